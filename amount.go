@@ -1,0 +1,173 @@
+package countersign
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// MaxAmountDigits is the most digits an Amount has, before and after the point
+// together. 2^256-1, the largest balance of an EVM token, has 78.
+const MaxAmountDigits = 78
+
+// Amount is an exact, non-negative decimal number (PROTOCOL.md, Amounts). It is
+// kept as written: "2.500" stays "2.500" on the wire and equals "2.5" by value.
+// It never goes through a floating-point number. The zero Amount is no amount;
+// it is not the number 0. Two Amounts compare with Cmp or Equal, not with ==.
+type Amount struct{ text string }
+
+var errAmount = errors.New("amount")
+
+// ParseAmount reads digits with at most one point between them: no sign, no
+// exponent, no superfluous leading zero, 1 to MaxAmountDigits digits. It
+// inverts String.
+func ParseAmount(s string) (Amount, error) {
+	if p := amountProblem(s); p != "" {
+		return Amount{}, fmt.Errorf("%w %s", errAmount, p)
+	}
+	return Amount{s}, nil
+}
+
+// amountProblem looks at length and shape only, so that a hostile text costs
+// no arithmetic.
+func amountProblem(s string) string {
+	if s == "" {
+		return "is empty"
+	}
+	if len(s) > MaxAmountDigits+1 {
+		return fmt.Sprintf("has more than %d digits", MaxAmountDigits)
+	}
+	point := -1
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+		case c == '.' && point < 0:
+			point = i
+		case c == '.':
+			return "has two points"
+		case c == 'e' || c == 'E':
+			return "has an exponent"
+		case c == '-' || c == '+':
+			return "has a sign"
+		default:
+			return "is not a decimal number"
+		}
+	}
+	switch {
+	case point == 0:
+		return "has no digit before the point"
+	case point == len(s)-1:
+		return "has no digit after the point"
+	case s[0] == '0' && len(s) > 1 && point != 1:
+		return "has a superfluous leading zero"
+	case point < 0 && len(s) > MaxAmountDigits:
+		return fmt.Sprintf("has more than %d digits", MaxAmountDigits)
+	}
+	return ""
+}
+
+// String gives the amount as it was written; empty for the zero Amount.
+func (a Amount) String() string { return a.text }
+
+// IsSet reports whether a holds a number, 0 included.
+func (a Amount) IsSet() bool { return a.text != "" }
+
+// IsPositive reports whether a is a number above 0.
+func (a Amount) IsPositive() bool { return strings.ContainsAny(a.text, "123456789") }
+
+// Canonical gives the shortest form of the same value: no zeros at the end of
+// the fraction, no point without a fraction.
+func (a Amount) Canonical() string {
+	whole, frac := a.split()
+	if frac == "" {
+		return whole
+	}
+	return whole + "." + frac
+}
+
+// split gives the digits before the point and those after it without the zeros
+// at their end.
+func (a Amount) split() (whole, frac string) {
+	whole, frac, _ = strings.Cut(a.text, ".")
+	return whole, strings.TrimRight(frac, "0")
+}
+
+// Cmp compares by value: -1 where a < b, 0 where they are equal, 1 where a > b.
+// The zero Amount is less than every number and equal to itself.
+func (a Amount) Cmp(b Amount) int {
+	aw, af := a.split()
+	bw, bf := b.split()
+	// No superfluous leading zeros, so more digits are a larger number, and
+	// digits of equal count and fractions compare as text.
+	if len(aw) != len(bw) {
+		if len(aw) < len(bw) {
+			return -1
+		}
+		return 1
+	}
+	if c := strings.Compare(aw, bw); c != 0 {
+		return c
+	}
+	return strings.Compare(af, bf)
+}
+
+// Equal reports whether a and b are the same number, or both no number.
+func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
+
+// Add gives a+b in canonical form. The zero Amount counts as 0. It fails where
+// the sum has more than MaxAmountDigits digits.
+func (a Amount) Add(b Amount) (Amount, error) {
+	aw, af := a.split()
+	bw, bf := b.split()
+	scale := max(len(af), len(bf))
+	sum := scaled(aw, af, scale)
+	sum.Add(sum, scaled(bw, bf, scale))
+	digits := sum.String()
+	if len(digits) <= scale {
+		digits = strings.Repeat("0", scale-len(digits)+1) + digits
+	}
+	text := digits
+	if scale > 0 {
+		text = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	}
+	r, err := ParseAmount(Amount{text}.Canonical())
+	if err != nil {
+		return Amount{}, fmt.Errorf("adding: %w", err)
+	}
+	return r, nil
+}
+
+func scaled(whole, frac string, scale int) *big.Int {
+	n := new(big.Int)
+	n.SetString("0"+whole+frac+strings.Repeat("0", scale-len(frac)), 10)
+	return n
+}
+
+// MarshalText gives the amount as written and fails for the zero Amount.
+func (a Amount) MarshalText() ([]byte, error) {
+	if !a.IsSet() {
+		return nil, fmt.Errorf("%w is empty", errAmount)
+	}
+	return []byte(a.text), nil
+}
+
+// UnmarshalText is ParseAmount for encoding packages.
+func (a *Amount) UnmarshalText(b []byte) (err error) {
+	*a, err = ParseAmount(string(b))
+	return err
+}
+
+// UnmarshalJSON takes a JSON string or a JSON number, the number by its text.
+// The wire's parsers do not use it: they know where a number is tolerated.
+func (a *Amount) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		return a.UnmarshalText([]byte(s))
+	}
+	return a.UnmarshalText(b)
+}

@@ -1,0 +1,342 @@
+package countersign
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Raw is one JSON value as text. The empty Raw is no value.
+type Raw string
+
+// Null is the JSON null.
+const Null Raw = "null"
+
+// Member is one member of a message that this package has no meaning for.
+type Member struct {
+	Name  string
+	Value Raw
+}
+
+// Members are unknown members, sorted by name when parsed. They are kept and
+// written again but have no effect.
+type Members []Member
+
+// Get gives the value of the member called name, the empty Raw where there is
+// none.
+func (m Members) Get(name string) Raw {
+	for _, e := range m {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+// presence says when a member may be absent or empty.
+type presence int
+
+const (
+	required   presence = 0         // there and, as text, not empty
+	mayBeEmpty presence = 1 << iota // there, but its text may be empty
+	lenient                         // may be absent or null in a lenient parse
+	optional                        // may be absent or null in any parse
+	nullable                        // like optional, and null is written for an empty text
+)
+
+// codec carries one message in one direction. A message describes its members
+// once, in their canonical order, and the same description reads and writes
+// them, so the two cannot drift apart.
+type codec struct {
+	obj     *object // what to read; nil while writing
+	lenient bool
+	answer  bool // an answer: numbers and texts stand for each other (PROTOCOL.md, Answers)
+	out     []byte
+	names   []string // described so far
+	err     error
+}
+
+func (c *codec) reading() bool { return c.obj != nil }
+
+func (c *codec) fail(name, problem string) {
+	if c.err == nil {
+		c.err = &MemberError{name, problem}
+	}
+}
+
+// key opens the member called name in the output.
+func (c *codec) key(name string) {
+	if len(c.out) == 0 {
+		c.out = append(c.out, '{')
+	} else {
+		c.out = append(c.out, ',')
+	}
+	c.out = appendString(c.out, name)
+	c.out = append(c.out, ':')
+}
+
+// read finds the raw value of a described member. It gives nil where the value
+// is absent or null and that is allowed.
+func (c *codec) read(name string, p presence) []byte {
+	c.names = append(c.names, name)
+	m, ok := c.obj.find(name)
+	mayLack := p&(optional|nullable) != 0 || p&lenient != 0 && c.lenient
+	if !ok {
+		if !mayLack {
+			c.fail(name, "is missing")
+		}
+		return nil
+	}
+	raw := c.obj.src[m.start:m.end]
+	if raw[0] == 'n' {
+		if !mayLack {
+			c.fail(name, "is null")
+		}
+		return nil
+	}
+	return raw
+}
+
+func (c *codec) text(name string, v *string, p presence) {
+	if c.reading() {
+		raw := c.read(name, p)
+		if raw == nil {
+			return
+		}
+		if raw[0] != '"' {
+			c.fail(name, "is not a string")
+			return
+		}
+		s := scanner{src: raw}
+		*v, _ = s.str() // scanned before
+		if *v == "" && p&(mayBeEmpty|optional|nullable) == 0 {
+			c.fail(name, "is empty")
+		}
+		return
+	}
+	c.names = append(c.names, name)
+	if *v == "" {
+		switch {
+		case p&nullable != 0:
+			c.key(name)
+			c.out = append(c.out, Null...)
+			return
+		case p&optional != 0, p&lenient != 0 && p&mayBeEmpty == 0:
+			return
+		case p&mayBeEmpty == 0:
+			c.fail(name, "is empty")
+			return
+		}
+	}
+	if !utf8.ValidString(*v) {
+		c.fail(name, "is not valid UTF-8")
+		return
+	}
+	if strings.IndexByte(*v, 0) >= 0 {
+		c.fail(name, "holds U+0000")
+		return
+	}
+	c.key(name)
+	c.out = appendString(c.out, *v)
+}
+
+// whole carries a whole number of lo to hi. unset is its value in a message
+// that lacks the member; equal to it, an optional or lenient member is not
+// written when omit says so.
+func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
+	if c.reading() {
+		raw := c.read(name, p)
+		if raw == nil {
+			*v = unset
+			return
+		}
+		n, ok := wholeNumber(raw)
+		switch {
+		case !ok:
+			c.fail(name, "is not a whole number")
+		case n < lo || n > hi:
+			c.fail(name, fmt.Sprintf("is not between %d and %d", lo, hi))
+		}
+		*v = n
+		return
+	}
+	c.names = append(c.names, name)
+	if omit && *v == unset {
+		return
+	}
+	if *v < lo || *v > hi {
+		c.fail(name, fmt.Sprintf("is not between %d and %d", lo, hi))
+		return
+	}
+	c.key(name)
+	c.out = strconv.AppendInt(c.out, *v, 10)
+}
+
+func (c *codec) amount(name string, v *Amount, p presence) {
+	if c.reading() {
+		raw := c.read(name, p)
+		if raw == nil {
+			return
+		}
+		text := string(raw)
+		if raw[0] == '"' {
+			s := scanner{src: raw}
+			text, _ = s.str()
+		} else if !c.answer && !c.lenient {
+			c.fail(name, "is not a string")
+			return
+		}
+		if problem := amountProblem(text); problem != "" {
+			c.fail(name, problem)
+			return
+		}
+		*v = Amount{text}
+		return
+	}
+	c.names = append(c.names, name)
+	if !v.IsSet() {
+		if p&(lenient|optional) == 0 {
+			c.fail(name, "is empty")
+		}
+		return
+	}
+	c.key(name)
+	c.out = appendString(c.out, v.text)
+}
+
+// kind carries the callback type. want is the only one allowed; 0 allows any.
+func (c *codec) kind(v *Type, want Type) {
+	if c.reading() {
+		raw := c.read("type", required)
+		if raw == nil {
+			return
+		}
+		if raw[0] == '"' && c.answer {
+			raw = raw[1 : len(raw)-1]
+		}
+		n, ok := wholeNumber(raw)
+		if !ok {
+			c.fail("type", "is not a whole number")
+			return
+		}
+		*v = Type(n)
+	} else {
+		c.names = append(c.names, "type")
+		c.key("type")
+		c.out = strconv.AppendInt(c.out, int64(*v), 10)
+	}
+	if want != 0 && *v != want {
+		c.fail("type", fmt.Sprintf("is not %d", int(want)))
+	}
+}
+
+// raw carries a member whose meaning is not known, absent where empty.
+func (c *codec) raw(name string, v *Raw) {
+	if c.reading() {
+		c.names = append(c.names, name)
+		if m, ok := c.obj.find(name); ok {
+			*v = compact(c.obj.src[m.start:m.end])
+		}
+		return
+	}
+	c.names = append(c.names, name)
+	if *v == "" {
+		return
+	}
+	if err := checkRaw(*v); err != nil {
+		c.fail(name, "is not one JSON value")
+		return
+	}
+	c.key(name)
+	c.out = append(c.out, compact([]byte(*v))...)
+}
+
+// extra carries all members that are not described. later names those that the
+// message describes after it. A name that differs from a described one by case
+// alone is refused: other readers would take it for that member.
+func (c *codec) extra(v *Members, later ...string) {
+	known := append(slices.Clip(c.names), later...)
+	if c.reading() {
+		for _, m := range c.obj.members {
+			if slices.Contains(known, m.name) {
+				continue
+			}
+			if foldsTo(known, m.name) {
+				c.fail(m.name, "has another case than the interface's")
+				return
+			}
+			*v = append(*v, Member{m.name, compact(c.obj.src[m.start:m.end])})
+		}
+		slices.SortFunc(*v, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+		return
+	}
+	sorted := slices.Clone(*v)
+	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	for i, m := range sorted {
+		switch {
+		case foldsTo(known, m.Name):
+			c.fail(m.Name, "is a member of the interface, not an unknown one")
+		case i > 0 && sorted[i-1].Name == m.Name:
+			c.fail(m.Name, "is there twice")
+		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || checkRaw(m.Value) != nil:
+			c.fail(m.Name, "is not a JSON member")
+		default:
+			c.key(m.Name)
+			c.out = append(c.out, compact([]byte(m.Value))...)
+		}
+	}
+}
+
+func foldsTo(known []string, name string) bool {
+	return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+}
+
+// finish closes the output or checks that nothing went wrong.
+func (c *codec) finish() error {
+	if c.err != nil {
+		return c.err
+	}
+	if !c.reading() {
+		c.out = append(c.out, '}')
+		if len(c.out) > MaxMessage {
+			return fmt.Errorf("%w: longer than %d bytes", ErrMalformed, MaxMessage)
+		}
+	}
+	return nil
+}
+
+// appendString writes s as a JSON string with the fewest escapes: quote,
+// backslash and the control characters below U+0020.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		if ch >= 0x20 && ch != '"' && ch != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch ch {
+		case '"', '\\':
+			b = append(b, '\\', ch)
+		case '\b':
+			b = append(b, '\\', 'b')
+		case '\f':
+			b = append(b, '\\', 'f')
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[ch>>4], hex[ch&15])
+		}
+	}
+	b = append(b, s[from:]...)
+	return append(b, '"')
+}

@@ -1,0 +1,150 @@
+package countersign
+
+// RiskUnknown stands for a risk level that a lenient service left out. It is
+// never written, and it is not the level 0.
+const RiskUnknown = -1
+
+// Deposit is callback type 1: a user's deposit arrived (PROTOCOL.md, Messages).
+type Deposit struct {
+	RequestUUID  string // new for every attempt; returned in the answer
+	TrackingID   string // the same for every attempt of this deposit
+	TenantUserID string // the user, in the merchant's own system
+
+	TxID          string // transaction hash
+	ChainName     string // such as TRON, ETH
+	Symbol        string // token symbol, such as USDT
+	Amount        Amount
+	FromAddress   string // the user's external address; may be empty
+	ToAddress     string // the user's deposit address
+	RiskLevelFrom int64  // 0 to 100, or RiskUnknown
+	RiskLevelTo   int64  // 0 to 100, or RiskUnknown
+	TxIndex       int64  // position within the block or transaction, or -1 for none
+	NewAddress    string // has an effect in type 4 only; may be empty
+
+	Business int64   // reserved by the service
+	Extra    Members // members without a known meaning
+}
+
+// CallbackType is TypeDeposited.
+func (d *Deposit) CallbackType() Type { return TypeDeposited }
+
+// EventID is the trackingId.
+func (d *Deposit) EventID() string { return d.TrackingID }
+
+// UUID is the requestUUID.
+func (d *Deposit) UUID() string { return d.RequestUUID }
+
+// User is the tenantUserId.
+func (d *Deposit) User() string { return d.TenantUserID }
+
+// Unknown is Extra.
+func (d *Deposit) Unknown() Members { return d.Extra }
+
+// CountingAddress is the deposit address that counts: toAddress, whatever
+// newAddress holds. See AddressChange.CountingAddress for the other case.
+func (d *Deposit) CountingAddress() string { return d.ToAddress }
+
+// Marshal gives the canonical bytes. It inverts ParseCallback.
+func (d *Deposit) Marshal() ([]byte, error) { return encode(d) }
+
+func (d *Deposit) members(c *codec) {
+	t := TypeDeposited
+	c.kind(&t, TypeDeposited)
+	c.text("trackingId", &d.TrackingID, required)
+	c.text("tenantUserId", &d.TenantUserID, required)
+	c.text("txId", &d.TxID, required)
+	c.text("chainName", &d.ChainName, required)
+	c.text("symbol", &d.Symbol, required)
+	c.amount("amount", &d.Amount, required)
+	c.text("fromAddress", &d.FromAddress, mayBeEmpty|lenient)
+	c.text("toAddress", &d.ToAddress, required)
+	c.whole("riskLevelFrom", &d.RiskLevelFrom, 0, 100, RiskUnknown, true, lenient)
+	c.whole("riskLevelTo", &d.RiskLevelTo, 0, 100, RiskUnknown, true, lenient)
+	c.whole("txIndex", &d.TxIndex, -1, maxWhole, -1, false, lenient)
+	c.text("newAddress", &d.NewAddress, mayBeEmpty|lenient)
+	c.business(&d.Business)
+	c.extra(&d.Extra, "requestUUID")
+	c.text("requestUUID", &d.RequestUUID, required)
+}
+
+const maxWhole = 1<<53 - 1
+
+func (c *codec) business(v *int64) {
+	c.whole("business", v, -maxWhole, maxWhole, 0, false, lenient)
+}
+
+// Answer is the answer that accepts d: what it said, said back.
+func (d *Deposit) Answer() DepositAnswer {
+	return DepositAnswer{
+		TrackingID: d.TrackingID, TxID: d.TxID, TxIndex: d.TxIndex, ChainName: d.ChainName,
+		Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
+		TenantUserID: d.TenantUserID, CallBackID: Null, State: Null, TenantType: Null,
+		RequestUUID: d.RequestUUID,
+	}
+}
+
+// DepositAnswer is the plaintext of the data of a response to a Deposit
+// (PROTOCOL.md, Answers). Only type and requestUUID must be there.
+type DepositAnswer struct {
+	TrackingID   string
+	TxID         string
+	TxIndex      int64 // -1 where absent
+	ChainName    string
+	Symbol       string
+	Amount       Amount
+	FromAddress  string
+	ToAddress    string
+	TenantUserID string
+	// CallBackID, State and TenantType have no known meaning; live services
+	// show them as null. The empty Raw leaves the member out.
+	CallBackID, State, TenantType Raw
+
+	RequestUUID string // of the attempt that is answered
+	Extra       Members
+}
+
+// Marshal gives the canonical bytes. It inverts ParseDepositAnswer.
+func (a DepositAnswer) Marshal() ([]byte, error) { return encode(&a) }
+
+// ParseDepositAnswer reads the opened data of a response to a Deposit. Errors
+// are a *MemberError or wrap ErrMalformed.
+func ParseDepositAnswer(data []byte) (DepositAnswer, error) {
+	return parseAnswer[DepositAnswer](data)
+}
+
+func (a *DepositAnswer) members(c *codec) {
+	t := TypeDeposited
+	c.kind(&t, TypeDeposited)
+	c.text("trackingId", &a.TrackingID, optional)
+	c.text("txId", &a.TxID, optional)
+	c.whole("txIndex", &a.TxIndex, -1, maxWhole, -1, false, optional)
+	c.text("chainName", &a.ChainName, optional)
+	c.text("symbol", &a.Symbol, optional)
+	c.amount("amount", &a.Amount, optional)
+	c.text("fromAddress", &a.FromAddress, optional)
+	c.text("toAddress", &a.ToAddress, optional)
+	c.text("tenantUserId", &a.TenantUserID, optional)
+	c.raw("callBackId", &a.CallBackID)
+	c.raw("state", &a.State)
+	c.raw("tenantType", &a.TenantType)
+	c.extra(&a.Extra, "requestUUID")
+	c.text("requestUUID", &a.RequestUUID, required)
+}
+
+// parseAnswer reads an answer of type A, whose pointer describes its members.
+func parseAnswer[A any, P interface {
+	*A
+	members(c *codec)
+}](data []byte) (A, error) {
+	var a, none A
+	obj, err := scanObject(data)
+	if err != nil {
+		return none, err
+	}
+	c := codec{obj: obj, answer: true}
+	P(&a).members(&c)
+	if err := c.finish(); err != nil {
+		return none, err
+	}
+	return a, nil
+}

@@ -1,0 +1,105 @@
+package countersign
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"strconv"
+)
+
+// APIKey is a merchant's API identifier. It counts as a secret: no fmt verb,
+// logger or encoder prints it. Reveal gives the text.
+type APIKey string
+
+// Reveal gives the text of the key, for the wire alone.
+func (k APIKey) Reveal() string { return string(k) }
+
+// Equal compares in a time that depends on the lengths alone. Two empty keys
+// are not equal: no key never passes for the right key.
+func (k APIKey) Equal(other APIKey) bool {
+	return k != "" && subtle.ConstantTimeCompare([]byte(k), []byte(other)) == 1
+}
+
+const hiddenAPIKey = "[API key]"
+
+// String hides the key.
+func (k APIKey) String() string { return hiddenAPIKey }
+
+// Format hides the key from every fmt verb.
+func (k APIKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenAPIKey)) }
+
+// LogValue hides the key from slog.
+func (k APIKey) LogValue() slog.Value { return slog.StringValue(hiddenAPIKey) }
+
+// MarshalText hides the key from encoders; Response.Marshal is what writes it.
+func (k APIKey) MarshalText() ([]byte, error) { return []byte(hiddenAPIKey), nil }
+
+// Response is the JSON object that a merchant returns for every callback
+// (PROTOCOL.md, Answers). Data is sealed; the rest is plain text and proves
+// nothing by itself.
+type Response struct {
+	APIKey  APIKey
+	Data    string // sealed answer, Base64; may be empty where ErrCode is not 0
+	ErrCode ErrCode
+	Message string // not empty where ErrCode is not 0
+	Extra   Members
+}
+
+// Marshal gives the canonical bytes. It inverts ParseResponse.
+func (r Response) Marshal() ([]byte, error) { return encode(&r) }
+
+// ParseResponse reads what a merchant returned. apiKey must be a string,
+// errCode a JSON number without fraction, message a string that is not empty
+// where errCode is not 0; data must be a string that is not empty where errCode
+// is 0. Errors are a *MemberError or wrap ErrMalformed.
+func ParseResponse(body []byte) (Response, error) {
+	obj, err := scanObject(body)
+	if err != nil {
+		return Response{}, err
+	}
+	var r Response
+	c := codec{obj: obj}
+	r.members(&c)
+	if err := c.finish(); err != nil {
+		return Response{}, err
+	}
+	return r, nil
+}
+
+func (r *Response) members(c *codec) {
+	c.errCode(&r.ErrCode)
+	key := string(r.APIKey)
+	c.text("apiKey", &key, mayBeEmpty)
+	r.APIKey = APIKey(key)
+	if r.ErrCode == CodeAccepted {
+		c.text("data", &r.Data, required)
+		c.text("message", &r.Message, mayBeEmpty)
+	} else {
+		// A refusal without data, or with null, is still a refusal.
+		p := mayBeEmpty
+		if c.reading() {
+			p = optional
+		}
+		c.text("data", &r.Data, p)
+		c.text("message", &r.Message, required)
+	}
+	c.extra(&r.Extra)
+}
+
+func (c *codec) errCode(v *ErrCode) {
+	if c.reading() {
+		raw := c.read("errCode", required)
+		if raw == nil {
+			return
+		}
+		n, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil || string(raw) == "-0" {
+			c.fail("errCode", "is not a whole number")
+		}
+		*v = ErrCode(n)
+		return
+	}
+	c.names = append(c.names, "errCode")
+	c.key("errCode")
+	c.out = strconv.AppendInt(c.out, int64(*v), 10)
+}

@@ -1,0 +1,138 @@
+package countersign
+
+// WithdrawalRequest is callback type 2: the service asks the merchant to
+// countersign a withdrawal (PROTOCOL.md, Messages). It says which withdrawal,
+// not where the money goes; the merchant's answer does.
+type WithdrawalRequest struct {
+	RequestUUID  string // new for every attempt; returned in the answer
+	TrackingID   string // the same through the withdrawal's life
+	TenantUserID string // the user, in the merchant's own system
+	CallBackID   string // the withdrawal; unique at the merchant
+
+	Business int64
+	Extra    Members
+}
+
+// CallbackType is TypeRequestWithdraw.
+func (w *WithdrawalRequest) CallbackType() Type { return TypeRequestWithdraw }
+
+// EventID is the callBackId.
+func (w *WithdrawalRequest) EventID() string { return w.CallBackID }
+
+// UUID is the requestUUID.
+func (w *WithdrawalRequest) UUID() string { return w.RequestUUID }
+
+// User is the tenantUserId.
+func (w *WithdrawalRequest) User() string { return w.TenantUserID }
+
+// Unknown is Extra.
+func (w *WithdrawalRequest) Unknown() Members { return w.Extra }
+
+// Marshal gives the canonical bytes. It inverts ParseCallback.
+func (w *WithdrawalRequest) Marshal() ([]byte, error) { return encode(w) }
+
+func (w *WithdrawalRequest) members(c *codec) {
+	t := TypeRequestWithdraw
+	c.kind(&t, TypeRequestWithdraw)
+	c.text("trackingId", &w.TrackingID, required)
+	c.text("tenantUserId", &w.TenantUserID, required)
+	c.text("callBackId", &w.CallBackID, required)
+	c.business(&w.Business)
+	c.extra(&w.Extra, "requestUUID")
+	c.text("requestUUID", &w.RequestUUID, required)
+}
+
+// Answer is the answer that confirms w with the details of the merchant's order.
+func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
+	return WithdrawalAnswer{
+		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID,
+	}
+}
+
+// Details are what a withdrawal moves and where to.
+type Details struct {
+	Address   string // target address
+	ChainName string
+	Symbol    string
+	Amount    Amount // above 0
+}
+
+// Validate gives a *MemberError for the first member that is missing or
+// invalid.
+func (d Details) Validate() error {
+	c := codec{}
+	d.members(&c)
+	return c.err
+}
+
+func (d *Details) members(c *codec) {
+	c.text("address", &d.Address, required)
+	c.text("chainName", &d.ChainName, required)
+	c.text("symbol", &d.Symbol, required)
+	c.amount("amount", &d.Amount, required)
+	if d.Amount.IsSet() && !d.Amount.IsPositive() {
+		c.fail("amount", "is not above 0")
+	}
+}
+
+// Differs names the first member in which d is not the withdrawal that order
+// describes, and is empty where they agree (PROTOCOL.md, Decision): amounts by
+// value, addresses by SameAddress, the rest byte for byte. Details that are not
+// valid agree with nothing.
+func (d Details) Differs(order Details) string {
+	switch {
+	case d.Address == "" || !SameAddress(d.Address, order.Address):
+		return "address"
+	case d.ChainName == "" || d.ChainName != order.ChainName:
+		return "chainName"
+	case d.Symbol == "" || d.Symbol != order.Symbol:
+		return "symbol"
+	case !d.Amount.IsPositive() || !d.Amount.Equal(order.Amount):
+		return "amount"
+	}
+	return ""
+}
+
+// WithdrawalAnswer is the plaintext of the data of a response to a
+// WithdrawalRequest (PROTOCOL.md, Answers). Every member must be there.
+type WithdrawalAnswer struct {
+	TenantUserID string
+	CallBackID   string // unchanged from the request
+	Details
+	RequestUUID string // of the attempt that is answered
+	Extra       Members
+}
+
+// Marshal gives the canonical bytes. It inverts ParseWithdrawalAnswer.
+func (a WithdrawalAnswer) Marshal() ([]byte, error) { return encode(&a) }
+
+// ParseWithdrawalAnswer reads the opened data of a response to a
+// WithdrawalRequest. Errors are a *MemberError or wrap ErrMalformed. A parsed
+// answer is complete but decides nothing: see Decision.
+func ParseWithdrawalAnswer(data []byte) (WithdrawalAnswer, error) {
+	return parseAnswer[WithdrawalAnswer](data)
+}
+
+func (a *WithdrawalAnswer) members(c *codec) {
+	t := TypeRequestWithdraw
+	c.kind(&t, TypeRequestWithdraw)
+	c.text("tenantUserId", &a.TenantUserID, required)
+	c.text("callBackId", &a.CallBackID, required)
+	a.Details.members(c)
+	c.extra(&a.Extra, "requestUUID")
+	c.text("requestUUID", &a.RequestUUID, required)
+}
+
+// Decision is how the question of a withdrawal ended (PROTOCOL.md, Decision).
+// The zero Decision is no decision and never moves money. The first decision
+// stands for ever.
+type Decision string
+
+// The decisions. Only DecisionConfirmed lets the service execute.
+const (
+	DecisionNone      Decision = ""
+	DecisionConfirmed Decision = "confirmed" // the merchant countersigned
+	DecisionDeclined  Decision = "declined"  // the merchant refused for good
+	DecisionExpired   Decision = "expired"   // no valid answer before the deadline
+	DecisionCancelled Decision = "cancelled" // the service withdrew the question
+)
