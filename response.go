@@ -67,22 +67,24 @@ func ParseResponse(body []byte) (Response, error) {
 }
 
 func (r *Response) members(c *codec) {
-	c.errCode(&r.ErrCode)
+	if c.reading() { // what data and message must be depends on it
+		c.errCode(&r.ErrCode)
+	}
 	key := string(r.APIKey)
 	c.text("apiKey", &key, mayBeEmpty)
 	r.APIKey = APIKey(key)
-	if r.ErrCode == CodeAccepted {
-		c.text("data", &r.Data, required)
-		c.text("message", &r.Message, mayBeEmpty)
-	} else {
-		// A refusal without data, or with null, is still a refusal.
-		p := mayBeEmpty
+	data, message := required, mayBeEmpty
+	if r.ErrCode != CodeAccepted {
+		data, message = mayBeEmpty, required
 		if c.reading() {
-			p = optional
+			data = optional // a refusal without data is still a refusal
 		}
-		c.text("data", &r.Data, p)
-		c.text("message", &r.Message, required)
 	}
+	c.text("data", &r.Data, data)
+	if !c.reading() {
+		c.errCode(&r.ErrCode)
+	}
+	c.text("message", &r.Message, message)
 	c.extra(&r.Extra)
 }
 
