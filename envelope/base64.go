@@ -1,0 +1,78 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+)
+
+// MaxBody is the largest body, in bytes, that Open and Unwrap take and Seal
+// makes (PROTOCOL.md, HTTP).
+const MaxBody = 64 << 10
+
+const whiteSpace = " \t\r\n"
+
+func trimSpace(b []byte) []byte { return bytes.Trim(b, whiteSpace) }
+
+// strict64 refuses set bits after the last byte, so that one sealed body has
+// one spelling. It passes over CR and LF.
+var strict64 = base64.StdEncoding.Strict()
+
+// decodeBody undoes the Base64 of a body into a new slice.
+func decodeBody(body []byte) ([]byte, error) {
+	if len(body) > MaxBody {
+		return nil, fmt.Errorf("body of %d bytes: %w: %d are allowed", len(body), ErrTooLarge, MaxBody)
+	}
+	text := trimSpace(body)
+	if len(text) == 0 {
+		return nil, fmt.Errorf("body: %w", ErrEmpty)
+	}
+	sealed := make([]byte, strict64.DecodedLen(len(text)))
+	n, err := strict64.Decode(sealed, text)
+	if err != nil {
+		return nil, fmt.Errorf("body: %w: %s", ErrBase64, base64Problem(text))
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("body: %w", ErrEmpty)
+	}
+	return sealed[:n], nil
+}
+
+// base64Problem says in one clause why text, trimmed, is not standard Base64.
+// It names positions and classes of characters, never the text.
+func base64Problem(text []byte) string {
+	padding := -1
+	chars := 0
+	for i, c := range text {
+		switch {
+		case c == '\r' || c == '\n':
+			continue
+		case c == '=':
+			if padding < 0 {
+				padding = i
+			}
+			chars++
+			continue
+		case c == ' ':
+			return fmt.Sprintf("there is a space at offset %d, which is what a form parser makes of +", i)
+		case c == '-' || c == '_':
+			return fmt.Sprintf("offset %d has a character of the URL alphabet", i)
+		case c == '%':
+			return fmt.Sprintf("offset %d has %%, so the body is still percent-encoded", i)
+		case !isBase64Char(c):
+			return fmt.Sprintf("offset %d has a character of no Base64", i)
+		}
+		if padding >= 0 {
+			return fmt.Sprintf("padding at offset %d is followed by more, as when parts were encoded one by one", padding)
+		}
+		chars++
+	}
+	if chars%4 != 0 {
+		return fmt.Sprintf("it has %d characters, no multiple of four: padding is missing or the end is cut off", chars)
+	}
+	return "its last characters are not in canonical form"
+}
+
+func isBase64Char(c byte) bool {
+	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '/'
+}

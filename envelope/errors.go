@@ -1,0 +1,94 @@
+package envelope
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Seal, Open, Reseal and Unwrap fail with. Every error of theirs wraps one
+// of these, except that opening with the private part gives ErrOpen itself.
+var (
+	// ErrEmpty: there is nothing to seal or to open.
+	ErrEmpty = errors.New("nothing there")
+
+	// ErrTooLarge: the body is, or would become, larger than MaxBody.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrBodyForm: the body has none of the forms that Unwrap takes.
+	ErrBodyForm = errors.New("no known body form")
+
+	// ErrBase64: the body is not standard Base64 with padding.
+	ErrBase64 = errors.New("not standard Base64")
+
+	// ErrLength: the decoded body is not a whole number of blocks.
+	ErrLength = errors.New("not a whole number of blocks")
+
+	// ErrBlock: a block did not open with the public part. It comes as a
+	// *BlockError.
+	ErrBlock = errors.New("block does not open")
+
+	// ErrOpen: the body did not open with the private part. It is the one
+	// answer for every cause inside the blocks (PROTOCOL.md, Sealing).
+	ErrOpen = errors.New("body does not open")
+
+	// ErrDirection: the part of the key that is there cannot do this.
+	ErrDirection = errors.New("wrong part of the key")
+
+	// ErrPadding: the Padding has no meaning.
+	ErrPadding = errors.New("unknown padding")
+
+	// ErrSeal: crypto/rsa refused to seal, which a key of ParseKey or
+	// GenerateKey does not bring about.
+	ErrSeal = errors.New("sealing failed")
+)
+
+// What ParseKey and GenerateKey fail with, wrapped in what to try.
+var (
+	// ErrKeyMissing: a nil or zero Key was used.
+	ErrKeyMissing = errors.New("no key")
+
+	// ErrKeyFormat: the data is not one key in a form that ParseKey takes.
+	ErrKeyFormat = errors.New("not a key")
+
+	// ErrKeyType: the key is not an RSA key.
+	ErrKeyType = errors.New("not an RSA key")
+
+	// ErrKeyEncrypted: the key is under a passphrase.
+	ErrKeyEncrypted = errors.New("key is encrypted")
+
+	// ErrKeySize: the modulus is outside MinBits to MaxBits.
+	ErrKeySize = errors.New("key size not allowed")
+
+	// ErrKeyExponent: the public exponent is below 65537, even or above 2³¹−1.
+	ErrKeyExponent = errors.New("public exponent not allowed")
+
+	// ErrKeyInvalid: the numbers of the key do not fit together.
+	ErrKeyInvalid = errors.New("key is damaged")
+
+	// ErrKeyAmbiguous: the data holds keys of different pairs.
+	ErrKeyAmbiguous = errors.New("more than one key")
+)
+
+// BlockError says which block did not open with the public part, and why.
+// Holding the public part is enough to compute all that it says.
+type BlockError struct {
+	Block  int    // counted from 0
+	Reason string // a short clause from a fixed list
+}
+
+// The reasons of a BlockError.
+const (
+	reasonRange   = "its value is not below the modulus"
+	reasonType    = "it does not start with 00 01"
+	reasonPadding = "another byte than FF is among the padding"
+	reasonShort   = "it has fewer than eight FF"
+	reasonEnd     = "its padding never ends"
+	reasonNoData  = "it holds no data"
+)
+
+func (e *BlockError) Error() string {
+	return fmt.Sprintf("block %d does not open: %s", e.Block, e.Reason)
+}
+
+// Unwrap gives ErrBlock.
+func (e *BlockError) Unwrap() error { return ErrBlock }

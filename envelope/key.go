@@ -1,0 +1,210 @@
+package envelope
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+
+	"filippo.io/bigmod"
+)
+
+// The bounds of a key (PROTOCOL.md, Keys).
+const (
+	MinBits     = 1024      // smallest modulus taken, in bits
+	MaxBits     = 8192      // largest modulus taken, in bits
+	MinExponent = 65537     // smallest public exponent taken, and the one made
+	maxExponent = 1<<31 - 1 // crypto/rsa takes no larger one
+)
+
+// bigmodBits is the largest modulus, in bits, for which bigmod opens a block
+// faster than math/big. Beyond it bigmod's numbers move to the heap and its
+// assembly no longer applies. BenchmarkPublicOperation measures both sides.
+const bigmodBits = 2048
+
+// Key is the public part of an RSA pair, or both parts. GenerateKey and ParseKey
+// make keys; a zero Key has no parts and does nothing. A Key does not change and
+// may be copied. Nothing prints its numbers except PublicBase64, PublicPEM and
+// PrivatePEM, which are asked by name.
+type Key struct {
+	// A pointer, so that even where fmt cannot call a method, on an unexported
+	// field of another struct, it has nothing but an address to print.
+	p *parts
+}
+
+type parts struct {
+	public      *rsa.PublicKey
+	private     *rsa.PrivateKey // nil where only the public part is known
+	size        int             // bytes of the modulus
+	n           []byte          // the modulus, size bytes, big-endian
+	e           *big.Int
+	modulus     *bigmod.Modulus // nil above bigmodBits
+	spki        []byte
+	fingerprint string
+	publicOnly  *Key
+}
+
+// GenerateKey makes a pair with a modulus of that many bits and the public
+// exponent 65537. bits is a multiple of 8 from MinBits to MaxBits, else
+// ErrKeySize. 2048 is the size to choose; 1024 is for peers that demand it
+// (PROTOCOL.md, Keys).
+func GenerateKey(bits int) (*Key, error) {
+	if err := checkBits(bits); err != nil {
+		return nil, err
+	}
+	if bits%8 != 0 {
+		return nil, fmt.Errorf("%w: %d bits are no whole number of bytes; use 2048", ErrKeySize, bits)
+	}
+	private, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return newKey(&private.PublicKey, private)
+}
+
+// newKey checks the public numbers and computes what every use needs. private
+// may be nil and must be valid otherwise.
+func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
+	if err := checkPublic(public.N, big.NewInt(int64(public.E))); err != nil {
+		return nil, err
+	}
+	spki, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its public part does not encode", ErrKeyInvalid)
+	}
+	digest := sha256.Sum256(spki)
+	p := &parts{
+		public:      public,
+		size:        public.Size(),
+		n:           public.N.FillBytes(make([]byte, public.Size())),
+		e:           big.NewInt(int64(public.E)),
+		spki:        spki,
+		fingerprint: hex.EncodeToString(digest[:]),
+	}
+	if public.N.BitLen() <= bigmodBits {
+		if p.modulus, err = bigmod.NewModulus(p.n); err != nil {
+			return nil, fmt.Errorf("%w: its modulus does not work", ErrKeyInvalid)
+		}
+	}
+	p.publicOnly = &Key{p}
+	if private == nil {
+		return p.publicOnly, nil
+	}
+	both := *p
+	both.private = private
+	return &Key{&both}, nil
+}
+
+func checkBits(bits int) error {
+	if bits < MinBits || bits > MaxBits {
+		return fmt.Errorf("%w: %d bits; use %d to %d, and 2048 where the peer leaves the choice",
+			ErrKeySize, bits, MinBits, MaxBits)
+	}
+	return nil
+}
+
+// checkPublic says whether n and e may be the public part of a key. It looks at
+// their size first, so that nothing expensive happens to absurd numbers.
+func checkPublic(n, e *big.Int) error {
+	if n.Sign() <= 0 {
+		return fmt.Errorf("%w: its modulus is not positive", ErrKeyInvalid)
+	}
+	if err := checkBits(n.BitLen()); err != nil {
+		return err
+	}
+	if e.Cmp(big.NewInt(MinExponent)) < 0 || e.Cmp(big.NewInt(maxExponent)) > 0 || e.Bit(0) == 0 {
+		return fmt.Errorf("%w: it must be odd, from %d to %d; make a new pair", ErrKeyExponent, MinExponent, maxExponent)
+	}
+	if n.Bit(0) == 0 {
+		return fmt.Errorf("%w: its modulus is even", ErrKeyInvalid)
+	}
+	return nil
+}
+
+// ready says whether k can be used at all.
+func (k *Key) ready() bool { return k != nil && k.p != nil }
+
+// Bits is the length of the modulus in bits, 0 for a zero Key.
+func (k *Key) Bits() int {
+	if !k.ready() {
+		return 0
+	}
+	return k.p.public.N.BitLen()
+}
+
+// Size is the length of the modulus, and so of every block, in bytes.
+func (k *Key) Size() int {
+	if !k.ready() {
+		return 0
+	}
+	return k.p.size
+}
+
+// HasPrivate says whether k has both parts.
+func (k *Key) HasPrivate() bool { return k.ready() && k.p.private != nil }
+
+// Public gives the public part of k: k itself where that is all it has.
+func (k *Key) Public() *Key {
+	if !k.ready() {
+		return k
+	}
+	return k.p.publicOnly
+}
+
+// Equal says whether k and other are of the same pair and have the same parts.
+// Keys of one pair, whatever their parts, have the same Fingerprint.
+func (k *Key) Equal(other *Key) bool {
+	if !k.ready() || !other.ready() {
+		return k.ready() == other.ready()
+	}
+	return k.p.public.Equal(other.p.public) && k.HasPrivate() == other.HasPrivate()
+}
+
+// Fingerprint is the SHA-256 of the DER SubjectPublicKeyInfo in lower-case
+// hexadecimal: 64 characters that name the pair and may be shown to anybody
+// (PROTOCOL.md, Keys). A zero Key has none.
+func (k *Key) Fingerprint() string {
+	if !k.ready() {
+		return ""
+	}
+	return k.p.fingerprint
+}
+
+// PublicBase64 is the public part as it is exchanged: the SubjectPublicKeyInfo
+// in one line of Base64 without armour (PROTOCOL.md, Keys).
+func (k *Key) PublicBase64() string {
+	if !k.ready() {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(k.p.spki)
+}
+
+// PublicPEM is the public part as a PEM "PUBLIC KEY".
+func (k *Key) PublicPEM() []byte {
+	if !k.ready() {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: labelSPKI, Bytes: k.p.spki})
+}
+
+// PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
+// fails with ErrDirection where the private part is missing.
+func (k *Key) PrivatePEM() ([]byte, error) {
+	if !k.ready() {
+		return nil, ErrKeyMissing
+	}
+	if k.p.private == nil {
+		return nil, fmt.Errorf("%w: there is no private part to write", ErrDirection)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(crypto.PrivateKey(k.p.private))
+	if err != nil {
+		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: labelPKCS8, Bytes: der}), nil
+}

@@ -1,0 +1,106 @@
+package envelope
+
+import (
+	"crypto/rsa"
+	"crypto/sha256"
+	"fmt"
+)
+
+// Open gives the plaintext of a body in standard Base64; Unwrap comes first where
+// the body may have another form. The parts of key decide what is opened: with
+// the private part blocks of type 2 or OAEP, with the public part alone blocks of
+// type 1. Blocks may hold any number of bytes from one to MaxChunk. Every rule of
+// PROTOCOL.md, Sealing is enforced; the plaintext itself is not looked at.
+//
+// It fails with ErrTooLarge, ErrEmpty, ErrBase64 and ErrLength before any RSA,
+// with a *BlockError where the public part opens, with ErrOpen itself where the
+// private part does, and with ErrDirection for OAEP without the private part.
+func Open(key *Key, p Padding, body []byte) ([]byte, error) {
+	sealed, err := openable(key, p, body)
+	if err != nil {
+		return nil, fmt.Errorf("opening: %w", err)
+	}
+	if !key.HasPrivate() {
+		return openPublic(key, sealed)
+	}
+	return openPrivate(key, sealed, func(block []byte) ([]byte, error) {
+		return decryptBlock(key.p.private, p, block)
+	})
+}
+
+// openable gives the blocks of body, of which there is at least one.
+func openable(key *Key, p Padding, body []byte) ([]byte, error) {
+	if err := usable(key, p); err != nil {
+		return nil, err
+	}
+	if p == OAEP && !key.HasPrivate() {
+		return nil, fmt.Errorf("%w: with OAEP only the private part opens", ErrDirection)
+	}
+	sealed, err := decodeBody(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed)%key.p.size != 0 {
+		return nil, fmt.Errorf("body: %w: %d bytes, and this key has blocks of %d", ErrLength, len(sealed), key.p.size)
+	}
+	return sealed, nil
+}
+
+// openPublic opens blocks of type 1. The plaintext takes the place of the blocks:
+// it is the shorter of the two, so no block is overwritten before it is read.
+func openPublic(key *Key, sealed []byte) ([]byte, error) {
+	op := newPublicOperation(key.p)
+	plaintext := sealed[:0]
+	size := key.p.size
+	for i := 0; i*size < len(sealed); i++ {
+		block := sealed[i*size : (i+1)*size]
+		if !op.inRange(block) {
+			return nil, fmt.Errorf("opening: %w", &BlockError{i, reasonRange})
+		}
+		data, reason := type1Data(op.raise(block))
+		if reason != "" {
+			return nil, fmt.Errorf("opening: %w", &BlockError{i, reason})
+		}
+		plaintext = append(plaintext, data...)
+	}
+	return plaintext, nil
+}
+
+// openPrivate opens every block with decrypt, whatever the ones before gave, and
+// says afterwards whether all was well. Stopping at the first bad block would
+// tell a peer by the time taken which of its blocks have good padding.
+func openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
+	size := key.p.size
+	plaintext := make([]byte, 0, len(sealed))
+	bad := false
+	var spare []byte
+	for start := 0; start < len(sealed); start += size {
+		block := sealed[start : start+size]
+		if !inRange(block, key.p.n) {
+			// crypto/rsa returns at once for a number not below the modulus.
+			// The number 1 takes its place and the same time as any other.
+			bad = true
+			if spare == nil {
+				spare = make([]byte, size)
+				spare[size-1] = 1
+			}
+			block = spare
+		}
+		data, err := decrypt(block)
+		bad = bad || err != nil || len(data) == 0
+		plaintext = append(plaintext, data...)
+	}
+	if bad {
+		clear(plaintext)
+		return nil, ErrOpen
+	}
+	return plaintext, nil
+}
+
+func decryptBlock(private *rsa.PrivateKey, p Padding, block []byte) ([]byte, error) {
+	if p == OAEP {
+		return rsa.DecryptOAEP(sha256.New(), nil, private, block, nil)
+	}
+	//lint:ignore SA1019 this padding is what the protocol asks for
+	return rsa.DecryptPKCS1v15(nil, private, block)
+}

@@ -1,0 +1,73 @@
+package envelope
+
+import "fmt"
+
+// Padding is how a chunk becomes a block (PROTOCOL.md, Sealing).
+type Padding int
+
+const (
+	// PKCS1v15 is the padding of PKCS#1 v1.5: block type 1 where the private
+	// part seals, block type 2 where the public part does.
+	PKCS1v15 Padding = iota
+
+	// OAEP is OAEP with SHA-256, for the mask too, and an empty label. Only the
+	// public part seals, only the private part opens.
+	OAEP
+)
+
+// String names p as a setting does.
+func (p Padding) String() string {
+	switch p {
+	case PKCS1v15:
+		return "PKCS1v15"
+	case OAEP:
+		return "OAEP"
+	}
+	return fmt.Sprintf("Padding(%d)", int(p))
+}
+
+// overhead is what p takes of a block, in bytes: at least that much is not data.
+func (p Padding) overhead() int {
+	if p == OAEP {
+		return 66 // two SHA-256 digests and two bytes
+	}
+	return 11 // 00, type, eight bytes of padding, 00
+}
+
+// MaxChunk is how many bytes of plaintext one block holds: Size()−11, or
+// Size()−66 with OAEP. It is 0 for a zero Key.
+func (k *Key) MaxChunk(p Padding) int {
+	if !k.ready() {
+		return 0
+	}
+	return k.p.size - p.overhead()
+}
+
+// Blocks is how many blocks Seal makes of n bytes of plaintext.
+func (k *Key) Blocks(p Padding, n int) int {
+	chunk := k.MaxChunk(p)
+	if n <= 0 || chunk == 0 {
+		return 0
+	}
+	return (n-1)/chunk + 1
+}
+
+// MaxPlaintext is how many bytes of plaintext Seal takes before the body would
+// pass MaxBody.
+func (k *Key) MaxPlaintext(p Padding) int {
+	if !k.ready() {
+		return 0
+	}
+	return MaxBody / 4 * 3 / k.p.size * k.MaxChunk(p)
+}
+
+// usable says whether key and p can be used at all.
+func usable(key *Key, p Padding) error {
+	if !key.ready() {
+		return ErrKeyMissing
+	}
+	if p != PKCS1v15 && p != OAEP {
+		return fmt.Errorf("%w: %v", ErrPadding, p)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package envelope
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+)
+
+// Seal gives the body that carries plaintext: blocks as long as the modulus,
+// joined, in standard Base64 (PROTOCOL.md, Sealing). The parts of key decide the
+// blocks: with the private part they are of type 1 and the same every time, with
+// the public part alone of type 2 or OAEP and new every time.
+//
+// It fails with ErrEmpty for no plaintext, ErrTooLarge where the body would pass
+// MaxBody, ErrDirection for OAEP with the private part.
+func Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
+	if err := sealable(key, p, plaintext); err != nil {
+		return nil, err
+	}
+	sealed, err := sealBlocks(key, p, plaintext, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBody(sealed), nil
+}
+
+// Reseal gives the same bytes as Seal where the private part seals, for less
+// work: blocks of prevBody, which Seal made of prevPlain with the same key, are
+// taken over where their chunk has not changed. A block is taken over only after
+// the public part has opened it to that very chunk, so a wrong or damaged
+// prevBody costs time and nothing else. Where the public part seals, blocks
+// must be new every time, and Reseal is Seal.
+func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
+	if err := sealable(key, p, plaintext); err != nil {
+		return nil, err
+	}
+	var prev []byte
+	if key.HasPrivate() && len(prevPlain) > 0 {
+		// Blocks lie where Seal puts them, or nothing is taken over.
+		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p.size {
+			prev = b
+		}
+	}
+	sealed, err := sealBlocks(key, p, plaintext, prevPlain, prev)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBody(sealed), nil
+}
+
+func sealable(key *Key, p Padding, plaintext []byte) error {
+	if err := usable(key, p); err != nil {
+		return fmt.Errorf("sealing: %w", err)
+	}
+	if p == OAEP && key.HasPrivate() {
+		return fmt.Errorf("sealing: %w: with OAEP the public part seals and the private part opens", ErrDirection)
+	}
+	if len(plaintext) == 0 {
+		return fmt.Errorf("sealing: %w", ErrEmpty)
+	}
+	if limit := key.MaxPlaintext(p); len(plaintext) > limit {
+		return fmt.Errorf("sealing %d bytes: %w: this key takes %d", len(plaintext), ErrTooLarge, limit)
+	}
+	return nil
+}
+
+func encodeBody(sealed []byte) []byte {
+	body := make([]byte, base64.StdEncoding.EncodedLen(len(sealed)))
+	base64.StdEncoding.Encode(body, sealed)
+	return body
+}
+
+// sealBlocks gives the blocks of plaintext. prev, if there, holds those of
+// prevPlain.
+func sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
+	size, step := key.p.size, key.MaxChunk(p)
+	sealed := make([]byte, 0, key.Blocks(p, len(plaintext))*size)
+	var op *publicOperation
+	if prev != nil {
+		op = newPublicOperation(key.p)
+	}
+	for start := 0; start < len(plaintext); start += step {
+		chunk := plaintext[start:min(start+step, len(plaintext))]
+		if op != nil && start < len(prevPlain) &&
+			bytes.Equal(chunk, prevPlain[start:min(start+step, len(prevPlain))]) {
+			if block := prev[len(sealed) : len(sealed)+size]; opensTo(op, block, chunk) {
+				sealed = append(sealed, block...)
+				continue
+			}
+		}
+		block, err := sealBlock(key, p, chunk)
+		if err != nil {
+			return nil, fmt.Errorf("block %d: %w: %w", len(sealed)/size, ErrSeal, err)
+		}
+		sealed = append(sealed, block...)
+	}
+	return sealed, nil
+}
+
+func opensTo(op *publicOperation, block, chunk []byte) bool {
+	if !op.inRange(block) {
+		return false
+	}
+	data, reason := type1Data(op.raise(block))
+	return reason == "" && bytes.Equal(data, chunk)
+}
+
+// sealBlock makes one block. crypto/rsa takes its randomness from the system,
+// whatever reader it is given.
+func sealBlock(key *Key, p Padding, chunk []byte) ([]byte, error) {
+	switch {
+	case key.p.private != nil:
+		// Signing with hash 0 signs the bytes as they are, without a digest
+		// algorithm's name before them. That is block type 1.
+		return rsa.SignPKCS1v15(nil, key.p.private, 0, chunk)
+	case p == OAEP:
+		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p.public, chunk, nil)
+	default:
+		//lint:ignore SA1019 this padding is what the protocol asks for
+		return rsa.EncryptPKCS1v15(rand.Reader, key.p.public, chunk)
+	}
+}
