@@ -1,0 +1,270 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// commonSizes are the block sizes, in bytes, that peers use.
+var commonSizes = []int{128, 192, 256, 384, 512, 1024}
+
+// Diagnose says in short sentences what is wrong with a body that does not
+// open and what to try, the likeliest first. err is what Unwrap or Open gave; with
+// nil it is found out by opening, and a body that opens gives nothing. key may
+// be nil. Like Explain it is for the person who holds the key and never for a
+// peer.
+func Diagnose(key *Key, p Padding, body []byte, err error) []string {
+	inner, _, unwrapErr := Unwrap(body)
+	if err == nil {
+		if err = unwrapErr; err == nil && key.ready() {
+			_, err = Open(key, p, inner)
+		}
+		if err == nil && key.ready() {
+			return nil
+		}
+	}
+	if hints := diagnoseText(body, inner, unwrapErr); len(hints) > 0 {
+		return hints
+	}
+	sealed, decodeErr := decodeBody(inner)
+	if decodeErr != nil {
+		return []string{hintFor(decodeErr)}
+	}
+	if hints := diagnoseDecoded(sealed); len(hints) > 0 {
+		return hints
+	}
+	if !key.ready() {
+		return []string{sizesHint(len(sealed))}
+	}
+	if errors.Is(err, ErrDirection) || p == OAEP && !key.HasPrivate() {
+		return []string{"The key has only its public part, and OAEP is opened with the private part; give the file with the private key."}
+	}
+	if len(sealed)%key.p.size != 0 {
+		return diagnoseLength(key, len(sealed))
+	}
+	if key.HasPrivate() {
+		return diagnosePrivate(key, p, sealed)
+	}
+	return diagnosePublic(key, p, sealed)
+}
+
+// diagnoseText covers all that can be told before the Base64 is undone.
+func diagnoseText(body, inner []byte, unwrapErr error) []string {
+	text := trimSpace(body)
+	switch {
+	case len(body) > MaxBody:
+		return []string{fmt.Sprintf("The body is larger than %d bytes; give one body and nothing else.", MaxBody)}
+	case len(text) == 0:
+		return []string{"The body is empty; a form parser or an earlier reader may have consumed it, so read the raw body once."}
+	case bytes.Contains(text, []byte(pemStart)):
+		return []string{"This is PEM, not a sealed body; give the Base64 that the peer sent here, and the key as the key."}
+	case text[0] == '<':
+		return []string{"This is HTML or XML, not a sealed body; a proxy or a wrong URL answered in the peer's place."}
+	}
+	if text[0] == '{' || text[0] == '[' || text[0] == '"' {
+		return diagnoseJSON(text, unwrapErr)
+	}
+	if inner == nil {
+		inner = text
+	}
+	if strings.Trim(string(inner), "0123456789abcdefABCDEF\r\n") == "" && len(inner) >= 2*MinBits/8 {
+		return []string{"The body looks hexadecimal; the peer must write the blocks in standard Base64."}
+	}
+	if unwrapErr != nil {
+		return []string{hintFor(unwrapErr)}
+	}
+	return nil
+}
+
+func diagnoseJSON(text []byte, unwrapErr error) []string {
+	if unwrapErr == nil {
+		return nil
+	}
+	var s string
+	if json.Unmarshal(text, &s) == nil && strings.HasPrefix(strings.TrimSpace(s), "{") {
+		return []string{"The body is a plain message in a JSON string; the sender left out the sealing."}
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return []string{hintFor(unwrapErr)}
+	}
+	if value, found := members[member]; found && value[0] == '{' {
+		return []string{"The member data holds a plain message; the sender left out the sealing."}
+	}
+	for _, name := range []string{"requestUUID", "trackingId", "callBackId", "txId"} {
+		if _, found := members[name]; found {
+			return []string{"The body is a plain message; the sender left out the sealing."}
+		}
+	}
+	if len(members) == 1 {
+		for name := range members {
+			if len(name) >= MinBits/8 {
+				return []string{"A form parser took the bare Base64 for the name of a field; read the raw body instead of the parsed form."}
+			}
+		}
+	}
+	return []string{hintFor(unwrapErr)}
+}
+
+// hintFor gives the sentence for an error from outside the blocks.
+func hintFor(err error) string {
+	clause := err.Error()
+	if i := strings.LastIndex(clause, ": "); i >= 0 {
+		clause = clause[i+2:]
+	}
+	try := "give the bare Base64 of the blocks."
+	switch {
+	case !errors.Is(err, ErrBase64):
+	case strings.Contains(clause, "there is a space"):
+		try = "read the raw body instead of the parsed form, or have the sender write + as %2B."
+	case strings.Contains(clause, "URL alphabet"):
+		try = "have the sender use the standard alphabet, with + and /."
+	case strings.Contains(clause, "percent-encoded"):
+		try = "undo the percent-encoding once before opening."
+	case strings.Contains(clause, "one by one"):
+		try = "have the sender join the raw blocks and encode them once."
+	case strings.Contains(clause, "cut off"):
+		try = "check for a size limit on the way, and that the sender writes the padding."
+	case strings.Contains(clause, "canonical"):
+		try = "check that the end of the body was not changed on the way."
+	}
+	return "The body is unsound: " + clause + "; " + try
+}
+
+// diagnoseDecoded covers Base64 of something that is not blocks.
+func diagnoseDecoded(sealed []byte) []string {
+	if _, err := parseDER(sealed); err == nil {
+		return []string{"The body is itself a key; give the Base64 that the peer sent here, and the key as the key."}
+	}
+	if len(sealed) < 64 || !isText(sealed) {
+		return nil
+	}
+	if firstStranger(sealed) < 0 {
+		return []string{"The body is Base64 of Base64; have the sender encode the blocks once."}
+	}
+	return []string{"The body is Base64 of plain text; the sender left out the sealing."}
+}
+
+func sizesHint(n int) string {
+	if fits := fittingBits(n, 0); fits != "" {
+		return fmt.Sprintf("The %d sealed bytes fit keys of %s bits; give the key to look inside.", n, fits)
+	}
+	return fmt.Sprintf("The %d sealed bytes fit no usual key size; check that the body is whole.", n)
+}
+
+// fittingBits lists the usual key sizes, but for the one of except bytes, whose
+// blocks n bytes could be.
+func fittingBits(n, except int) string {
+	var fits []string
+	for _, size := range commonSizes {
+		if n%size == 0 && size != except {
+			fits = append(fits, fmt.Sprint(size*8))
+		}
+	}
+	return strings.Join(fits, ", ")
+}
+
+func diagnoseLength(key *Key, n int) []string {
+	size := key.p.size
+	var hints []string
+	if fits := fittingBits(n, size); fits != "" {
+		hints = append(hints, fmt.Sprintf("The key has %d bits and the %d sealed bytes fit %s bits; use the key of the size that the peer uses.", key.Bits(), n, fits))
+	}
+	if chunk := key.MaxChunk(PKCS1v15); n%chunk == 0 {
+		hints = append(hints, fmt.Sprintf("The %d sealed bytes are a multiple of %d, the chunk size, instead of %d, the block size; plaintext is cut at %d, blocks are joined whole.", n, chunk, size, chunk))
+	}
+	if len(hints) == 0 {
+		hints = append(hints, fmt.Sprintf("%d bytes are %d blocks of %d and %d more; the body lost a part or gained one, so check for size limits and column widths on the way.", n, n/size, size, n%size))
+	}
+	return hints
+}
+
+func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
+	blocks := explainBlocks(key, p, sealed)
+	var good, type2, unpadded, inRange, typed int
+	bad := -1
+	for i, b := range blocks {
+		switch {
+		case b.Problem == "":
+			good++
+		case bad < 0:
+			bad = i
+		}
+		if b.InRange {
+			inRange++
+		}
+		if b.Type == 1 {
+			typed++
+		}
+		if b.Type == 2 {
+			type2++
+		}
+		if b.Problem == "it holds text without any padding" {
+			unpadded++
+		}
+	}
+	switch {
+	case bad < 0:
+		return nil
+	case type2 > 0:
+		return []string{"The blocks were sealed with the private part but as block type 2; have the sender use block type 1, as RSA/ECB/PKCS1Padding does with a private key."}
+	case unpadded > 0:
+		return []string{fmt.Sprintf("The blocks hold text without padding, cut at %d bytes or so; have the sender use PKCS#1 v1.5 padding and chunks of at most %d bytes.", key.Size(), key.MaxChunk(PKCS1v15))}
+	case typed > good:
+		return []string{fmt.Sprintf("Block %d was sealed with this pair but not padded right: %s; have the sender pad as PKCS#1 v1.5 block type 1.", bad, blocks[bad].Problem)}
+	case good > 0:
+		return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, len(blocks), bad)}
+	}
+	hints := []string{"No block opens with this key; the body was sealed with another pair, so compare fingerprints with the peer."}
+	if inRange == 0 {
+		hints[0] = "Every block is above the modulus of this key; the body was sealed with another pair, so compare fingerprints with the peer."
+	}
+	hints = append(hints, "If the body was sealed with the public part, only the private part opens it; give the file with the private key.")
+	return append(hints, otherSizeHint(key, len(sealed))...)
+}
+
+func diagnosePrivate(key *Key, p Padding, sealed []byte) []string {
+	blocks := explainBlocks(key, p, sealed)
+	var good, otherPart, otherPadding, empty int
+	bad := -1
+	for i, b := range blocks {
+		switch {
+		case b.Problem == "":
+			good++
+			continue
+		case b.OtherPart:
+			otherPart++
+		case b.Problem == reasonNoData:
+			empty++
+		case b.Type >= 0:
+			otherPadding++
+		}
+		if bad < 0 {
+			bad = i
+		}
+	}
+	switch {
+	case bad < 0:
+		return nil
+	case otherPart > 0:
+		return []string{"The body was sealed with the private part of this very pair; open it with the public part."}
+	case otherPadding > 0:
+		return []string{fmt.Sprintf("The blocks open with another padding than %v; choose the scheme that the peer uses.", p)}
+	case empty > 0:
+		return []string{fmt.Sprintf("Block %d holds no data; have the sender seal no empty chunk.", bad)}
+	case good > 0:
+		return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, len(blocks), bad)}
+	}
+	hints := []string{"No block opens with either part of this pair; the body was sealed with another pair, so compare fingerprints with the peer."}
+	return append(hints, otherSizeHint(key, len(sealed))...)
+}
+
+func otherSizeHint(key *Key, n int) []string {
+	if fits := fittingBits(n, key.p.size); fits != "" {
+		return []string{fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits, key.Bits())}
+	}
+	return nil
+}
