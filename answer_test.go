@@ -1,0 +1,286 @@
+package countersign_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign"
+)
+
+func TestDepositAnswer(t *testing.T) {
+	b, err := wantDeposit().Answer().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":1,"trackingId":"17173049-0001","txId":"0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14",` +
+		`"txIndex":5,"chainName":"ETH","symbol":"WETH","amount":"7.4","fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b",` +
+		`"toAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","tenantUserId":"65515","callBackId":null,"state":null,` +
+		`"tenantType":null,"requestUUID":"47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29"}`
+	if string(b) != want {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+	got, err := countersign.ParseDepositAnswer(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(wantDeposit().Answer(), got, asWritten); d != "" {
+		t.Error(d)
+	}
+
+	// What other merchants send: type as text, amount as number, nulls, no more.
+	got, err = countersign.ParseDepositAnswer([]byte(`{"type":"1","amount":7.40,"txIndex":null,"trackingId":null,"requestUUID":"u","state":"ok"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (countersign.DepositAnswer{Amount: mustAmount("7.40"), TxIndex: -1, RequestUUID: "u", State: `"ok"`}); cmp.Diff(want, got, asWritten) != "" {
+		t.Error(cmp.Diff(want, got, asWritten))
+	}
+	for _, bad := range []string{
+		`{"type":1}`, `{"requestUUID":"u"}`, `{"type":2,"requestUUID":"u"}`, `{"type":"one","requestUUID":"u"}`,
+		`{"type":1,"requestUUID":""}`, `{"type":1,"requestUUID":null}`, `{"type":1,"requestUUID":7}`,
+		`{"type":1,"requestUUID":"u","amount":1e3}`, `{"type":1,"requestUUID":"u","amount":"x"}`, `{"type":1,"requestUUID":"u","RequestUUID":"v"}`,
+	} {
+		if a, err := countersign.ParseDepositAnswer([]byte(bad)); !errors.Is(err, countersign.ErrMalformed) {
+			t.Errorf("%s: %+v, %v", bad, a, err)
+		}
+	}
+}
+
+func TestWithdrawalAnswer(t *testing.T) {
+	req := &countersign.WithdrawalRequest{RequestUUID: "u2", TrackingID: "102003", TenantUserID: "1945", CallBackID: "W1"}
+	details := countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.500000000000")}
+	b, err := req.Answer(details).Marshal()
+	want := `{"type":2,"tenantUserId":"1945","callBackId":"W1","address":"TB","chainName":"TRON","symbol":"USDT",` +
+		`"amount":"2.500000000000","requestUUID":"u2"}`
+	if err != nil || string(b) != want {
+		t.Fatalf("%s, %v", b, err)
+	}
+	for _, form := range []string{want, strings.Replace(want, `2,`, `"2",`, 1), strings.Replace(want, `"2.500000000000"`, `2.500000000000`, 1)} {
+		got, err := countersign.ParseWithdrawalAnswer([]byte(form))
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if d := cmp.Diff(req.Answer(details), got, asWritten); d != "" {
+			t.Error(d)
+		}
+	}
+	for _, member := range []string{"type", "tenantUserId", "callBackId", "address", "chainName", "symbol", "amount", "requestUUID"} {
+		for _, value := range []string{"absent", "null", `""`, "[]"} {
+			m := map[string]json.RawMessage{}
+			if err := json.Unmarshal([]byte(want), &m); err != nil {
+				t.Fatal(err)
+			}
+			m[member] = json.RawMessage(value)
+			if value == "absent" {
+				delete(m, member)
+			}
+			bad, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := countersign.ParseWithdrawalAnswer(bad)
+			var me *countersign.MemberError
+			if !errors.As(err, &me) || me.Member != member {
+				t.Errorf("%s: %+v, %v", bad, a, err)
+			}
+		}
+	}
+	for _, bad := range []string{`"0"`, `"0.00"`, `0`, `"-1"`, `"1e1"`, `"2.5 "`} {
+		in := strings.Replace(want, `"2.500000000000"`, bad, 1)
+		if _, err := countersign.ParseWithdrawalAnswer([]byte(in)); err == nil {
+			t.Errorf("took the amount %s", bad)
+		}
+	}
+	if _, err := req.Answer(countersign.Details{}).Marshal(); err == nil {
+		t.Error("an answer without details was written")
+	}
+}
+
+func TestDetailsDiffer(t *testing.T) {
+	order := countersign.Details{Address: "0xAbCdef0000000000000000000000000000000001", ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("2.5")}
+	if err := order.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		want   string
+		change func(*countersign.Details)
+	}{
+		{"", func(*countersign.Details) {}},
+		{"", func(d *countersign.Details) { d.Address = strings.ToLower(d.Address) }},
+		{"", func(d *countersign.Details) { d.Amount = mustAmount("2.500000000000") }},
+		{"address", func(d *countersign.Details) { d.Address = d.Address[:41] + "2" }},
+		{"address", func(d *countersign.Details) { d.Address = " " + d.Address }},
+		{"address", func(d *countersign.Details) { d.Address = "" }},
+		{"chainName", func(d *countersign.Details) { d.ChainName = "eth" }},
+		{"chainName", func(d *countersign.Details) { d.ChainName = "" }},
+		{"symbol", func(d *countersign.Details) { d.Symbol = "USDC" }},
+		{"amount", func(d *countersign.Details) { d.Amount = mustAmount("2.50000000000000000000000001") }},
+		{"amount", func(d *countersign.Details) { d.Amount = countersign.Amount{} }},
+	} {
+		d := order
+		tt.change(&d)
+		if got := d.Differs(order); got != tt.want {
+			t.Errorf("%+v: differs in %q, want %q", d, got, tt.want)
+		}
+	}
+	if (countersign.Details{}).Differs(countersign.Details{}) == "" {
+		t.Error("no details agree with no details")
+	}
+	if (countersign.Details{}).Validate() == nil {
+		t.Error("no details are valid")
+	}
+	if countersign.SameAddress("TGDHyoMpgDQj4DmoZdwJP2FSkSG4DEchn2", "tgdhyompgdqj4dmozdwjp2fsksg4dechn2") {
+		t.Error("TRON addresses compared without regard to case")
+	}
+	if countersign.SameAddress("0Xabcdef0000000000000000000000000000000001", "0xabcdef0000000000000000000000000000000001") {
+		t.Error("0X taken for 0x")
+	}
+}
+
+func TestNoticeAnswers(t *testing.T) {
+	for typ, in := range samples {
+		c, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := c.(interface{ Answer() countersign.NoticeAnswer })
+		if !ok {
+			if typ > 2 {
+				t.Errorf("type %d has no answer", typ)
+			}
+			continue
+		}
+		a := n.Answer()
+		b, err := a.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := countersign.ParseNoticeAnswer(b)
+		if err != nil || cmp.Diff(a, got, asWritten) != "" {
+			t.Errorf("type %d: %v %s", typ, err, cmp.Diff(a, got, asWritten))
+		}
+		if got.Type != typ || got.RequestUUID != c.UUID() || got.TrackingID != c.EventID() || got.TenantUserID != c.User() {
+			t.Errorf("type %d answered by %+v", typ, got)
+		}
+	}
+	if _, err := countersign.ParseNoticeAnswer([]byte(`{"type":1,"requestUUID":"u"}`)); err == nil {
+		t.Error("a deposit's answer passed for a notice's")
+	}
+}
+
+func TestResponse(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`{"apiKey":"k","data":"QUJD","errCode":0,"message":""}`, ""},
+		{`{"message":"fine","errCode":0,"data":"QUJD","apiKey":"k","traceId":"7"}`, ""},
+		{`{"apiKey":"k","data":"","errCode":2001,"message":"unknown"}`, ""},
+		{`{"apiKey":"k","data":null,"errCode":2001,"message":"unknown"}`, ""},
+		{`{"apiKey":"k","errCode":-7,"message":"unknown"}`, ""},
+		{`{"apiKey":"k","data":"QUJD","errCode":0}`, "message"},
+		{`{"apiKey":"k","data":"QUJD","errCode":0,"message":null}`, "message"},
+		{`{"apiKey":"k","data":"","errCode":0,"message":""}`, "data"},
+		{`{"apiKey":"k","errCode":0,"message":""}`, "data"},
+		{`{"apiKey":"k","data":{"type":1},"errCode":0,"message":""}`, "data"},
+		{`{"apiKey":"k","data":"","errCode":2001,"message":""}`, "message"},
+		{`{"apiKey":"k","data":"","errCode":2001}`, "message"},
+		{`{"apiKey":"k","data":"QUJD","errCode":"0","message":""}`, "errCode"},
+		{`{"apiKey":"k","data":"QUJD","errCode":0.0,"message":""}`, "errCode"},
+		{`{"apiKey":"k","data":"QUJD","errCode":false,"message":""}`, "errCode"},
+		{`{"apiKey":"k","data":"QUJD","errCode":null,"message":""}`, "errCode"},
+		{`{"apiKey":"k","data":"QUJD","errCode":-0,"message":""}`, "errCode"},
+		{`{"apiKey":"k","data":"QUJD","message":""}`, "errCode"},
+		{`{"apiKey":7,"data":"QUJD","errCode":0,"message":""}`, "apiKey"},
+		{`{"data":"QUJD","errCode":0,"message":""}`, "apiKey"},
+		{`{"apiKey":"k","data":"QUJD","errCode":0,"ErrCode":1,"message":""}`, "ErrCode"},
+		{`{"apiKey":"k","data":"QUJD","errCode":1,"errCode":0,"message":""}`, "errCode"},
+	} {
+		r, err := countersign.ParseResponse([]byte(tt.in))
+		if tt.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", tt.in, err)
+				continue
+			}
+			b, err := r.Marshal()
+			if err != nil {
+				t.Errorf("%s: %v", tt.in, err)
+				continue
+			}
+			again, err := countersign.ParseResponse(b)
+			if err != nil || cmp.Diff(r, again) != "" || !r.APIKey.Equal("k") {
+				t.Errorf("%s → %s: %v %s", tt.in, b, err, cmp.Diff(r, again))
+			}
+			continue
+		}
+		var m *countersign.MemberError
+		if !errors.As(err, &m) || m.Member != tt.want {
+			t.Errorf("%s: %v, want an error of %s", tt.in, err, tt.want)
+		}
+	}
+	b, err := countersign.Response{APIKey: "k", Data: "QUJD"}.Marshal()
+	if err != nil || string(b) != `{"apiKey":"k","data":"QUJD","errCode":0,"message":""}` {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := (countersign.Response{APIKey: "k", ErrCode: 2001}).Marshal(); err == nil {
+		t.Errorf("failure without message: %s", b)
+	}
+}
+
+func TestErrCodes(t *testing.T) {
+	for code, want := range map[countersign.ErrCode]countersign.Class{
+		0: countersign.ClassAccepted, 1: countersign.ClassFailure, -1: countersign.ClassFailure, 999: countersign.ClassFailure,
+		1000: countersign.ClassNotUnderstood, 1999: countersign.ClassNotUnderstood, 2000: countersign.ClassRefused,
+		2999: countersign.ClassRefused, 3000: countersign.ClassHold, 3999: countersign.ClassHold, 4000: countersign.ClassFailure,
+		countersign.CodeInternal: countersign.ClassFailure,
+	} {
+		if code.Class() != want {
+			t.Errorf("%d: class %d, want %d", code, code.Class(), want)
+		}
+	}
+	if countersign.CodeAccepted.Message() != "" {
+		t.Error("0 has a message")
+	}
+	for code := countersign.ErrCode(1); code < 6000; code++ {
+		if code.Message() == "" {
+			t.Fatalf("%d has no message", code)
+		}
+	}
+	if countersign.CodeOf(nil) != 0 || countersign.CodeOf(errors.New("disk")) != countersign.CodeInternal {
+		t.Error("CodeOf")
+	}
+}
+
+func TestAPIKeyHides(t *testing.T) {
+	const secret = "88c47568-secret"
+	r := countersign.Response{APIKey: secret, Data: "QUJD"}
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&out, verb+verb+verb+"\n", r, r.APIKey, &r)
+	}
+	fmt.Fprintln(&out, r, []countersign.APIKey{secret}, map[countersign.APIKey]int{secret: 1})
+	j, err := json.Marshal(map[string]any{"r": r, "k": r.APIKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(j)
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", r.APIKey, "r", r)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", r.APIKey, "r", r)
+	out.Write(log.Bytes())
+	for _, leak := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret)} {
+		if strings.Contains(out.String(), leak) {
+			t.Errorf("%q printed in %s", leak, out.String())
+		}
+	}
+	if r.APIKey.Reveal() != secret {
+		t.Error("Reveal")
+	}
+	if countersign.APIKey("").Equal("") || !r.APIKey.Equal(secret) || r.APIKey.Equal(secret+"x") {
+		t.Error("Equal")
+	}
+}
