@@ -1,0 +1,551 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/store"
+)
+
+const (
+	testUUID  = "0f4f9a3e-7c1d-8a5b-9f00-5a7b3c1d2e4f"
+	otherUUID = "1f4f9a3e-7c1d-8a5b-9f00-5a7b3c1d2e4f"
+	testKey   = countersign.APIKey("the-merchant")
+
+	deadline = store.Millis(1_000_000)
+)
+
+func mustAmount(s string) countersign.Amount {
+	a, err := countersign.ParseAmount(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func testDetails() countersign.Details {
+	return countersign.Details{
+		Address: "0xab5801a7d398351b8be11c439e05c5b3259aec9b", ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("2.5"),
+	}
+}
+
+func testQuestion(ordered bool) Question {
+	q := Question{
+		APIKey: testKey,
+		Sent: &countersign.WithdrawalRequest{
+			RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1", CallBackID: "cb-1",
+		},
+		Deadline: deadline,
+	}
+	if ordered {
+		d := testDetails()
+		q.Ordered = &d
+	}
+	return q
+}
+
+func testDeposit() *countersign.Deposit {
+	return &countersign.Deposit{
+		RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1", TxID: "tx-1", ChainName: "TRON",
+		Symbol: "USDT", Amount: mustAmount("2.500000000000"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1,
+	}
+}
+
+// response writes the plain part; data is the plaintext itself, which the tests'
+// open gives back.
+func response(key, data string, code int) Response {
+	message := ""
+	if code != 0 {
+		message = "because"
+	}
+	r := countersign.Response{APIKey: countersign.APIKey(key), Data: data, ErrCode: countersign.ErrCode(code), Message: message}
+	body, err := r.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return Response{Status: 200, Body: body, Done: deadline - 1}
+}
+
+func openPlain(data string) ([]byte, error) { return []byte(data), nil }
+
+const rightWithdrawal = `{"tenantUserId":"user-1","callBackId":"cb-1","address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",` +
+	`"chainName":"ETH","symbol":"USDT","amount":"2.5","type":2,"requestUUID":"` + testUUID + `"}`
+
+const rightDeposit = `{"type":1,"trackingId":"track-1","txId":"tx-1","txIndex":-1,"chainName":"TRON","symbol":"USDT",` +
+	`"amount":"2.5","fromAddress":"TFrom","toAddress":"TTo","requestUUID":"` + testUUID + `","tenantUserId":"user-1",` +
+	`"callBackId":null,"state":null,"tenantType":null}`
+
+func swap(s, old, new string) string {
+	if !strings.Contains(s, old) {
+		panic("no " + old + " in " + s)
+	}
+	return strings.Replace(s, old, new, 1)
+}
+
+type judgeRow struct {
+	name     string
+	response Response
+	open     func(string) ([]byte, error) // nil: openPlain
+	change   func(*Question)
+
+	outcome  Outcome
+	reason   Reason
+	decision countersign.Decision
+	alarm    string
+	down     bool // not reached
+	failure  bool // OpenFailure
+}
+
+func (row judgeRow) run(t *testing.T, q Question) Verdict {
+	t.Helper()
+	open := row.open
+	if open == nil {
+		open = openPlain
+	}
+	if row.change != nil {
+		row.change(&q)
+	}
+	v := Judge(q, row.response, open)
+	if v.Outcome != row.outcome || v.Reason != row.reason || v.Decision != row.decision || v.Alarm != row.alarm ||
+		v.Reached == row.down || v.OpenFailure != row.failure {
+		t.Errorf("got outcome %q reason %q decision %q alarm %q reached %v open failure %v",
+			v.Outcome, v.Reason, v.Decision, v.Alarm, v.Reached, v.OpenFailure)
+	}
+	if (v.Decision == countersign.DecisionConfirmed) != v.Details.Amount.IsSet() {
+		t.Errorf("decision %q with details %v", v.Decision, v.Details)
+	}
+	if !slices.Contains(Reasons, v.Reason) {
+		t.Errorf("reason %q is not in the list", v.Reason)
+	}
+	return v
+}
+
+func bodyRow(name, body string, reason Reason, alarm string) judgeRow {
+	return judgeRow{name: name, response: Response{Status: 200, Body: []byte(body), Done: 1},
+		outcome: Retry, reason: reason, alarm: alarm}
+}
+
+// everyWayToBeWrong are rows that hold for every type of callback. right is a
+// right answer's plaintext.
+func everyWayToBeWrong(right string) []judgeRow {
+	plain := fmt.Sprintf
+	ok := response(string(testKey), right, 0)
+	quoted := string(ok.Body[strings.Index(string(ok.Body), `"data":`)+7:])
+	quoted = quoted[:strings.Index(quoted, `,"errCode"`)]
+	rows := []judgeRow{
+		bodyRow("empty body", ``, ReasonResponseMalformed, ""),
+		bodyRow("text", `OK`, ReasonResponseMalformed, ""),
+		bodyRow("cut off", string(ok.Body[:len(ok.Body)-1]), ReasonResponseMalformed, ""),
+		bodyRow("two objects", string(ok.Body)+`{}`, ReasonResponseMalformed, ""),
+		bodyRow("array", `[`+string(ok.Body)+`]`, ReasonResponseMalformed, ""),
+		bodyRow("not UTF-8", "{\"apiKey\":\"\xff\"}", ReasonResponseMalformed, ""),
+		bodyRow("errCode as text", plain(`{"apiKey":%q,"data":%s,"errCode":"0","message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode 0.0", plain(`{"apiKey":%q,"data":%s,"errCode":0.0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode -0", plain(`{"apiKey":%q,"data":%s,"errCode":-0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode null", plain(`{"apiKey":%q,"data":%s,"errCode":null,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode false", plain(`{"apiKey":%q,"data":%s,"errCode":false,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode missing", plain(`{"apiKey":%q,"data":%s,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode twice", plain(`{"apiKey":%q,"data":%s,"errCode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errcode beside errCode", plain(`{"apiKey":%q,"data":%s,"errcode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("errCode past int64", plain(`{"apiKey":%q,"data":%s,"errCode":18446744073709551616,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("message missing", plain(`{"apiKey":%q,"data":%s,"errCode":0}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
+		bodyRow("code without message", plain(`{"apiKey":%q,"data":"","errCode":2001,"message":""}`, testKey.Reveal()), ReasonResponseMalformed, ""),
+		bodyRow("apiKey missing", plain(`{"data":%s,"errCode":0,"message":""}`, quoted), ReasonResponseMalformed, ""),
+		bodyRow("apiKey null", plain(`{"apiKey":null,"data":%s,"errCode":0,"message":""}`, quoted), ReasonResponseMalformed, ""),
+		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), ReasonWrongAPIKey, AlarmWrongAPIKey),
+		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), ReasonWrongAPIKey, AlarmWrongAPIKey),
+		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, ReasonWrongAPIKey, AlarmWrongAPIKey),
+		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, ReasonWrongAPIKey, AlarmWrongAPIKey),
+		bodyRow("data missing", plain(`{"apiKey":%q,"errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
+		bodyRow("data null", plain(`{"apiKey":%q,"data":null,"errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
+		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
+		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), ReasonDataNotSealed, ""),
+	}
+	fails := func(err error) func(string) ([]byte, error) {
+		return func(string) ([]byte, error) { return nil, err }
+	}
+	for _, status := range []int{100, 201, 202, 204, 206, 301, 302, 307, 400, 401, 403, 404, 413, 429, 500, 503} {
+		r := ok
+		r.Status = status
+		rows = append(rows, judgeRow{name: fmt.Sprint("right answer with status ", status), response: r,
+			outcome: Retry, reason: ReasonStatus, down: true})
+	}
+	for _, failure := range []Reason{ReasonBlockedAddress, ReasonResolve, ReasonConnect, ReasonTLS, ReasonTimeout,
+		ReasonClosed, ReasonHTTP, ReasonTooLarge} {
+		rows = append(rows, judgeRow{name: "no response: " + string(failure), response: Response{Failure: failure, Done: 1},
+			outcome: Retry, reason: failure, down: true})
+	}
+	for _, code := range []int{1000, 1001, 1002, 1999} {
+		rows = append(rows, judgeRow{name: fmt.Sprint("not understood ", code), response: response(string(testKey), "", code),
+			outcome: Retry, reason: ReasonNotUnderstood, alarm: AlarmNotUnderstood})
+	}
+	for _, code := range []int{3000, 3001, 3999} {
+		rows = append(rows, judgeRow{name: fmt.Sprint("hold ", code), response: response(string(testKey), right, code),
+			outcome: Hold, reason: ReasonMerchantHold})
+	}
+	for _, code := range []int{-1, 1, 999, 4000, 5000, 1 << 40} {
+		rows = append(rows, judgeRow{name: fmt.Sprint("failure ", code), response: response(string(testKey), right, code),
+			outcome: Retry, reason: ReasonMerchantFailure})
+	}
+	tooBig := Response{Failure: ReasonTooLarge, Status: 200, Done: 1}
+	return append(rows,
+		judgeRow{name: "body too large", response: tooBig, outcome: Retry, reason: ReasonTooLarge},
+		judgeRow{name: "node stopped", response: Response{Failure: ReasonStopped, Done: 1}, outcome: Retry, reason: ReasonStopped},
+		judgeRow{name: "node failed", response: Response{Failure: ReasonInternal, Done: 1}, outcome: Retry, reason: ReasonInternal},
+		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
+			outcome: Retry, reason: ReasonWrongAPIKey, alarm: AlarmWrongAPIKey},
+		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
+			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 70, To: 79}} },
+			outcome: Retry, reason: ReasonMerchantFailure},
+		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
+			change: func(q *Question) { q.FinalCodes = []store.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
+		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: Retry, reason: ReasonDataNotSealed},
+		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
+			outcome: Retry, reason: ReasonDataEncoding},
+		judgeRow{name: "not whole blocks", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrLength),
+			outcome: Retry, reason: ReasonDataEncoding},
+		judgeRow{name: "blocks do not open", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrOpen),
+			outcome: Retry, reason: ReasonDataUnopened, failure: true},
+		judgeRow{name: "blocks do not open with the public part", response: response(string(testKey), "QUJD", 0),
+			open: fails(&envelope.BlockError{}), outcome: Retry, reason: ReasonDataUnopened},
+		judgeRow{name: "key cannot open", response: response(string(testKey), "QUJD", 0), open: fails(errors.New("other")),
+			outcome: Retry, reason: ReasonInternal},
+		judgeRow{name: "garbage opened", response: response(string(testKey), "garbage", 0), outcome: Retry, reason: ReasonAnswerMalformed},
+		judgeRow{name: "empty object opened", response: response(string(testKey), "{}", 0), outcome: Retry, reason: ReasonOtherType, alarm: AlarmAnswerDiffers},
+		judgeRow{name: "requestUUID missing", response: response(string(testKey), swap(right, `"requestUUID"`, `"requestUuid2"`), 0),
+			outcome: Retry, reason: ReasonAnswerMalformed},
+		judgeRow{name: "requestUUID null", response: response(string(testKey), swap(right, `"`+testUUID+`"`, `null`), 0),
+			outcome: Retry, reason: ReasonAnswerMalformed},
+		judgeRow{name: "another attempt", response: response(string(testKey), swap(right, testUUID, otherUUID), 0),
+			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+		judgeRow{name: "requestUUID in upper case", response: response(string(testKey), swap(right, testUUID, strings.ToUpper(testUUID)), 0),
+			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+		judgeRow{name: "unbound requestUUID", response: response(string(testKey), swap(right, testUUID, countersign.UnboundUUID), 0),
+			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+	)
+}
+
+func withdrawalRows() []judgeRow {
+	wrong := func(name, old, new string, reason Reason, alarm string) judgeRow {
+		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
+			outcome: Retry, reason: reason, alarm: alarm}
+	}
+	differs := func(name, old, new string) judgeRow {
+		row := wrong(name, old, new, ReasonDetailsDiffer, AlarmDetailsDiffer)
+		row.outcome, row.decision = Refused, countersign.DecisionDeclined
+		return row
+	}
+	right := func(name, old, new string) judgeRow {
+		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
+			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed}
+	}
+	late := func(name string, done store.Millis, r Response, alarm string) judgeRow {
+		r.Done = done
+		return judgeRow{name: name, response: r, outcome: Retry, reason: ReasonLate,
+			decision: countersign.DecisionExpired, alarm: alarm}
+	}
+	ok := response(string(testKey), rightWithdrawal, 0)
+	rows := []judgeRow{
+		right("as asked", "2.5", "2.5"),
+		right("more zeros", `"2.5"`, `"2.500000000000"`),
+		right("amount as number", `"2.5"`, `2.50`),
+		right("type as text", `"type":2`, `"type":"2"`),
+		right("checksum case", `0xab5801a7d398351b8be11c439e05c5b3259aec9b`, `0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B`),
+		right("unknown member", `"type":2`, `"type":2,"note":"hello"`),
+
+		wrong("another withdrawal", `"cb-1"`, `"cb-2"`, ReasonOtherCallback, AlarmAnswerDiffers),
+		wrong("another user", `"user-1"`, `"user-2"`, ReasonOtherCallback, AlarmAnswerDiffers),
+		wrong("callBackId in another case", `"cb-1"`, `"CB-1"`, ReasonOtherCallback, AlarmAnswerDiffers),
+		wrong("type 1", `"type":2`, `"type":1`, ReasonOtherType, AlarmAnswerDiffers),
+		wrong("type 2.0", `"type":2`, `"type":2.0`, ReasonOtherType, AlarmAnswerDiffers),
+		wrong("type as name", `"type":2`, `"type":"NOTIFY_REQUEST_WITHDRAW"`, ReasonOtherType, AlarmAnswerDiffers),
+		wrong("type missing", `"type":2`, `"kind":2`, ReasonOtherType, AlarmAnswerDiffers),
+		wrong("no address", `"address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",`, ``, ReasonAnswerMalformed, ""),
+		wrong("empty address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `""`, ReasonAnswerMalformed, ""),
+		wrong("null address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `null`, ReasonAnswerMalformed, ""),
+		wrong("no chainName", `"chainName":"ETH",`, ``, ReasonAnswerMalformed, ""),
+		wrong("no symbol", `"symbol":"USDT",`, ``, ReasonAnswerMalformed, ""),
+		wrong("no amount", `"amount":"2.5",`, ``, ReasonAnswerMalformed, ""),
+		wrong("null amount", `"2.5"`, `null`, ReasonAnswerMalformed, ""),
+		wrong("empty amount", `"2.5"`, `""`, ReasonAnswerMalformed, ""),
+		wrong("amount 0", `"2.5"`, `"0.00"`, ReasonAnswerMalformed, ""),
+		wrong("amount with exponent", `"2.5"`, `2.5e0`, ReasonAnswerMalformed, ""),
+		wrong("amount with sign", `"2.5"`, `"+2.5"`, ReasonAnswerMalformed, ""),
+		wrong("negative amount", `"2.5"`, `-2.5`, ReasonAnswerMalformed, ""),
+		wrong("amount with leading zero", `"2.5"`, `"02.5"`, ReasonAnswerMalformed, ""),
+		wrong("amount with space", `"2.5"`, `" 2.5"`, ReasonAnswerMalformed, ""),
+		wrong("amount as list", `"2.5"`, `["2.5"]`, ReasonAnswerMalformed, ""),
+		wrong("amount twice", `"amount":"2.5"`, `"amount":"9","amount":"2.5"`, ReasonAnswerMalformed, ""),
+		wrong("Amount beside amount", `"amount":"2.5"`, `"Amount":"9","amount":"2.5"`, ReasonAnswerMalformed, ""),
+		wrong("no user", `"tenantUserId":"user-1",`, ``, ReasonAnswerMalformed, ""),
+		wrong("no callBackId", `"callBackId":"cb-1",`, ``, ReasonAnswerMalformed, ""),
+		{name: "the deposit's answer", response: response(string(testKey), rightDeposit, 0),
+			outcome: Retry, reason: ReasonOtherType, alarm: AlarmAnswerDiffers},
+
+		late("at the deadline", deadline, ok, ""),
+		late("after the deadline", deadline+1, ok, ""),
+		late("no deadline known", 0, ok, ""),
+		late("refused too late", deadline, response(string(testKey), "", 2001), ""),
+		late("held too late", deadline, response(string(testKey), "", 3001), ""),
+		late("wrong key, too late", deadline, response("other", "", 2001), AlarmWrongAPIKey),
+
+		{name: "held code named final", response: response(string(testKey), "", 3001),
+			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 3000, To: 3001}} },
+			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined},
+		{name: "0 cannot be final", response: ok,
+			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: -10, To: 10}} },
+			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed},
+	}
+	for i := range rows {
+		if rows[i].name == "no deadline known" {
+			rows[i].change = func(q *Question) { q.Deadline = 0 }
+		}
+	}
+	for _, code := range []int{2000, 2001, 2002, 2003, 2004, 2005, 2999} {
+		rows = append(rows, judgeRow{name: fmt.Sprint("declined ", code), response: response(string(testKey), "", code),
+			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined})
+	}
+	return append(rows,
+		differs("another address", "0xab5801a7d398351b8be11c439e05c5b3259aec9b", "0xab5801a7d398351b8be11c439e05c5b3259aec9c"),
+		differs("another chain", "ETH", "BSC"),
+		differs("chain in lower case", "ETH", "eth"),
+		differs("another symbol", "USDT", "USDC"),
+		differs("more", `"2.5"`, `"2.50000000000000000001"`),
+		differs("ten times", `"2.5"`, `"25"`),
+		differs("less", `"2.5"`, `"2.4999"`),
+	)
+}
+
+func TestJudgeWithdrawal(t *testing.T) {
+	rows := append(withdrawalRows(), everyWayToBeWrong(rightWithdrawal)...)
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) { row.run(t, testQuestion(true)) })
+	}
+}
+
+func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
+	for _, row := range append(withdrawalRows(), everyWayToBeWrong(rightWithdrawal)...) {
+		if row.reason == ReasonDetailsDiffer { // nothing to differ from
+			row.outcome, row.reason, row.alarm = Accepted, ReasonAccepted, ""
+			row.decision = countersign.DecisionConfirmed
+		}
+		t.Run(row.name, func(t *testing.T) { row.run(t, testQuestion(false)) })
+	}
+	v := judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: Accepted, reason: ReasonAccepted,
+		decision: countersign.DecisionConfirmed}.run(t, testQuestion(false))
+	if v.Details.Differs(testDetails()) != "" {
+		t.Errorf("details %v are not the answer's", v.Details)
+	}
+}
+
+func TestJudgeDeposit(t *testing.T) {
+	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: store.Never}
+	row := func(name, old, new string, reason Reason) judgeRow {
+		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
+			outcome: Retry, reason: reason, alarm: AlarmAnswerDiffers}
+		if reason == ReasonAccepted {
+			r.outcome, r.alarm = Accepted, ""
+		}
+		return r
+	}
+	rows := []judgeRow{
+		row("as said", "2.5", "2.5", ReasonAccepted),
+		row("amount as number", `"2.5"`, "2.5000", ReasonAccepted),
+		row("another txIndex", `"txIndex":-1`, `"txIndex":7`, ReasonAccepted),
+		row("no trackingId", `"trackingId":"track-1",`, ``, ReasonAccepted),
+		row("null members", `"callBackId":null,"state":null`, `"callBackId":7,"state":"x"`, ReasonAccepted),
+		{name: "least answer", response: response(string(testKey), `{"type":"1","requestUUID":"`+testUUID+`"}`, 0),
+			outcome: Accepted, reason: ReasonAccepted},
+		row("another trackingId", "track-1", "track-2", ReasonAnswerDiffers),
+		row("another txId", "tx-1", "tx-2", ReasonAnswerDiffers),
+		row("another chain", "TRON", "ETH", ReasonAnswerDiffers),
+		row("another symbol", "USDT", "USDC", ReasonAnswerDiffers),
+		row("another amount", `"2.5"`, `"2.51"`, ReasonAnswerDiffers),
+		row("another source", "TFrom", "Tfrom", ReasonAnswerDiffers),
+		row("another target", "TTo", "tto", ReasonAnswerDiffers),
+		row("another user", "user-1", "user-2", ReasonAnswerDiffers),
+		row("type 2", `"type":1`, `"type":2`, ReasonOtherType),
+		{name: "amount no number", response: response(string(testKey), swap(rightDeposit, `"2.5"`, `"lots"`), 0),
+			outcome: Retry, reason: ReasonAnswerMalformed},
+		{name: "refused", response: response(string(testKey), "", 2003), outcome: Refused, reason: ReasonMerchantRefused},
+		{name: "own final code", response: response(string(testKey), "", 77), outcome: Refused, reason: ReasonMerchantRefused,
+			change: func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 70, To: 79}} }},
+	}
+	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
+		t.Run(row.name, func(t *testing.T) {
+			if v := row.run(t, q); v.Decision != countersign.DecisionNone {
+				t.Errorf("a deposit decided %q", v.Decision)
+			}
+		})
+	}
+}
+
+func TestJudgeNotices(t *testing.T) {
+	done := &countersign.WithdrawalDone{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c", TxID: "x",
+		ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("1"), ToAddress: "to"}
+	change := &countersign.AddressChange{RequestUUID: testUUID, TenantUserID: "u", ToAddress: "old", NewAddress: "new"}
+	ended := &countersign.WithdrawalEnded{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c", ToAddress: "to"}
+	short := &countersign.FundsShort{Type: countersign.TypeNotEnoughMoney, RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c"}
+	wrong := func(change func(*countersign.NoticeAnswer)) func(*countersign.NoticeAnswer) { return change }
+	for _, test := range []struct {
+		name   string
+		sent   countersign.Callback
+		answer countersign.NoticeAnswer
+		wrong  []func(*countersign.NoticeAnswer)
+	}{
+		{"done", done, done.Answer(), []func(*countersign.NoticeAnswer){
+			wrong(func(a *countersign.NoticeAnswer) { a.TxID = "y" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.ChainName = "BSC" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.Symbol = "USDC" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.Amount = mustAmount("1.1") }),
+			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "ot" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.TrackingID = "s" }),
+		}},
+		{"address", change, change.Answer(), []func(*countersign.NoticeAnswer){
+			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "third" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.TenantUserID = "v" }),
+		}},
+		{"ended", ended, ended.Answer(), []func(*countersign.NoticeAnswer){
+			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.ToAddress = "ot" }),
+		}},
+		{"short", short, short.Answer(), []func(*countersign.NoticeAnswer){
+			wrong(func(a *countersign.NoticeAnswer) { a.CallBackID = "d" }),
+			wrong(func(a *countersign.NoticeAnswer) { a.Type = countersign.TypeNotEnoughHotMoney }),
+			wrong(func(a *countersign.NoticeAnswer) { a.RequestUUID = otherUUID }),
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			judge := func(a countersign.NoticeAnswer) Verdict {
+				plaintext, err := a.Marshal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return Judge(Question{APIKey: testKey, Sent: test.sent}, response(string(testKey), string(plaintext), 0), openPlain)
+			}
+			if v := judge(test.answer); v.Outcome != Accepted || v.Decision != "" {
+				t.Errorf("right answer: %+v", v)
+			}
+			for i, wrong := range test.wrong {
+				a := test.answer
+				wrong(&a)
+				if v := judge(a); v.Outcome != Retry || v.Alarm != AlarmAnswerDiffers {
+					t.Errorf("wrong answer %d: %+v", i, v)
+				}
+			}
+			// An address change is answered with the old address by some.
+			if test.sent == countersign.Callback(change) {
+				a := test.answer
+				a.ToAddress = "old"
+				if v := judge(a); v.Outcome != Accepted {
+					t.Errorf("old address: %+v", v)
+				}
+			}
+		})
+	}
+}
+
+func TestJudgeOpensOnlyWhatMatters(t *testing.T) {
+	opened := 0
+	open := func(data string) ([]byte, error) { opened++; return []byte(data), nil }
+	for _, r := range []Response{
+		response("other", rightWithdrawal, 0), response(string(testKey), rightWithdrawal, 2001),
+		response(string(testKey), rightWithdrawal, 3001), {Status: 500}, {Failure: ReasonTimeout},
+	} {
+		Judge(testQuestion(true), r, open)
+	}
+	if opened != 0 {
+		t.Errorf("opened %d times what no answer could come of", opened)
+	}
+	Judge(testQuestion(true), response(string(testKey), rightWithdrawal, 0), open)
+	if opened != 1 {
+		t.Errorf("opened %d times", opened)
+	}
+}
+
+func TestZeroVerdictAndQuestionConfirmNothing(t *testing.T) {
+	if (Verdict{}).Decision != countersign.DecisionNone {
+		t.Error("the zero Verdict decides")
+	}
+	q := Question{Sent: &countersign.WithdrawalRequest{}}
+	if v := Judge(q, response("", rightWithdrawal, 0), openPlain); v.Decision == countersign.DecisionConfirmed {
+		t.Error("the zero Question is confirmed")
+	}
+}
+
+// One change to a right confirmation, in its plaintext or in the response around
+// it, never confirms anything that differs by value from the order.
+func TestPropertyOneChangeNeverConfirmsOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := testQuestion(true)
+		plaintext := []byte(rightWithdrawal)
+		inside := rapid.Bool().Draw(t, "inside")
+		target := plaintext
+		var r Response
+		if !inside {
+			r = response(string(testKey), rightWithdrawal, 0)
+			target = r.Body
+		}
+		changed := mutate(t, target)
+		if inside {
+			r = response(string(testKey), "sealed", 0)
+		} else {
+			r.Body = changed
+		}
+		v := Judge(q, r, func(data string) ([]byte, error) {
+			if inside {
+				return changed, nil
+			}
+			return []byte(data), nil
+		})
+		if v.Decision != countersign.DecisionConfirmed {
+			return
+		}
+		// Then every value is still the one that was asked for.
+		if inside {
+			a, err := countersign.ParseWithdrawalAnswer(changed)
+			if err != nil || a.RequestUUID != testUUID || a.CallBackID != "cb-1" || a.TenantUserID != "user-1" ||
+				a.Details.Differs(testDetails()) != "" {
+				t.Fatalf("confirmed by %s", changed)
+			}
+		} else {
+			resp, err := countersign.ParseResponse(changed)
+			if err != nil || resp.APIKey.Reveal() != testKey.Reveal() || resp.ErrCode != 0 {
+				t.Fatalf("confirmed by %s", changed)
+			}
+		}
+		if v.Details.Differs(testDetails()) != "" || r.Done >= deadline {
+			t.Fatalf("confirmed %v", v.Details)
+		}
+	})
+}
+
+func mutate(t *rapid.T, b []byte) []byte {
+	b = slices.Clone(b)
+	at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+	switch rapid.SampledFrom([]string{"set", "delete", "insert", "swap", "cut", "repeat"}).Draw(t, "change") {
+	case "set":
+		b[at] = rapid.SampledFrom([]byte("0123456789abcdefABCDEF.\"{}:, -+eExX\\\x00")).Draw(t, "byte")
+	case "delete":
+		b = slices.Delete(b, at, at+1)
+	case "insert":
+		b = slices.Insert(b, at, rapid.SampledFrom([]byte("0123456789.\"{}:, -+e\\u")).Draw(t, "byte"))
+	case "swap":
+		other := rapid.IntRange(0, len(b)-1).Draw(t, "other")
+		b[at], b[other] = b[other], b[at]
+	case "cut":
+		b = b[:at]
+	case "repeat":
+		end := rapid.IntRange(at, len(b)).Draw(t, "end")
+		b = slices.Insert(b, end, b[at:end]...)
+	}
+	return b
+}
