@@ -42,7 +42,7 @@ func Diagnose(key *Key, p Padding, body []byte, err error) []string {
 	if errors.Is(err, ErrDirection) || p == OAEP && !key.HasPrivate() {
 		return []string{"The key has only its public part, and OAEP is opened with the private part; give the file with the private key."}
 	}
-	if len(sealed)%key.p.size != 0 {
+	if len(sealed)%key.p().size != 0 {
 		return diagnoseLength(key, len(sealed))
 	}
 	if key.HasPrivate() {
@@ -168,7 +168,7 @@ func fittingBits(n, except int) string {
 }
 
 func diagnoseLength(key *Key, n int) []string {
-	size := key.p.size
+	size := key.p().size
 	var hints []string
 	if fits := fittingBits(n, size); fits != "" {
 		hints = append(hints, fmt.Sprintf("The key has %d bits and the %d sealed bytes fit %s bits; use the key of the size that the peer uses.", key.Bits(), n, fits))
@@ -202,7 +202,7 @@ func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
 		if b.Type == 2 {
 			type2++
 		}
-		if b.Problem == "it holds text without any padding" {
+		if b.Problem == reasonUnpadded {
 			unpadded++
 		}
 	}
@@ -263,7 +263,7 @@ func diagnosePrivate(key *Key, p Padding, sealed []byte) []string {
 }
 
 func otherSizeHint(key *Key, n int) []string {
-	if fits := fittingBits(n, key.p.size); fits != "" {
+	if fits := fittingBits(n, key.p().size); fits != "" {
 		return []string{fmt.Sprintf("The length also fits keys of %s bits; check that the peer's key has %d.", fits, key.Bits())}
 	}
 	return nil

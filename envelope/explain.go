@@ -38,6 +38,9 @@ type BlockExplanation struct {
 	Problem      string // "" if the block is as it must be
 }
 
+// reasonUnpadded is what raw RSA leaves; only an explanation says so.
+const reasonUnpadded = "it holds text without any padding"
+
 // Explain looks at body from outside to inside as far as it gets and says what
 // it sees, whether or not the body opens. key may be nil, and then only the
 // outside is explained. It never fails and tells nothing of the key but
@@ -79,11 +82,11 @@ func direction(key *Key, p Padding) string {
 }
 
 func explainBlocks(key *Key, p Padding, sealed []byte) []BlockExplanation {
-	op := newPublicOperation(key.p)
+	op := newPublicOperation(key.p())
 	var blocks []BlockExplanation
-	for start := 0; start+key.p.size <= len(sealed); start += key.p.size {
+	for start := 0; start+key.p().size <= len(sealed); start += key.p().size {
 		b := BlockExplanation{Index: len(blocks), Offset: start, Type: -1}
-		block := sealed[start : start+key.p.size]
+		block := sealed[start : start+key.p().size]
 		if b.InRange = op.inRange(block); !b.InRange {
 			b.Problem = reasonRange
 		} else if key.HasPrivate() {
@@ -113,7 +116,7 @@ func explainPublic(b *BlockExplanation, encoded []byte, p Padding) {
 			reason = "it is of block type 2, where the public part opens type 1"
 		}
 	case isUnpadded(encoded):
-		reason = "it holds text without any padding"
+		reason = reasonUnpadded
 	}
 	b.Problem = reason
 	if p == OAEP {
@@ -124,7 +127,7 @@ func explainPublic(b *BlockExplanation, encoded []byte, p Padding) {
 // explainPrivate tries what the private part should open, then what else the
 // block may be.
 func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Padding, block []byte) {
-	if data, err := decryptBlock(key.p.private, p, block); err == nil {
+	if data, err := decryptBlock(key.p().private, p, block); err == nil {
 		b.setOpened(p, key, data)
 		if len(data) == 0 {
 			b.Problem = reasonNoData
@@ -135,7 +138,7 @@ func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Paddin
 	if p == OAEP {
 		other = PKCS1v15
 	}
-	if data, err := decryptBlock(key.p.private, other, block); err == nil && len(data) > 0 {
+	if data, err := decryptBlock(key.p().private, other, block); err == nil && len(data) > 0 {
 		b.setOpened(other, key, data)
 		b.Problem = fmt.Sprintf("it opens with padding %v, not %v", other, p)
 		return
@@ -155,7 +158,7 @@ func (b *BlockExplanation) setOpened(p Padding, key *Key, data []byte) {
 	b.DataBytes = len(data)
 	b.Type = 0
 	if p == PKCS1v15 {
-		b.Type, b.PaddingBytes = 2, key.p.size-3-len(data)
+		b.Type, b.PaddingBytes = 2, key.p().size-3-len(data)
 	}
 }
 

@@ -33,10 +33,21 @@ const bigmodBits = 2048
 // may be copied. Nothing prints its numbers except PublicBase64, PublicPEM and
 // PrivatePEM, which are asked by name.
 type Key struct {
-	// A pointer, so that even where fmt cannot call a method, on an unexported
-	// field of another struct, it has nothing but an address to print.
-	p *parts
+	// A function, because fmt cannot call Format on an unexported field of
+	// another struct and then prints what it reaches by reflection, through
+	// pointers too where the verb does not suit. Into a function nothing sees.
+	get func() *parts
 }
+
+// p gives what k is made of, nil for a zero or nil Key.
+func (k *Key) p() *parts {
+	if k == nil || k.get == nil {
+		return nil
+	}
+	return k.get()
+}
+
+func (p *parts) key() *Key { return &Key{func() *parts { return p }} }
 
 type parts struct {
 	public      *rsa.PublicKey
@@ -92,13 +103,13 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 			return nil, fmt.Errorf("%w: its modulus does not work", ErrKeyInvalid)
 		}
 	}
-	p.publicOnly = &Key{p}
+	p.publicOnly = p.key()
 	if private == nil {
 		return p.publicOnly, nil
 	}
 	both := *p
 	both.private = private
-	return &Key{&both}, nil
+	return both.key(), nil
 }
 
 func checkBits(bits int) error {
@@ -128,14 +139,14 @@ func checkPublic(n, e *big.Int) error {
 }
 
 // ready says whether k can be used at all.
-func (k *Key) ready() bool { return k != nil && k.p != nil }
+func (k *Key) ready() bool { return k.p() != nil }
 
 // Bits is the length of the modulus in bits, 0 for a zero Key.
 func (k *Key) Bits() int {
 	if !k.ready() {
 		return 0
 	}
-	return k.p.public.N.BitLen()
+	return k.p().public.N.BitLen()
 }
 
 // Size is the length of the modulus, and so of every block, in bytes.
@@ -143,18 +154,18 @@ func (k *Key) Size() int {
 	if !k.ready() {
 		return 0
 	}
-	return k.p.size
+	return k.p().size
 }
 
 // HasPrivate says whether k has both parts.
-func (k *Key) HasPrivate() bool { return k.ready() && k.p.private != nil }
+func (k *Key) HasPrivate() bool { return k.ready() && k.p().private != nil }
 
 // Public gives the public part of k: k itself where that is all it has.
 func (k *Key) Public() *Key {
 	if !k.ready() {
 		return k
 	}
-	return k.p.publicOnly
+	return k.p().publicOnly
 }
 
 // Equal says whether k and other are of the same pair and have the same parts.
@@ -163,7 +174,7 @@ func (k *Key) Equal(other *Key) bool {
 	if !k.ready() || !other.ready() {
 		return k.ready() == other.ready()
 	}
-	return k.p.public.Equal(other.p.public) && k.HasPrivate() == other.HasPrivate()
+	return k.p().public.Equal(other.p().public) && k.HasPrivate() == other.HasPrivate()
 }
 
 // Fingerprint is the SHA-256 of the DER SubjectPublicKeyInfo in lower-case
@@ -173,7 +184,7 @@ func (k *Key) Fingerprint() string {
 	if !k.ready() {
 		return ""
 	}
-	return k.p.fingerprint
+	return k.p().fingerprint
 }
 
 // PublicBase64 is the public part as it is exchanged: the SubjectPublicKeyInfo
@@ -182,7 +193,7 @@ func (k *Key) PublicBase64() string {
 	if !k.ready() {
 		return ""
 	}
-	return base64.StdEncoding.EncodeToString(k.p.spki)
+	return base64.StdEncoding.EncodeToString(k.p().spki)
 }
 
 // PublicPEM is the public part as a PEM "PUBLIC KEY".
@@ -190,7 +201,7 @@ func (k *Key) PublicPEM() []byte {
 	if !k.ready() {
 		return nil
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: labelSPKI, Bytes: k.p.spki})
+	return pem.EncodeToMemory(&pem.Block{Type: labelSPKI, Bytes: k.p().spki})
 }
 
 // PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
@@ -199,10 +210,10 @@ func (k *Key) PrivatePEM() ([]byte, error) {
 	if !k.ready() {
 		return nil, ErrKeyMissing
 	}
-	if k.p.private == nil {
+	if k.p().private == nil {
 		return nil, fmt.Errorf("%w: there is no private part to write", ErrDirection)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(crypto.PrivateKey(k.p.private))
+	der, err := x509.MarshalPKCS8PrivateKey(crypto.PrivateKey(k.p().private))
 	if err != nil {
 		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
 	}

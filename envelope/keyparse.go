@@ -230,7 +230,7 @@ func parseSPKI(der []byte) (*Key, error) {
 		return nil, err
 	}
 	parsed, err := x509.ParsePKIXPublicKey(der)
-	if err != nil || !key.p.public.Equal(parsed) {
+	if err != nil || !key.p().public.Equal(parsed) {
 		return nil, fmt.Errorf("%w: the public key structure is damaged", ErrKeyFormat)
 	}
 	return key, nil

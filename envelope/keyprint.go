@@ -10,14 +10,15 @@ import (
 // String says what k is, never what its numbers are: size, parts and the first
 // 16 digits of the fingerprint.
 func (k Key) String() string {
-	if k.p == nil {
+	p := k.p()
+	if p == nil {
 		return "RSA key (none)"
 	}
 	part := "public"
-	if k.p.private != nil {
+	if p.private != nil {
 		part = "private"
 	}
-	return fmt.Sprintf("RSA-%d %s key, fingerprint %s…", k.p.public.N.BitLen(), part, k.p.fingerprint[:16])
+	return fmt.Sprintf("RSA-%d %s key, fingerprint %s…", p.public.N.BitLen(), part, p.fingerprint[:16])
 }
 
 // GoString is String, for %#v.

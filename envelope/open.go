@@ -24,7 +24,7 @@ func Open(key *Key, p Padding, body []byte) ([]byte, error) {
 		return openPublic(key, sealed)
 	}
 	return openPrivate(key, sealed, func(block []byte) ([]byte, error) {
-		return decryptBlock(key.p.private, p, block)
+		return decryptBlock(key.p().private, p, block)
 	})
 }
 
@@ -40,8 +40,8 @@ func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed)%key.p.size != 0 {
-		return nil, fmt.Errorf("body: %w: %d bytes, and this key has blocks of %d", ErrLength, len(sealed), key.p.size)
+	if len(sealed)%key.p().size != 0 {
+		return nil, fmt.Errorf("body: %w: %d bytes, and this key has blocks of %d", ErrLength, len(sealed), key.p().size)
 	}
 	return sealed, nil
 }
@@ -49,9 +49,9 @@ func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 // openPublic opens blocks of type 1. The plaintext takes the place of the blocks:
 // it is the shorter of the two, so no block is overwritten before it is read.
 func openPublic(key *Key, sealed []byte) ([]byte, error) {
-	op := newPublicOperation(key.p)
+	op := newPublicOperation(key.p())
 	plaintext := sealed[:0]
-	size := key.p.size
+	size := key.p().size
 	for i := 0; i*size < len(sealed); i++ {
 		block := sealed[i*size : (i+1)*size]
 		if !op.inRange(block) {
@@ -70,13 +70,13 @@ func openPublic(key *Key, sealed []byte) ([]byte, error) {
 // says afterwards whether all was well. Stopping at the first bad block would
 // tell a peer by the time taken which of its blocks have good padding.
 func openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
-	size := key.p.size
+	size := key.p().size
 	plaintext := make([]byte, 0, len(sealed))
 	bad := false
 	var spare []byte
 	for start := 0; start < len(sealed); start += size {
 		block := sealed[start : start+size]
-		if !inRange(block, key.p.n) {
+		if !inRange(block, key.p().n) {
 			// crypto/rsa returns at once for a number not below the modulus.
 			// The number 1 takes its place and the same time as any other.
 			bad = true

@@ -40,7 +40,7 @@ func (k *Key) MaxChunk(p Padding) int {
 	if !k.ready() {
 		return 0
 	}
-	return k.p.size - p.overhead()
+	return k.p().size - p.overhead()
 }
 
 // Blocks is how many blocks Seal makes of n bytes of plaintext.
@@ -58,7 +58,7 @@ func (k *Key) MaxPlaintext(p Padding) int {
 	if !k.ready() {
 		return 0
 	}
-	return MaxBody / 4 * 3 / k.p.size * k.MaxChunk(p)
+	return MaxBody / 4 * 3 / k.p().size * k.MaxChunk(p)
 }
 
 // usable says whether key and p can be used at all.

@@ -40,7 +40,7 @@ func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte,
 	var prev []byte
 	if key.HasPrivate() && len(prevPlain) > 0 {
 		// Blocks lie where Seal puts them, or nothing is taken over.
-		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p.size {
+		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p().size {
 			prev = b
 		}
 	}
@@ -76,11 +76,11 @@ func encodeBody(sealed []byte) []byte {
 // sealBlocks gives the blocks of plaintext. prev, if there, holds those of
 // prevPlain.
 func sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
-	size, step := key.p.size, key.MaxChunk(p)
+	size, step := key.p().size, key.MaxChunk(p)
 	sealed := make([]byte, 0, key.Blocks(p, len(plaintext))*size)
 	var op *publicOperation
 	if prev != nil {
-		op = newPublicOperation(key.p)
+		op = newPublicOperation(key.p())
 	}
 	for start := 0; start < len(plaintext); start += step {
 		chunk := plaintext[start:min(start+step, len(plaintext))]
@@ -112,14 +112,14 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 // whatever reader it is given.
 func sealBlock(key *Key, p Padding, chunk []byte) ([]byte, error) {
 	switch {
-	case key.p.private != nil:
+	case key.p().private != nil:
 		// Signing with hash 0 signs the bytes as they are, without a digest
 		// algorithm's name before them. That is block type 1.
-		return rsa.SignPKCS1v15(nil, key.p.private, 0, chunk)
+		return rsa.SignPKCS1v15(nil, key.p().private, 0, chunk)
 	case p == OAEP:
-		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p.public, chunk, nil)
+		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p().public, chunk, nil)
 	default:
 		//lint:ignore SA1019 this padding is what the protocol asks for
-		return rsa.EncryptPKCS1v15(rand.Reader, key.p.public, chunk)
+		return rsa.EncryptPKCS1v15(rand.Reader, key.p().public, chunk)
 	}
 }

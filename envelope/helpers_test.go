@@ -1,0 +1,111 @@
+package envelope
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"math/big"
+	"sync"
+	"testing"
+)
+
+var testKeys = struct {
+	sync.Mutex
+	byName map[string]*Key
+}{byName: map[string]*Key{}}
+
+// testKey makes a pair once per test run. name tells pairs of one size apart.
+func testKey(t testing.TB, name string, bits int) *Key {
+	t.Helper()
+	testKeys.Lock()
+	defer testKeys.Unlock()
+	if key := testKeys.byName[name]; key != nil && key.Bits() == bits {
+		return key
+	}
+	key, err := GenerateKey(bits)
+	if err != nil {
+		t.Fatalf("making a %d-bit key: %v", bits, err)
+	}
+	testKeys.byName[name] = key
+	return key
+}
+
+func key1024(t testing.TB) *Key   { return testKey(t, "1024", 1024) }
+func other1024(t testing.TB) *Key { return testKey(t, "other 1024", 1024) }
+func key2048(t testing.TB) *Key   { return testKey(t, "2048", 2048) }
+
+// sample is n bytes of text with characters of one to four bytes.
+func sample(n int) []byte {
+	return bytes.Repeat([]byte(`{"symbol":"USDT","note":"é€𝄞"} `), n/8+1)[:n]
+}
+
+// rawPrivate raises encoded to the private exponent: what a faulty holder of the
+// private part can do, whatever the encoding.
+func rawPrivate(t testing.TB, key *Key, encoded []byte) []byte {
+	t.Helper()
+	m := new(big.Int).SetBytes(encoded)
+	if len(encoded) != key.Size() || m.Cmp(key.p().public.N) >= 0 {
+		t.Fatal("encoded block does not fit the key")
+	}
+	return m.Exp(m, key.p().private.D, key.p().public.N).FillBytes(make([]byte, key.Size()))
+}
+
+// rawPublic raises encoded to the public exponent.
+func rawPublic(t testing.TB, key *Key, encoded []byte) []byte {
+	t.Helper()
+	m := new(big.Int).SetBytes(encoded)
+	if len(encoded) != key.Size() || m.Cmp(key.p().public.N) >= 0 {
+		t.Fatal("encoded block does not fit the key")
+	}
+	return m.Exp(m, key.p().e, key.p().public.N).FillBytes(make([]byte, key.Size()))
+}
+
+// encoded builds 00, kind, padding, 00, data. The padding takes what is left, or
+// where pad ≥ 0 exactly pad bytes, with zeros after the data.
+func encoded(key *Key, kind byte, fill byte, pad int, data []byte) []byte {
+	if pad < 0 {
+		pad = key.Size() - 3 - len(data)
+	}
+	b := []byte{0, kind}
+	b = append(b, bytes.Repeat([]byte{fill}, pad)...)
+	b = append(b, 0)
+	b = append(b, data...)
+	return append(b, make([]byte, key.Size()-len(b))...)
+}
+
+func b64(b ...[]byte) []byte {
+	return []byte(base64.StdEncoding.EncodeToString(bytes.Join(b, nil)))
+}
+
+func mustSeal(t testing.TB, key *Key, p Padding, plain []byte) []byte {
+	t.Helper()
+	body, err := Seal(key, p, plain)
+	if err != nil {
+		t.Fatalf("sealing: %v", err)
+	}
+	return body
+}
+
+func unb64(t testing.TB, body []byte) []byte {
+	t.Helper()
+	b, err := base64.StdEncoding.DecodeString(string(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// oddBitsKey is a pair whose modulus has 1027 bits, no whole number of bytes.
+func oddBitsKey(t testing.TB) *Key {
+	t.Helper()
+	private, err := rsa.GenerateKey(rand.Reader, 1027)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := newKey(&private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
