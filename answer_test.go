@@ -150,7 +150,9 @@ func TestNoticeAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, ok := c.(interface{ Answer() countersign.NoticeAnswer })
+		n, ok := c.(interface {
+			Answer() countersign.NoticeAnswer
+		})
 		if !ok {
 			if typ > 2 {
 				t.Errorf("type %d has no answer", typ)

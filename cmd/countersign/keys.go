@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"countersign/envelope"
+)
+
+type keysCmd struct {
+	New  keysNewCmd  `cmd:"" help:"Make a pair: private.pem, public.pem and public.b64 in a directory."`
+	Show keysShowCmd `cmd:"" help:"Say what a key is and what it can do, without printing it."`
+}
+
+type keysNewCmd struct {
+	Bits int    `help:"Size of the modulus. 1024 is what old services use; choose it only for them." default:"2048"`
+	Out  string `help:"Directory to write to; made if missing. Nothing in it is overwritten." default:"." type:"path" placeholder:"DIR"`
+}
+
+// Run writes all three files or none. The public part is a secret too: who
+// holds it can read requests and seal answers (PROTOCOL.md, Keys).
+func (c *keysNewCmd) Run(std streams) error {
+	key, err := envelope.GenerateKey(c.Bits)
+	if err != nil {
+		return err
+	}
+	private, err := key.PrivatePEM()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	if err := writeNew(c.Out, []newFile{
+		{"private.pem", private, 0o600},
+		{"public.pem", key.PublicPEM(), 0o600},
+		{"public.b64", []byte(key.PublicBase64() + "\n"), 0o600},
+	}); err != nil {
+		return err
+	}
+	if c.Bits < 2048 {
+		fmt.Fprintf(std.err, "countersign: warning: %d bits can be factored by a determined opponent; use them only for a service that takes no more\n", c.Bits)
+	}
+	fmt.Fprintf(std.out, "private.pem  for the service alone: it seals requests and opens answers\n"+
+		"public.pem   for the merchant alone: it opens requests and seals answers\n"+
+		"public.b64   the same as public.pem, for software that takes bare Base64\n"+
+		"fingerprint  %s\n", key.Fingerprint())
+	return nil
+}
+
+type newFile struct {
+	name string
+	data []byte
+	mode fs.FileMode
+}
+
+// writeNew creates files in dir, durably, and takes back what it created when
+// one of them cannot be: a pair of which only half exists helps nobody.
+func writeNew(dir string, files []newFile) (err error) {
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, path := range made {
+				err = errors.Join(err, os.Remove(path))
+			}
+		}
+	}()
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+		if errors.Is(err, fs.ErrExist) {
+			return &hintedError{fmt.Errorf("%s exists and is not overwritten", path), []string{"give another directory with --out."}}
+		}
+		if err != nil {
+			return err
+		}
+		made = append(made, path)
+		_, werr := w.Write(f.data)
+		if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+type keysShowCmd struct {
+	Key    string `arg:"" help:"File with the key (PEM or bare Base64); - for standard input." placeholder:"FILE"`
+	Public bool   `help:"Write the public part as bare Base64 and nothing else."`
+}
+
+func (c *keysShowCmd) Run(std streams) error {
+	key, err := readKey(c.Key, std)
+	if err != nil {
+		return err
+	}
+	if c.Public {
+		fmt.Fprintln(std.out, key.PublicBase64())
+		return nil
+	}
+	parts, seals, opens := "public part only", "answers (block type 2)", "requests (block type 1)"
+	if key.HasPrivate() {
+		parts, seals, opens = "private and public part", "requests (block type 1)", "answers (block type 2)"
+	}
+	fmt.Fprintf(std.out, "size         %d bits\n", key.Bits())
+	fmt.Fprintf(std.out, "parts        %s\n", parts)
+	fmt.Fprintf(std.out, "fingerprint  %s\n", key.Fingerprint())
+	fmt.Fprintf(std.out, "seals        %s, %d bytes of plaintext a block of %d\n", seals, key.MaxChunk(envelope.PKCS1v15), key.Size())
+	fmt.Fprintf(std.out, "opens        %s\n", opens)
+	if key.Bits() < 2048 {
+		fmt.Fprintf(std.err, "countersign: warning: %d bits can be factored by a determined opponent\n", key.Bits())
+	}
+	return nil
+}
+
+// maxKeyFile is far above the largest key that is taken.
+const maxKeyFile = 64 << 10
+
+// readKey reads a key from a file, or from standard input where path is "-".
+func readKey(path string, std streams) (*envelope.Key, error) {
+	in := std.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := readAll(in, maxKeyFile, "key")
+	if err != nil {
+		return nil, err
+	}
+	key, err := envelope.ParseKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
+	}
+	return key, nil
+}

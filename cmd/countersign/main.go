@@ -1,0 +1,99 @@
+// Command countersign is both ends of the custody callback protocol in one
+// binary: keys, one message at a time, and the daemons.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit statuses.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// cli is the whole command line: one field a subcommand.
+type cli struct {
+	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
+	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
+	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`
+	Version versionCmd `cmd:"" help:"Say which build this is."`
+}
+
+// streams are what a subcommand reads and writes, so that it needs no globals.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+
+// run parses args, runs the subcommand and gives the exit status.
+func run(args []string, std streams) int {
+	status := -1 // set where kong ends the program: --help
+	parser, err := kong.New(&cli{},
+		kong.Name("countersign"),
+		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { status = code }),
+		kong.DefaultEnvars("COUNTERSIGN"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Bind(std),
+	)
+	if err != nil {
+		fmt.Fprintln(std.err, "countersign:", err)
+		return exitFailed
+	}
+	ctx, err := parser.Parse(args)
+	if status >= 0 {
+		return status
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "countersign: %v\n", err)
+		fmt.Fprintln(std.err, "  try: countersign --help")
+		return exitUsage
+	}
+	if err := ctx.Run(); err != nil {
+		report(std.err, err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// hintedError is an error with what the person may try.
+type hintedError struct {
+	err   error
+	hints []string
+}
+
+func (e *hintedError) Error() string { return e.err.Error() }
+func (e *hintedError) Unwrap() error { return e.err }
+
+func report(w io.Writer, err error) {
+	fmt.Fprintf(w, "countersign: %v\n", err)
+	var h *hintedError
+	if errors.As(err, &h) {
+		for _, hint := range h.hints {
+			fmt.Fprintf(w, "  try: %s\n", hint)
+		}
+	}
+}
+
+// readAll reads at most limit bytes and fails rather than cut.
+func readAll(r io.Reader, limit int, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", what, err)
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("reading the %s: it is longer than %d bytes", what, limit)
+	}
+	return b, nil
+}

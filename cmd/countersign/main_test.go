@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"countersign": main})
+}
+
+// TestScripts runs the scripts of testdata against the real command line.
+func TestScripts(t *testing.T) {
+	deposit, err := filepath.Abs("../../testdata/deposit.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("DEPOSIT", deposit)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"mode":  checkMode,
+			"lines": checkLines,
+		},
+	})
+}
+
+// checkMode is the script command "mode FILE PERMISSIONS", such as -rw-------.
+func checkMode(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: mode FILE PERMISSIONS")
+	}
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := info.Mode().String(); got != args[1] {
+		ts.Fatalf("%s has mode %s, want %s", args[0], got, args[1])
+	}
+}
+
+// checkLines is the script command "lines FILE N": the file ends its N lines
+// properly, or N is 0 and it holds no line end.
+func checkLines(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: lines FILE N")
+	}
+	n := 0
+	for _, c := range ts.ReadFile(args[0]) {
+		if c == '\n' {
+			n++
+		}
+	}
+	if got := string(rune('0' + n)); got != args[1] {
+		ts.Fatalf("%s has %d lines, want %s", args[0], n, args[1])
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// keyFlags are what seal and open share.
+type keyFlags struct {
+	Key  string `required:"" help:"File with the key (PEM or bare Base64). Its parts decide the direction." placeholder:"FILE"`
+	OAEP bool   `name:"oaep" help:"OAEP with SHA-256 in place of PKCS#1 v1.5: the public part seals, the private part opens."`
+}
+
+func (f keyFlags) read(std streams) (*envelope.Key, envelope.Padding, error) {
+	padding := envelope.PKCS1v15
+	if f.OAEP {
+		padding = envelope.OAEP
+	}
+	key, err := readKey(f.Key, std)
+	return key, padding, err
+}
+
+type sealCmd struct {
+	keyFlags
+	Bind bool `help:"Give the message a new requestUUID that is bound to the rest of it. Its old one must have 36 characters."`
+}
+
+// Help is the long help of the subcommand.
+func (sealCmd) Help() string {
+	return "Reads the plaintext on standard input. A private key seals as the service does, a public key as a merchant does. " +
+		"Writes the Base64 body and nothing else."
+}
+
+func (c *sealCmd) Run(std streams) error {
+	key, padding, err := c.read(std)
+	if err != nil {
+		return err
+	}
+	plain, err := readAll(std.in, envelope.MaxBody, "plaintext")
+	if err != nil {
+		return err
+	}
+	if c.Bind {
+		var random [6]byte
+		_, _ = rand.Read(random[:]) // never fails
+		if plain, _, err = countersign.Bind(plain, random); err != nil {
+			return err
+		}
+	}
+	body, err := envelope.Seal(key, padding, plain)
+	if err != nil {
+		return fmt.Errorf("sealing: %w", err)
+	}
+	_, err = std.out.Write(body)
+	return err
+}
