@@ -339,8 +339,8 @@ func addOAEP(m vectorMaker) {
 	for _, n := range []int{1, k - 67, k - 66} {
 		m.add(fmt.Sprintf("private opens %d bytes, OAEP", n), "private", b64(seal(text[:n], k)), "opens", text[:n]).Padding = "oaep"
 	}
-	two := append(seal(text[:k-66], k), seal(text[k-66:k], k)...)
-	m.add("private opens two blocks, OAEP", "private", b64(two), "opens", text[:k]).Padding = "oaep"
+	two := append(seal(text[:k-66], k), seal(text[k-66:k-60], k)...)
+	m.add("private opens two blocks, OAEP", "private", b64(two), "opens", text[:k-60]).Padding = "oaep"
 	for _, spoil := range []int{0, 1, 40, k - 1} {
 		m.add(fmt.Sprintf("private refuses byte %d changed, OAEP", spoil), "private", b64(seal(text[:9], spoil)), "block", nil).Padding = "oaep"
 	}
