@@ -1,0 +1,151 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"code.dny.dev/ssrf"
+)
+
+// Policy says which targets callbacks may go to (PROTOCOL.md, HTTP). The zero
+// Policy is the one for the internet.
+type Policy struct {
+	// AllowPrivate lets targets be on loopback and private networks, on any
+	// port. Link-local addresses stay closed, because cloud machines find
+	// their credentials there.
+	AllowPrivate bool
+	// AllowHTTP lets targets be http, and have port 80. For development.
+	AllowHTTP bool
+}
+
+// ErrURL is what CheckURL fails with, wrapped in the cause. The cause never
+// repeats the URL.
+var ErrURL = errors.New("URL not allowed")
+
+// maxURL bounds a target's URL in bytes.
+const maxURL = 2048
+
+// CheckURL says whether callbacks can go to raw under p, as far as raw itself
+// tells. Names are resolved, and their addresses checked, when a connection is
+// made.
+func CheckURL(raw string, p Policy) error {
+	_, err := parseTarget(raw, p)
+	return err
+}
+
+func parseTarget(raw string, p Policy) (*url.URL, error) {
+	refuse := func(why string) (*url.URL, error) { return nil, fmt.Errorf("%w: %s", ErrURL, why) }
+	if len(raw) > maxURL {
+		return refuse("it is longer than " + strconv.Itoa(maxURL) + " bytes")
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] <= ' ' || raw[i] >= 0x7f {
+			return refuse("it holds a space, a control character or a character outside ASCII")
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return refuse("it is not a URL")
+	}
+	switch {
+	case u.Scheme == "https":
+	case u.Scheme == "http" && p.AllowHTTP:
+	case u.Scheme == "http":
+		return refuse("it must be https")
+	default:
+		return refuse("it must start with https://")
+	}
+	host := u.Hostname()
+	switch {
+	case u.User != nil:
+		return refuse("it holds a user or a password")
+	case strings.Contains(raw, "#"):
+		return refuse("it has a fragment")
+	case host == "" || u.Opaque != "":
+		return refuse("it has no host")
+	}
+	port := uint16(443)
+	if u.Scheme == "http" {
+		port = 80
+	}
+	if text := u.Port(); text != "" || strings.HasSuffix(u.Host, ":") {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return refuse("its port is not between 1 and 65535")
+		}
+		port = uint16(n)
+	}
+	g := guardian(p)
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if ip.Zone() != "" {
+			return refuse("its address has a zone")
+		}
+		if g.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), port)) != nil {
+			return refuse("its address or port is not one that callbacks go to")
+		}
+		return u, nil
+	}
+	if looksNumeric(host) {
+		// 127.1, 0x7f000001 and their like: resolvers differ on them, and
+		// nobody writes one in earnest.
+		return refuse("its host is neither a name nor an address as it is usually written")
+	}
+	if !p.AllowPrivate && isLocalName(host) {
+		return refuse("its host names this machine")
+	}
+	// A public address in place of the name's leaves the port to be judged.
+	if g.SafeAddrPort(netip.AddrPortFrom(publicAddress, port)) != nil {
+		return refuse("its port is not one that callbacks go to")
+	}
+	return u, nil
+}
+
+var publicAddress = netip.AddrFrom4([4]byte{1, 1, 1, 1})
+
+// looksNumeric reports whether the last label of host cannot be a top-level
+// domain, so that some resolver may take host for a number.
+func looksNumeric(host string) bool {
+	last := strings.TrimSuffix(host, ".")
+	last = last[strings.LastIndexByte(last, '.')+1:]
+	return last == "" || last[0] >= '0' && last[0] <= '9'
+}
+
+func isLocalName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+var (
+	privateV4 = []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("100.64.0.0/10"),
+	}
+	privateV6 = []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7")}
+)
+
+// guardian gives what judges an address and a port under p.
+func guardian(p Policy) *ssrf.Guardian {
+	if p.AllowPrivate {
+		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))
+	}
+	if p.AllowHTTP {
+		return ssrf.New(ssrf.WithPorts(443, 8443, 80))
+	}
+	return ssrf.New(ssrf.WithPorts(443, 8443))
+}
+
+// dialControl is called with the address that is about to be connected to, after
+// the name has been resolved, so that no second look-up can put another in its
+// place.
+func dialControl(p Policy) func(network, address string, c syscall.RawConn) error {
+	return guardian(p).Safe
+}
+
+// publicURL is u as logs may show it: paths and queries hold tokens at times.
+func publicURL(u *url.URL) string { return u.Scheme + "://" + u.Host }

@@ -1,0 +1,289 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// hostile are addresses that no callback may go to over the internet's policy.
+var hostile = []string{
+	"127.0.0.1", "127.1.2.3", "127.255.255.254", "::1",
+	"10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.255.255",
+	"169.254.169.254", "169.254.0.1", "169.254.170.2",
+	"100.64.0.1", "100.100.100.200", "100.127.255.255",
+	"fc00::1", "fd00:ec2::254", "fdff::1", "fe80::1", "febf::1", "fec0::1",
+	"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:7f00:1", "::127.0.0.1",
+	"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1",
+	"0.0.0.0", "0.1.2.3", "::",
+	"224.0.0.1", "239.255.255.250", "255.255.255.255", "240.0.0.1", "ff00::1", "ff02::1", "ff05::1:3",
+	"198.18.0.1", "198.19.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1", "198.51.100.1", "203.0.113.1",
+	"192.88.99.1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2001::1", "2001:0:7f00:1::", "2001:db8::1", "100::1", "5f00::1",
+}
+
+func TestHostileAddressesAreDenied(t *testing.T) {
+	control := dialControl(Policy{})
+	development := dialControl(Policy{AllowHTTP: true})
+	for _, text := range hostile {
+		ip := netip.MustParseAddr(text)
+		for _, form := range []netip.Addr{ip, ip.Unmap()} { // as written, and as the dialer writes it
+			network := "tcp6"
+			if form.Is4() {
+				network = "tcp4"
+			}
+			address := netip.AddrPortFrom(form, 443).String()
+			if err := control(network, address, nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
+				t.Errorf("%s: %v", address, err)
+			}
+			if err := development(network, address, nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
+				t.Errorf("%s with http allowed: %v", address, err)
+			}
+		}
+		host := text
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if err := CheckURL("https://"+host+"/callback", Policy{}); !errors.Is(err, ErrURL) {
+			t.Errorf("URL with %s: %v", host, err)
+		}
+	}
+	if len(hostile) < 37 {
+		t.Errorf("only %d addresses", len(hostile))
+	}
+	for _, open := range []string{"1.1.1.1:443", "93.184.216.34:8443", "172.32.0.1:443", "[2606:4700::1111]:443"} {
+		network := "tcp4"
+		if strings.HasPrefix(open, "[") {
+			network = "tcp6"
+		}
+		if err := control(network, open, nil); err != nil {
+			t.Errorf("%s: %v", open, err)
+		}
+	}
+	for _, address := range []string{"1.1.1.1:80", "1.1.1.1:22", "1.1.1.1:6379", "1.1.1.1:0"} {
+		if err := control("tcp4", address, nil); !errors.Is(err, ssrf.ErrProhibitedPort) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := control("udp4", "1.1.1.1:443", nil); err == nil {
+		t.Error("another network than TCP is allowed")
+	}
+}
+
+func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
+	control := dialControl(Policy{AllowPrivate: true})
+	for _, address := range []string{"127.0.0.1:1", "10.1.2.3:8080", "172.20.0.1:80", "192.168.1.1:9000", "100.64.1.1:443", "1.1.1.1:5000"} {
+		if err := control("tcp4", address, nil); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{"[::1]:8080", "[fd00::1]:80"} {
+		if err := control("tcp6", address, nil); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{"169.254.169.254:80", "0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80"} {
+		if err := control("tcp4", address, nil); err == nil {
+			t.Errorf("%s is allowed", address)
+		}
+	}
+	for _, address := range []string{"[fe80::1]:80", "[ff02::1]:80", "[::]:80", "[64:ff9b::7f00:1]:80"} {
+		if err := control("tcp6", address, nil); err == nil {
+			t.Errorf("%s is allowed", address)
+		}
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	internet, http, private := Policy{}, Policy{AllowHTTP: true}, Policy{AllowPrivate: true}
+	for _, test := range []struct {
+		url    string
+		policy Policy
+		ok     bool
+	}{
+		{"https://merchant.example/notify", internet, true},
+		{"https://merchant.example:8443/notify?a=b", internet, true},
+		{"https://merchant.example", internet, true},
+		{"https://merchant.example./x", internet, true},
+		{"https://1.1.1.1/x", internet, true},
+		{"HTTPS://merchant.example/x", internet, true},
+		{"http://merchant.example/x", internet, false},
+		{"http://merchant.example/x", http, true},
+		{"http://merchant.example:8080/x", http, false},
+		{"http://127.0.0.1/x", http, false},
+		{"http://127.0.0.1:8080/x", private, false},
+		{"https://127.0.0.1:8080/x", private, true},
+		{"http://127.0.0.1:8080/x", Policy{true, true}, true},
+		{"https://localhost/x", internet, false},
+		{"https://a.localhost/x", internet, false},
+		{"https://localhost./x", internet, false},
+		{"https://localhost/x", private, true},
+		{"https://169.254.169.254/latest", private, false},
+		{"https://merchant.example:22/x", internet, false},
+		{"https://merchant.example:22/x", private, true},
+		{"https://merchant.example:0/x", private, false},
+		{"https://merchant.example:/x", internet, false},
+		{"https://merchant.example:65536/x", private, false},
+		{"https://user@merchant.example/x", internet, false},
+		{"https://user:hunter2@merchant.example/x", internet, false},
+		{"https://@merchant.example/x", internet, false},
+		{"https://merchant.example/x#part", internet, false},
+		{"https://merchant.example/x#", internet, false},
+		{"https:///x", internet, false},
+		{"https:merchant.example", internet, false},
+		{"//merchant.example/x", internet, false},
+		{"merchant.example/x", internet, false},
+		{"ftp://merchant.example/x", Policy{true, true}, false},
+		{"file:///etc/passwd", Policy{true, true}, false},
+		{"", internet, false},
+		{"https://merchant.example/a b", internet, false},
+		{"https://merchant.example/a\r\nX: y", internet, false},
+		{"https://merchant.example/\x00", internet, false},
+		{"https://mérchant.example/", internet, false},
+		{"https://127.1/", internet, false},
+		{"https://0x7f000001/", internet, false},
+		{"https://2130706433/", internet, false},
+		{"https://017700000001/", internet, false},
+		{"https://127.0.0.1.:443/", internet, false},
+		{"https://[::1]/", internet, false},
+		{"https://[fe80::1%25eth0]/", private, false},
+		{"https://[::ffff:127.0.0.1]/", internet, false},
+		{"https://" + strings.Repeat("a", 2100) + ".example/", internet, false},
+	} {
+		err := CheckURL(test.url, test.policy)
+		if (err == nil) != test.ok {
+			t.Errorf("%q under %+v: %v", test.url, test.policy, err)
+		}
+		if err != nil && !errors.Is(err, ErrURL) {
+			t.Errorf("%q: %v wraps no ErrURL", test.url, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "example")) {
+			t.Errorf("%q: the error repeats the URL: %v", test.url, err)
+		}
+	}
+}
+
+// A name that resolves to a hostile address, alone or among others, is stopped
+// at the moment of connecting.
+func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
+	var answer []netip.Addr
+	resolver := dnsServer(t, func() []netip.Addr { return answer })
+	rt := roundTripper(Policy{}, nil, resolver)
+	defer rt.CloseIdleConnections()
+	tr := &transport{public: rt, private: rt}
+	u, err := parseTarget("https://merchant.example/x", Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addresses := range [][]string{
+		{"127.0.0.1"}, {"169.254.169.254"}, {"10.0.0.7"}, {"::1"}, {"fd00::7"}, {"64:ff9b::7f00:1"}, {"::ffff:127.0.0.1"},
+		{"127.0.0.1", "192.168.0.1", "::1"},
+	} {
+		answer = nil
+		for _, a := range addresses {
+			answer = append(answer, netip.MustParseAddr(a))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		r := tr.post(ctx, request{url: u, contentType: defaultContentType, body: []byte("x")})
+		cancel()
+		if r.Failure != ReasonBlockedAddress {
+			t.Errorf("%v: %+v", addresses, r)
+		}
+	}
+	answer = nil
+	if r := tr.post(t.Context(), request{url: u, body: []byte("x")}); r.Failure != ReasonResolve {
+		t.Errorf("no address: %+v", r)
+	}
+}
+
+// An address that was harmless when it was looked at is judged again for every
+// connection.
+func TestRebindingIsDenied(t *testing.T) {
+	looked := 0
+	resolver := dnsServer(t, func() []netip.Addr {
+		looked++
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	})
+	rt := roundTripper(Policy{}, nil, resolver)
+	defer rt.CloseIdleConnections()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://merchant.example/", nil)
+	for range 3 {
+		if _, err := rt.RoundTrip(req); !errors.Is(err, ssrf.ErrProhibitedIP) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if looked < 3 {
+		t.Errorf("looked up %d times", looked)
+	}
+}
+
+// dnsServer gives a resolver that answers every name with the addresses of
+// answer.
+func dnsServer(t *testing.T, answer func() []netip.Addr) *net.Resolver {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if reply := dnsReply(buf[:n], answer()); reply != nil {
+				_, _ = pc.WriteTo(reply, from)
+			}
+		}
+	}()
+	t.Cleanup(func() { pc.Close(); <-done })
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
+	}}
+}
+
+func dnsReply(query []byte, addresses []netip.Addr) []byte {
+	if len(query) < 12 {
+		return nil
+	}
+	end := 12
+	for end < len(query) && query[end] != 0 {
+		end += int(query[end]) + 1
+	}
+	end += 5
+	if end > len(query) {
+		return nil
+	}
+	kind := binary.BigEndian.Uint16(query[end-4:])
+	var records []byte
+	count := uint16(0)
+	for _, a := range addresses {
+		if a.Is4() != (kind == 1) || !a.Is4() && kind != 28 {
+			continue
+		}
+		raw := a.AsSlice()
+		records = append(records, 0xc0, 12)
+		records = binary.BigEndian.AppendUint16(records, kind)
+		records = binary.BigEndian.AppendUint16(records, 1)
+		records = binary.BigEndian.AppendUint32(records, 0)
+		records = binary.BigEndian.AppendUint16(records, uint16(len(raw)))
+		records = append(records, raw...)
+		count++
+	}
+	reply := append([]byte(nil), query[:2]...)
+	reply = append(reply, 0x81, 0x80, 0, 1)
+	reply = binary.BigEndian.AppendUint16(reply, count)
+	reply = append(reply, 0, 0, 0, 0)
+	reply = append(reply, query[12:end]...)
+	return append(reply, records...)
+}
