@@ -1,0 +1,6 @@
+package store
+
+// dialect holds every difference between the databases.
+type dialect struct {
+	name string
+}
