@@ -30,7 +30,7 @@ func addBodies(f *testing.F, key *Key) {
 }
 
 func FuzzOpenPublic(f *testing.F) {
-	key := key1024(f)
+	key := fuzzKey(f)
 	addBodies(f, key)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plain, err := Open(key.Public(), PKCS1v15, body)
@@ -51,7 +51,7 @@ func FuzzOpenPublic(f *testing.F) {
 }
 
 func FuzzOpenPrivate(f *testing.F) {
-	key := key1024(f)
+	key := fuzzKey(f)
 	addBodies(f, key)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) > 2000 {
@@ -87,7 +87,7 @@ func FuzzUnwrap(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
-	key := key1024(f)
+	key := fuzzKey(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		inner, form, err := Unwrap(body)
 		if err != nil {
@@ -119,7 +119,7 @@ func FuzzUnwrap(f *testing.F) {
 }
 
 func FuzzParseKey(f *testing.F) {
-	key := key1024(f)
+	key := fuzzKey(f)
 	private, err := key.PrivatePEM()
 	if err != nil {
 		f.Fatal(err)

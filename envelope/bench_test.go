@@ -1,0 +1,174 @@
+package envelope
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"filippo.io/bigmod"
+)
+
+// payload is as long as a deposit callback.
+const payload = 450
+
+// BenchmarkPrivate seals (type 1) and opens (type 2) a payload with the private
+// part and, taking turns with that, runs crypto/rsa alone on as many single blocks.
+// overhead-% is what the package adds to the latter; the goal is at most 5.
+func BenchmarkPrivate(b *testing.B) {
+	for _, bits := range []int{1024, 2048} {
+		key := testKey(b, fmt.Sprint(bits), bits)
+		plain := sample(payload)
+		blocks := key.Blocks(PKCS1v15, payload)
+		chunk := plain[:key.MaxChunk(PKCS1v15)]
+		sealed := mustSeal(b, key.Public(), PKCS1v15, plain)
+		block, err := sealBlock(key.Public(), PKCS1v15, chunk)
+		if err != nil {
+			b.Fatal(err)
+		}
+		private := key.p().private
+		b.Run(fmt.Sprintf("seal/%d", bits), func(b *testing.B) {
+			compare(b, blocks, func() error { _, err := Seal(key, PKCS1v15, plain); return err },
+				func() error { _, err := rsa.SignPKCS1v15(nil, private, 0, chunk); return err })
+		})
+		b.Run(fmt.Sprintf("open/%d", bits), func(b *testing.B) {
+			compare(b, blocks, func() error { _, err := Open(key, PKCS1v15, sealed); return err },
+				func() error { _, err := rsa.DecryptPKCS1v15(nil, private, block); return err })
+		})
+	}
+}
+
+// BenchmarkPublic opens (type 1) and seals (type 2) a payload with the public
+// part, next to one exponentiation per block by math/big. µs/block is to be at
+// most 25 at 1024 bit, or below math/big.
+func BenchmarkPublic(b *testing.B) {
+	for _, bits := range []int{1024, 2048} {
+		key := testKey(b, fmt.Sprint(bits), bits)
+		plain := sample(payload)
+		blocks := key.Blocks(PKCS1v15, payload)
+		body := mustSeal(b, key, PKCS1v15, plain)
+		x := new(big.Int).SetBytes(unb64(b, body)[:key.Size()])
+		out := make([]byte, key.Size())
+		raw := func() error {
+			new(big.Int).Exp(x, key.p().e, key.p().public.N).FillBytes(out)
+			return nil
+		}
+		public := key.Public()
+		b.Run(fmt.Sprintf("open/%d", bits), func(b *testing.B) {
+			compare(b, blocks, func() error { _, err := Open(public, PKCS1v15, body); return err }, raw)
+		})
+		b.Run(fmt.Sprintf("seal/%d", bits), func(b *testing.B) {
+			compare(b, blocks, func() error { _, err := Seal(public, PKCS1v15, plain); return err }, raw)
+		})
+	}
+}
+
+// compare runs whole and, in turns so that both see the same machine, blocks
+// times raw.
+func compare(b *testing.B, blocks int, whole, raw func() error) {
+	b.Helper()
+	var wholeTime, rawTime time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		if err := whole(); err != nil {
+			b.Fatal(err)
+		}
+		middle := time.Now()
+		for range blocks {
+			if err := raw(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		wholeTime += middle.Sub(start)
+		rawTime += time.Since(middle)
+	}
+	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(b.N*blocks) }
+	b.ReportMetric(per(wholeTime), "µs/block")
+	b.ReportMetric(per(rawTime), "raw-µs/block")
+	b.ReportMetric(100*(per(wholeTime)/per(rawTime)-1), "overhead-%")
+}
+
+// BenchmarkReseal seals a retry, of which all but the last block is as before,
+// next to sealing it whole.
+func BenchmarkReseal(b *testing.B) {
+	for _, bits := range []int{1024, 2048} {
+		key := testKey(b, fmt.Sprint(bits), bits)
+		plain := sample(payload)
+		body := mustSeal(b, key, PKCS1v15, plain)
+		next := append([]byte(nil), plain...)
+		next[payload-1] ^= 1
+		b.Run(fmt.Sprint(bits), func(b *testing.B) {
+			compare(b, 1, func() error { _, err := Reseal(key, PKCS1v15, plain, body, next); return err },
+				func() error { _, err := Seal(key, PKCS1v15, next); return err })
+		})
+	}
+}
+
+// BenchmarkPublicOperation measures both ways to raise one block, from which
+// bigmodBits is taken.
+func BenchmarkPublicOperation(b *testing.B) {
+	for _, bits := range []int{1024, 1032, 1536, 2048, 2056, 3072, 4096} {
+		// Not a key: any odd modulus takes the same time.
+		n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		n.SetBit(n, bits-1, 1).SetBit(n, 0, 1)
+		modulus, err := bigmod.NewModulus(n.Bytes())
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := parts{public: &rsa.PublicKey{N: n, E: MinExponent}, size: (bits + 7) / 8, n: n.Bytes(), e: big.NewInt(MinExponent), modulus: modulus}
+		q := p
+		q.modulus = nil
+		block := make([]byte, p.size)
+		copy(block[1:], n.Bytes())
+		for name, op := range map[string]*publicOperation{"bigmod": newPublicOperation(&p), "mathbig": newPublicOperation(&q)} {
+			b.Run(fmt.Sprintf("%s/%d", name, bits), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					op.raise(block)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkLargestBody opens 64 KiB with the public part: bytes that end at the
+// first block, and the worst, a body of nothing but good blocks. ms/body is to
+// be below 50.
+func BenchmarkLargestBody(b *testing.B) {
+	for _, bits := range []int{1024, 2048, 4096} {
+		key := testKey(b, fmt.Sprint(bits), bits)
+		sealed := make([]byte, key.Blocks(PKCS1v15, key.MaxPlaintext(PKCS1v15))*key.Size())
+		bodies := map[string][]byte{"zero": b64(sealed)}
+		for i := range sealed {
+			sealed[i] = 0xFF
+		}
+		bodies["FF"] = b64(sealed)
+		_, _ = rand.Read(sealed)
+		bodies["random"] = b64(sealed)
+		block, err := sealBlock(key, PKCS1v15, sample(key.MaxChunk(PKCS1v15)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := 0; i < len(sealed); i += key.Size() {
+			copy(sealed[i:], block)
+		}
+		bodies["good"] = b64(sealed)
+		for name, body := range bodies {
+			b.Run(fmt.Sprintf("%s/%d", name, bits), func(b *testing.B) {
+				for b.Loop() {
+					_, err := Open(key.Public(), PKCS1v15, body)
+					if (err == nil) != (name == "good") {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/body")
+			})
+		}
+	}
+}
