@@ -1,0 +1,132 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// Outbox is what a Dispatcher needs of a store.Store.
+type Outbox interface {
+	Claim(context.Context, store.ClaimRequest) ([]store.Claimed, error)
+	NextDue(context.Context, store.Lane, store.Millis) (store.Millis, error)
+	Settle(context.Context, []store.Settlement, store.Millis) ([]store.Settled, error)
+	GiveBack(context.Context, []store.Claimed, store.Millis) error
+	Sweep(context.Context, store.Millis) (store.Swept, error)
+	Merchant(context.Context, string) (store.Merchant, error)
+	Watch(store.Topic) (<-chan struct{}, func())
+}
+
+// Observer is told what a Dispatcher does, for metrics. Its methods are called
+// from many goroutines and must be quick.
+type Observer interface {
+	// Attempt ended: one POST, or the failure to make one.
+	Attempt(lane store.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
+	// RSA work was done: operation is "seal" or "open".
+	RSA(operation string, took time.Duration)
+	// Claimed n callbacks at once.
+	Claimed(lane store.Lane, n int)
+	// Settled n attempts in one transaction.
+	Settled(n int, took time.Duration)
+	// Decided a withdrawal.
+	Decided(countersign.Decision)
+	// Swept leases that had been lost and withdrawals that expired.
+	Swept(store.Swept)
+	// InFlight is how many callbacks of a lane this node holds.
+	InFlight(lane store.Lane, n int)
+	// Alarm of a kind was raised by an attempt.
+	Alarm(kind string)
+}
+
+type noObserver struct{}
+
+func (noObserver) Attempt(store.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
+func (noObserver) RSA(string, time.Duration)                                            {}
+func (noObserver) Claimed(store.Lane, int)                                              {}
+func (noObserver) Settled(int, time.Duration)                                           {}
+func (noObserver) Decided(countersign.Decision)                                         {}
+func (noObserver) Swept(store.Swept)                                                    {}
+func (noObserver) InFlight(store.Lane, int)                                             {}
+func (noObserver) Alarm(string)                                                         {}
+
+// Config is what New needs.
+type Config struct {
+	Outbox   Outbox           // required
+	Node     string           // required: names this process in leases and attempts
+	Now      func() time.Time // nil: time.Now. On PostgreSQL, corrected to the database's clock
+	Log      *slog.Logger     // nil: discards
+	Observer Observer         // nil: none
+
+	AllowPrivate bool           // every merchant may be on a private network
+	AllowHTTP    bool           // targets may be http
+	Roots        *x509.CertPool // trusted for TLS; nil: the system's
+
+	// ExchangeTimeout bounds one exchange, the last byte of the response
+	// included. 0: 15 s.
+	ExchangeTimeout time.Duration
+	// Lease is how long a claim holds. It must exceed ExchangeTimeout by
+	// LeaseMargin at least. 0: ExchangeTimeout and 30 s.
+	Lease time.Duration
+	// DrainTimeout is how long exchanges in flight may go on after Run's
+	// context has ended. 0: ExchangeTimeout.
+	DrainTimeout time.Duration
+
+	NotifyWorkers   int           // exchanges at once in the notify lane. 0: 512
+	WithdrawWorkers int           // exchanges at once in the withdraw lane. 0: 128
+	RSA             int           // RSA operations at once. 0: GOMAXPROCS
+	Poll            time.Duration // longest wait between looks at the outbox. 0: 1 s
+	SweepEvery      time.Duration // 0: 1 s
+}
+
+// LeaseMargin is how much longer than an exchange a lease must be: room for
+// sealing before, opening and settling after, and for clocks that differ.
+const LeaseMargin = 5 * time.Second
+
+func (c *Config) setDefaults() error {
+	if c.Outbox == nil {
+		return errors.New("dispatch: no Outbox")
+	}
+	if c.Node == "" {
+		return errors.New("dispatch: no Node")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Observer == nil {
+		c.Observer = noObserver{}
+	}
+	orDefault(&c.ExchangeTimeout, 15*time.Second)
+	orDefault(&c.Lease, c.ExchangeTimeout+30*time.Second)
+	orDefault(&c.DrainTimeout, c.ExchangeTimeout)
+	orDefault(&c.NotifyWorkers, 512)
+	orDefault(&c.WithdrawWorkers, 128)
+	orDefault(&c.RSA, runtime.GOMAXPROCS(0))
+	orDefault(&c.Poll, time.Second)
+	orDefault(&c.SweepEvery, time.Second)
+	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.NotifyWorkers < 0 || c.WithdrawWorkers < 0 ||
+		c.RSA < 0 || c.Poll < 0 || c.SweepEvery < 0 {
+		return errors.New("dispatch: a setting is below 0")
+	}
+	if c.Lease < c.ExchangeTimeout+LeaseMargin {
+		return fmt.Errorf("dispatch: a lease of %v is too short for exchanges of %v: it must be %v longer",
+			c.Lease, c.ExchangeTimeout, LeaseMargin)
+	}
+	return nil
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

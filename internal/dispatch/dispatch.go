@@ -1,0 +1,125 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// settleGrace is how long the last settlements may take once all exchanges have
+// ended or been broken off.
+const settleGrace = 5 * time.Second
+
+// Dispatcher sends callbacks.
+type Dispatcher struct {
+	cfg       Config
+	transport *transport
+	post      func(context.Context, request) Response // transport.post, but for tests without a network
+	merchants *merchants
+	cores     *cores
+	previous  *previous
+	lanes     [2]*lane
+	ended     chan ended
+	ran       atomic.Bool
+}
+
+// New checks c and gives a Dispatcher. It starts nothing.
+func New(c Config) (*Dispatcher, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	d := &Dispatcher{
+		cfg:       c,
+		transport: newTransport(c.AllowHTTP, c.Roots),
+		merchants: newMerchants(c.Outbox, Policy{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP}),
+		cores:     newCores(c.RSA),
+		previous:  newPrevious(),
+		ended:     make(chan ended, settleBatch),
+	}
+	d.post = d.transport.post
+	d.lanes[store.LaneNotify] = newLane(d, store.LaneNotify, c.NotifyWorkers)
+	d.lanes[store.LaneWithdraw] = newLane(d, store.LaneWithdraw, c.WithdrawWorkers)
+	return d, nil
+}
+
+// Run sends callbacks until ctx ends. Then it claims no more, gives back what it
+// has not sent, lets exchanges in flight go on for DrainTimeout, settles what they
+// came to, and returns nil. A Dispatcher runs once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	if d.ran.Swap(true) {
+		return errors.New("dispatch: it ran before")
+	}
+	work, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakOff()
+	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+
+	var claimers, settler sync.WaitGroup
+	for _, l := range d.lanes {
+		claimers.Go(func() { l.run(ctx, work) })
+	}
+	claimers.Go(func() { d.sweep(ctx) })
+	settler.Go(func() { d.settle(hard) })
+
+	<-ctx.Done()
+	drain := time.AfterFunc(d.cfg.DrainTimeout, breakOff)
+	defer drain.Stop()
+	last := time.AfterFunc(d.cfg.DrainTimeout+settleGrace, giveUp)
+	defer last.Stop()
+	claimers.Wait()
+	for _, l := range d.lanes {
+		l.running.Wait()
+	}
+	close(d.ended)
+	settler.Wait()
+	d.transport.close()
+	return nil
+}
+
+// sweep takes back lost leases and lets withdrawals expire, on this node as on
+// every other: the sweep of a node that died is another node's work.
+func (d *Dispatcher) sweep(stop context.Context) {
+	for stop.Err() == nil {
+		ctx, cancel := context.WithTimeout(stop, claimTimeout)
+		swept, err := d.cfg.Outbox.Sweep(ctx, d.now())
+		cancel()
+		switch {
+		case err == nil:
+			d.reportSwept(swept)
+		case stop.Err() == nil:
+			d.cfg.Log.LogAttrs(stop, slog.LevelError, "sweeping failed", slog.String("error", err.Error()))
+		}
+		if err == nil && swept.More {
+			continue
+		}
+		sleep(stop, d.cfg.SweepEvery+time.Duration(float64(d.cfg.SweepEvery)*0.2*jitter()))
+	}
+}
+
+func (d *Dispatcher) reportSwept(s store.Swept) {
+	if len(s.Lost)+len(s.Expired)+s.Exhausted+s.Repaired == 0 {
+		return
+	}
+	d.cfg.Observer.Swept(s)
+	for range s.Expired {
+		d.cfg.Observer.Decided(countersign.DecisionExpired)
+	}
+	for _, id := range s.Lost {
+		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "lease lost", slog.String("callback", id))
+	}
+	for _, id := range s.Expired {
+		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "withdrawal expired", slog.String("withdrawal", id))
+	}
+}
+
+func (d *Dispatcher) now() store.Millis { return store.MillisOf(d.cfg.Now()) }
+
+// jitter is a number from 0 up to but not including 1.
+func jitter() float64 { return rand.Float64() }

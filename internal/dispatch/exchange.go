@@ -1,0 +1,223 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// ended is a claimed callback that this node is done with: attempted, or not
+// attempted and to be given back.
+type ended struct {
+	lane       *lane
+	claimed    store.Claimed
+	giveBack   bool
+	settlement store.Settlement
+	verdict    Verdict
+	plain      []byte // what was sent, for the next attempt
+	sealed     []byte
+}
+
+// attempt makes one attempt of c. stop ends when no new exchange may begin, work
+// when exchanges must break off.
+func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e ended) {
+	e.claimed = c
+	start := d.cfg.Now()
+	record := store.Attempt{Number: c.Attempts, Started: store.MillisOf(start), Node: d.cfg.Node}
+	var m *merchant
+	finish := func(v Verdict) {
+		now := d.cfg.Now()
+		record.Duration = now.Sub(start)
+		e.verdict = v
+		e.settlement = settlement(c, m, v, record, store.MillisOf(now), jitter())
+	}
+	// Whatever goes wrong with one callback, the others go on.
+	defer func() {
+		if p := recover(); p != nil {
+			// The value of a panic may hold what a merchant sent.
+			d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", c.ID),
+				slog.String("value", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
+			e.giveBack = false
+			finish(Verdict{Outcome: Retry, Reason: ReasonInternal, Reached: true})
+		}
+	}()
+	internal := func(what string, err error) ended {
+		d.cfg.Log.LogAttrs(work, slog.LevelError, what, slog.String("callback", c.ID), slog.String("error", err.Error()))
+		finish(Verdict{Outcome: Retry, Reason: ReasonInternal, Reached: true})
+		return e
+	}
+
+	if stop.Err() != nil { // claimed while the end came
+		e.giveBack = true
+		return e
+	}
+	m, err := d.merchants.get(work, c.Merchant, c.MerchantVersion)
+	if err != nil {
+		return internal("merchant does not load", err)
+	}
+	q, plain, uuid, err := question(c, m)
+	if err != nil {
+		return internal("callback cannot be sent", err)
+	}
+	record.RequestUUID = uuid
+	lane := store.LaneOf(c.Type)
+
+	var body []byte
+	err = d.onCore(stop, sealTurn(lane), "seal", func() (err error) {
+		prevPlain, prevBody := d.previous.take(c.ID, m.version)
+		e.sealed, err = m.seal(plain, prevPlain, prevBody)
+		return err
+	})
+	if stop.Err() != nil { // stopping: nothing new is sent
+		e.giveBack = true
+		return e
+	}
+	if err == nil {
+		e.plain = plain
+		body, err = wireBody(m.body, e.sealed)
+	}
+	if err != nil {
+		return internal("sealing failed", err)
+	}
+
+	now := d.cfg.Now()
+	if c.LeaseUntil.Time().Sub(now) < d.cfg.ExchangeTimeout+LeaseMargin/2 {
+		e.giveBack = true // waited too long for a core: another claim starts over
+		return e
+	}
+	timeout := d.cfg.ExchangeTimeout
+	if c.Type == countersign.TypeRequestWithdraw {
+		left := q.Deadline.Time().Sub(now)
+		if left <= 0 {
+			finish(Verdict{Outcome: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
+			return e
+		}
+		timeout = min(timeout, left)
+	}
+
+	var r Response
+	if m.urls[lane] == nil {
+		r.Failure = ReasonBlockedAddress
+	} else {
+		record.RequestHash = digest(body)
+		ctx, cancel := context.WithTimeout(work, timeout)
+		r = d.post(ctx, request{
+			url: m.urls[lane], private: m.private, contentType: m.contentType, apiKey: m.callbackKey, body: body,
+		})
+		cancel()
+	}
+	r.Done = store.MillisOf(d.cfg.Now())
+	record.HTTPStatus = r.Status
+	if r.Body != nil {
+		record.ResponseHash = digest(r.Body)
+	}
+	v := Judge(q, r, func(data string) (opened []byte, err error) {
+		// Nothing ends this wait: the response is here, and every core comes
+		// free within milliseconds.
+		err = d.onCore(context.Background(), openTurn(lane), "open", func() (err error) {
+			opened, err = m.open(data)
+			return err
+		})
+		return opened, err
+	})
+	record.ErrCode = v.ErrCode
+	finish(v)
+	return e
+}
+
+// question binds the callback anew (PROTOCOL.md, Binding) and gives what its
+// response is to be judged by, and the bytes to seal.
+func question(c store.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	plain, uuid, err = countersign.Bind(c.Payload, random)
+	if err != nil {
+		return q, nil, "", err
+	}
+	// Read back what will be sent, so that question and plaintext are one.
+	// Lenient, because a notice of types 3 and 4 may lack what nobody
+	// told the service.
+	sent, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true})
+	if err != nil {
+		return q, nil, "", err
+	}
+	if sent.CallbackType() != c.Type {
+		return q, nil, "", fmt.Errorf("the payload is of another type than the callback")
+	}
+	q = Question{APIKey: m.apiKey, Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes}
+	if c.Type == countersign.TypeRequestWithdraw {
+		if c.Withdrawal == nil {
+			return q, nil, "", fmt.Errorf("the question has no withdrawal")
+		}
+		q.Ordered = c.Withdrawal.Ordered
+		q.Deadline = min(c.Deadline, c.Withdrawal.Deadline)
+	}
+	return q, plain, uuid, nil
+}
+
+// onCore runs f, which does RSA, when a core is free.
+func (d *Dispatcher) onCore(ctx context.Context, t turn, operation string, f func() error) error {
+	if err := d.cores.acquire(ctx, t); err != nil {
+		return err
+	}
+	defer d.cores.release()
+	start := time.Now()
+	err := f()
+	d.cfg.Observer.RSA(operation, time.Since(start))
+	return err
+}
+
+// settlement turns a verdict into what the store is to do. It is pure.
+func settlement(c store.Claimed, m *merchant, v Verdict, record store.Attempt, now store.Millis, jitter float64) store.Settlement {
+	record.Outcome, record.Reason = string(v.Outcome), v.Reason.String()
+	s := store.Settlement{
+		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record,
+		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
+	}
+	lane := store.LaneOf(c.Type)
+	schedule := ScheduleFor(lane, nil)
+	if m != nil {
+		schedule = m.schedules[lane]
+	}
+	again := func(delay time.Duration) {
+		var more bool
+		s.State = store.CallbackPending
+		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != store.LaneWithdraw {
+			s.State, s.Due = store.CallbackExhausted, 0
+		} // a question stays until the sweep lets its withdrawal expire
+	}
+	switch {
+	case v.Outcome == Accepted:
+		s.State = store.CallbackAccepted
+	case v.Outcome == Refused:
+		s.State = store.CallbackRefused
+	case v.Decision == countersign.DecisionExpired:
+		s.State = store.CallbackExhausted
+	case v.Reason == ReasonStopped:
+		again(0)
+	case v.Outcome == Hold:
+		again(holdDelay(lane, c.Attempts-1-c.Failed))
+	default:
+		s.Counts = true
+		delay, more := schedule.Delay(c.Failed + 1)
+		if more {
+			again(delay)
+		} else {
+			s.State = store.CallbackExhausted
+		}
+	}
+	return s
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

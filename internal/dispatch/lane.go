@@ -1,0 +1,197 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"countersign/internal/store"
+)
+
+const (
+	claimBatch   = 256
+	claimTimeout = 10 * time.Second
+	// gather is how long a claim waits for more free workers when there is more
+	// to do than workers: few large claims cost less than many small ones.
+	gather = 5 * time.Millisecond
+	// nap follows a claim that found nothing where something was due: another
+	// node was faster.
+	nap          = 10 * time.Millisecond
+	claimBackoff = 100 * time.Millisecond
+	claimSlowest = 5 * time.Second
+)
+
+// lane claims callbacks of one lane and keeps count of those in flight.
+type lane struct {
+	d       *Dispatcher
+	id      store.Lane
+	workers int
+
+	mu       sync.Mutex
+	inFlight int
+	freed    chan struct{} // buffered 1: something has ended
+	running  sync.WaitGroup
+}
+
+func newLane(d *Dispatcher, id store.Lane, workers int) *lane {
+	return &lane{d: d, id: id, workers: workers, freed: make(chan struct{}, 1)}
+}
+
+func (l *lane) free() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.workers - l.inFlight
+}
+
+func (l *lane) add(n int) {
+	l.mu.Lock()
+	l.inFlight += n
+	now := l.inFlight
+	l.mu.Unlock()
+	l.d.cfg.Observer.InFlight(l.id, now)
+}
+
+// done frees the place of one callback, after it has been settled: only then
+// does its merchant have room for another.
+func (l *lane) done() {
+	l.add(-1)
+	select {
+	case l.freed <- struct{}{}:
+	default:
+	}
+}
+
+// run claims until stop ends. After a wake-up it claims at once, otherwise when
+// NextDue says so: an attempt that ended may have freed a merchant's capacity,
+// and looking is cheaper than claiming.
+func (l *lane) run(stop, work context.Context) {
+	topic := store.TopicNotify
+	if l.id == store.LaneWithdraw {
+		topic = store.TopicWithdraw
+	}
+	wake, unwatch := l.d.cfg.Outbox.Watch(topic)
+	defer unwatch()
+	backoff := claimBackoff
+	failed := func(err error) {
+		if stop.Err() != nil {
+			return
+		}
+		l.d.cfg.Log.LogAttrs(work, slog.LevelError, "claiming failed",
+			slog.String("lane", l.id.String()), slog.String("error", err.Error()))
+		sleep(stop, backoff)
+		backoff = min(2*backoff, claimSlowest)
+	}
+	claimNow, full := true, false
+	for stop.Err() == nil {
+		looked := !claimNow
+		if looked {
+			now := l.d.now()
+			next, err := l.nextDue(stop, now)
+			if err != nil {
+				failed(err)
+				continue
+			}
+			if next > now {
+				claimNow = l.wait(stop, wake, min(atMostHour(next-now), l.d.cfg.Poll))
+				continue
+			}
+		}
+		limit := l.room(stop, full)
+		if limit == 0 {
+			return
+		}
+		n, err := l.claim(stop, work, limit)
+		if err != nil {
+			claimNow = false
+			failed(err)
+			continue
+		}
+		backoff = claimBackoff
+		if n == 0 && looked {
+			sleep(stop, nap)
+		}
+		full = n == limit
+		claimNow = full
+	}
+}
+
+// atMostHour gives ms as a duration. Never does not fit into one.
+func atMostHour(ms store.Millis) time.Duration {
+	return time.Duration(min(ms, store.Millis(time.Hour.Milliseconds()))) * time.Millisecond
+}
+
+func (l *lane) nextDue(stop context.Context, now store.Millis) (store.Millis, error) {
+	ctx, cancel := context.WithTimeout(stop, claimTimeout)
+	defer cancel()
+	return l.d.cfg.Outbox.NextDue(ctx, l.id, now)
+}
+
+// wait ends when there may be something to claim. It reports whether that is
+// because of a wake-up.
+func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Duration) bool {
+	t := time.NewTimer(longest)
+	defer t.Stop()
+	select {
+	case <-wake:
+		return true
+	case <-l.freed:
+	case <-t.C:
+	case <-stop.Done():
+	}
+	return false
+}
+
+// room waits for free workers and says how many callbacks to claim, 0 where stop
+// has ended. When the last claim was full it waits a moment for more than one.
+func (l *lane) room(stop context.Context, full bool) int {
+	enough := 1
+	var patience <-chan time.Time
+	if full {
+		enough = max(1, l.workers/8)
+		t := time.NewTimer(gather)
+		defer t.Stop()
+		patience = t.C
+	}
+	for {
+		free := l.free()
+		if stop.Err() != nil {
+			return 0
+		}
+		if free >= enough || free > 0 && patience == nil {
+			return min(free, claimBatch)
+		}
+		select {
+		case <-l.freed:
+		case <-patience:
+			patience = nil
+		case <-stop.Done():
+		}
+	}
+}
+
+// claim takes up to limit callbacks and starts an exchange for each. A claim that
+// has begun is not broken off: what it took would wait for its lease to end.
+func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
+	defer cancel()
+	now := l.d.cfg.Now()
+	claimed, err := l.d.cfg.Outbox.Claim(ctx, store.ClaimRequest{
+		Lane: l.id, Node: l.d.cfg.Node, Now: store.MillisOf(now), LeaseUntil: store.MillisOf(now.Add(l.d.cfg.Lease)), Max: limit,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(claimed) > 0 {
+		l.add(len(claimed))
+		l.d.cfg.Observer.Claimed(l.id, len(claimed))
+	}
+	for _, c := range claimed {
+		l.running.Go(func() {
+			e := l.d.attempt(stop, work, c)
+			e.lane = l
+			l.d.ended <- e
+		})
+	}
+	return len(claimed), nil
+}

@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/store"
+)
+
+// maxMerchants bounds the cache. An entry holds two keys and takes some 10 KB.
+const maxMerchants = 4096
+
+// merchant is a store.Merchant made ready for exchanges.
+type merchant struct {
+	version     int64
+	apiKey      countersign.APIKey
+	callbackKey countersign.APIKey
+	urls        [2]*url.URL // by lane
+	private     bool
+	contentType string
+	body        string
+	finalCodes  []store.CodeRange
+	schedules   [2]Schedule // by lane
+
+	sealKey *envelope.Key
+	openKey *envelope.Key
+	sealPad envelope.Padding
+	openPad envelope.Padding
+}
+
+func (m *merchant) seal(plaintext, prevPlain, prevBody []byte) ([]byte, error) {
+	if prevBody != nil {
+		return envelope.Reseal(m.sealKey, m.sealPad, prevPlain, prevBody, plaintext)
+	}
+	return envelope.Seal(m.sealKey, m.sealPad, plaintext)
+}
+
+func (m *merchant) open(data string) ([]byte, error) {
+	return envelope.Open(m.openKey, m.openPad, []byte(data))
+}
+
+// newMerchant chooses keys and padding by scheme (PROTOCOL.md, Keys).
+func newMerchant(s store.Merchant, p Policy) (*merchant, error) {
+	m := &merchant{
+		version:     s.Version,
+		apiKey:      s.APIKey,
+		callbackKey: s.CallbackAPIKey,
+		private:     p.AllowPrivate || s.Settings.AllowPrivate,
+		contentType: contentType(s.Settings),
+		body:        s.Settings.Body,
+		finalCodes:  s.Settings.FinalCodes,
+		schedules: [2]Schedule{
+			store.LaneNotify:   ScheduleFor(store.LaneNotify, s.Settings.NotifyRetry),
+			store.LaneWithdraw: ScheduleFor(store.LaneWithdraw, s.Settings.WithdrawRetry),
+		},
+		sealKey: s.Key,
+		openKey: s.ResponseKey,
+	}
+	if m.sealKey == nil {
+		return nil, errors.New("it has no key")
+	}
+	if s.Scheme != store.SchemeService {
+		// The merchant's pair: only its public part has any business here.
+		m.sealKey = m.sealKey.Public()
+	}
+	if m.openKey == nil {
+		m.openKey = m.sealKey
+	}
+	if s.Scheme == store.SchemeMerchantOAEP {
+		m.sealPad = envelope.OAEP
+		if m.openKey.HasPrivate() {
+			m.openPad = envelope.OAEP // a public part opens nothing of OAEP
+		}
+	}
+	// Where a URL has become forbidden, by a restart with other flags, attempts
+	// fail as blocked and the rest of the merchant goes on.
+	p.AllowPrivate = m.private
+	for lane, raw := range [2]string{s.NotifyURL, s.WithdrawURL} {
+		if u, err := parseTarget(raw, p); err == nil {
+			m.urls[lane] = u
+		}
+	}
+	return m, nil
+}
+
+// merchants caches what exchanges need of each merchant. The version in what is
+// claimed says when an entry is out of date.
+type merchants struct {
+	outbox Outbox
+	policy Policy
+
+	mu      sync.Mutex
+	entries map[string]*merchantEntry
+}
+
+type merchantEntry struct {
+	mu sync.Mutex // held while loading, so that one load serves all who wait
+	m  *merchant
+}
+
+func newMerchants(o Outbox, p Policy) *merchants {
+	return &merchants{outbox: o, policy: p, entries: make(map[string]*merchantEntry)}
+}
+
+// get gives the merchant id as it was at version or later.
+func (c *merchants) get(ctx context.Context, id string, version int64) (*merchant, error) {
+	c.mu.Lock()
+	e := c.entries[id]
+	if e == nil {
+		if len(c.entries) >= maxMerchants {
+			for other := range c.entries { // any one: what is in use comes back
+				delete(c.entries, other)
+				break
+			}
+		}
+		e = new(merchantEntry)
+		c.entries[id] = e
+	}
+	c.mu.Unlock()
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.m != nil && e.m.version >= version {
+		return e.m, nil
+	}
+	s, err := c.outbox.Merchant(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("loading merchant: %w", err)
+	}
+	m, err := newMerchant(s, c.policy)
+	if err != nil {
+		return nil, fmt.Errorf("loading merchant: %w", err)
+	}
+	e.m = m
+	return m, nil
+}

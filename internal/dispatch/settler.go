@@ -1,0 +1,169 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+const (
+	settleBatch   = 256
+	settleTimeout = 10 * time.Second // of one try
+	settleBackoff = 50 * time.Millisecond
+	settleSlowest = 2 * time.Second
+)
+
+// settle ends what exchanges hand over, both lanes together, until d.ended is
+// closed. What comes in while one transaction runs makes up the next one.
+func (d *Dispatcher) settle(hard context.Context) {
+	for {
+		e, ok := <-d.ended
+		if !ok {
+			return
+		}
+		batch := append(make([]ended, 0, 16), e)
+	more:
+		for len(batch) < settleBatch {
+			select {
+			case e, ok := <-d.ended:
+				if !ok {
+					break more
+				}
+				batch = append(batch, e)
+			default:
+				break more
+			}
+		}
+		d.settleBatch(hard, batch)
+		for _, e := range batch {
+			e.lane.done()
+		}
+	}
+}
+
+func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
+	var back []store.Claimed
+	var settlements []store.Settlement
+	var of []ended // of settlements[i]
+	until := store.Millis(0)
+	for _, e := range batch {
+		until = max(until, e.claimed.LeaseUntil)
+		if e.giveBack {
+			back = append(back, e.claimed)
+			continue
+		}
+		settlements = append(settlements, e.settlement)
+		of = append(of, e)
+	}
+	if len(back) > 0 {
+		_ = d.persist(hard, "giving back failed", until, func(ctx context.Context) error {
+			return d.cfg.Outbox.GiveBack(ctx, back, d.now())
+		})
+	}
+	if len(settlements) == 0 {
+		return
+	}
+	start := time.Now()
+	var settled []store.Settled
+	err := d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
+		settled, err = d.cfg.Outbox.Settle(ctx, settlements, d.now())
+		return err
+	})
+	if err == nil {
+		d.cfg.Observer.Settled(len(settlements), time.Since(start))
+	}
+	for i, e := range of {
+		var s store.Settled
+		if i < len(settled) {
+			s = settled[i]
+		}
+		d.report(e, s, err)
+		if e.settlement.State == store.CallbackPending && e.sealed != nil {
+			d.previous.keep(e.claimed.ID, e.claimed.MerchantVersion, e.plain, e.sealed)
+		}
+	}
+}
+
+// persist tries until it succeeds or the last lease has ended; then the sweep
+// takes the callbacks back. A try that failed but did persist is harmless: the
+// store settles an attempt once.
+func (d *Dispatcher) persist(hard context.Context, what string, until store.Millis, try func(context.Context) error) error {
+	for wait := settleBackoff; ; wait = min(2*wait, settleSlowest) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		d.cfg.Log.LogAttrs(hard, slog.LevelError, what, slog.String("error", err.Error()))
+		if hard.Err() != nil || d.now() >= until {
+			return err
+		}
+		sleep(hard, wait)
+	}
+}
+
+// report writes the one line of an attempt, and one more for each alarm.
+func (d *Dispatcher) report(e ended, s store.Settled, err error) {
+	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
+	lane := store.LaneOf(c.Type)
+	d.cfg.Observer.Attempt(lane, c.Type, v.Outcome, v.Reason, a.Duration)
+	level := slog.LevelInfo
+	if v.Outcome == Retry {
+		level = slog.LevelWarn
+	}
+	attrs := make([]slog.Attr, 0, 12)
+	attrs = append(attrs,
+		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.Int("type", int(c.Type)),
+		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Outcome)), slog.String("reason", v.Reason.String()),
+		slog.Int("status", a.HTTPStatus))
+	if v.ErrCode != nil {
+		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
+	}
+	attrs = append(attrs, slog.Int64("ms", a.Duration.Milliseconds()))
+	if v.Decision != countersign.DecisionNone {
+		attrs = append(attrs, slog.String("decision", string(v.Decision)))
+	}
+	switch {
+	case err != nil:
+		level = slog.LevelError
+		attrs = append(attrs, slog.String("settled", "unknown"))
+	case s.Late:
+		attrs = append(attrs, slog.String("settled", "late"))
+	case !s.Applied:
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("settled", "no"))
+	case v.Decision != countersign.DecisionNone:
+		d.cfg.Observer.Decided(v.Decision)
+	}
+	ctx := context.Background()
+	d.cfg.Log.LogAttrs(ctx, level, "attempt", attrs...)
+	if v.Alarm != "" {
+		d.alarm(c, v.Alarm)
+	}
+	if s.Differs {
+		d.alarm(c, "decision_differs")
+	}
+	if s.Paused {
+		d.alarm(c, "open_failures")
+	}
+}
+
+func (d *Dispatcher) alarm(c store.Claimed, kind string) {
+	d.cfg.Observer.Alarm(kind)
+	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
+		slog.String("merchant", c.Merchant), slog.String("callback", c.ID))
+}
+
+// sleep waits, or less where ctx ends.
+func sleep(ctx context.Context, wait time.Duration) {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
