@@ -77,7 +77,7 @@ func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
 	if inner = trimSpace(inner); len(inner) == 0 {
 		return nil, form, fmt.Errorf("body: %w in its %s", ErrEmpty, form)
 	}
-	if at := firstStranger(inner); at >= 0 {
+	if firstStranger(inner) >= 0 {
 		return nil, form, fmt.Errorf("body: %w: %s", ErrBase64, base64Problem(inner))
 	}
 	return inner, form, nil
@@ -91,7 +91,7 @@ func isForm(text []byte) bool {
 		return true
 	}
 	name, value, found := bytes.Cut(text, []byte("="))
-	return found && len(name) < 64 && len(bytes.Trim(value, "="+whiteSpace)) > 0 && bytes.IndexAny(name, "+/"+whiteSpace) < 0
+	return found && len(name) < 64 && len(bytes.Trim(value, "="+whiteSpace)) > 0 && !bytes.ContainsAny(name, "+/"+whiteSpace)
 }
 
 func unwrapField(text []byte) ([]byte, error) {

@@ -179,6 +179,20 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestDiagnoseOpens hands an error to Diagnose that the body does not deserve.
+func TestDiagnoseOpens(t *testing.T) {
+	key := key1024(t)
+	if hints := Diagnose(key, PKCS1v15, mustSeal(t, key.Public(), PKCS1v15, []byte("x")), ErrOpen); hints != nil {
+		t.Errorf("private part: %q", hints)
+	}
+	if hints := Diagnose(key.Public(), PKCS1v15, mustSeal(t, key, PKCS1v15, []byte("x")), ErrBlock); hints != nil {
+		t.Errorf("public part: %q", hints)
+	}
+	if s := Explain(key.Public(), PKCS1v15, mustSeal(t, key, PKCS1v15, []byte("\xff\xfe"))).String(); !strings.Contains(s, `not UTF-8: "\xff\xfe"`) {
+		t.Errorf("bytes are explained as\n%s", s)
+	}
+}
+
 // TestExplainKeepsTheKey looks for the numbers of the key in explanations.
 func TestExplainKeepsTheKey(t *testing.T) {
 	key := key1024(t)

@@ -134,6 +134,22 @@ func TestParseKeyRefuses(t *testing.T) {
 		x := new(big.Int).Lsh(big.NewInt(1), bits-1)
 		return x.Add(x, big.NewInt(1))
 	}
+	der := func(v any) string {
+		b, err := asn1.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base(b)
+	}
+	type algorithm struct{ OID asn1.ObjectIdentifier }
+	rsaOID := algorithm{oidRSA}
+	bits := func(b []byte) asn1.BitString { return asn1.BitString{Bytes: b, BitLength: 8 * len(b)} }
+	one := big.NewInt(1)
+	threePrimes := struct {
+		Version                        int
+		N, E, D, P, Q, DP, DQ, Inverse *big.Int
+		More                           []int
+	}{1, n, e, one, one, one, one, one, one, []int{1}}
 	encryptedHeader := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"}, Bytes: pkcs1}))
 
 	for _, c := range []struct {
@@ -187,6 +203,47 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"modulus negative", base(spkiOf(t, new(big.Int).Neg(n), e)), ErrKeyInvalid},
 		{"private numbers of another pair", base(mixedDER), ErrKeyInvalid},
 		{"private exponent wrong", pemOf("RSA PRIVATE KEY", wrongD), ErrKeyInvalid},
+		{"three primes", der(threePrimes), ErrKeyInvalid},
+		{"encrypted PKCS#8 in Base64", der(struct {
+			A algorithm
+			B []byte
+		}{rsaOID, pkcs8}), ErrKeyEncrypted},
+		{"certificate in Base64", der(struct {
+			A, B algorithm
+			C    asn1.BitString
+		}{rsaOID, rsaOID, bits(spki)}), ErrKeyFormat},
+		{"three numbers", der([]int{1, 2, 3}), ErrKeyFormat},
+		{"twenty numbers", der(make([]int, 20)), ErrKeyFormat},
+		{"no algorithm", der(struct {
+			A []int
+			B asn1.BitString
+		}{[]int{1}, bits(spki)}), ErrKeyFormat},
+		{"SPKI without the NULL", der(struct {
+			A algorithm
+			B asn1.BitString
+		}{rsaOID, bits(x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey))}), ErrKeyFormat},
+		{"SPKI of one number", der(struct {
+			A algorithm
+			B asn1.BitString
+		}{rsaOID, bits([]byte{0x30, 3, 2, 1, 1})}), ErrKeyFormat},
+		{"SPKI of nothing", der(struct {
+			A algorithm
+			B asn1.BitString
+		}{rsaOID, bits(nil)}), ErrKeyFormat},
+		{"SPKI with an endless number", der(struct {
+			A algorithm
+			B asn1.BitString
+		}{rsaOID, bits([]byte{0x30, 7, 2, 2, 0, 1, 2, 1, 1})}), ErrKeyFormat},
+		{"PKCS#8 of one number", der(struct {
+			V int
+			A algorithm
+			B []byte
+		}{0, rsaOID, []byte{0x30, 3, 2, 1, 1}}), ErrKeyInvalid},
+		{"PKCS#8 of nothing", der(struct {
+			V int
+			A algorithm
+			B []byte
+		}{0, rsaOID, nil}), ErrKeyFormat},
 		{"private with exponent 3", base(smallE), ErrKeyExponent},
 	} {
 		t.Run(c.name, func(t *testing.T) {

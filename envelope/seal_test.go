@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -197,4 +198,33 @@ func TestReseal(t *testing.T) {
 			t.Errorf("it does not open: %v", err)
 		}
 	})
+}
+
+// TestSeveralGoroutines is for the race detector: one key, every operation.
+func TestSeveralGoroutines(t *testing.T) {
+	key := key1024(t)
+	plain := sample(200)
+	body := mustSeal(t, key, PKCS1v15, plain)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 5 {
+				if got, err := Open(key.Public(), PKCS1v15, body); err != nil || !bytes.Equal(got, plain) {
+					t.Errorf("public part: %v", err)
+				}
+				if got, err := Reseal(key, PKCS1v15, plain, body, plain); err != nil || !bytes.Equal(got, body) {
+					t.Errorf("private part: %v", err)
+				}
+				back, err := Seal(key.Public(), PKCS1v15, plain)
+				if err != nil {
+					t.Error(err)
+				}
+				if got, err := Open(key, PKCS1v15, back); err != nil || !bytes.Equal(got, plain) {
+					t.Errorf("back: %v", err)
+				}
+				_ = key.String()
+			}
+		})
+	}
+	all.Wait()
 }
