@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+func (s *Server) depositsHandler() handler {
+	h := handle(s.addDeposits)
+	h.lines = s.addDepositLines
+	return h
+}
+
+// addDeposits takes one deposit or an array, all of it or nothing.
+func (s *Server) addDeposits(c *call, _ none, in depositsBody) (AcceptedDeposits, error) {
+	place := func(i int) string {
+		if in.array {
+			return fmt.Sprintf("body[%d]", i)
+		}
+		return "body"
+	}
+	batch := make([]store.NewCallback, len(in.list))
+	var faults faulty
+	for i := range in.list {
+		c.concerns(in.list[i].Merchant)
+		var err error
+		if batch[i], err = callbackOf(&in.list[i], c.now); err != nil {
+			faults = append(faults, memberFault(place(i), err))
+		}
+		if len(faults) == maxFaults {
+			break
+		}
+	}
+	if err := faults.err(); err != nil {
+		return AcceptedDeposits{}, err
+	}
+	kept, err := s.Store.Ingest(c.r.Context(), batch, c.now)
+	if err != nil {
+		if at, p := itemProblem(err, place); at >= 0 {
+			return AcceptedDeposits{}, p
+		}
+		return AcceptedDeposits{}, err
+	}
+	out := AcceptedDeposits{Callbacks: make([]Accepted, len(kept))}
+	for i, k := range kept {
+		out.Callbacks[i] = acceptedOf(k)
+	}
+	return out, nil
+}
+
+func acceptedOf(k store.Ingested) Accepted {
+	return Accepted{ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate}
+}
+
+// callbackOf makes the callback that tells the merchant of d. The payload is
+// canonical and not bound yet: each attempt binds it to a requestUUID of its
+// own.
+func callbackOf(d *NewDeposit, now store.Millis) (store.NewCallback, error) {
+	newAddress := d.ToAddress
+	if d.NewAddress != nil {
+		newAddress = *d.NewAddress
+	}
+	payload, err := (&countersign.Deposit{
+		RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID,
+		TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
+		FromAddress: d.FromAddress, ToAddress: d.ToAddress,
+		RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex,
+		NewAddress: newAddress, Business: d.Business,
+	}).Marshal()
+	if err != nil {
+		return store.NewCallback{}, err
+	}
+	return store.NewCallback{
+		Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
+		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Due: now, Deadline: store.Never,
+	}, nil
+}
+
+// memberFault says which member of the item at place the protocol refuses.
+func memberFault(place string, err error) Detail {
+	var m *countersign.MemberError
+	if errors.As(err, &m) {
+		return Detail{place + "." + m.Member, m.Problem}
+	}
+	return Detail{place, err.Error()}
+}
+
+// itemProblem finds the item that an error of Ingest is about, -1 where it is
+// about none.
+func itemProblem(err error, place func(int) string) (int, *Problem) {
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) {
+		p := problem(http.StatusConflict, conflict.Error())
+		at := place(conflict.Item)
+		if conflict.Member != "" {
+			at += "." + conflict.Member
+		}
+		p.Errors = []Detail{{at, conflict.Reason}}
+		return conflict.Item, p
+	}
+	var item *store.ItemError
+	if !errors.As(err, &item) {
+		return -1, nil
+	}
+	at := place(item.Item)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return item.Item, invalid(Detail{at + ".merchant", "is not known"})
+	case errors.Is(err, store.ErrInvalid) && item.Member != "":
+		return item.Item, invalid(Detail{at + "." + item.Member, "cannot be stored"})
+	case errors.Is(err, store.ErrInvalid):
+		return item.Item, invalid(Detail{at, "cannot be stored"})
+	}
+	return -1, nil
+}

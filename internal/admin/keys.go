@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"fmt"
+
+	"countersign/envelope"
+	"countersign/internal/store"
+)
+
+const defaultBits = 2048
+
+// keyMaker checks and makes the keys of a merchant. Which part the service
+// holds depends on the scheme (PROTOCOL.md, Keys): in scheme service the pair
+// of requests is ours; in the others we hold the merchant's public part, and
+// answers need a pair of ours.
+type keyMaker struct {
+	scheme   store.Scheme
+	faults   *faulty
+	warnings []string
+
+	request, response *envelope.Key // read from the request; nil: to be generated or kept
+}
+
+// check reads what was given and names its faults. It generates nothing, so a
+// wrong request costs no RSA work. all is true where no key may be missing.
+func (k *keyMaker) check(key, responseKey *KeySpec, all bool) {
+	if k.scheme == store.SchemeService {
+		k.request = k.private("body.key", key)
+	} else {
+		k.request = k.public("body.key", key, all)
+	}
+	k.response = k.private("body.responseKey", responseKey)
+}
+
+// private reads a spec of a pair of ours.
+func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
+	switch {
+	case spec == nil:
+		return nil
+	case spec.PublicKey != "":
+		k.faults.add(location+".publicKey", fmt.Sprintf("has no place here in scheme %s: the service needs the private part", k.scheme))
+		return nil
+	case spec.Bits != 0 && spec.PrivateKey != "":
+		k.faults.add(location+".privateKey", "is there beside bits; give one of them")
+		return nil
+	case spec.PrivateKey == "":
+		return nil
+	}
+	key, err := envelope.ParseKey([]byte(spec.PrivateKey))
+	switch {
+	case err != nil:
+		k.faults.add(location+".privateKey", "is refused: "+err.Error())
+		return nil
+	case !key.HasPrivate():
+		k.faults.add(location+".privateKey", "is a public key")
+		return nil
+	}
+	return key
+}
+
+// public reads a spec of the merchant's key.
+func (k *keyMaker) public(location string, spec *KeySpec, required bool) *envelope.Key {
+	switch {
+	case spec == nil && required:
+		k.faults.add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
+		return nil
+	case spec == nil:
+		return nil
+	case spec.Bits != 0:
+		k.faults.add(location+".bits", fmt.Sprintf("has no place here in scheme %s: the merchant made the pair", k.scheme))
+		return nil
+	case spec.PrivateKey != "":
+		k.faults.add(location+".privateKey", fmt.Sprintf("has no place here in scheme %s: the merchant keeps it to itself", k.scheme))
+		return nil
+	case spec.PublicKey == "":
+		k.faults.add(location+".publicKey", "is missing")
+		return nil
+	}
+	key, err := envelope.ParseKey([]byte(spec.PublicKey))
+	switch {
+	case err != nil:
+		k.faults.add(location+".publicKey", "is refused: "+err.Error())
+		return nil
+	case key.HasPrivate():
+		k.faults.add(location+".publicKey", "is a private key, which the merchant keeps to itself; make a new pair")
+		return nil
+	}
+	return key
+}
+
+// make generates what is asked for and was not given. all is true for a new
+// merchant; else what was not asked for stays as it is, and its key stays nil.
+func (k *keyMaker) make(key, responseKey *KeySpec, all bool) (err error) {
+	ours := k.scheme == store.SchemeService
+	nothing := key == nil && responseKey == nil
+	if k.request == nil && ours && (all || key != nil || nothing) {
+		if k.request, err = generate(key); err != nil {
+			return err
+		}
+	}
+	if k.response == nil && (responseKey != nil || !ours && (all || nothing)) {
+		if k.response, err = generate(responseKey); err != nil {
+			return err
+		}
+	}
+	k.warn("request", k.request)
+	k.warn("response", k.response)
+	return nil
+}
+
+// apply puts the keys that were made into m.
+func (k *keyMaker) apply(m *store.Merchant) {
+	m.Key, m.ResponseKey = or(k.request, m.Key), or(k.response, m.ResponseKey)
+	m.Fingerprint = m.Key.Fingerprint()
+	m.ResponseFingerprint = or(m.ResponseKey, m.Key).Fingerprint()
+}
+
+func (k *keyMaker) warn(which string, key *envelope.Key) {
+	if key != nil && key.Bits() < defaultBits {
+		k.warnings = append(k.warnings, fmt.Sprintf("the %s key has %d bits, which a well-equipped attacker can break; use it only for a peer that takes nothing else", which, key.Bits()))
+	}
+}
+
+func generate(spec *KeySpec) (*envelope.Key, error) {
+	bits := defaultBits
+	if spec != nil && spec.Bits != 0 {
+		bits = spec.Bits
+	}
+	key, err := envelope.GenerateKey(bits)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return key, nil
+}
+
+// publicPart is what the merchant opens requests with, where the pair is ours
+// and new.
+func (k *keyMaker) publicPart() string {
+	if k.request == nil || k.scheme != store.SchemeService {
+		return ""
+	}
+	return k.request.PublicBase64()
+}
+
+// responsePublicPart is what the merchant seals answers to, where that is a
+// pair of its own and new.
+func (k *keyMaker) responsePublicPart() string {
+	if k.response == nil {
+		return ""
+	}
+	return k.response.PublicBase64()
+}
+
+func (s *Server) rotateKeys(c *call, _ none, in NewKeys) (Keys, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Keys{}, err
+	}
+	m, err := s.Store.Merchant(c.r.Context(), id)
+	if err != nil {
+		return Keys{}, err
+	}
+	var faults faulty
+	k := keyMaker{scheme: m.Scheme, faults: &faults}
+	k.check(in.Key, in.ResponseKey, false)
+	if err := faults.err(); err != nil {
+		return Keys{}, err
+	}
+	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
+		return Keys{}, err
+	}
+	m, err = s.Store.UpdateMerchant(c.r.Context(), id, c.now, func(m *store.Merchant) error {
+		k.apply(m)
+		return nil
+	})
+	if err != nil {
+		return Keys{}, err
+	}
+	return Keys{
+		PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(),
+		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint, Warnings: k.warnings,
+	}, nil
+}

@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"countersign/internal/store"
+)
+
+// Limits of deposits that come as lines.
+const (
+	maxLine     = 16 << 10         // bytes of one line; a deposit of longest members has fewer
+	lineTimeout = time.Minute      // without a line, or without the client reading its answers
+	drainLimit  = 64 << 20         // bytes read and thrown away after a fault
+	drainFor    = 10 * time.Second // likewise
+)
+
+// line is one line that has been read: a callback, or what is wrong with it.
+type line struct {
+	number   int64
+	merchant string
+	callback store.NewCallback
+	fault    *Problem
+}
+
+// addDepositLines takes deposits one a line. Lines are committed in their
+// order, up to maxBatch at once, and answered one a line as soon as they are
+// committed. The first line at fault ends it: those before are taken, it and
+// those after are not, and the last line of the answer says so. Where the very
+// first line is at fault nothing was taken and the answer is an ordinary
+// problem.
+//
+// One goroutine reads while this one commits, so that a commit takes whatever
+// has come meanwhile: few lines when they trickle, many when they pour.
+// Neither the body nor the answer is ever held whole.
+func (s *Server) addDepositLines(c *call) error {
+	conn := http.NewResponseController(c.w)
+	// Without full duplex the server would read the rest of the body before
+	// the first byte of the answer. A recorder in a test cannot do it and does
+	// not need it.
+	_ = conn.EnableFullDuplex()
+	lines := make(chan line, maxBatch)
+	done := make(chan struct{})
+	readerGone := make(chan struct{})
+	go func() {
+		defer close(readerGone)
+		defer close(lines)
+		s.readLines(c, conn, lines, done)
+	}()
+	err := s.commitLines(c, conn, lines)
+	close(done)
+	if err != nil {
+		if c.w.status == 0 {
+			writeProblem(c.w, problemOf(err))
+			_ = conn.Flush()
+		}
+		// The client may still be sending. It reads its answer only if the
+		// connection is not torn down under it, so the rest is read and thrown
+		// away, within bounds.
+		_ = conn.SetReadDeadline(time.Now().Add(drainFor))
+		<-readerGone
+		_, _ = io.CopyN(io.Discard, c.r.Body, drainLimit)
+	}
+	<-readerGone
+	_ = conn.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// readLines reads and checks lines until the body ends, one is at fault, or
+// done is closed.
+func (s *Server) readLines(c *call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
+	put := func(l line) bool {
+		select {
+		case lines <- l:
+			return l.fault == nil
+		case <-done:
+			return false
+		}
+	}
+	defer func() { // outside the handler's goroutine a panic would end the process
+		if v := recover(); v != nil {
+			s.Log.Error("panic", "route", c.rt.pattern(), "stack", string(debug.Stack()))
+			put(line{fault: problemOf(errors.New("panic"))})
+		}
+	}()
+	in := bufio.NewReaderSize(c.r.Body, maxLine)
+	for n := int64(1); ; n++ {
+		_ = conn.SetReadDeadline(time.Now().Add(lineTimeout))
+		text, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			put(line{number: n, fault: problem(http.StatusRequestEntityTooLarge, "", Detail{"body", fmt.Sprintf("is a line of more than %d bytes", maxLine)})})
+			return
+		case err != nil && err != io.EOF:
+			put(line{number: n, fault: problem(http.StatusBadRequest, "the body could not be read")})
+			return
+		}
+		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(n, text)) {
+			return
+		}
+		if err == io.EOF {
+			return
+		}
+	}
+}
+
+func (s *Server) readLine(n int64, text []byte) line {
+	l := line{number: n}
+	var d NewDeposit
+	if err := s.decode(s.lineSchema, text, &d); err != nil {
+		l.fault = problemOf(err)
+		return l
+	}
+	var err error
+	if l.callback, err = callbackOf(&d, store.MillisOf(s.Now())); err != nil {
+		l.fault = invalid(memberFault("body", err))
+	}
+	l.merchant = d.Merchant
+	return l
+}
+
+// commitLines commits what has been read and answers it, until lines is closed
+// or a line is at fault.
+func (s *Server) commitLines(c *call, conn *http.ResponseController, lines <-chan line) error {
+	out := bufio.NewWriterSize(c.w, 64<<10)
+	for more := true; more; {
+		var chunk []line
+		chunk, more = gather(lines)
+		taken, bad := s.takeLines(c, chunk)
+		if c.w.status == 0 {
+			switch {
+			case bad != nil && len(taken) == 0:
+				bad.fault.Detail = fmt.Sprintf("line %d: %s; nothing was taken", bad.number, or(bad.fault.Detail, bad.fault.Title))
+				return bad.fault
+			case len(chunk) == 0:
+				return problem(http.StatusBadRequest, "", Detail{"body", "is empty"})
+			}
+			c.jsonHeader(typeNDJSON)
+			c.w.WriteHeader(c.rt.status)
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(lineTimeout))
+		for i, k := range taken {
+			_ = encodeJSON(out, AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate})
+		}
+		if bad != nil {
+			_ = encodeJSON(out, AcceptedLine{Line: bad.number, Error: bad.fault})
+		}
+		// A client that is gone is told nothing more; what was committed stays,
+		// and sending it again gives duplicates.
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("answering lines: %w", err)
+		}
+		_ = conn.Flush()
+		if bad != nil {
+			return bad.fault
+		}
+	}
+	return nil
+}
+
+// gather waits for a line and takes those that are there beside it, up to
+// maxBatch. more is false at the end.
+func gather(lines <-chan line) (chunk []line, more bool) {
+	l, ok := <-lines
+	for ok {
+		chunk = append(chunk, l)
+		if l.fault != nil || len(chunk) == maxBatch {
+			return chunk, true
+		}
+		select {
+		case l, ok = <-lines:
+		default:
+			return chunk, true
+		}
+	}
+	return chunk, false
+}
+
+// takeLines commits the lines of chunk up to the first at fault.
+func (s *Server) takeLines(c *call, chunk []line) (taken []store.Ingested, bad *line) {
+	batch := make([]store.NewCallback, 0, len(chunk))
+	for i := range chunk {
+		if chunk[i].fault != nil {
+			bad = &chunk[i]
+			break
+		}
+		c.concerns(chunk[i].merchant)
+		batch = append(batch, chunk[i].callback)
+	}
+	taken, fault := s.ingestLines(c, batch)
+	if fault != nil {
+		bad = &line{number: chunk[len(taken)].number, fault: fault}
+	}
+	return taken, bad
+}
+
+// ingestLines commits batch. A fault is that of the item after those taken.
+func (s *Server) ingestLines(c *call, batch []store.NewCallback) ([]store.Ingested, *Problem) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	taken, err := s.Store.Ingest(c.r.Context(), batch, store.MillisOf(s.Now()))
+	if err == nil {
+		return taken, nil
+	}
+	at, fault := itemProblem(err, func(int) string { return "body" })
+	if at < 0 {
+		s.Log.Error("request failed", "token", c.token.ID, "route", c.rt.pattern(), "cause", err.Error())
+		return nil, problemOf(err)
+	}
+	taken, earlier := s.ingestLines(c, batch[:at])
+	if earlier != nil {
+		return taken, earlier
+	}
+	return taken, fault
+}

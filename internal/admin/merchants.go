@@ -1,0 +1,302 @@
+package admin
+
+import (
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// Defaults and bounds of a merchant's settings.
+const (
+	defaultConcurrency   = 64
+	defaultConfirmWithin = time.Hour
+	minConfirmWithin     = 10 * time.Second
+	maxConfirmWithin     = 7 * 24 * time.Hour
+	maxDelay             = 7 * 24 * time.Hour
+	defaultContentType   = "application/x-www-form-urlencoded"
+	defaultBody          = "bare"
+	defaultPauseReason   = "paused by an operator"
+)
+
+func (s *Server) createMerchant(c *call, _ none, in NewMerchant) (CreatedMerchant, error) {
+	c.concerns(in.ID)
+	m := store.Merchant{
+		ID: in.ID, Name: in.Name, State: store.MerchantActive,
+		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
+		Scheme:      store.Scheme(or(in.Scheme, string(store.SchemeService))),
+		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
+		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, Duration(defaultConfirmWithin))),
+		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
+		APIKey:         countersign.APIKey(in.APIKey),
+		Settings: store.Settings{
+			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: in.Body,
+			AllowPrivate: s.DefaultAllowPrivate,
+		},
+	}
+	if in.AllowPrivate != nil {
+		m.Settings.AllowPrivate = *in.AllowPrivate
+	}
+	if in.Retry != nil {
+		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = in.Retry.Notify.kept(), in.Retry.Withdraw.kept()
+	}
+	var faults faulty
+	s.checkMerchant(&m, &faults)
+	k := keyMaker{scheme: m.Scheme, faults: &faults}
+	k.check(in.Key, in.ResponseKey, true)
+	if err := faults.err(); err != nil {
+		return CreatedMerchant{}, err
+	}
+	if err := k.make(in.Key, in.ResponseKey, true); err != nil {
+		return CreatedMerchant{}, err
+	}
+	k.apply(&m)
+	out := CreatedMerchant{Warnings: k.warnings, PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
+	if m.APIKey == "" {
+		out.APIKey = Secret(randomText(24))
+		m.APIKey = countersign.APIKey(out.APIKey)
+	}
+	made, err := s.Store.CreateMerchant(c.r.Context(), m, c.now)
+	if err != nil {
+		return CreatedMerchant{}, err
+	}
+	out.Merchant = merchantOf(made)
+	return out, nil
+}
+
+// checkMerchant names what is wrong with settings that a schema cannot judge.
+func (s *Server) checkMerchant(m *store.Merchant, faults *faulty) {
+	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
+		faults.add("body.notifyUrl", "is refused: "+err.Error())
+	}
+	if err := s.CheckURL(m.WithdrawURL, m.Settings.AllowPrivate); err != nil {
+		faults.add("body.withdrawUrl", "is refused: "+err.Error())
+	}
+	if normalURL(m.NotifyURL) == normalURL(m.WithdrawURL) {
+		faults.add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
+	}
+	for i, r := range m.Settings.FinalCodes {
+		if r.To < r.From {
+			faults.add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")
+		}
+	}
+	checkRetry(m.Settings.NotifyRetry, "body.retry.notify", faults)
+	checkRetry(m.Settings.WithdrawRetry, "body.retry.withdraw", faults)
+	checkWithin("body.confirmWithin", m.ConfirmWithin, faults)
+	if t := m.Settings.ContentType; t != "" {
+		if _, _, err := mime.ParseMediaType(t); err != nil || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
+			faults.add("body.contentType", "is not a media type")
+		}
+	}
+}
+
+func checkWithin(location string, d time.Duration, faults *faulty) {
+	if d < minConfirmWithin || d > maxConfirmWithin {
+		faults.add(location, "is not between 10s and 168h")
+	}
+}
+
+func checkRetry(r *store.Retry, location string, faults *faulty) {
+	if r == nil {
+		return
+	}
+	for i, d := range r.Delays {
+		if d < 0 || d > maxDelay.Milliseconds() {
+			faults.add(fmt.Sprintf("%s.delays[%d]", location, i), "is not between 0s and 168h")
+		}
+	}
+	if r.Every != 0 && (r.Every < 1000 || r.Every > maxDelay.Milliseconds()) {
+		faults.add(location+".every", "is not between 1s and 168h")
+	}
+}
+
+// normalURL gives one text for all the ways to write one URL, as far as that
+// can be told without asking.
+func normalURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	scheme, host := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[scheme]
+	}
+	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
+}
+
+func (s *Server) merchants(c *call, q page, _ none) (MerchantPage, error) {
+	list, err := s.Store.Merchants(c.r.Context(), q.Cursor, q.Limit+1)
+	if err != nil {
+		return MerchantPage{}, err
+	}
+	out := MerchantPage{Merchants: []Merchant{}}
+	if len(list) > q.Limit {
+		list = list[:q.Limit]
+		out.Next = &list[q.Limit-1].ID
+	}
+	for _, m := range list {
+		out.Merchants = append(out.Merchants, merchantOf(m))
+	}
+	return out, nil
+}
+
+func (s *Server) merchant(c *call, _ none, _ none) (Merchant, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Merchant{}, err
+	}
+	m, err := s.Store.Merchant(c.r.Context(), id)
+	return merchantOf(m), err
+}
+
+func (s *Server) updateMerchant(c *call, _ none, in MerchantPatch) (Merchant, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Merchant{}, err
+	}
+	m, err := s.Store.UpdateMerchant(c.r.Context(), id, c.now, func(m *store.Merchant) error {
+		s.applyPatch(m, in)
+		var faults faulty
+		s.checkMerchant(m, &faults)
+		return faults.err()
+	})
+	return merchantOf(m), err
+}
+
+func (s *Server) applyPatch(m *store.Merchant, in MerchantPatch) {
+	set(&m.Name, in.Name, m.Name)
+	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
+	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
+	if in.APIKey.Set {
+		m.APIKey = countersign.APIKey(in.APIKey.Value)
+	}
+	if in.CallbackAPIKey.Set {
+		m.CallbackAPIKey = countersign.APIKey(in.CallbackAPIKey.Value)
+	}
+	if in.FinalCodes.Set {
+		m.Settings.FinalCodes = finalCodes(in.FinalCodes.Value)
+	}
+	if in.Retry.Null {
+		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = nil, nil
+	}
+	setRetry(&m.Settings.NotifyRetry, in.Retry.Value.Notify)
+	setRetry(&m.Settings.WithdrawRetry, in.Retry.Value.Withdraw)
+	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
+	set(&m.RatePerSecond, in.RatePerSecond, 0)
+	if in.ConfirmWithin.Set {
+		m.ConfirmWithin = time.Duration(or(in.ConfirmWithin.Value, Duration(defaultConfirmWithin)))
+		if !in.ConfirmWithin.Null {
+			m.ConfirmWithin = time.Duration(in.ConfirmWithin.Value)
+		}
+	}
+	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
+	set(&m.Settings.ContentType, in.ContentType, "")
+	set(&m.Settings.Body, in.Body, "")
+}
+
+// set changes what v points to where the member is there; null gives fallback.
+func set[T any](v *T, p Patch[T], fallback T) {
+	switch {
+	case p.Null:
+		*v = fallback
+	case p.Set:
+		*v = p.Value
+	}
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+func (s *Server) pauseMerchant(c *call, _ none, in Pause) (Merchant, error) {
+	return s.setState(c, store.MerchantPaused, or(in.Reason, defaultPauseReason))
+}
+
+func (s *Server) resumeMerchant(c *call, _ none, _ none) (Merchant, error) {
+	return s.setState(c, store.MerchantActive, "")
+}
+
+func (s *Server) setState(c *call, state store.MerchantState, reason string) (Merchant, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Merchant{}, err
+	}
+	m, err := s.Store.SetMerchantState(c.r.Context(), id, state, reason, c.now)
+	return merchantOf(m), err
+}
+
+func finalCodes(in []CodeRange) []store.CodeRange {
+	var list []store.CodeRange
+	for _, r := range in {
+		list = append(list, store.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
+	}
+	return list
+}
+
+// setRetry changes a schedule where the member is there; null gives the
+// lane's default.
+func setRetry(v **store.Retry, p Patch[Schedule]) {
+	switch {
+	case p.Null:
+		*v = nil
+	case p.Set:
+		*v = p.Value.kept()
+	}
+}
+
+func (r *Schedule) kept() *store.Retry {
+	if r == nil {
+		return nil
+	}
+	kept := &store.Retry{Every: time.Duration(r.Every).Milliseconds()}
+	if r.Every != 0 && kept.Every == 0 {
+		kept.Every = -1 // below a millisecond: refused, not taken for none
+	}
+	for _, d := range r.Delays {
+		kept.Delays = append(kept.Delays, time.Duration(d).Milliseconds())
+	}
+	return kept
+}
+
+func scheduleOf(r *store.Retry) *Schedule {
+	if r == nil {
+		return nil
+	}
+	out := &Schedule{Every: Duration(time.Duration(r.Every) * time.Millisecond), Delays: []Duration{}}
+	for _, d := range r.Delays {
+		out.Delays = append(out.Delays, Duration(time.Duration(d)*time.Millisecond))
+	}
+	return out
+}
+
+// merchantOf shows m without its secrets.
+func merchantOf(m store.Merchant) Merchant {
+	out := Merchant{
+		ID: m.ID, Name: m.Name, State: string(m.State), PausedReason: m.PausedReason,
+		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: string(m.Scheme),
+		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
+		FinalCodes: []CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
+		ConfirmWithin: Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
+		ContentType: or(m.Settings.ContentType, defaultContentType), Body: or(m.Settings.Body, defaultBody),
+		Version: m.Version, Created: timeOf(m.Created), Updated: timeOf(m.Updated),
+	}
+	for _, r := range m.Settings.FinalCodes {
+		out.FinalCodes = append(out.FinalCodes, CodeRange{int64(r.From), int64(r.To)})
+	}
+	if len(out.FinalCodes) == 0 {
+		out.FinalCodes = append(out.FinalCodes, CodeRange{2000, 2999})
+	}
+	if m.Settings.NotifyRetry != nil || m.Settings.WithdrawRetry != nil {
+		out.Retry = &Retry{Notify: scheduleOf(m.Settings.NotifyRetry), Withdraw: scheduleOf(m.Settings.WithdrawRetry)}
+	}
+	return out
+}

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/store"
+)
+
+// Backend is the part of the store that the API uses. *store.Store is one.
+type Backend interface {
+	Ping(ctx context.Context) error
+
+	CreateMerchant(ctx context.Context, m store.Merchant, now store.Millis) (store.Merchant, error)
+	UpdateMerchant(ctx context.Context, id string, now store.Millis, change func(*store.Merchant) error) (store.Merchant, error)
+	Merchant(ctx context.Context, id string) (store.Merchant, error)
+	Merchants(ctx context.Context, after string, limit int) ([]store.Merchant, error)
+	SetMerchantState(ctx context.Context, id string, state store.MerchantState, reason string, now store.Millis) (store.Merchant, error)
+
+	Ingest(ctx context.Context, list []store.NewCallback, now store.Millis) ([]store.Ingested, error)
+	Callback(ctx context.Context, id string) (store.Callback, error)
+	Attempts(ctx context.Context, id string) ([]store.Attempt, error)
+	Callbacks(ctx context.Context, f store.CallbackFilter, limit int, cursor string) ([]store.Callback, string, error)
+	Resend(ctx context.Context, id string, now store.Millis) (store.Callback, error)
+	ResendMatching(ctx context.Context, f store.CallbackFilter, dryRun bool, now store.Millis) (int64, error)
+
+	CreateWithdrawal(ctx context.Context, w store.NewWithdrawal, now store.Millis) (store.Withdrawal, bool, error)
+	Withdrawal(ctx context.Context, id string) (store.Withdrawal, error)
+	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (store.Withdrawal, error)
+	Withdrawals(ctx context.Context, merchant string, state store.WithdrawalState, limit int, cursor string) ([]store.Withdrawal, string, error)
+	CancelWithdrawal(ctx context.Context, id string, now store.Millis) (store.Withdrawal, error)
+	Release(ctx context.Context, id, claim, permit string, now store.Millis) (store.Permit, error)
+	RecordOutcome(ctx context.Context, id string, o store.Outcome, now store.Millis) (store.Withdrawal, bool, error)
+	Decisions(ctx context.Context, after int64, limit int) ([]store.FeedDecision, error)
+	Alarms(ctx context.Context, after int64, limit int) ([]store.Alarm, error)
+	Watch(t store.Topic) (<-chan struct{}, func())
+
+	CreateToken(ctx context.Context, t store.Token, hash [32]byte) error
+	TokenByHash(ctx context.Context, hash [32]byte) (store.Token, error)
+	Tokens(ctx context.Context) ([]store.Token, error)
+	RevokeToken(ctx context.Context, id string, now store.Millis) error
+
+	Stats(ctx context.Context) ([]store.LaneStats, error)
+	WithdrawalCounts(ctx context.Context) (map[store.WithdrawalState]int64, error)
+	Breakers(ctx context.Context, now store.Millis) ([]store.BreakerState, error)
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Store is required.
+	Store Backend
+	// CheckURL says whether a merchant's URL may be called. Its error is shown
+	// to the caller. Required.
+	CheckURL func(rawURL string, allowPrivate bool) error
+	// DefaultAllowPrivate is allowPrivate of merchants that do not say.
+	DefaultAllowPrivate bool
+	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	Metrics http.Handler
+	// Ready says whether the service can work. Nil: the store's Ping.
+	Ready func(ctx context.Context) error
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log gets one line for every call that changes something, is refused or
+	// fails. Nil: discards.
+	Log *slog.Logger
+	// MaxBody is the longest body in bytes; deposits as lines have no such
+	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
+	MaxBody int64
+	// RatePerSecond is how many requests a second one token may make, and how
+	// many at once. 0: 2,000.
+	RatePerSecond float64
+	// Version is told in the OpenAPI document. Empty: "dev".
+	Version string
+}
+
+// maxBatch is the most deposits in one request, and the most that are
+// committed at once of those that come as lines.
+const maxBatch = 1000
+
+// Server answers the API. Make it with New.
+type Server struct {
+	Config
+	registry   huma.Registry
+	lineSchema *huma.Schema // of one line of deposits
+	endpoints  []*endpoint
+	mux        *http.ServeMux
+	document   []byte
+	tokens     tokens
+	stopOnce   sync.Once
+	stopping   chan struct{}
+}
+
+// New checks c. It starts nothing.
+func New(c Config) (*Server, error) {
+	switch {
+	case c.Store == nil:
+		return nil, errors.New("admin: Config.Store is missing")
+	case c.CheckURL == nil:
+		return nil, errors.New("admin: Config.CheckURL is missing")
+	case c.MaxBody < 0 || c.RatePerSecond < 0:
+		return nil, errors.New("admin: a limit is below 0")
+	}
+	if c.Ready == nil {
+		c.Ready = c.Store.Ping
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 4 << 20
+	}
+	if c.RatePerSecond == 0 {
+		c.RatePerSecond = 2000
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	s := &Server{Config: c, stopping: make(chan struct{})}
+	s.tokens.init()
+	if err := s.build(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Handler answers every route, /healthz, /readyz, /metrics and /openapi.json
+// included.
+func (s *Server) Handler() http.Handler { return s.mux }
+
+// Stop makes requests that wait for something to happen answer at once and
+// /readyz say no. Call it before http.Server.Shutdown, which would otherwise
+// wait for them.
+func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
+
+func (s *Server) isStopping() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}

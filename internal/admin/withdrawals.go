@@ -1,0 +1,211 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+func (s *Server) createWithdrawal(c *call, _ none, in NewWithdrawal) (AcceptedWithdrawal, error) {
+	c.concerns(in.Merchant)
+	ctx := c.r.Context()
+	trackingID := or(in.TrackingID, in.CallBackID)
+	payload, err := (&countersign.WithdrawalRequest{
+		RequestUUID: countersign.UnboundUUID, TrackingID: trackingID,
+		TenantUserID: in.TenantUserID, CallBackID: in.CallBackID, Business: in.Business,
+	}).Marshal()
+	var faults faulty
+	if err != nil {
+		faults = append(faults, memberFault("body", err))
+	}
+	if in.Details != nil {
+		if err := in.Details.protocol().Validate(); err != nil {
+			faults = append(faults, memberFault("body.details", err))
+		}
+	}
+	if in.ConfirmWithin != 0 {
+		checkWithin("body.confirmWithin", time.Duration(in.ConfirmWithin), &faults)
+	}
+	if err := faults.err(); err != nil {
+		return AcceptedWithdrawal{}, err
+	}
+	within := time.Duration(in.ConfirmWithin)
+	if within == 0 {
+		m, err := s.Store.Merchant(ctx, in.Merchant)
+		if err != nil {
+			return AcceptedWithdrawal{}, unknownMerchant(err)
+		}
+		within = or(m.ConfirmWithin, defaultConfirmWithin)
+	}
+	w, duplicate, err := s.Store.CreateWithdrawal(ctx, store.NewWithdrawal{
+		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
+		TrackingID: trackingID, Business: in.Business, Details: in.Details.protocol(),
+		Deadline: c.now + store.Millis(within.Milliseconds()), Payload: payload,
+	}, c.now)
+	if err != nil {
+		return AcceptedWithdrawal{}, unknownMerchant(err)
+	}
+	return AcceptedWithdrawal{withdrawalOf(w), duplicate}, nil
+}
+
+// unknownMerchant turns "not found" into the member that names what is not
+// there.
+func unknownMerchant(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return invalid(Detail{"body.merchant", "is not known"})
+	}
+	return err
+}
+
+func (s *Server) withdrawal(c *call, _ none, _ none) (Withdrawal, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := s.Store.Withdrawal(c.r.Context(), id)
+	return withdrawalOf(w), err
+}
+
+type withdrawalQuery struct {
+	Merchant   string `query:"merchant" minLength:"1" maxLength:"64"`
+	CallBackID string `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId"`
+	State      string `query:"state" enum:"awaiting,confirmed,declined,expired,cancelled,released,executed,failed"`
+	page
+}
+
+func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage, error) {
+	ctx := c.r.Context()
+	out := WithdrawalPage{Withdrawals: []Withdrawal{}}
+	if q.CallBackID == "" {
+		list, next, err := s.Store.Withdrawals(ctx, q.Merchant, store.WithdrawalState(q.State), q.Limit, q.Cursor)
+		for _, w := range list {
+			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
+		}
+		out.Next = nextOf(next)
+		return out, err
+	}
+	if q.Merchant == "" {
+		return out, invalid(Detail{"query.merchant", "is missing: a callBackId is unique within one merchant only"})
+	}
+	w, err := s.Store.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return out, nil
+	case err != nil:
+		return out, err
+	case q.State == "" || q.State == string(w.State):
+		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
+	}
+	return out, nil
+}
+
+func nextOf(cursor string) *string {
+	if cursor == "" {
+		return nil
+	}
+	return &cursor
+}
+
+func (s *Server) cancelWithdrawal(c *call, _ none, _ none) (Withdrawal, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	w, err := s.Store.CancelWithdrawal(c.r.Context(), id, c.now)
+	return withdrawalOf(w), err
+}
+
+func (s *Server) releaseWithdrawal(c *call, _ none, in Claim) (Permit, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return Permit{}, err
+	}
+	// The store keeps the permit of the first release and gives it back to the
+	// same claim; this one is then forgotten.
+	p, err := s.Store.Release(c.r.Context(), id, in.Claim, "cpt_"+randomText(24), c.now)
+	if err != nil {
+		return Permit{}, err
+	}
+	if p.Withdrawal.Details == nil {
+		return Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
+	}
+	return Permit{Permit: Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal)}, nil
+}
+
+func (s *Server) reportOutcome(c *call, _ none, in Outcome) (AcceptedWithdrawal, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return AcceptedWithdrawal{}, err
+	}
+	switch {
+	case in.Executed == nil && in.Failed == nil:
+		return AcceptedWithdrawal{}, invalid(Detail{"body.executed", "is missing, and so is failed; give one of them"})
+	case in.Executed != nil && in.Failed != nil:
+		return AcceptedWithdrawal{}, invalid(Detail{"body.failed", "is there beside executed; give one of them"})
+	}
+	w, err := s.Store.Withdrawal(c.r.Context(), id)
+	if err != nil {
+		return AcceptedWithdrawal{}, err
+	}
+	if w.Released == 0 || w.Details == nil {
+		return AcceptedWithdrawal{}, problem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
+	}
+	o, err := outcomeOf(w, in, c.now)
+	if err != nil {
+		return AcceptedWithdrawal{}, err
+	}
+	ended, duplicate, err := s.Store.RecordOutcome(c.r.Context(), id, o, c.now)
+	if err != nil {
+		return AcceptedWithdrawal{}, err
+	}
+	return AcceptedWithdrawal{withdrawalOf(ended), duplicate}, nil
+}
+
+// outcomeOf makes what the store keeps of an outcome: its callback of type 3
+// or 5 is queued in the same transaction. Its event is the callBackId, which
+// is unique at the merchant; nothing keeps a wallet core from using one
+// trackingId for two withdrawals.
+func outcomeOf(w store.Withdrawal, in Outcome, now store.Millis) (store.Outcome, error) {
+	o := store.Outcome{Permit: in.Permit.Reveal()}
+	var message countersign.Callback
+	if in.Executed != nil {
+		o.TxID = in.Executed.TxID
+		message = &countersign.WithdrawalDone{
+			RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
+			CallBackID: w.CallBackID, TxID: o.TxID, ChainName: w.Details.ChainName, Symbol: w.Details.Symbol,
+			Amount: w.Details.Amount, ToAddress: w.Details.Address, FromAddress: in.Executed.FromAddress,
+			Business: w.Business,
+		}
+	} else {
+		o.FailReason = in.Failed.Reason
+		message = &countersign.WithdrawalEnded{
+			RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
+			CallBackID: w.CallBackID, ToAddress: w.Details.Address, Business: w.Business,
+		}
+	}
+	payload, err := message.Marshal()
+	if err != nil {
+		return o, invalid(memberFault("body.executed", err))
+	}
+	o.Callback = store.NewCallback{
+		Merchant: w.Merchant, Type: message.CallbackType(), EventID: w.CallBackID, TrackingID: w.TrackingID,
+		TxID: o.TxID, CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: store.Never,
+	}
+	return o, nil
+}
+
+func withdrawalOf(w store.Withdrawal) Withdrawal {
+	return Withdrawal{
+		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
+		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
+		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
+		State: string(w.State), Decision: string(w.Decision), Reason: w.Reason,
+		Deadline: timeOf(w.Deadline), Created: timeOf(w.Created), Decided: timeOf(w.Decided),
+		Released: timeOf(w.Released), Ended: timeOf(w.Ended),
+		Claim: w.Claim, TxID: w.TxID, FailReason: w.FailReason,
+	}
+}
