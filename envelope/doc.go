@@ -49,7 +49,7 @@
 //
 // Private operations, and sealing with the public part, are those of crypto/rsa.
 // Opening with the public part is one exponentiation per block: by
-// filippo.io/bigmod for moduli up to 2048 bits, where it takes half the time of
+// filippo.io/bigmod for moduli up to 2048 bits, where it takes down to half the time of
 // math/big and allocates next to nothing, and by math/big above, where the
 // figures turn round. Moduli of any bit length from 1024 to 8192 work, whole
 // bytes or not.
