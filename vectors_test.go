@@ -166,7 +166,7 @@ func vectorKeys(t *testing.T) map[string]*rsa.PrivateKey {
 			if kerr != nil {
 				t.Fatal(kerr)
 			}
-			data = append([]byte("Test vector key. It is public: use it for nothing else.\n"), pemOf(key)...)
+			data = pemOf(key)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
