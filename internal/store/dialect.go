@@ -1,6 +1,53 @@
 package store
 
-// dialect holds every difference between the databases.
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+)
+
+// dialect holds every difference between the databases beside how a
+// connection is made. The SQL texts carry marks in braces where they differ.
 type dialect struct {
 	name string
+	// marks gives what stands for {lock}, {skip} and, around a placeholder,
+	// {in} and {end}.
+	marks *strings.Replacer
+	// list turns strings into the argument for "{in}$n{end}".
+	list func([]string) any
+	// touchAfterCommit: writers run beside each other, so a claim can't see
+	// rows of an ingest that has not committed. See Store.touch.
+	touchAfterCommit bool
+
+	texts sync.Map // text with marks → text without
+}
+
+func newSQLiteDialect() *dialect {
+	return &dialect{
+		name: "sqlite",
+		// One writer at a time: nothing to lock.
+		marks: strings.NewReplacer("{lock}", "", "{skip}", "",
+			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))"),
+		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
+	}
+}
+
+func newPostgresDialect() *dialect {
+	return &dialect{
+		name: "postgres",
+		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
+			"{in}", "= ANY(", "{end}", ")"),
+		list:             func(l []string) any { return l },
+		touchAfterCommit: true,
+	}
+}
+
+// sql gives text as this database reads it.
+func (d *dialect) sql(text string) string {
+	if done, ok := d.texts.Load(text); ok {
+		return done.(string)
+	}
+	done := d.marks.Replace(text)
+	d.texts.Store(text, done)
+	return done
 }

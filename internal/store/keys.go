@@ -1,6 +1,15 @@
 package store
 
-import "context"
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
 
 // KeyWrapper seals the data key of a record. A key management service can
 // stand in for NewMasterKey.
@@ -10,4 +19,98 @@ type KeyWrapper interface {
 }
 
 // NewMasterKey gives a KeyWrapper that seals with AES-256-GCM under key.
-func NewMasterKey(key [32]byte) KeyWrapper { return nil }
+func NewMasterKey(key [32]byte) KeyWrapper { return masterKey{newGCM(key[:])} }
+
+type masterKey struct{ gcm cipher.AEAD }
+
+const wrapPurpose = "countersign data key"
+
+func (k masterKey) Wrap(_ context.Context, dataKey []byte) ([]byte, error) {
+	return sealGCM(k.gcm, dataKey, wrapPurpose), nil
+}
+
+func (k masterKey) Unwrap(_ context.Context, wrapped []byte) ([]byte, error) {
+	return openGCM(k.gcm, wrapped, wrapPurpose)
+}
+
+// Format keeps the key out of every print.
+func (masterKey) Format(f fmt.State, _ rune) { io.WriteString(f, "master key") }
+
+// sealFormat is the first byte of everything sealed here.
+const sealFormat = 1
+
+var errSealBroken = errors.New("sealed value does not open")
+
+func newGCM(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the length is fixed
+	}
+	gcm, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return gcm
+}
+
+func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
+	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
+}
+
+func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
+	if len(sealed) == 0 || sealed[0] != sealFormat {
+		return nil, errSealBroken
+	}
+	plain, err := gcm.Open(nil, nil, sealed[1:], []byte(about))
+	if err != nil {
+		return nil, errSealBroken
+	}
+	return plain, nil
+}
+
+// record names what is sealed. It is additional data of every seal, so that a
+// sealed value opens only in its own place: table, row, purpose and version.
+type record struct {
+	table, row string
+	version    int64
+}
+
+func (r record) about(purpose string) string {
+	return r.table + "\x00" + r.row + "\x00" + purpose + "\x00" + strconv.FormatInt(r.version, 10)
+}
+
+// sealSecrets seals the secrets of one record under a data key of its own.
+// Empty secrets are sealed like others: whether there is one stays unknown.
+func sealSecrets(ctx context.Context, keys KeyWrapper, r record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte, err error) {
+	key := make([]byte, 32)
+	rand.Read(key)
+	if dataKey, err = keys.Wrap(ctx, key); err != nil {
+		return nil, nil, fmt.Errorf("wrapping a data key: %w", err)
+	}
+	gcm := newGCM(key)
+	for i, purpose := range purposes {
+		sealed = append(sealed, sealGCM(gcm, plain[i], r.about(purpose)))
+	}
+	return dataKey, sealed, nil
+}
+
+// openSecrets inverts sealSecrets.
+func openSecrets(ctx context.Context, keys KeyWrapper, r record, purposes []string, dataKey []byte, sealed [][]byte) ([][]byte, error) {
+	key, err := keys.Unwrap(ctx, dataKey)
+	if err != nil {
+		return nil, fmt.Errorf("unwrapping a data key: %w", err)
+	}
+	if len(key) != 32 {
+		return nil, fmt.Errorf("unwrapping a data key: %w", errSealBroken)
+	}
+	gcm := newGCM(key)
+	var plain [][]byte
+	for i, purpose := range purposes {
+		p, err := openGCM(gcm, sealed[i], r.about(purpose))
+		if err != nil {
+			return nil, fmt.Errorf("opening %s of %s %s: %w", purpose, r.table, r.row, err)
+		}
+		plain = append(plain, p)
+	}
+	return plain, nil
+}

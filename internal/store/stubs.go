@@ -1,36 +1,11 @@
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
-// CreateMerchant keeps a new merchant and gives it back with Version 1. An id
-// that is taken is a *ConflictError. A zero State is MerchantActive.
-func (s *Store) CreateMerchant(ctx context.Context, m Merchant, now Millis) (Merchant, error) {
-	return Merchant{}, errNotYet
-}
-
-// UpdateMerchant calls change with the merchant, secrets opened, and keeps what
-// change made of it, with Version one higher. It may call change again where
-// another update came between. ID, Created and Version can't be changed.
-func (s *Store) UpdateMerchant(ctx context.Context, id string, now Millis, change func(*Merchant) error) (Merchant, error) {
-	return Merchant{}, errNotYet
-}
-
-// Merchant gives one merchant with its secrets opened.
-func (s *Store) Merchant(ctx context.Context, id string) (Merchant, error) {
-	return Merchant{}, errNotYet
-}
-
-// Merchants lists merchants in order of id, from the one after after, without
-// their secrets.
-func (s *Store) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
-	return nil, errNotYet
-}
-
-// SetMerchantState pauses or resumes a merchant. Resuming also forgets its
-// opening failures and closes its breakers. Repeating it changes nothing.
-func (s *Store) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now Millis) (Merchant, error) {
-	return Merchant{}, errNotYet
-}
+var errNotYet = errors.New("not yet")
 
 // Ingest keeps callbacks, all or none, and returns after a durable commit. The
 // same (merchant, type, event) with the same payload gives the row that is
@@ -234,21 +209,4 @@ func (s *Store) WithdrawalCounts(ctx context.Context) (map[WithdrawalState]int64
 // Breakers lists the merchants' lanes whose breaker is open or half open.
 func (s *Store) Breakers(ctx context.Context, now Millis) ([]BreakerState, error) {
 	return nil, errNotYet
-}
-
-// Topic is what a watcher can wait for.
-type Topic int
-
-// The topics. TopicNotify and TopicWithdraw mirror the lanes.
-const (
-	TopicNotify Topic = iota
-	TopicWithdraw
-	TopicDecisions
-)
-
-// Watch gives a channel that gets a value soon after a commit that made work
-// for topic, on this node or, with PostgreSQL, on another. Values coalesce and,
-// when a connection breaks, can get lost: poll slowly beside it. stop ends it.
-func (s *Store) Watch(topic Topic) (c <-chan struct{}, stop func()) {
-	return make(chan struct{}, 1), func() {}
 }

@@ -1,0 +1,348 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// groupMax is how many waiting writes share one commit. More would make the
+// first ones wait for the last without saving much of a sync.
+const groupMax = 256
+
+// sqliteDB is one writer connection, whose goroutine commits what waits in
+// groups, and a pool of readers.
+type sqliteDB struct {
+	d       *dialect
+	lock    *os.File
+	writers *sql.DB
+	conn    *sqliteConn
+	readers *sql.DB
+	cached  sync.Map // text → *sql.Stmt of readers
+
+	requests chan *writeRequest
+	closing  chan struct{}
+	closed   chan struct{}
+	once     sync.Once
+	commit   func(*tx) // after each commit
+}
+
+type writeRequest struct {
+	ctx  context.Context
+	fn   func(context.Context, *tx) error
+	done chan error
+}
+
+func openSQLite(ctx context.Context, path string, committed func(*tx)) (*sqliteDB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	db := &sqliteDB{
+		d: newSQLiteDialect(), lock: lock, commit: committed,
+		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if err := db.open(ctx, path); err != nil {
+		db.closeFiles()
+		return nil, err
+	}
+	go db.run()
+	return db, nil
+}
+
+func (db *sqliteDB) open(ctx context.Context, path string) error {
+	if err := createPrivate(path); err != nil {
+		return err
+	}
+	dsn := func(pragmas ...string) string {
+		q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+		}, pragmas...)}
+		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	}
+	var err error
+	// 4,000 pages of 4 KiB between checkpoints: each costs two more syncs.
+	if db.writers, err = sql.Open("sqlite", dsn("wal_autocheckpoint(4000)", "cache_size(-16000)")); err != nil {
+		return err
+	}
+	db.writers.SetMaxOpenConns(1)
+	conn, err := db.writers.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	db.conn = &sqliteConn{d: db.d, conn: conn, prepared: map[string]*sql.Stmt{}}
+	steps, err := readMigrations(migrations, db.d.name)
+	if err != nil {
+		return err
+	}
+	if err := migrate(ctx, db.conn, steps); err != nil {
+		return err
+	}
+	if db.readers, err = sql.Open("sqlite", dsn("query_only(ON)", "cache_size(-4000)")); err != nil {
+		return err
+	}
+	db.readers.SetMaxOpenConns(4)
+	db.readers.SetMaxIdleConns(4)
+	return nil
+}
+
+// createPrivate makes sure that only this user can read the file. SQLite gives
+// its side files the same mode.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Chmod(0o600); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// write hands fn to the writer. Once the writer has it, write waits for the
+// outcome whatever happens to ctx, so that nobody is left not knowing.
+func (db *sqliteDB) write(ctx context.Context, fn func(context.Context, *tx) error) error {
+	r := &writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1)}
+	select {
+	case db.requests <- r:
+		return <-r.done
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-db.closing:
+		return ErrClosed
+	}
+}
+
+func (db *sqliteDB) run() {
+	defer close(db.closed)
+	group := make([]*writeRequest, 0, groupMax)
+	for {
+		select {
+		case r := <-db.requests:
+			group = append(group[:0], r)
+		case <-db.closing:
+			return
+		}
+		for more := true; more && len(group) < groupMax; {
+			select {
+			case r := <-db.requests:
+				group = append(group, r)
+			default:
+				more = false
+			}
+		}
+		db.writeGroup(group)
+	}
+}
+
+// writeGroup commits a group at once. Each request has its own savepoint, so
+// that one that fails leaves the others alone.
+func (db *sqliteDB) writeGroup(group []*writeRequest) {
+	ctx := context.Background() // a group is not interrupted for one caller
+	errs := make([]error, len(group))
+	all := &tx{querier: db.conn}
+	err := db.conn.control(ctx, "BEGIN IMMEDIATE")
+	for i := 0; i < len(group) && err == nil; i++ {
+		if errs[i] = group[i].ctx.Err(); errs[i] != nil {
+			continue // its caller has gone: not even begun
+		}
+		err = db.savepoint(ctx, group[i].fn, all, &errs[i])
+	}
+	if err == nil {
+		err = db.conn.control(ctx, "COMMIT")
+	}
+	if err != nil {
+		// SQLite may have rolled back already; then this fails and is right.
+		_ = db.conn.control(ctx, "ROLLBACK")
+	} else {
+		db.commit(all)
+	}
+	for i, r := range group {
+		if errs[i] == nil && err != nil {
+			errs[i] = fmt.Errorf("writing to the database: %w", err)
+		}
+		r.done <- errs[i]
+	}
+}
+
+// savepoint runs one request. It gives an error where the whole transaction is
+// lost; the request's own goes to own.
+func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *tx) error, all *tx, own *error) error {
+	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
+		return err
+	}
+	t := &tx{querier: db.conn}
+	if *own = protect(ctx, fn, t); *own != nil {
+		if err := db.conn.control(ctx, "ROLLBACK TO one"); err != nil {
+			return errors.Join(*own, err)
+		}
+	} else {
+		for i, woken := range t.wakes {
+			all.wakes[i] = all.wakes[i] || woken
+		}
+	}
+	return db.conn.control(ctx, "RELEASE one")
+}
+
+// protect turns a panic into an error: the writer serves everybody.
+func protect(ctx context.Context, fn func(context.Context, *tx) error, t *tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a transaction: %v", p)
+		}
+	}()
+	return fn(ctx, t)
+}
+
+func (db *sqliteDB) ping(ctx context.Context) error {
+	select {
+	case <-db.closing:
+		return ErrClosed
+	default:
+		return db.readers.PingContext(ctx)
+	}
+}
+
+func (db *sqliteDB) close() error {
+	db.once.Do(func() { close(db.closing) })
+	<-db.closed
+	return db.closeFiles()
+}
+
+// closeFiles closes what is open; the lock last.
+func (db *sqliteDB) closeFiles() error {
+	var errs []error
+	db.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })
+	if db.readers != nil {
+		errs = append(errs, db.readers.Close())
+	}
+	if db.conn != nil {
+		errs = append(errs, db.conn.close())
+	}
+	if db.writers != nil {
+		errs = append(errs, db.writers.Close())
+	}
+	errs = append(errs, db.lock.Close())
+	return errors.Join(errs...)
+}
+
+func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s, ok := db.cached.Load(text); ok {
+		return s.(*sql.Stmt), nil
+	}
+	s, err := db.readers.PrepareContext(ctx, db.d.sql(text))
+	if err != nil {
+		return nil, err
+	}
+	if first, loaded := db.cached.LoadOrStore(text, s); loaded {
+		s.Close()
+		return first.(*sql.Stmt), nil
+	}
+	return s, nil
+}
+
+func (db *sqliteDB) query(ctx context.Context, text string, args ...any) (rows, error) {
+	s, err := db.reader(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+func (db *sqliteDB) exec(context.Context, string, ...any) (int64, error) {
+	return 0, errors.New("writing outside a transaction")
+}
+
+func (db *sqliteDB) batch(ctx context.Context, list []statement) error { return inTurn(ctx, db, list) }
+
+// sqliteConn is the writer's connection with its prepared statements. Only one
+// goroutine uses it.
+type sqliteConn struct {
+	d        *dialect
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s, ok := c.prepared[text]; ok {
+		return s, nil
+	}
+	s, err := c.conn.PrepareContext(ctx, c.d.sql(text))
+	if err != nil {
+		return nil, err
+	}
+	c.prepared[text] = s
+	return s, nil
+}
+
+// control runs BEGIN, COMMIT and their like.
+func (c *sqliteConn) control(ctx context.Context, text string) error {
+	_, err := c.exec(ctx, text)
+	return err
+}
+
+func (c *sqliteConn) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	s, err := c.stmt(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (c *sqliteConn) query(ctx context.Context, text string, args ...any) (rows, error) {
+	s, err := c.stmt(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+func (c *sqliteConn) batch(ctx context.Context, list []statement) error { return inTurn(ctx, c, list) }
+
+func (c *sqliteConn) close() error {
+	for _, s := range c.prepared {
+		s.Close()
+	}
+	return c.conn.Close()
+}
+
+// inTurn runs a batch one by one: without a network there is nothing to save.
+func inTurn(ctx context.Context, q querier, list []statement) error {
+	for _, s := range list {
+		if s.row != nil {
+			if err := each(ctx, q, s.sql, s.args, s.row); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := q.exec(ctx, s.sql, s.args...)
+		if err != nil {
+			return err
+		}
+		if s.n != nil {
+			*s.n = n
+		}
+	}
+	return nil
+}
