@@ -46,16 +46,11 @@ func (s *Server) build() error {
 			},
 		},
 	}
-	methods := map[string][]string{}
 	for _, r := range s.routes() {
 		rt := s.endpoint(r)
 		s.endpoints = append(s.endpoints, rt)
 		s.mux.Handle(rt.pattern(), rt)
 		doc.AddOperation(rt.operation())
-		methods[rt.path] = append(methods[rt.path], rt.method)
-	}
-	for path, allowed := range methods {
-		s.mux.HandleFunc(path, notAllowed(allowed))
 	}
 	if s.Metrics != nil {
 		s.mux.Handle("GET /metrics", s.Metrics)
@@ -65,9 +60,7 @@ func (s *Server) build() error {
 			Extensions: map[string]any{"x-role": open.String()},
 		})
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusNotFound, "there is no such path"))
-	})
+	s.mux.HandleFunc("/", s.noRoute)
 	var err error
 	if s.document, err = json.Marshal(doc); err != nil {
 		return fmt.Errorf("admin: writing the OpenAPI document: %w", err)
@@ -75,18 +68,27 @@ func (s *Server) build() error {
 	return nil
 }
 
-func notAllowed(methods []string) http.HandlerFunc {
-	slices.Sort(methods)
-	allow := strings.Join(methods, ", ")
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Allow", allow)
-		writeProblem(w, problem(http.StatusMethodNotAllowed, "this path takes "+allow))
+// noRoute answers what no route takes: 405 where another method would do.
+func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{remove, get, patch, post} {
+		other := &http.Request{Method: m, URL: r.URL, Host: r.Host}
+		if _, pattern := s.mux.Handler(other); pattern != "" && pattern != "/" {
+			allowed = append(allowed, m)
+		}
 	}
+	if len(allowed) == 0 {
+		writeProblem(w, problem(http.StatusNotFound, "there is no such path"))
+		return
+	}
+	allow := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", allow)
+	writeProblem(w, problem(http.StatusMethodNotAllowed, "this path takes "+allow))
 }
 
 func (s *Server) endpoint(r route) *endpoint {
 	rt := &endpoint{route: r, s: s, params: paramsOf(s.registry, r.query)}
-	if r.method == get || r.method == remove {
+	if r.in == reflect.TypeFor[none]() {
 		rt.mayBeEmpty = true
 		rt.schema = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
 		rt.accepts = []string{typeJSON}
@@ -108,15 +110,13 @@ func (s *Server) endpoint(r route) *endpoint {
 	return rt
 }
 
-// statuses lists what the route can answer beside success, /healthz and its
-// like apart.
+// statuses lists what the route can answer beside success.
 func (rt *endpoint) statuses() []int {
 	list := slices.Clone(rt.errors)
 	if rt.need != open {
-		list = append(list, 401, 403, 422, 429, 500)
+		list = append(list, 401, 403, 422, 429, 500, 503)
 	}
-	list = append(list, 503)
-	if rt.method == post || rt.method == patch {
+	if rt.method != get {
 		list = append(list, 400, 413, 415)
 	}
 	if strings.Contains(rt.path, "{id}") {

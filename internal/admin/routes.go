@@ -43,7 +43,7 @@ func (s *Server) routes() []route {
 		{remove, "/v1/tokens/{id}", "revokeToken", operator, 204, handle(s.revokeToken), "Revoke a token", []int{409}},
 
 		{get, "/healthz", "healthz", open, 200, handle(s.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", open, 200, handle(s.readyz), "Say whether the service can work", nil},
+		{get, "/readyz", "readyz", open, 200, handle(s.readyz), "Say whether the service can work", []int{503}},
 		{get, "/openapi.json", "openapi", open, 200, handle(s.openapi), "Give this document", nil},
 	}
 }

@@ -22,8 +22,8 @@ import (
 // Words of the schemas that this reader gives a meaning of its own.
 const (
 	typeNull       = "null"
-	formatDecimal  = "decimal"  // countersign.ParseAmount decides
-	formatDuration = "duration" // time.ParseDuration decides
+	formatDecimal  = "decimal"     // countersign.ParseAmount decides
+	formatDuration = "go-duration" // time.ParseDuration decides
 )
 
 // maxFaults bounds how many faults one answer names.

@@ -1,0 +1,470 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
+)
+
+// everything is the log of the whole suite, and secrets what must not be in
+// it, nor in any answer that is not made to show it.
+var (
+	everything syncBuffer
+	secrets    secretList
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if leaked := secrets.in(everything.String()); leaked != "" {
+		fmt.Printf("the log of the suite holds a secret: %s\n", leaked)
+		code = 1
+	}
+	if everything.String() == "" {
+		fmt.Println("the suite logged nothing, so the search for leaks proves nothing")
+		code = 1
+	}
+	os.Exit(code)
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+type secretList struct {
+	mu   sync.Mutex
+	list map[string]string // secret to its name
+}
+
+func (l *secretList) add(name, secret string) {
+	if len(secret) < 8 {
+		panic("a secret too short to be looked for: " + name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list == nil {
+		l.list = map[string]string{}
+	}
+	// Key material is looked for by a stretch of it, whatever wraps its lines.
+	if len(secret) > 200 {
+		secret = secret[100:140]
+	}
+	l.list[secret] = name
+}
+
+// in names a secret that text holds.
+func (l *secretList) in(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s, name := range l.list {
+		if strings.Contains(text, s) {
+			return name
+		}
+	}
+	return ""
+}
+
+// harness is a service API on a database of its own.
+type harness struct {
+	t       testing.TB
+	store   *store.Store
+	server  *Server
+	url     string
+	tokens  map[store.Role]string
+	pages   int // of answers checked
+	mu      sync.Mutex
+	clock   time.Time
+	answers map[string]bool // "METHOD /path status" seen
+}
+
+type setup func(*Config)
+
+func newHarness(t testing.TB, db string, opts ...setup) *harness {
+	t.Helper()
+	var master [32]byte
+	st, err := store.Open(t.Context(), store.Config{URL: db, Keys: store.NewMasterKey(master)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	h := &harness{t: t, store: st, clock: time.UnixMilli(1_750_000_000_000), tokens: map[store.Role]string{}, answers: map[string]bool{}}
+	c := Config{
+		Store: st,
+		Now:   h.now,
+		Log:   slog.New(slog.NewTextHandler(&everything, nil)),
+		CheckURL: func(raw string, allowPrivate bool) error {
+			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
+				return errors.New("the address is not public")
+			}
+			if !strings.HasPrefix(raw, "https://") {
+				return errors.New("the scheme is not https")
+			}
+			return nil
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") }),
+	}
+	for _, o := range opts {
+		o(&c)
+	}
+	if h.server, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(h.checked(h.server.Handler()))
+	t.Cleanup(srv.Close)
+	t.Cleanup(h.server.Stop)
+	h.url = srv.URL
+	for _, role := range []store.Role{store.RoleViewer, store.RoleIngest, store.RoleOperator} {
+		secret, hash := MintToken()
+		secrets.add("token", secret.Reveal())
+		if err := st.CreateToken(t.Context(), NewStoreToken("test "+string(role), role, 1), hash); err != nil {
+			t.Fatal(err)
+		}
+		h.tokens[role] = secret.Reveal()
+	}
+	return h
+}
+
+func sqlite(t testing.TB, opts ...setup) *harness { return newHarness(t, storetest.SQLite(t), opts...) }
+
+func (h *harness) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock
+}
+
+func (h *harness) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock = h.clock.Add(d)
+}
+
+// tee keeps what is answered.
+type tee struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *tee) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *tee) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.body.Write(b)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// shows lists the operations whose answers hold a secret on purpose.
+var shows = []string{"createMerchant", "rotateKeys", "createToken", "releaseWithdrawal"}
+
+// checked holds every answer against the document: status, media type and
+// body, by huma's validator, which is not the one that the server uses. It
+// also looks for secrets in it.
+func (h *harness) checked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := &tee{ResponseWriter: w}
+		next.ServeHTTP(t, r)
+		_, pattern := h.server.mux.Handler(r)
+		i := slices.IndexFunc(h.server.endpoints, func(rt *endpoint) bool { return rt.pattern() == pattern })
+		if i < 0 {
+			return
+		}
+		rt := h.server.endpoints[i]
+		what := fmt.Sprintf("%s %d", pattern, t.status)
+		if problem := h.fitsDocument(rt, t); problem != "" {
+			h.t.Errorf("%s does not fit the document: %s\n%s", what, problem, t.body.String())
+		}
+		if !slices.Contains(shows, rt.id) || t.status >= 400 {
+			if leaked := secrets.in(t.body.String()); leaked != "" {
+				h.t.Errorf("%s shows a secret: %s", what, leaked)
+			}
+		}
+		h.mu.Lock()
+		h.answers[what] = true
+		h.pages++
+		h.mu.Unlock()
+	})
+}
+
+func (h *harness) fitsDocument(rt *endpoint, t *tee) string {
+	op := rt.operation()
+	resp := op.Responses[fmt.Sprint(t.status)]
+	if resp == nil {
+		return "no such status"
+	}
+	mediaType := t.Header().Get("Content-Type")
+	if len(resp.Content) == 0 {
+		if t.body.Len() > 0 {
+			return "a body"
+		}
+		return ""
+	}
+	media := resp.Content[mediaType]
+	if media == nil {
+		return "media type " + mediaType
+	}
+	bodies := [][]byte{t.body.Bytes()}
+	if mediaType == typeNDJSON {
+		bodies = bytes.Split(bytes.TrimSpace(t.body.Bytes()), []byte("\n"))
+	}
+	for _, b := range bodies {
+		var v any
+		if err := json.Unmarshal(b, &v); err != nil {
+			return err.Error()
+		}
+		res := &huma.ValidateResult{}
+		huma.Validate(h.server.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, res)
+		if len(res.Errors) > 0 {
+			return errors.Join(res.Errors...).Error()
+		}
+	}
+	return ""
+}
+
+// client gives a client with the token of a role.
+func (h *harness) client(role store.Role) *Client {
+	c, err := NewClient(h.url, h.tokens[role], nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// answer is a raw answer.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	Problem
+}
+
+// raw makes a call without the client. body is a string, bytes, a reader or a
+// value to be written as JSON.
+func (h *harness) raw(role store.Role, method, path, contentType string, body any) answer {
+	h.t.Helper()
+	var r io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		r = strings.NewReader(b)
+	case io.Reader:
+		r = b
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		r = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if role != "" {
+		req.Header.Set("Authorization", "Bearer "+h.tokens[role])
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
+	if resp.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(b, &a.Problem); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return a
+}
+
+func (h *harness) postJSON(path string, body any) answer {
+	h.t.Helper()
+	return h.raw(store.RoleOperator, post, path, typeJSON, body)
+}
+
+// names fails unless a is a refusal with this status that names location.
+func (a answer) names(t testing.TB, status int, location string) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
+		return
+	}
+	if !slices.ContainsFunc(a.Errors, func(d Detail) bool { return d.Location == location && d.Message != "" }) {
+		t.Errorf("%q is not named: %s", location, a.body)
+	}
+}
+
+// counts says how much the store holds.
+type counts struct{ merchants, callbacks, withdrawals, tokens, alarms int }
+
+func (h *harness) counts() (c counts) {
+	h.t.Helper()
+	ctx := context.Background()
+	ms, err1 := h.store.Merchants(ctx, "", 1000)
+	cs, _, err2 := h.store.Callbacks(ctx, store.CallbackFilter{}, 1000, "")
+	ws, _, err3 := h.store.Withdrawals(ctx, "", "", 1000, "")
+	ts, err4 := h.store.Tokens(ctx)
+	as, err5 := h.store.Alarms(ctx, 0, 1000)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		h.t.Fatal(err)
+	}
+	return counts{len(ms), len(cs), len(ws), len(ts), len(as)}
+}
+
+// merchant makes a merchant with little work: its key is shared by the suite.
+func (h *harness) merchant(id string) CreatedMerchant {
+	h.t.Helper()
+	m, err := h.client(store.RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.remember(m)
+	return m
+}
+
+func (h *harness) remember(m CreatedMerchant) {
+	if m.APIKey != "" {
+		secrets.add("apiKey", m.APIKey.Reveal())
+	}
+	if m.PublicKey != "" {
+		secrets.add("public key", m.PublicKey)
+	}
+	if m.ResponsePublicKey != "" {
+		secrets.add("response public key", m.ResponsePublicKey)
+	}
+}
+
+// testKey is one pair for all tests, since pairs are slow to make.
+var testKey = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(2048)
+	if err != nil {
+		panic(err)
+	}
+	secrets.add("public key", k.PublicBase64())
+	secrets.add("private key", privatePEM(k))
+	return k
+})
+
+func privatePEM(k *envelope.Key) string {
+	pem, err := k.PrivatePEM()
+	if err != nil {
+		panic(err)
+	}
+	return string(pem)
+}
+
+const (
+	testAPIKey         = "api-key-of-the-suite-7f3a"
+	testCallbackAPIKey = "callback-api-key-of-the-suite-91cc"
+)
+
+func newMerchant(id string) NewMerchant {
+	secrets.add("apiKey", testAPIKey)
+	secrets.add("callbackApiKey", testCallbackAPIKey)
+	return NewMerchant{
+		ID: id, Name: "Merchant " + id, APIKey: testAPIKey, CallbackAPIKey: testCallbackAPIKey,
+		NotifyURL: "https://" + id + ".example/notify", WithdrawURL: "https://" + id + ".example/withdraw",
+		Key: &KeySpec{PrivateKey: Secret(privatePEM(testKey()))},
+	}
+}
+
+func amount(s string) countersign.Amount {
+	a, err := countersign.ParseAmount(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func newDeposit(merchant string, n int) NewDeposit {
+	return NewDeposit{
+		Merchant: merchant, TrackingID: fmt.Sprintf("dep-%d", n), TenantUserID: "user-7", TxID: fmt.Sprintf("0xabc%d", n),
+		ChainName: "TRON", Symbol: "USDT", Amount: amount("2.500000"), FromAddress: "TFrom", ToAddress: "TTo",
+		RiskLevelFrom: 10, RiskLevelTo: 0, TxIndex: -1,
+	}
+}
+
+func newWithdrawal(merchant string, n int) NewWithdrawal {
+	return NewWithdrawal{
+		Merchant: merchant, CallBackID: fmt.Sprintf("w-%d", n), TenantUserID: "user-7",
+		Details: &Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount("12.5")},
+	}
+}
+
+// decide settles the type 2 callback of a withdrawal the way the sender does.
+func (h *harness) decide(id string, d countersign.Decision) {
+	h.t.Helper()
+	ctx := context.Background()
+	now := store.MillisOf(h.now())
+	claimed, err := h.store.Claim(ctx, store.ClaimRequest{Lane: store.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, c := range claimed {
+		if c.Withdrawal == nil || c.Withdrawal.ID != id {
+			continue
+		}
+		code, state := int64(0), store.CallbackAccepted
+		if d == countersign.DecisionDeclined {
+			code, state = 2004, store.CallbackRefused
+		}
+		s := store.Settlement{
+			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d,
+			Attempt: store.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "ok", Node: "test"},
+		}
+		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
+			s.Details = *c.Withdrawal.Ordered
+		}
+		if _, err := h.store.Settle(ctx, []store.Settlement{s}, now); err != nil {
+			h.t.Fatal(err)
+		}
+		return
+	}
+	h.t.Fatalf("withdrawal %s is not due", id)
+}
