@@ -34,11 +34,15 @@ func (c *keysNewCmd) Run(std streams) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	if err := writeNew(c.Out, []newFile{
+	err = writeNew(c.Out, []newFile{
 		{"private.pem", private, 0o600},
 		{"public.pem", key.PublicPEM(), 0o600},
 		{"public.b64", []byte(key.PublicBase64() + "\n"), 0o600},
-	}); err != nil {
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return &hintedError{err, []string{"give another directory with --out."}}
+	}
+	if err != nil {
 		return err
 	}
 	if c.Bits < 2048 {
@@ -50,6 +54,12 @@ func (c *keysNewCmd) Run(std streams) error {
 		"fingerprint  %s\n", key.Fingerprint())
 	return nil
 }
+
+// existsError is a file that was not overwritten. It wraps fs.ErrExist.
+type existsError struct{ path string }
+
+func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
+func (e *existsError) Unwrap() error { return fs.ErrExist }
 
 type newFile struct {
 	name string
@@ -72,7 +82,7 @@ func writeNew(dir string, files []newFile) (err error) {
 		path := filepath.Join(dir, f.name)
 		w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 		if errors.Is(err, fs.ErrExist) {
-			return &hintedError{fmt.Errorf("%s exists and is not overwritten", path), []string{"give another directory with --out."}}
+			return &existsError{path}
 		}
 		if err != nil {
 			return err

@@ -20,6 +20,14 @@ const (
 
 // cli is the whole command line: one field a subcommand.
 type cli struct {
+	Config kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
+
+	Serve       serveCmd       `cmd:"" help:"Run the service: the API, the outbox and its sender."`
+	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants, through its API."`
+	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
+	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
+	Token       tokenCmd       `cmd:"" help:"The service's API tokens."`
+
 	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`
@@ -44,6 +52,7 @@ func run(args []string, std streams) int {
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { status = code }),
 		kong.DefaultEnvars("COUNTERSIGN"),
+		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(std),
 	)

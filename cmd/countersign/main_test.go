@@ -8,7 +8,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// runAsCountersign makes the test binary be the program, for tests that need a
+// process to kill.
+const runAsCountersign = "COUNTERSIGN_TEST_RUN_MAIN"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(runAsCountersign) != "" {
+		_ = os.Unsetenv(runAsCountersign)
+		main()
+	}
 	testscript.Main(m, map[string]func(){"countersign": main})
 }
 

@@ -53,6 +53,11 @@ func MintToken() (secret Secret, hash [sha256.Size]byte) {
 	return Secret(text), HashToken(text)
 }
 
+// IsToken says whether secret has the form of a token.
+func IsToken(secret string) bool {
+	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
+}
+
 // HashToken is the form in which tokens are kept.
 func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"countersign/internal/admin"
+)
+
+type callbacksCmd struct {
+	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first, a line of JSON each."`
+	Show   callbacksShowCmd   `cmd:"" help:"Show one callback with its attempts."`
+	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again: one by its id, or all that match."`
+}
+
+// callbackFilter selects callbacks.
+type callbackFilter struct {
+	Merchant   string `help:"Only of this merchant." placeholder:"ID"`
+	Type       int    `help:"Only of this type, 1 to 7." placeholder:"N"`
+	State      string `help:"Only in this state." enum:",pending,sending,accepted,refused,exhausted,cancelled" default:"" placeholder:"STATE"`
+	TrackingID string `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
+	TxID       string `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
+	CallBackID string `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
+}
+
+func (f callbackFilter) api() admin.CallbackFilter {
+	return admin.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID}
+}
+
+type callbacksListCmd struct {
+	apiFlags
+	callbackFilter
+	Limit int `help:"Most lines." default:"100"`
+}
+
+func (c *callbacksListCmd) Run(std streams) error {
+	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *admin.Client) iter.Seq2[admin.Callback, error] {
+		return api.AllCallbacks(ctx, c.api())
+	})
+}
+
+type callbacksShowCmd struct {
+	apiFlags
+	ID string `arg:"" help:"The callback."`
+}
+
+func (c *callbacksShowCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CallbackDetail, error) {
+		return api.Callback(ctx, c.ID)
+	})
+}
+
+type callbacksResendCmd struct {
+	apiFlags
+	callbackFilter
+	ID     string `arg:"" optional:"" help:"One callback; without it the flags select."`
+	DryRun bool   `help:"Only count what would be sent again."`
+}
+
+func (c *callbacksResendCmd) Run(std streams) error {
+	filtered := c.callbackFilter != callbackFilter{}
+	switch {
+	case c.ID != "" && (filtered || c.DryRun):
+		return errors.New("give an id or a selection, not both")
+	case c.ID != "":
+		return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Callback, error) {
+			return api.ResendCallback(ctx, c.ID)
+		})
+	case !filtered:
+		return errors.New("give an id, or a selection such as --merchant")
+	}
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Resent, error) {
+		return api.ResendCallbacks(ctx, admin.Resend{Filter: c.api(), DryRun: c.DryRun})
+	})
+}

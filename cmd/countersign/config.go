@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/alecthomas/kong"
+)
+
+// settingsFile is a TOML file of settings. A table named after a subcommand
+// holds its flags, by their names without the dashes:
+//
+//	[serve]
+//	listen = "127.0.0.1:8080"
+//
+// Flags come before the environment, the environment before the file, and the
+// file before the defaults.
+type settingsFile map[string]any
+
+// loadSettings is a kong loader.
+func loadSettings(r io.Reader) (kong.Resolver, error) {
+	var s settingsFile
+	if _, err := toml.NewDecoder(r).Decode(&s); err != nil {
+		return nil, fmt.Errorf("settings file: %w", err)
+	}
+	return s, nil
+}
+
+// Validate refuses names that no subcommand has: a misspelt setting that is
+// silently ignored would run a daemon with the default.
+func (s settingsFile) Validate(app *kong.Application) error {
+	for name, v := range s {
+		table, ok := v.(map[string]any)
+		if !ok {
+			return fmt.Errorf("settings file: %s is not a table named after a subcommand", name)
+		}
+		i := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })
+		if i < 0 {
+			return fmt.Errorf("settings file: there is no subcommand %s", name)
+		}
+		for setting := range table {
+			if !slices.ContainsFunc(app.Children[i].Flags, func(f *kong.Flag) bool { return f.Name == setting }) {
+				return fmt.Errorf("settings file: %s has no setting %s", name, setting)
+			}
+		}
+	}
+	return nil
+}
+
+// Resolve gives the file's value of a flag, and nothing where the environment
+// has one: kong would let the file win.
+func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+	for _, env := range flag.Envs {
+		if _, ok := os.LookupEnv(env); ok {
+			return nil, nil
+		}
+	}
+	node := parent.Node()
+	if node == nil {
+		return nil, nil
+	}
+	for node.Parent != nil && node.Parent.Type != kong.ApplicationNode {
+		node = node.Parent
+	}
+	table, ok := s[node.Name].(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	return table[flag.Name], nil
+}
+
+// secretText is a flag that holds a secret, or @FILE to read it from there. It
+// does not print.
+type secretText string
+
+func (s secretText) String() string { return "[secret]" }
+
+// reveal gives the secret, read from its file where it names one.
+func (s secretText) reveal(name string) (string, error) {
+	path, isFile := strings.CutPrefix(string(s), "@")
+	if !isFile {
+		return string(s), nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", name, err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(text) > 4096 {
+		return "", fmt.Errorf("--%s: %s does not hold one secret", name, path)
+	}
+	return text, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemon is a countersign process of its own, as an operator would start it.
+type daemon struct {
+	cmd    *exec.Cmd
+	url    string // of the listener that the ready line names first
+	urls   map[string]string
+	output *lockedBuffer
+	exited chan error
+}
+
+// lockedBuffer collects what a process prints.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+var readyLine = regexp.MustCompile(`msg=serving (.*)`)
+
+// startDaemon runs this test binary as countersign with args and waits for the
+// line that says where it listens.
+func startDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{cmd: exec.Command(os.Args[0], args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
+	d.cmd.Env = append(os.Environ(), runAsCountersign+"=1")
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stdout = d.output
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(io.TeeReader(stderr, d.output))
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
+				select {
+				case ready <- m[1]:
+				default:
+				}
+			}
+		}
+		d.exited <- d.cmd.Wait()
+	}()
+	t.Cleanup(func() { d.kill() })
+	select {
+	case line := <-ready:
+		for _, f := range strings.Fields(line) {
+			if k, v, ok := strings.Cut(f, "="); ok && strings.HasPrefix(v, "http") {
+				d.urls[k] = v
+			}
+		}
+		d.url = d.urls["api"]
+	case err := <-d.exited:
+		d.exited <- err
+		t.Fatalf("countersign %v ended: %v\n%s", args, err, d.output)
+	case <-time.After(time.Minute):
+		t.Fatalf("countersign %v does not get ready:\n%s", args, d.output)
+	}
+	return d
+}
+
+// kill ends the process as a power cut would.
+func (d *daemon) kill() {
+	if d.cmd.Process.Signal(syscall.SIGKILL) == nil {
+		d.exited <- <-d.exited
+	}
+}
+
+// stop ends the process as an operator would and gives its exit status.
+func (d *daemon) stop(t *testing.T) int {
+	t.Helper()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-d.exited:
+		d.exited <- err
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return exit.ExitCode()
+		}
+		return 0
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not stop:\n%s", d.output)
+		return -1
+	}
+}
+
+// apiError is an answer of the API other than 2xx.
+type apiError struct {
+	status int
+	body   string
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body) }
+
+// call makes one API request with plain net/http, as somebody without our
+// client would.
+func call(ctx context.Context, method, url, token string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return &apiError{resp.StatusCode, string(b)}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(b, out)
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"os"
+	"time"
+
+	"countersign/internal/admin"
+)
+
+type merchantsCmd struct {
+	Add    merchantsAddCmd    `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once."`
+	List   merchantsListCmd   `cmd:"" help:"List merchants, a line of JSON each."`
+	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
+	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant; its callbacks are still taken."`
+	Resume merchantsResumeCmd `cmd:"" help:"Send to a merchant again."`
+	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys; they hold from the next attempt on."`
+}
+
+type merchantsAddCmd struct {
+	apiFlags
+	ID             string        `arg:"" help:"1 to 64 of a-z, 0-9, _ and -."`
+	NotifyURL      string        `required:"" name:"notify-url" help:"Where callbacks of types 1 and 3 to 7 go." placeholder:"URL"`
+	WithdrawURL    string        `required:"" name:"withdraw-url" help:"Where type 2 goes; another one." placeholder:"URL"`
+	Name           string        `help:"Name for people; the id if empty."`
+	APIKey         secretText    `name:"api-key" help:"What the merchant's responses carry, or @FILE; made if empty." placeholder:"KEY"`
+	CallbackAPIKey secretText    `name:"callback-api-key" help:"What is sent as X-API-KEY, or @FILE." placeholder:"KEY"`
+	Scheme         string        `help:"Who made the pair that requests are sealed with: service, merchant or merchant-oaep." enum:"service,merchant,merchant-oaep" default:"service"`
+	Bits           int           `help:"Size of a new pair; 2048 if 0, and 1024 only for old peers." placeholder:"BITS"`
+	PrivateKey     string        `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
+	PublicKey      string        `help:"File with the merchant's public key (the other schemes)." placeholder:"FILE"`
+	Concurrency    int           `help:"Exchanges at once in each lane; the service's default if 0." placeholder:"N"`
+	Rate           float64       `help:"Callbacks a second in each lane; no limit if 0." placeholder:"N"`
+	ConfirmWithin  time.Duration `help:"How long a withdrawal awaits its confirmation; 1h if 0." placeholder:"TIME"`
+}
+
+func (c *merchantsAddCmd) Run(std streams) error {
+	in := admin.NewMerchant{
+		ID: c.ID, Name: c.Name, NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, Scheme: c.Scheme,
+		Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: admin.Duration(c.ConfirmWithin),
+	}
+	if in.Name == "" {
+		in.Name = c.ID
+	}
+	apiKey, err := c.APIKey.reveal("api-key")
+	if err != nil {
+		return err
+	}
+	callbackKey, err := c.CallbackAPIKey.reveal("callback-api-key")
+	if err != nil {
+		return err
+	}
+	in.APIKey, in.CallbackAPIKey = admin.Secret(apiKey), admin.Secret(callbackKey)
+	if in.Key, err = keySpec(c.Bits, c.PrivateKey, c.PublicKey); err != nil {
+		return err
+	}
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CreatedMerchant, error) {
+		return api.CreateMerchant(ctx, in)
+	})
+}
+
+// keySpec gives nil where no flag says anything of keys.
+func keySpec(bits int, privateFile, publicFile string) (*admin.KeySpec, error) {
+	if bits == 0 && privateFile == "" && publicFile == "" {
+		return nil, nil
+	}
+	k := &admin.KeySpec{Bits: bits}
+	if privateFile != "" {
+		b, err := os.ReadFile(privateFile)
+		if err != nil {
+			return nil, err
+		}
+		k.PrivateKey = admin.Secret(b)
+	}
+	if publicFile != "" {
+		b, err := os.ReadFile(publicFile)
+		if err != nil {
+			return nil, err
+		}
+		k.PublicKey = string(b)
+	}
+	return k, nil
+}
+
+type merchantsListCmd struct {
+	apiFlags
+	Limit int `help:"Most lines." default:"1000"`
+}
+
+func (c *merchantsListCmd) Run(std streams) error {
+	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *admin.Client) iter.Seq2[admin.Merchant, error] {
+		return api.AllMerchants(ctx)
+	})
+}
+
+// merchantID is a subcommand about one merchant.
+type merchantID struct {
+	apiFlags
+	ID string `arg:"" help:"The merchant."`
+}
+
+type merchantsShowCmd struct{ merchantID }
+
+func (c *merchantsShowCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+		return api.Merchant(ctx, c.ID)
+	})
+}
+
+type merchantsPauseCmd struct {
+	merchantID
+	Reason string `help:"Why, for the other operators."`
+}
+
+func (c *merchantsPauseCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+		return api.PauseMerchant(ctx, c.ID, c.Reason)
+	})
+}
+
+type merchantsResumeCmd struct{ merchantID }
+
+func (c *merchantsResumeCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+		return api.ResumeMerchant(ctx, c.ID)
+	})
+}
+
+type merchantsKeysCmd struct {
+	merchantID
+	Bits       int    `help:"Size of the new pair; 2048 if 0." placeholder:"BITS"`
+	PrivateKey string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
+	PublicKey  string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
+}
+
+func (c *merchantsKeysCmd) Run(std streams) error {
+	key, err := keySpec(c.Bits, c.PrivateKey, c.PublicKey)
+	if err != nil {
+		return err
+	}
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Keys, error) {
+		return api.RotateKeys(ctx, c.ID, admin.NewKeys{Key: key})
+	})
+}

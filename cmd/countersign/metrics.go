@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"countersign"
+	"countersign/internal/dispatch"
+	"countersign/internal/store"
+)
+
+// metrics counts what a service does. Labels are classes of fixed words, never
+// merchants: their number is not bounded and their names are nobody's business.
+type metrics struct {
+	db       *store.Store
+	log      *slog.Logger
+	now      func() time.Time
+	registry *prometheus.Registry
+
+	attempts    *prometheus.CounterVec
+	exchange    *prometheus.HistogramVec
+	rsa         *prometheus.HistogramVec
+	claimed     *prometheus.CounterVec
+	settled     prometheus.Counter
+	settleTime  prometheus.Histogram
+	decisions   *prometheus.CounterVec
+	lostLeases  prometheus.Counter
+	expired     prometheus.Counter
+	inFlight    *prometheus.GaugeVec
+	alarms      *prometheus.CounterVec
+	queue       *prometheus.Desc
+	oldest      *prometheus.Desc
+	withdrawals *prometheus.Desc
+	breakers    *prometheus.Desc
+	up          *prometheus.Desc
+}
+
+var _ dispatch.Observer = (*metrics)(nil)
+
+func newMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *metrics {
+	name := func(s string) string { return prometheus.BuildFQName("countersign", "", s) }
+	m := &metrics{
+		db: db, log: log, now: now, registry: prometheus.NewRegistry(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("attempts_total"),
+			Help: "Attempts by lane, callback type, outcome and reason."}, []string{"lane", "type", "outcome", "reason"}),
+		exchange: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("attempt_seconds"),
+			Help: "Time of one attempt, sealing and opening included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, []string{"lane"}),
+		rsa: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("rsa_seconds"),
+			Help: "Time of sealing or opening one body.", Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14)}, []string{"operation"}),
+		claimed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("claimed_total"),
+			Help: "Callbacks claimed by this process."}, []string{"lane"}),
+		settled: prometheus.NewCounter(prometheus.CounterOpts{Name: name("settled_total"),
+			Help: "Attempts settled by this process."}),
+		settleTime: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("settle_seconds"),
+			Help: "Time of one settling transaction.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13)}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("decisions_total"),
+			Help: "Decisions on withdrawals taken by attempts of this process."}, []string{"decision"}),
+		lostLeases: prometheus.NewCounter(prometheus.CounterOpts{Name: name("lost_leases_total"),
+			Help: "Leases that ended before their attempt was settled."}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{Name: name("expired_withdrawals_total"),
+			Help: "Withdrawals that reached their deadline undecided."}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("in_flight"),
+			Help: "Callbacks that this process holds."}, []string{"lane"}),
+		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("alarms_total"),
+			Help: "Alarms raised by attempts of this process."}, []string{"kind"}),
+		queue: prometheus.NewDesc(name("callbacks"),
+			"Callbacks by lane and state; final states since the database was made.", []string{"lane", "state"}, nil),
+		oldest: prometheus.NewDesc(name("oldest_due_seconds"),
+			"For how long the oldest callback has been due that waits for an attempt; 0 where none is due.", []string{"lane"}, nil),
+		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
+		breakers: prometheus.NewDesc(name("breakers"),
+			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
+		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
+	}
+	m.registry.MustRegister(m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
+		m.expired, m.inFlight, m.alarms, scrape{m}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+}
+
+func (m *metrics) Attempt(lane store.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
+	m.attempts.WithLabelValues(lane.String(), t.String(), string(outcome), string(reason)).Inc()
+	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
+}
+
+func (m *metrics) RSA(operation string, took time.Duration) {
+	m.rsa.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+func (m *metrics) Claimed(lane store.Lane, n int) {
+	m.claimed.WithLabelValues(lane.String()).Add(float64(n))
+}
+
+func (m *metrics) Settled(n int, took time.Duration) {
+	m.settled.Add(float64(n))
+	m.settleTime.Observe(took.Seconds())
+}
+
+func (m *metrics) Decided(d countersign.Decision) { m.decisions.WithLabelValues(string(d)).Inc() }
+
+func (m *metrics) Swept(s store.Swept) {
+	m.lostLeases.Add(float64(len(s.Lost)))
+	m.expired.Add(float64(len(s.Expired)))
+}
+
+func (m *metrics) InFlight(lane store.Lane, n int) {
+	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
+}
+
+func (m *metrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
+
+// scrape reads from the database what all processes share.
+type scrape struct{ *metrics }
+
+// scrapeTimeout keeps a database that hangs from piling scrapes up.
+const scrapeTimeout = 5 * time.Second
+
+func (s scrape) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.up} {
+		ch <- d
+	}
+}
+
+func (s scrape) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	up := 1.0
+	if err := s.collect(ctx, ch); err != nil {
+		s.log.Warn("metrics without the database", "err", err)
+		up = 0
+	}
+	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up)
+}
+
+func (s scrape) collect(ctx context.Context, ch chan<- prometheus.Metric) error {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	now := store.MillisOf(s.now())
+	lanes, err := s.db.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		gauge(s.queue, float64(l.Count), l.Lane.String(), string(l.State))
+		if l.State == store.CallbackPending {
+			gauge(s.oldest, max(0, float64(now-l.OldestDue)/1000), l.Lane.String())
+		}
+	}
+	counts, err := s.db.WithdrawalCounts(ctx)
+	if err != nil {
+		return err
+	}
+	for state, n := range counts {
+		gauge(s.withdrawals, float64(n), string(state))
+	}
+	breakers, err := s.db.Breakers(ctx, now)
+	if err != nil {
+		return err
+	}
+	type key struct{ lane, state string }
+	open := map[key]float64{}
+	for _, lane := range []store.Lane{store.LaneNotify, store.LaneWithdraw} {
+		open[key{lane.String(), "open"}], open[key{lane.String(), "half-open"}] = 0, 0
+	}
+	for _, b := range breakers {
+		switch {
+		case b.Failures < store.BreakerThreshold: // still closed
+		case b.OpenUntil > now:
+			open[key{b.Lane.String(), "open"}]++
+		default:
+			open[key{b.Lane.String(), "half-open"}]++
+		}
+	}
+	for k, n := range open {
+		gauge(s.breakers, n, k.lane, k.state)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"countersign/internal/admin"
+	"countersign/internal/dispatch"
+	"countersign/internal/store"
+)
+
+// storeFlags say where a daemon keeps its state.
+type storeFlags struct {
+	Data      string `help:"Directory for what is made on first start: the database, master.key and admin.token." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	DB        string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	MasterKey string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every node of one database needs the same." placeholder:"HEX" hidden:""`
+}
+
+// open opens the data directory and the database in it or at --db.
+func (f storeFlags) open(ctx context.Context, log *slog.Logger) (dataDir, *store.Store, error) {
+	dir, err := openDataDir(f.Data)
+	if err != nil {
+		return "", nil, err
+	}
+	key, err := dir.masterKey(f.MasterKey)
+	if err != nil {
+		return "", nil, err
+	}
+	url := f.DB
+	if url == "" {
+		url = dir.file(databaseFile)
+	}
+	s, err := store.Open(ctx, store.Config{URL: url, Keys: store.NewMasterKey(key), Log: log})
+	if err != nil {
+		return "", nil, fmt.Errorf("opening the database: %w", err)
+	}
+	return dir, s, nil
+}
+
+type serveCmd struct {
+	storeFlags
+	logFlags
+	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
+	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
+	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
+	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
+	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
+	Drain           time.Duration `help:"How long exchanges under way may still take when the process is to stop; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
+}
+
+// Help is the long help of the subcommand.
+func (serveCmd) Help() string {
+	return "The service end: takes deposits and withdrawals over its API, tells merchants, judges their answers, and gives at most one " +
+		"permit to execute a withdrawal. Starting needs nothing but the binary."
+}
+
+func (c *serveCmd) Run(std streams) (err error) {
+	log := c.logger(std.err)
+	ctx, stop := untilSignal(log)
+	defer stop()
+
+	dir, db, err := c.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	now, err := nodeClock(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := c.firstToken(ctx, std, dir, db, now); err != nil {
+		return err
+	}
+	if db.Dialect() == "sqlite" {
+		// The lock on the file says that no other process holds leases in it.
+		lost, err := db.ReclaimAll(ctx, store.MillisOf(now()))
+		if err != nil {
+			return fmt.Errorf("giving back leases: %w", err)
+		}
+		if lost > 0 {
+			log.Warn("leases of an earlier process were given back", "callbacks", lost)
+		}
+	}
+
+	metrics := newMetrics(db, log, now)
+	sender, err := dispatch.New(dispatch.Config{
+		Outbox: db, Node: c.node(), Now: now, Log: log, Observer: metrics,
+		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain,
+	})
+	if err != nil {
+		return err
+	}
+	api, err := admin.New(admin.Config{
+		Store: db, Now: now, Log: log, Version: version, Metrics: metrics.handler(),
+		DefaultAllowPrivate: c.AllowPrivate,
+		CheckURL: func(rawURL string, allowPrivate bool) error {
+			return dispatch.CheckURL(rawURL, dispatch.Policy{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	public, err := listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, log)
+	if err != nil {
+		return err
+	}
+	public.beforeStop = api.Stop
+	log.Info("serving", "api", public.url(), "database", db.Dialect(), "version", version)
+	err = runParts(ctx, public.part(), part{"dispatch", sender.Run})
+	log.Info("stopped")
+	return err
+}
+
+func (c *serveCmd) node() string {
+	if c.Node != "" {
+		return c.Node
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// firstToken makes the operator's token where the database has no token yet. It
+// is in its file before it is in the database: a token that nobody knows would
+// lock everybody out.
+func (c *serveCmd) firstToken(ctx context.Context, std streams, dir dataDir, db *store.Store, now func() time.Time) error {
+	has, err := db.HasTokens(ctx)
+	if err != nil || has {
+		return err
+	}
+	fresh, _ := admin.MintToken()
+	secret, err := keepSecret(dir.file(tokenFile), fresh.Reveal())
+	if err != nil {
+		return fmt.Errorf("admin token: %w", err)
+	}
+	if !admin.IsToken(secret) {
+		return fmt.Errorf("admin token: %s does not hold a token", dir.file(tokenFile))
+	}
+	first := admin.NewStoreToken("first", store.RoleOperator, store.MillisOf(now()))
+	if err := db.CreateToken(ctx, first, admin.HashToken(secret)); err != nil {
+		return fmt.Errorf("admin token: %w", err)
+	}
+	fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", secret, dir.file(tokenFile))
+	return nil
+}
+
+// nodeClock is the time by which leases end and deadlines pass. It runs on the
+// monotonic clock from one reading of the database's, so neither a step of this
+// machine's clock nor its offset from other nodes moves a lease.
+func nodeClock(ctx context.Context, db *store.Store) (func() time.Time, error) {
+	start := time.Now()
+	shared, err := db.ServerNow(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's clock: %w", err)
+	}
+	base := shared.Time()
+	return func() time.Time { return base.Add(time.Since(start)) }, nil
+}

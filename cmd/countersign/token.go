@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/admin"
+)
+
+type tokenCmd struct {
+	New    tokenNewCmd    `cmd:"" help:"Make a token; its secret is printed once."`
+	List   tokenListCmd   `cmd:"" help:"List tokens, revoked ones too."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token."`
+}
+
+type tokenNewCmd struct {
+	apiFlags
+	Name string `arg:"" help:"Whose token it is."`
+	Role string `required:"" help:"viewer reads; ingest is the wallet core: deposits, withdrawals, decisions; operator does all." enum:"viewer,ingest,operator"`
+}
+
+func (c *tokenNewCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CreatedToken, error) {
+		return api.CreateToken(ctx, admin.NewToken{Name: c.Name, Role: c.Role})
+	})
+}
+
+type tokenListCmd struct{ apiFlags }
+
+func (c *tokenListCmd) Run(std streams) error {
+	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) ([]admin.Token, error) {
+		return api.Tokens(ctx)
+	})
+}
+
+type tokenRevokeCmd struct {
+	apiFlags
+	ID string `arg:"" help:"The token's id, not its secret."`
+}
+
+func (c *tokenRevokeCmd) Run(std streams) error {
+	api, ctx, cancel, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := api.RevokeToken(ctx, c.ID); err != nil {
+		return explainCall(err)
+	}
+	fmt.Fprintf(std.out, "revoked %s\n", c.ID)
+	return nil
+}
