@@ -1,0 +1,430 @@
+package dispatch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// httpRig is a Dispatcher over a fake outbox that makes real exchanges with a
+// server on loopback.
+type httpRig struct {
+	*fakeOutbox
+	d    *Dispatcher
+	log  *syncBuffer
+	stop func()
+}
+
+func newHTTPRig(t *testing.T, url string, change func(*Config)) *httpRig {
+	t.Helper()
+	r := &httpRig{fakeOutbox: newFakeOutbox(t, testStoreMerchant("m1", testPair(), url)), log: new(syncBuffer)}
+	c := Config{Outbox: r.fakeOutbox, Node: "node-1", AllowHTTP: true, DrainTimeout: 10 * time.Millisecond}
+	if change != nil {
+		change(&c)
+	}
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.d = d
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := d.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.stop = func() { cancel(); <-done }
+	return r
+}
+
+// firstAttempt waits until the callback's first attempt has been settled.
+func (r *httpRig) firstAttempt(t *testing.T, id string) store.Attempt {
+	t.Helper()
+	for range 6000 { // a minute: far longer than any exchange here
+		if a := r.attemptsOf(id); len(a) > 0 {
+			return a[0]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("no attempt was settled: a worker is stuck")
+	return store.Attempt{}
+}
+
+// serveRaw runs a server that hands its raw connections to f.
+func serveRaw(t *testing.T, f func(c net.Conn, request []byte)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				req, err := http.ReadRequest(bufio.NewReader(c))
+				if err != nil {
+					return
+				}
+				body, _ := io.ReadAll(req.Body)
+				f(c, body)
+			}()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return "http://" + l.Addr().String()
+}
+
+// readFirst reads the request before h answers: only then does a server notice
+// that its client has gone.
+func readFirst(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.ServeHTTP(w, r)
+	})
+}
+
+func TestMisbehavingMerchants(t *testing.T) {
+	m := newTestMerchant(testPair())
+	other := newTestMerchant(mustKey(1024))
+	respond := func(change func(cb countersign.Callback, plaintext []byte) []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			cb, err := m.open(body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			plaintext, err := m.answer(cb)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = w.Write(change(cb, plaintext))
+		}
+	}
+	sealed := func(plaintext []byte) []byte {
+		b, err := m.seal(plaintext)
+		if err != nil {
+			t.Error(err)
+		}
+		return b
+	}
+	oldAnswer := swap(rightWithdrawal, testUUID, otherUUID)
+	big := bytes.Repeat([]byte("x"), 64<<10)
+
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		raw     func(c net.Conn, request []byte)
+		short   bool // ends by time-out alone
+		reason  Reason
+		status  int
+	}{
+		{name: "hangs", reason: ReasonTimeout, short: true, handler: func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{name: "hangs without a header", reason: ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) { _, _ = c.Read(make([]byte, 1)) }},
+		{name: "hangs after the header", reason: ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(200)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}},
+		{name: "trickles", reason: ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = w.Write([]byte(" "))
+				w.(http.Flusher).Flush()
+				time.Sleep(10 * time.Millisecond)
+			}
+		}},
+		{name: "trickles its header", reason: ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) {
+			for _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n"); err == nil; {
+				time.Sleep(10 * time.Millisecond)
+				_, err = io.WriteString(c, "X: y\r\n")
+				if err != nil {
+					return
+				}
+			}
+		}},
+		{name: "streams for ever", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(big); err != nil {
+					return
+				}
+			}
+		}},
+		{name: "64 MiB", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(64<<20))
+			for range 1 << 10 {
+				if _, err := w.Write(big); err != nil {
+					return
+				}
+			}
+		}},
+		{name: "one byte too many", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(append(big, 'x'))
+		}},
+		{name: "64 KiB of nothing", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(big)
+		}},
+		{name: "compressed", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Accept-Encoding") != "" {
+				t.Errorf("it asked for %s", r.Header.Get("Accept-Encoding"))
+			}
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0})
+		}},
+		{name: "redirects", reason: ReasonStatus, status: 302, handler: func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}},
+		{name: "redirects for good", reason: ReasonStatus, status: 308, handler: func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusPermanentRedirect)
+		}},
+		{name: "right answer with 500", reason: ReasonStatus, status: 500, handler: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			respond(func(_ countersign.Callback, p []byte) []byte { return sealed(p) })(w, r)
+		}},
+		{name: "wants another key", reason: ReasonStatus, status: 401, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }},
+		{name: "no content", reason: ReasonStatus, status: 204, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }},
+		{name: "empty", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {}},
+		{name: "closes at once", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) {}},
+		{name: "closes in the header", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Le") }},
+		{name: "closes in the body", reason: ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
+			response, _ := m.respond(request)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(response)+1, response)
+		}},
+		{name: "closes in a chunk", reason: ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
+			response, _ := m.respond(request)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(response), response)
+		}},
+		{name: "resets", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _ = c.(*net.TCPConn).SetLinger(0) }},
+		{name: "speaks no HTTP", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n\r\n") }},
+		{name: "status is no number", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 OK OK\r\n\r\n") }},
+		{name: "two lengths", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx")
+		}},
+		{name: "header bomb", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			for i := range 100_000 {
+				if _, err := fmt.Fprintf(c, "X-%d: %s\r\n", i, strings.Repeat("a", 100)); err != nil {
+					return
+				}
+			}
+		}},
+		{name: "one endless header", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
+			for {
+				if _, err := c.Write(big); err != nil {
+					return
+				}
+			}
+		}},
+		{name: "continues for ever", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+			for {
+				if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"); err != nil {
+					return
+				}
+			}
+		}},
+		{name: "another attempt's requestUUID", reason: ReasonOtherAttempt, status: 200,
+			handler: respond(func(countersign.Callback, []byte) []byte { return sealed([]byte(oldAnswer)) })},
+		{name: "another key", reason: ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			b, err := other.seal(p)
+			if err != nil {
+				t.Error(err)
+			}
+			return b
+		})},
+		{name: "plain JSON in data", reason: ReasonDataNotSealed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			b, err := countersign.Response{APIKey: testKey, Data: string(p)}.Marshal()
+			if err != nil {
+				t.Error(err)
+			}
+			return b
+		})},
+		{name: "errCode as text", reason: ReasonResponseMalformed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			return bytes.Replace(sealed(p), []byte(`"errCode":0`), []byte(`"errCode":"0"`), 1)
+		})},
+		{name: "data cut in the middle", reason: ReasonDataEncoding, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			b := sealed(p)
+			at := bytes.Index(b, []byte(`"data":"`)) + 8
+			return append(append([]byte(nil), b[:at]...), b[at+4:]...)
+		})},
+		{name: "blocks of another answer in front", reason: ReasonAnswerMalformed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			return sealed(append([]byte(`{"type":2}`), p...))
+		})},
+		{name: "echoes the request", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		}},
+		{name: "another merchant", reason: ReasonWrongAPIKey, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+			return bytes.Replace(sealed(p), []byte(testKey.Reveal()), []byte("other"), 1)
+		})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var url string
+			if test.raw != nil {
+				url = serveRaw(t, test.raw)
+			} else {
+				s := httptest.NewServer(readFirst(test.handler))
+				defer s.Close()
+				url = s.URL
+			}
+			r := newHTTPRig(t, url, func(c *Config) {
+				if test.short {
+					c.ExchangeTimeout = 200 * time.Millisecond
+				}
+			})
+			id := r.addWithdrawal("m1", 1, time.Hour, true)
+			a := r.firstAttempt(t, id)
+			r.stop()
+			if a.Reason != string(test.reason) || a.HTTPStatus != test.status || a.Outcome != string(Retry) {
+				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Outcome)
+			}
+			if w := r.withdrawal(id); w.State != store.WithdrawalAwaiting || w.Details != nil {
+				t.Errorf("it became %s", w.State)
+			}
+			if c := r.callback(id); c.State == store.CallbackAccepted {
+				t.Errorf("accepted: %+v", c)
+			}
+		})
+	}
+}
+
+func TestHonestMerchantOverHTTPS(t *testing.T) {
+	m := newTestMerchant(testPair())
+	var header http.Header
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header.Clone()
+		if r.ProtoMajor != 1 || r.Method != http.MethodPost {
+			t.Errorf("%s %s", r.Method, r.Proto)
+		}
+		m.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	r := newHTTPRig(t, s.URL, func(c *Config) { c.Roots, c.AllowHTTP = roots, false })
+	id := r.addDeposit("m1", 1)
+	a := r.firstAttempt(t, id)
+	r.stop()
+	if a.Reason != "accepted" {
+		t.Fatalf("%+v", a)
+	}
+	for name, want := range map[string]string{"Content-Type": defaultContentType, "X-Api-Key": "callback-key", "User-Agent": "countersign",
+		"Accept": "application/json", "Accept-Encoding": ""} {
+		if got := header.Get(name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
+func TestTargetsThatAreNotReached(t *testing.T) {
+	m := newTestMerchant(testPair())
+	secure := httptest.NewUnstartedServer(m)
+	secure.Config.ErrorLog = nil
+	secure.TLS = &tls.Config{}
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(m)
+	defer plain.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	for _, test := range []struct {
+		name   string
+		url    string
+		change func(*Config, *store.Merchant)
+		reason Reason
+	}{
+		{"nobody there", "http://" + closed, nil, ReasonConnect},
+		{"certificate of nobody", secure.URL, nil, ReasonTLS},
+		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, ReasonTLS},
+		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
+			func(_ *Config, m *store.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
+		{"http without leave", plain.URL, func(c *Config, _ *store.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
+		{"no such name", "http://name.invalid", func(_ *Config, m *store.Merchant) {}, ReasonResolve},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			row := testStoreMerchant("m1", testPair(), test.url)
+			r := newHTTPRig(t, test.url, func(c *Config) {
+				if test.change != nil {
+					test.change(c, &row)
+				}
+				c.Outbox.(*fakeOutbox).merchants["m1"] = row
+			})
+			if test.reason == ReasonResolve {
+				// No name server of the outside may be asked in a test.
+				rt := roundTripper(Policy{AllowPrivate: true, AllowHTTP: true}, nil, dnsServer(t, func() []netip.Addr { return nil }))
+				r.d.transport.private = rt
+				defer rt.CloseIdleConnections()
+			}
+			a := r.firstAttempt(t, r.addDeposit("m1", 1))
+			r.stop()
+			if a.Reason != string(test.reason) || a.HTTPStatus != 0 {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+func TestBodyForms(t *testing.T) {
+	for _, form := range []string{"", "bare", "form", "json"} {
+		t.Run(form, func(t *testing.T) {
+			m := newTestMerchant(testPair())
+			var got string
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = r.Header.Get("Content-Type") + " " + string(body[:5])
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				m.ServeHTTP(w, r)
+			}))
+			defer s.Close()
+			r := newHTTPRig(t, s.URL, func(c *Config) {
+				f := c.Outbox.(*fakeOutbox)
+				row := f.merchants["m1"]
+				row.Settings.Body, row.Settings.ContentType = form, "text/plain"
+				f.merchants["m1"] = row
+			})
+			a := r.firstAttempt(t, r.addDeposit("m1", 1))
+			r.stop()
+			if a.Reason != "accepted" || !strings.HasPrefix(got, "text/plain ") {
+				t.Errorf("%+v, %q", a, got)
+			}
+			if (form == "form") != strings.HasSuffix(got, "data=") || (form == "json") != strings.HasSuffix(got, `{"dat`) {
+				t.Errorf("form %q gave %q", form, got)
+			}
+		})
+	}
+	if _, err := wireBody("xml", []byte("x")); err == nil {
+		t.Error("an unknown form is written")
+	}
+}

@@ -1,0 +1,198 @@
+package dispatch
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"countersign/internal/store"
+)
+
+func TestStopLetsExchangesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.d.post = func(ctx context.Context, q request) Response {
+			time.Sleep(10 * time.Second)
+			return r.merchant.post(ctx, q)
+		}
+		r.start(t)
+		id := r.addDeposit("m1", 1)
+		time.Sleep(time.Second)
+		start := time.Now()
+		r.cancel()
+		synctest.Wait()
+		after := r.addDeposit("m1", 2) // nobody takes this one
+		<-r.done
+		if took := time.Since(start); took != 9*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+		if c := r.callback(id); c.State != store.CallbackAccepted {
+			t.Errorf("%+v", c)
+		}
+		if c := r.callback(after); c.State != store.CallbackPending || c.Attempts != 0 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config, _ *rig) { c.DrainTimeout = 3 * time.Second })
+		r.d.post = func(ctx context.Context, q request) Response {
+			<-ctx.Done()
+			return Response{Failure: classify(ctx, ctx.Err())}
+		}
+		r.start(t)
+		deposit := r.addDeposit("m1", 1)
+		withdrawal := r.addWithdrawal("m1", 1, time.Hour, true)
+		time.Sleep(time.Second)
+		start := time.Now()
+		r.stop()
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+		for _, id := range []string{deposit, withdrawal} {
+			c, a := r.callback(id), r.attemptsOf(id)
+			if c.State != store.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != string(ReasonStopped) {
+				t.Errorf("%+v %+v", c, a)
+			}
+		}
+		if w := r.withdrawal(withdrawal); w.State != store.WithdrawalAwaiting {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+func TestStopGivesBackWhatWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config, _ *rig) { c.RSA = 1 })
+		var sent atomic.Int64
+		post := r.d.post
+		r.d.post = func(ctx context.Context, q request) Response {
+			sent.Add(1)
+			return post(ctx, q)
+		}
+		// The only core is taken: everything waits for its seal.
+		if err := r.d.cores.acquire(t.Context(), turnNotifySeal); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			r.addDeposit("m1", i)
+		}
+		r.addWithdrawal("m1", 1, time.Hour, true)
+		r.start(t)
+		time.Sleep(time.Second)
+		r.stop()
+		r.d.cores.release()
+		if sent.Load() != 0 || r.returned != 11 || len(r.settled) != 0 {
+			t.Errorf("%d sent, %d given back, %d settled", sent.Load(), r.returned, len(r.settled))
+		}
+		for _, c := range r.callbacks {
+			if c.State != store.CallbackPending || c.Failed != 0 {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
+
+// Waiting too long for a core leaves too little of the lease for an exchange.
+func TestShortLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config, _ *rig) { c.RSA = 1 })
+		if err := r.d.cores.acquire(t.Context(), turnNotifySeal); err != nil {
+			t.Fatal(err)
+		}
+		id := r.addDeposit("m1", 1)
+		r.start(t)
+		time.Sleep(40 * time.Second)
+		r.d.cores.release()
+		time.Sleep(time.Second)
+		if c := r.callback(id); r.returned != 1 || c.State != store.CallbackAccepted || c.Attempts != 2 || c.Failed != 0 {
+			t.Errorf("%d given back, %+v", r.returned, c)
+		}
+		r.stop()
+	})
+}
+
+func TestStopWithADeadDatabaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.start(t)
+		synctest.Wait()
+		r.mu.Lock()
+		r.fault = func(m string, _ bool) bool { return m == "settle" || m == "giveback" }
+		r.mu.Unlock()
+		r.addDeposit("m1", 1)
+		time.Sleep(time.Second)
+		start := time.Now()
+		r.stop()
+		if took := time.Since(start); took > 25*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+	})
+}
+
+func TestRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.start(t)
+		r.stop()
+		if err := r.d.Run(t.Context()); err == nil {
+			t.Error("ran twice")
+		}
+	})
+}
+
+func TestCoresServeWithdrawalsFirstAndDepositsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCores(1)
+		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan turn, 40)
+		for range 10 {
+			for _, turn := range []turn{turnNotifySeal, turnNotifyOpen, turnWithdrawSeal, turnWithdrawOpen} {
+				go func() {
+					_ = c.acquire(t.Context(), turn)
+					order <- turn
+					c.release()
+				}()
+			}
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- c.acquire(ctx, turnWithdrawOpen) }()
+		synctest.Wait()
+		cancel()
+		if <-gone == nil {
+			t.Error("a wait that was given up got a core")
+		}
+		c.release()
+		synctest.Wait()
+		close(order)
+		var got []turn
+		sum := map[turn]int{}
+		for turn := range order {
+			got = append(got, turn)
+			sum[turn]++
+		}
+		if len(got) != 40 || got[0] != turnWithdrawOpen || got[len(got)-1] != turnNotifySeal {
+			t.Errorf("order %v", got)
+		}
+		early := 0
+		for _, turn := range got[:20] {
+			if turn == turnNotifyOpen || turn == turnNotifySeal {
+				early++
+			}
+		}
+		if early < 1 || early > 4 {
+			t.Errorf("%d of the first 20 were deposits: %v", early, got)
+		}
+		if c.free != 1 {
+			t.Errorf("%d cores free", c.free)
+		}
+	})
+}

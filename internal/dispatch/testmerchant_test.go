@@ -1,0 +1,177 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/store"
+)
+
+// testPair is one pair for the whole test binary, made when first asked for.
+var testPair = sync.OnceValue(func() *envelope.Key { return mustKey(1024) })
+
+func mustKey(bits int) *envelope.Key {
+	k, err := envelope.GenerateKey(bits)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// testMerchant is the other end, honest by itself.
+type testMerchant struct {
+	key    *envelope.Key // public part
+	apiKey countersign.APIKey
+	orders func(callBackID string) countersign.Details
+
+	mu   sync.Mutex
+	seen []countersign.Callback
+}
+
+func newTestMerchant(pair *envelope.Key) *testMerchant {
+	return &testMerchant{
+		key: pair.Public(), apiKey: testKey,
+		orders: func(string) countersign.Details { return testDetails() },
+	}
+}
+
+// received gives what has come so far.
+func (m *testMerchant) received() []countersign.Callback {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]countersign.Callback(nil), m.seen...)
+}
+
+// open reads a request as a merchant must: bound, whole, known.
+func (m *testMerchant) open(body []byte) (countersign.Callback, error) {
+	inner, _, err := envelope.Unwrap(body)
+	if err != nil {
+		return nil, err
+	}
+	plaintext, err := envelope.Open(m.key, envelope.PKCS1v15, inner)
+	if err != nil {
+		return nil, err
+	}
+	if b := countersign.CheckBinding(plaintext); b != countersign.BindingHolds {
+		return nil, fmt.Errorf("binding is %v", b)
+	}
+	return countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
+}
+
+// answer is the plaintext that accepts or confirms cb.
+func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		return c.Answer().Marshal()
+	case *countersign.WithdrawalRequest:
+		return c.Answer(m.orders(c.CallBackID)).Marshal()
+	case *countersign.WithdrawalDone:
+		return c.Answer().Marshal()
+	case *countersign.AddressChange:
+		return c.Answer().Marshal()
+	case *countersign.WithdrawalEnded:
+		return c.Answer().Marshal()
+	case *countersign.FundsShort:
+		return c.Answer().Marshal()
+	}
+	return nil, errors.New("unknown callback")
+}
+
+// seal wraps the plaintext of an answer into a response.
+func (m *testMerchant) seal(plaintext []byte) ([]byte, error) {
+	data, err := envelope.Seal(m.key, envelope.PKCS1v15, plaintext)
+	if err != nil {
+		return nil, err
+	}
+	return countersign.Response{APIKey: m.apiKey, Data: string(data)}.Marshal()
+}
+
+// respond is the whole of an honest merchant: request body in, response out.
+func (m *testMerchant) respond(body []byte) ([]byte, error) {
+	cb, err := m.open(body)
+	if err != nil {
+		return m.fail(countersign.CodeCannotOpen), nil
+	}
+	m.mu.Lock()
+	m.seen = append(m.seen, cb)
+	m.mu.Unlock()
+	plaintext, err := m.answer(cb)
+	if err != nil {
+		return nil, err
+	}
+	return m.seal(plaintext)
+}
+
+// fail is a response with an errCode and no data.
+func (m *testMerchant) fail(code countersign.ErrCode) []byte {
+	body, err := countersign.Response{APIKey: m.apiKey, ErrCode: code, Message: code.Message()}.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+func (m *testMerchant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, countersign.MaxMessage+1))
+	if err == nil {
+		body, err = m.respond(body)
+	}
+	if err != nil {
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+// post stands in for the network.
+func (m *testMerchant) post(_ context.Context, r request) Response {
+	body, err := m.respond(r.body)
+	if err != nil {
+		return Response{Status: 500}
+	}
+	return Response{Status: 200, Body: body}
+}
+
+// testStoreMerchant is the service's row for a testMerchant at url.
+func testStoreMerchant(id string, pair *envelope.Key, url string) store.Merchant {
+	return store.Merchant{
+		ID: id, Name: id, State: store.MerchantActive, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
+		Scheme: store.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
+		Settings: store.Settings{AllowPrivate: true},
+	}
+}
+
+func depositPayload(t testing.TB, n int) store.NewCallback {
+	t.Helper()
+	d := testDeposit()
+	d.RequestUUID = countersign.UnboundUUID
+	d.TrackingID = fmt.Sprintf("track-%06d", n)
+	d.TxID = fmt.Sprintf("8d1b2c3f4a5e60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5%08d", n)
+	payload, err := d.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.NewCallback{Type: countersign.TypeDeposited, EventID: d.TrackingID, TrackingID: d.TrackingID, TxID: d.TxID,
+		Payload: payload, Deadline: store.Never}
+}
+
+func withdrawalPayload(t testing.TB, n int) store.NewWithdrawal {
+	t.Helper()
+	w := &countersign.WithdrawalRequest{
+		RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1", CallBackID: fmt.Sprintf("cb-%d", n),
+	}
+	payload, err := w.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := testDetails()
+	return store.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
+}
