@@ -475,6 +475,25 @@ func TestSettlementThatNeverSucceedsIsLostAndComesAgain(t *testing.T) {
 	})
 }
 
+func TestOneSenselessSettlementDoesNotStopTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		var ids []string
+		for i := range 20 {
+			ids = append(ids, r.addDeposit("m1", i))
+		}
+		r.senseless = ids[7]
+		r.start(t)
+		time.Sleep(30 * time.Second)
+		r.stop()
+		for i, id := range ids {
+			if c := r.callback(id); (c.State == store.CallbackAccepted) == (i == 7) {
+				t.Errorf("%d: %+v", i, c)
+			}
+		}
+	})
+}
+
 func TestPanicCostsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

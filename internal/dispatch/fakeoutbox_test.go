@@ -32,6 +32,8 @@ type fakeOutbox struct {
 	watchers    map[store.Topic][]chan struct{}
 	returned    int
 
+	senseless string // id of a callback whose settlements are refused
+
 	// fault is asked before and after every call; a true answer makes it fail,
 	// before with nothing done, after with everything done.
 	fault func(method string, done bool) bool
@@ -216,6 +218,11 @@ func (f *fakeOutbox) NextDue(_ context.Context, l store.Lane, now store.Millis) 
 }
 
 func (f *fakeOutbox) Settle(_ context.Context, list []store.Settlement, now store.Millis) (out []store.Settled, err error) {
+	for i, s := range list {
+		if s.CallbackID == f.senseless {
+			return nil, &store.ItemError{Item: i, Err: errFault}
+		}
+	}
 	err = f.call("settle", func() {
 		for _, s := range list {
 			out = append(out, f.settle(s, now))
@@ -266,6 +273,7 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 		}
 		if w.State == store.WithdrawalAwaiting {
 			w.Decision, w.State, w.Decided = decision, store.WithdrawalState(decision), now
+			out.Decision = decision
 			if decision == countersign.DecisionConfirmed {
 				d := s.Details
 				w.Details = &d

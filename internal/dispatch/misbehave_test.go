@@ -214,7 +214,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 		{name: "no content", reason: ReasonStatus, status: 204, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }},
 		{name: "empty", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {}},
 		{name: "closes at once", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) {}},
-		{name: "closes in the header", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Le") }},
+		{name: "closes in the header", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: x\r\n") }},
 		{name: "closes in the body", reason: ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
 			response, _ := m.respond(request)
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(response)+1, response)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -66,14 +67,14 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	if len(settlements) == 0 {
 		return
 	}
-	start := time.Now()
-	var settled []store.Settled
-	err := d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
-		settled, err = d.cfg.Outbox.Settle(ctx, settlements, d.now())
-		return err
-	})
-	if err == nil {
-		d.cfg.Observer.Settled(len(settlements), time.Since(start))
+	settled, err := d.settleAll(hard, settlements, until)
+	var item *store.ItemError
+	if errors.As(err, &item) && len(of) > 1 {
+		// One that the store finds no sense in must not hold up the others.
+		for _, e := range of {
+			d.settleBatch(hard, []ended{e})
+		}
+		return
 	}
 	for i, e := range of {
 		var s store.Settled
@@ -85,6 +86,18 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 			d.previous.keep(e.claimed.ID, e.claimed.MerchantVersion, e.plain, e.sealed)
 		}
 	}
+}
+
+func (d *Dispatcher) settleAll(hard context.Context, list []store.Settlement, until store.Millis) (settled []store.Settled, err error) {
+	start := time.Now()
+	err = d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
+		settled, err = d.cfg.Outbox.Settle(ctx, list, d.now())
+		return err
+	})
+	if err == nil {
+		d.cfg.Observer.Settled(len(list), time.Since(start))
+	}
+	return settled, err
 }
 
 // persist tries until it succeeds or the last lease has ended; then the sweep
@@ -99,7 +112,8 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 			return nil
 		}
 		d.cfg.Log.LogAttrs(hard, slog.LevelError, what, slog.String("error", err.Error()))
-		if hard.Err() != nil || d.now() >= until {
+		var item *store.ItemError
+		if hard.Err() != nil || d.now() >= until || errors.As(err, &item) {
 			return err
 		}
 		sleep(hard, wait)
@@ -124,8 +138,8 @@ func (d *Dispatcher) report(e ended, s store.Settled, err error) {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
 	}
 	attrs = append(attrs, slog.Int64("ms", a.Duration.Milliseconds()))
-	if v.Decision != countersign.DecisionNone {
-		attrs = append(attrs, slog.String("decision", string(v.Decision)))
+	if s.Decision != countersign.DecisionNone {
+		attrs = append(attrs, slog.String("decision", string(s.Decision)))
 	}
 	switch {
 	case err != nil:
@@ -136,8 +150,8 @@ func (d *Dispatcher) report(e ended, s store.Settled, err error) {
 	case !s.Applied:
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("settled", "no"))
-	case v.Decision != countersign.DecisionNone:
-		d.cfg.Observer.Decided(v.Decision)
+	case s.Decision != countersign.DecisionNone:
+		d.cfg.Observer.Decided(s.Decision)
 	}
 	ctx := context.Background()
 	d.cfg.Log.LogAttrs(ctx, level, "attempt", attrs...)

@@ -198,7 +198,7 @@ func classify(ctx context.Context, err error) Reason {
 		return ReasonConnect
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
-		strings.Contains(text, "server closed"):
+		strings.Contains(text, "server closed"), strings.HasSuffix(text, "unexpected EOF"):
 		return ReasonClosed
 	}
 	return ReasonHTTP
