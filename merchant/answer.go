@@ -1,0 +1,163 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"countersign"
+)
+
+// Deposit is what OnDeposit and OnPossibleDuplicate get.
+type Deposit struct {
+	countersign.Deposit
+
+	// Seq is the number under which the Inbox recorded the deposit: above 0,
+	// and rising from record to record.
+	Seq int64
+	// PossibleDuplicate is whether the same transfer was recorded before
+	// under another trackingId (PROTOCOL.md, Deposit identity). Such a deposit
+	// is not to be credited until somebody has decided.
+	PossibleDuplicate bool
+}
+
+// Answer is what OnWithdrawal says. The zero Answer says nothing and confirms
+// nothing; Confirm, Refuse and Hold make the others.
+type Answer struct {
+	kind    answerKind
+	details countersign.Details
+	code    countersign.ErrCode
+	message string
+}
+
+type answerKind int
+
+const (
+	answerNone answerKind = iota
+	answerConfirm
+	answerRefuse
+	answerHold
+)
+
+// Confirm countersigns the withdrawal with the details of the merchant's order.
+// Details that are not valid confirm nothing: the service is told 5000.
+func Confirm(d countersign.Details) Answer {
+	return Answer{kind: answerConfirm, details: d}
+}
+
+// Refuse refuses the withdrawal for good, which is kept as Confirm is. code is
+// one of 2000 to 2999 or a code of the merchant's own that the service knows as
+// final; 0 and the ranges of other meanings refuse nothing and become
+// 5000. An empty message stands for the registry's.
+func Refuse(code countersign.ErrCode, message string) Answer {
+	return Answer{kind: answerRefuse, code: code, message: message}
+}
+
+// Hold makes the service ask again. code is one of 3000 to 3999, any other
+// becomes 5000. An empty message stands for the registry's.
+func Hold(code countersign.ErrCode, message string) Answer {
+	return Answer{kind: answerHold, code: code, message: message}
+}
+
+// CodeError is an error that says which errCode the service is told, and with
+// which message. Every other error is 5000 with a fixed message.
+type CodeError struct {
+	Code    countersign.ErrCode // not 0 and not 1000 to 1999, which become 5000
+	Message string              // goes to the service; empty: the registry's
+}
+
+func (e *CodeError) Error() string {
+	return fmt.Sprintf("errCode %d: %s", int64(e.Code), messageFor(e.Code, e.Message))
+}
+
+// maxMessage bounds the message of a response, in bytes.
+const maxMessage = 256
+
+// messageFor makes text fit for a response: never empty, bounded, and without
+// what a JSON text cannot hold.
+func messageFor(code countersign.ErrCode, text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	if len(text) > maxMessage {
+		end := maxMessage
+		for !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	if text == "" {
+		return code.Message()
+	}
+	return text
+}
+
+// verdict is what a merchant's function came to. The zero verdict is no
+// acceptance: see Outcome.
+type verdict struct {
+	Outcome
+	final  bool // to be kept for ever
+	reason Reason
+	cause  error // for the log
+}
+
+func failed(reason Reason, cause error) verdict {
+	return verdict{Outcome: failure, reason: reason, cause: cause}
+}
+
+var failure = Outcome{Code: countersign.CodeInternal, Message: countersign.CodeInternal.Message()}
+
+// accepted is the verdict of a deposit or notice.
+func accepted() verdict { return verdict{final: true, reason: ReasonAccepted} }
+
+// fromError is the verdict of a function that returned err, which is not nil.
+// keep is whether a refusal for good is kept. Those of deposits and notices
+// are not: nothing happened, so an operator may send them again once the
+// merchant sees it otherwise.
+func fromError(err error, keep bool) verdict {
+	var ce *CodeError
+	switch {
+	case errors.As(err, &ce):
+		v := verdict{Outcome: Outcome{Code: ce.Code, Message: messageFor(ce.Code, ce.Message)}, cause: err}
+		switch ce.Code.Class() {
+		case countersign.ClassRefused:
+			v.reason, v.final = ReasonRefused, keep
+		case countersign.ClassHold:
+			v.reason = ReasonHold
+		case countersign.ClassFailure:
+			v.reason = ReasonFailed
+		default:
+			return failed(ReasonFailed, fmt.Errorf("the function returned a *CodeError with errCode %d, which is not its to say", int64(ce.Code)))
+		}
+		return v
+	case errors.Is(err, context.DeadlineExceeded):
+		return failed(ReasonTimeout, err)
+	}
+	return failed(ReasonFailed, err)
+}
+
+// fromAnswer is the verdict of an OnWithdrawal that returned a.
+func fromAnswer(a Answer) verdict {
+	class := a.code.Class()
+	v := verdict{Outcome: Outcome{Code: a.code, Message: messageFor(a.code, a.message)}}
+	switch a.kind {
+	case answerConfirm:
+		if err := a.details.Validate(); err != nil {
+			return failed(ReasonFailed, fmt.Errorf("the details confirmed by the function: %w", err))
+		}
+		return verdict{Outcome: Outcome{Details: a.details}, final: true, reason: ReasonConfirmed}
+	case answerRefuse:
+		if class == countersign.ClassRefused || class == countersign.ClassFailure {
+			v.final, v.reason = true, ReasonRefused
+			return v
+		}
+	case answerHold:
+		if class == countersign.ClassHold {
+			v.reason = ReasonHold
+			return v
+		}
+	default:
+		return failed(ReasonFailed, errors.New("the function returned the zero Answer"))
+	}
+	return failed(ReasonFailed, fmt.Errorf("the function answered with errCode %d, which does not mean that", int64(a.code)))
+}

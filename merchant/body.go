@@ -1,0 +1,118 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"countersign"
+)
+
+// readBody reads the whole body, at most MaxBody bytes of it, and gives up
+// after BodyTimeout. The caller has set the connection's read deadline if
+// deadline is true; otherwise, as behind a middleware that hides the
+// connection, the reading is left behind when the time is over, and ends with
+// the connection.
+func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
+	if r.ContentLength > int64(h.c.MaxBody) {
+		return nil, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
+	}
+	if r.Body == nil {
+		return nil, bodyProblem(r, 0, nil)
+	}
+	if deadline {
+		return h.readAll(r)
+	}
+	type result struct {
+		body    []byte
+		refused *reply
+	}
+	done := make(chan result, 1)
+	go func() {
+		body, refused := h.readAll(r)
+		done <- result{body, refused}
+	}()
+	timer := time.NewTimer(h.c.BodyTimeout)
+	defer timer.Stop()
+	select {
+	case got := <-done:
+		return got.body, got.refused
+	case <-timer.C:
+		return nil, tooSlow(errors.New("reading the body: time is over"))
+	}
+}
+
+func (h *Handler) readAll(r *http.Request) ([]byte, *reply) {
+	size := int64(2048)
+	if r.ContentLength >= 0 {
+		size = r.ContentLength + 1 // one more, so that the end is found without growing
+	}
+	body := make([]byte, 0, size)
+	for {
+		if len(body) > h.c.MaxBody {
+			return nil, tooLarge(fmt.Errorf("more than %d bytes", h.c.MaxBody))
+		}
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		n, err := r.Body.Read(body[len(body):min(cap(body), h.c.MaxBody+1)])
+		body = body[:len(body)+n]
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			if len(body) > h.c.MaxBody {
+				continue
+			}
+			return body, bodyProblem(r, len(body), nil)
+		default:
+			return nil, bodyProblem(r, len(body), err)
+		}
+	}
+}
+
+// bodyProblem says what is wrong with a body of which n bytes came before err,
+// or before its end where err is nil; nil if nothing is.
+func bodyProblem(r *http.Request, n int, err error) *reply {
+	var limit *http.MaxBytesError
+	switch {
+	case errors.Is(err, http.ErrBodyReadAfterClose):
+		return consumed(r, n)
+	case errors.As(err, &limit):
+		return tooLarge(err)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return tooSlow(err)
+	case err != nil:
+		return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
+	// net/http itself reports a body that ends before its Content-Length, so
+	// one that ends early without an error was read by somebody else.
+	case int64(n) < r.ContentLength, n == 0 && formParsed(r):
+		return consumed(r, n)
+	}
+	return nil
+}
+
+func formParsed(r *http.Request) bool {
+	return r.Form != nil || r.PostForm != nil || r.MultipartForm != nil
+}
+
+func consumed(r *http.Request, n int) *reply {
+	cause := fmt.Errorf("only %d of %d bytes of the body were left: a middleware read them, and the handler needs them raw",
+		n, r.ContentLength)
+	if formParsed(r) {
+		cause = errors.New("a middleware has parsed the request as a form (ParseForm, FormValue or a framework's Bind), " +
+			"which eats the body; mount the handler before it")
+	}
+	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordConsumed, ReasonBodyConsumed, cause)
+}
+
+func tooLarge(cause error) *reply {
+	return refuse(http.StatusRequestEntityTooLarge, countersign.CodeCannotOpen, wordTooLarge, ReasonTooLarge, cause)
+}
+
+func tooSlow(cause error) *reply {
+	return refuse(http.StatusRequestTimeout, countersign.CodeCannotOpen, wordSlow, ReasonBodySlow, cause)
+}

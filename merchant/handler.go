@@ -1,0 +1,203 @@
+package merchant
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"countersign"
+)
+
+// leaseMargin is what a lease is longer than all that happens under it.
+const leaseMargin = 5 * time.Second
+
+// Handler takes callbacks (PROTOCOL.md, HTTP). New makes it; it is for use by
+// many goroutines at once.
+type Handler struct {
+	c      Config
+	opener opener
+	// apiKeys are digests, so that comparing with them takes the same time
+	// for every header, its length included.
+	apiKeys []Digest
+	lease   time.Duration
+
+	mu      sync.Mutex
+	flights map[entryKey]*flight // merchant's functions that run now
+	unkept  map[entryKey]Outcome // of functions that succeeded while the Inbox failed
+}
+
+// New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
+func New(c Config) (*Handler, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		c:       c,
+		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Binding, lenient: c.Lenient},
+		lease:   2*c.Timeout + leaseMargin,
+		flights: map[entryKey]*flight{},
+		unkept:  map[entryKey]Outcome{},
+	}
+	for _, k := range c.CallbackAPIKeys {
+		h.apiKeys = append(h.apiKeys, sha256.Sum256([]byte(k.Reveal())))
+	}
+	return h, nil
+}
+
+// String names h by its paths. fmt would otherwise reach its secrets.
+func (h *Handler) String() string {
+	return fmt.Sprintf("merchant handler of %s and %s", h.c.NotifyPath, h.c.WithdrawPath)
+}
+
+// Format is String for every verb.
+func (h *Handler) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(h.String())) }
+
+// LogValue is String for slog.
+func (h *Handler) LogValue() slog.Value { return slog.StringValue(h.String()) }
+
+// ServeHTTP routes by the exact paths of Config; any other is 404.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case h.c.NotifyPath:
+		h.serve(routeNotify, w, r)
+	case h.c.WithdrawPath:
+		h.serve(routeWithdraw, w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// NotifyHandler takes types 1 and 3 to 7, under whatever path it is mounted.
+func (h *Handler) NotifyHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(routeNotify, w, r) })
+}
+
+// WithdrawHandler takes type 2, under whatever path it is mounted.
+func (h *Handler) WithdrawHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(routeWithdraw, w, r) })
+}
+
+// Wait blocks until none of the merchant's functions runs any more, or ctx
+// ends. Requests do not outlive http.Server.Shutdown; functions that
+// ignored the end of their context do.
+func (h *Handler) Wait(ctx context.Context) error {
+	for {
+		var f *flight
+		h.mu.Lock()
+		for _, f = range h.flights {
+			break
+		}
+		h.mu.Unlock()
+		if f == nil {
+			return nil
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the merchant's functions: %w", ctx.Err())
+		}
+	}
+}
+
+func (h *Handler) serve(at route, w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	rep := h.handle(at, w, r)
+	h.write(w, &rep)
+	h.record(r.Context(), began, rep)
+}
+
+// handle is the order of work: what costs least and what strangers can be
+// stopped by comes first.
+func (h *Handler) handle(at route, w http.ResponseWriter, r *http.Request) reply {
+	// Before anything else, since net/http drains what a handler left of a
+	// body, and a slow one would hold the connection.
+	connection := http.NewResponseController(w)
+	deadline := connection.SetReadDeadline(time.Now().Add(h.c.BodyTimeout)) == nil
+	if r.Method != http.MethodPost {
+		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}
+	}
+	if !h.knowsAPIKey(r.Header.Values("X-API-KEY")) {
+		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}
+	}
+	body, refused := h.readBody(r, deadline)
+	if refused != nil {
+		return *refused
+	}
+	if deadline {
+		// Left in place it would end the request's context later on.
+		if err := connection.SetReadDeadline(time.Time{}); err != nil {
+			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
+		}
+	}
+	cb, blocks, refused := h.opener.open(at, body)
+	if refused != nil {
+		refused.callback = cb
+		if cb != nil {
+			refused.typ = cb.CallbackType()
+		}
+		return *refused
+	}
+	return h.work(r.Context(), cb, blocks)
+}
+
+// knowsAPIKey looks at every accepted key, whichever fits, and wants exactly one
+// header: with two, what stands before the handler may have checked the other.
+func (h *Handler) knowsAPIKey(values []string) bool {
+	if len(h.apiKeys) == 0 {
+		return true
+	}
+	if len(values) != 1 {
+		return false
+	}
+	got := sha256.Sum256([]byte(values[0]))
+	known := 0
+	for i := range h.apiKeys {
+		known |= subtle.ConstantTimeCompare(got[:], h.apiKeys[i][:])
+	}
+	return known == 1
+}
+
+// write sends r, and changes it to what was sent where that is not possible.
+func (h *Handler) write(w http.ResponseWriter, r *reply) {
+	header := w.Header()
+	switch r.status {
+	case http.StatusMethodNotAllowed:
+		header.Set("Allow", http.MethodPost)
+		plain(w, r.status, "only POST")
+		return
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", `ApiKey realm="callbacks"`)
+		plain(w, r.status, "wrong X-API-KEY")
+		return
+	case http.StatusOK:
+	default:
+		header.Set("Connection", "close") // the body was not read to its end
+	}
+	body, err := countersign.Response{APIKey: h.c.APIKey, Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
+	if err != nil {
+		r.cause = errors.Join(r.cause, err)
+		r.Outcome, r.data, r.reason = failure, "", ReasonSeal
+		body, err = countersign.Response{APIKey: h.c.APIKey, ErrCode: r.Code, Message: r.Message}.Marshal()
+	}
+	if err != nil { // an APIKey that is no UTF-8
+		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)
+		plain(w, r.status, "no response")
+		return
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(r.status)
+	_, _ = w.Write(body) // nobody is left to be told; the service asks again
+}
+
+func plain(w http.ResponseWriter, status int, word string) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, word, status)
+}

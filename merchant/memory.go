@@ -1,0 +1,154 @@
+package merchant
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"countersign"
+)
+
+// The room in a MemoryInbox. Entries are not forgotten, so they are counted;
+// first blocks are, the oldest first.
+const (
+	memoryEntries = 1_000_000
+	memoryBlocks  = 100_000
+)
+
+// MemoryInbox is an Inbox that lives as long as its process and knows of no
+// other. With it a deposit that is sent again after a restart is taken again:
+// it is for tests and for a try. It holds 1,000,000 entries and fails with
+// ErrInboxFull beyond.
+type MemoryInbox struct {
+	mu        sync.Mutex
+	seq       int64
+	entries   map[entryKey]*memoryEntry
+	transfers map[Digest][]int64 // the TxIndex of every entry with that Transfer
+	blocks    map[Digest]Digest
+	ring      []Digest // first blocks in the order they came, the oldest at next
+	next      int
+
+	maxEntries, maxBlocks int
+}
+
+type entryKey struct {
+	typ countersign.Type
+	id  string
+}
+
+type memoryEntry struct {
+	seq        int64
+	content    Digest
+	duplicate  bool
+	settled    bool
+	outcome    Outcome
+	claims     int64
+	leaseUntil time.Time
+}
+
+// NewMemoryInbox makes an empty one.
+func NewMemoryInbox() *MemoryInbox {
+	return &MemoryInbox{
+		entries: map[entryKey]*memoryEntry{}, transfers: map[Digest][]int64{}, blocks: map[Digest]Digest{},
+		maxEntries: memoryEntries, maxBlocks: memoryBlocks,
+	}
+}
+
+// Claim implements Inbox.
+func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return Claimed{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Blocks != nil && !m.sameRest(*e.Blocks) {
+		return Claimed{State: StateSpliced}, nil
+	}
+	key := entryKey{e.Callback.CallbackType(), e.ID}
+	row := m.entries[key]
+	if row == nil {
+		if len(m.entries) >= m.maxEntries {
+			return Claimed{}, ErrInboxFull
+		}
+		m.seq++
+		row = &memoryEntry{seq: m.seq, content: e.Content, duplicate: m.addTransfer(e)}
+		m.entries[key] = row
+	}
+	c := Claimed{Seq: row.seq, PossibleDuplicate: row.duplicate}
+	switch {
+	case row.content != e.Content:
+		c.State = StateOtherContent
+	case row.settled:
+		c.State, c.Outcome = StateSettled, row.outcome
+	case e.Lease == 0:
+		row.settled = true
+		c.State = StateTaken
+	case e.At.Before(row.leaseUntil):
+		c.State = StateBusy
+	default:
+		row.claims++
+		row.leaseUntil = e.At.Add(e.Lease)
+		c.State, c.Claim = StateClaimed, row.claims
+	}
+	return c, nil
+}
+
+// sameRest remembers b and reports whether its first block has had no other
+// rest.
+func (m *MemoryInbox) sameRest(b Blocks) bool {
+	if whole, known := m.blocks[b.First]; known {
+		return whole == b.Whole
+	}
+	if len(m.ring) < m.maxBlocks {
+		m.ring = append(m.ring, b.First)
+	} else {
+		delete(m.blocks, m.ring[m.next])
+		m.ring[m.next] = b.First
+		m.next = (m.next + 1) % len(m.ring)
+	}
+	m.blocks[b.First] = b.Whole
+	return true
+}
+
+// addTransfer remembers the transfer of e and reports whether it may be one
+// that is known.
+func (m *MemoryInbox) addTransfer(e Entry) (duplicate bool) {
+	if e.Transfer.IsZero() {
+		return false
+	}
+	for _, index := range m.transfers[e.Transfer] {
+		if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
+			duplicate = true
+		}
+	}
+	m.transfers[e.Transfer] = append(m.transfers[e.Transfer], e.TxIndex)
+	return duplicate
+}
+
+// Settle implements Inbox.
+func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row := m.entries[entryKey{s.Type, s.ID}]
+	switch {
+	case row == nil:
+		return Outcome{}, ErrNotClaimed
+	case row.settled:
+		return row.outcome, nil
+	case s.Final:
+		row.settled, row.outcome, row.leaseUntil = true, s.Outcome, time.Time{}
+	case row.claims == s.Claim:
+		row.leaseUntil = time.Time{}
+	}
+	return s.Outcome, nil
+}
+
+// Len is how many callbacks are recorded, in any state.
+func (m *MemoryInbox) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}

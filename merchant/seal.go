@@ -1,0 +1,90 @@
+package merchant
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// responseRoom is what a response needs beside its data and apiKey, in bytes,
+// with plenty to spare.
+const responseRoom = 512
+
+// sealed gives r with its answer, where errCode 0 needs one (PROTOCOL.md,
+// Answers).
+func (h *Handler) sealed(r reply) reply {
+	if r.Code != countersign.CodeAccepted {
+		return r
+	}
+	plaintext, err := h.plaintext(r.callback, r.Details)
+	if err == nil {
+		var data []byte
+		if data, err = envelope.Seal(h.c.ResponseKey, h.c.ResponsePadding, plaintext); err == nil {
+			r.data = string(data)
+			return r
+		}
+	}
+	// What was done is kept; the next attempt gets its answer.
+	return r.end(failed(ReasonSeal, err))
+}
+
+// answerable fails where no answer to cb fits into a response, so that nothing
+// is done that could never be told.
+func (h *Handler) answerable(cb countersign.Callback) error {
+	if cb.CallbackType() == countersign.TypeRequestWithdraw {
+		return nil // its answer is not known yet, and what is asked has no effect
+	}
+	_, err := h.plaintext(cb, countersign.Details{})
+	return err
+}
+
+// plaintext is the answer that accepts or confirms cb. Where saying everything
+// back takes too much room, only what an answer needs is said.
+func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details) ([]byte, error) {
+	full, least := answers(cb, details)
+	b, err := full.Marshal()
+	if err == nil && !h.fits(b) && least != nil {
+		b, err = least.Marshal()
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("answer: %w", err)
+	case !h.fits(b):
+		return nil, fmt.Errorf("answer: %w: %d bytes", envelope.ErrTooLarge, len(b))
+	}
+	return b, nil
+}
+
+// fits reports whether a response that carries plaintext is one that a service
+// reads.
+func (h *Handler) fits(plaintext []byte) bool {
+	key, padding := h.c.ResponseKey, h.c.ResponsePadding
+	data := base64.StdEncoding.EncodedLen(key.Blocks(padding, len(plaintext)) * key.Size())
+	return len(plaintext) <= key.MaxPlaintext(padding) &&
+		data+len(h.c.APIKey)+responseRoom <= countersign.MaxMessage
+}
+
+type marshaler interface{ Marshal() ([]byte, error) }
+
+// answers gives the answer to cb, and the shortest that the service still takes,
+// nil where there is no shorter one.
+func answers(cb countersign.Callback, details countersign.Details) (full, least marshaler) {
+	notice := countersign.NoticeAnswer{Type: cb.CallbackType(), RequestUUID: cb.UUID()}
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		return c.Answer(), countersign.DepositAnswer{TxIndex: -1, RequestUUID: c.RequestUUID}
+	case *countersign.WithdrawalRequest:
+		return c.Answer(details), nil
+	case *countersign.WithdrawalDone:
+		return c.Answer(), notice
+	case *countersign.AddressChange:
+		return c.Answer(), notice
+	case *countersign.WithdrawalEnded:
+		return c.Answer(), notice
+	case *countersign.FundsShort:
+		return c.Answer(), notice
+	}
+	return notice, nil
+}
