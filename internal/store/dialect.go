@@ -10,8 +10,8 @@ import (
 // connection is made. The SQL texts carry marks in braces where they differ.
 type dialect struct {
 	name string
-	// marks gives what stands for {lock}, {skip} and, around a placeholder,
-	// {in} and {end}.
+	// marks gives what stands for {lock}, {skip}, {skip o} (of table o alone)
+	// and, around a placeholder, {in} and {end}.
 	marks *strings.Replacer
 	// list turns strings into the argument for "{in}$n{end}".
 	list func([]string) any
@@ -26,7 +26,7 @@ func newSQLiteDialect() *dialect {
 	return &dialect{
 		name: "sqlite",
 		// One writer at a time: nothing to lock.
-		marks: strings.NewReplacer("{lock}", "", "{skip}", "",
+		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{skip o}", "",
 			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))"),
 		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
 	}
@@ -36,6 +36,7 @@ func newPostgresDialect() *dialect {
 	return &dialect{
 		name: "postgres",
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
+			"{skip o}", " FOR UPDATE OF o SKIP LOCKED",
 			"{in}", "= ANY(", "{end}", ")"),
 		list:             func(l []string) any { return l },
 		touchAfterCommit: true,

@@ -352,3 +352,19 @@ func (s *Store) setState(ctx context.Context, t *tx, id string, state MerchantSt
 	t.wake(TopicWithdraw)
 	return true, nil
 }
+
+const pauseSQL = `
+UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
+WHERE id = $1 AND state = 'active' RETURNING version`
+
+// pause stops sending to a merchant that is active, for opening failures. It
+// reports whether the merchant was.
+func (s *Store) pause(ctx context.Context, t *tx, id string, now Millis) (bool, error) {
+	var version int64
+	changed, err := one(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
+	if err != nil || !changed {
+		return false, err
+	}
+	_, err = t.exec(ctx, setLanesActiveSQL, id, 0, version)
+	return true, err
+}

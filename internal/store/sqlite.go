@@ -194,8 +194,8 @@ func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *tx)
 			return errors.Join(*own, err)
 		}
 	} else {
-		for i, woken := range t.wakes {
-			all.wakes[i] = all.wakes[i] || woken
+		for i, woken := range t.here {
+			all.here[i] = all.here[i] || woken
 		}
 	}
 	return db.conn.control(ctx, "RELEASE one")

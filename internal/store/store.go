@@ -36,7 +36,7 @@ type Store struct {
 	hub     *hub
 	ids     idMaker
 	known   sync.Map // ids of merchants that were seen; merchants are never deleted
-
+	swept   sweepPlace
 }
 
 // Open opens the database at c.URL, brings its schema up to date and checks
@@ -80,7 +80,7 @@ func (s *Store) open(ctx context.Context, url string) error {
 
 // committed runs after every commit.
 func (s *Store) committed(t *tx) {
-	for topic, woken := range t.wakes {
+	for topic, woken := range t.here {
 		if woken {
 			s.hub.wake(Topic(topic))
 		}

@@ -41,12 +41,16 @@ type backend interface {
 // tx is a transaction.
 type tx struct {
 	querier
-	wakes   [topics]bool
-	touches []touch
+	here    [topics]bool // watchers of this node to wake after the commit
+	abroad  [topics]bool // and those of other nodes
+	touches []touch      // work to be told of after the commit, with PostgreSQL
 }
 
-// wake tells the watchers of topic after the commit.
-func (t *tx) wake(topic Topic) { t.wakes[topic] = true }
+// wake tells the watchers of topic on every node, after the commit.
+func (t *tx) wake(topic Topic) { t.here[topic], t.abroad[topic] = true, true }
+
+// wakeHere tells those of this node: it has the work in its hands already.
+func (t *tx) wakeHere(topic Topic) { t.here[topic] = true }
 
 // touch is work that an ingest adds to a lane.
 type touch struct {

@@ -225,6 +225,7 @@ type Attempt struct {
 	Node         string
 	RequestHash  string // hex SHA-256 of the body sent; empty where none was
 	ResponseHash string // hex SHA-256 of the body read; empty where none was
+	Late         bool   // read only: it came after its lease was lost and changed nothing
 }
 
 // Settlement ends one attempt. The store applies it only while the callback is
@@ -256,6 +257,9 @@ type Settled struct {
 	Paused  bool // this settlement paused the merchant
 	Late    bool // type 2: the decision had already been taken
 	Differs bool // Late, and this answer would have decided otherwise; an alarm was raised
+	// Decision is what this settlement decided; none for a repeated one. It is
+	// expired where a confirmation came at the deadline or after it.
+	Decision countersign.Decision
 }
 
 // WithdrawalState is where a withdrawal stands.
@@ -291,7 +295,7 @@ type Withdrawal struct {
 	ID           string // "<merchant>.<26 characters>"
 	Merchant     string
 	CallBackID   string
-	CallbackID   string // its type 2 callback
+	CallbackID   string // its type 2 callback, which has the same id
 	TenantUserID string
 	TrackingID   string
 	Business     int64

@@ -65,7 +65,7 @@ CREATE TABLE lanes (
       ELSE GREATEST(next_due, served, open_until, rate_ready) END) STORED,
   PRIMARY KEY (merchant, lane)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX lanes_ready ON lanes (lane, ready);
+CREATE INDEX lanes_ready ON lanes (lane, ready, merchant);
 
 -- What the service says. Rows never change: what does is in outbox, so that the
 -- many that are settled cost claims and settlements nothing. A callback without

@@ -65,7 +65,7 @@ CREATE TABLE lanes (
       ELSE max(next_due, served, open_until, rate_ready) END) STORED,
   PRIMARY KEY (merchant, lane)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX lanes_ready ON lanes (lane, ready);
+CREATE INDEX lanes_ready ON lanes (lane, ready, merchant);
 
 -- What the service says. Rows never change: what does is in outbox, so that the
 -- many that are settled cost claims and settlements nothing. A callback without

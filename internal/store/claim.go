@@ -1,0 +1,277 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ClaimRequest asks for work.
+type ClaimRequest struct {
+	Lane       Lane
+	Node       string // who claims; kept with lost leases
+	Now        Millis
+	LeaseUntil Millis
+	Max        int // at most this many; above 0
+}
+
+// claimLanes bounds how many merchants one claim serves, so that it stays
+// short and leaves some to other nodes.
+const claimLanes = 128
+
+const pickLanesSQL = `
+SELECT ` + laneColumns + ` FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT $3{skip}`
+
+// Claim takes up to Max due callbacks of a lane, each with a lease until
+// LeaseUntil, and shares them among the merchants that wait: those served
+// longest ago come first. It passes over merchants that are paused, at their
+// concurrency, out of rate or behind an open breaker. Repeating it gives other
+// callbacks; what a failed call has claimed comes back when its lease ends.
+//
+// A lane's row is locked from the choice to the commit. That makes its counters
+// exact over all nodes, and it keeps two claims from the same merchant's rows.
+func (s *Store) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
+	if r.Max < 1 || r.LeaseUntil <= r.Now {
+		return nil, errors.New("claiming: Max must be above 0 and the lease after now")
+	}
+	var claimed []Claimed
+	var idle []laneKey
+	err := s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		claimed, idle = nil, nil
+		var lanes []*claimLane
+		err := each(ctx, t, pickLanesSQL, []any{int64(r.Lane), int64(r.Now), min(r.Max, claimLanes)}, func(row rows) error {
+			l := &claimLane{}
+			lanes = append(lanes, l)
+			return l.scan(row)
+		})
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		if claimed, err = s.claimFrom(ctx, t, r, lanes); err != nil {
+			return err
+		}
+		if err := s.claimWithdrawals(ctx, t, r.Lane, claimed); err != nil {
+			return err
+		}
+		idle, err = s.claimEnd(ctx, t, r, lanes)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.recheck(ctx, idle, r.Now)
+	return claimed, nil
+}
+
+// claimLane is a lane while callbacks of it are claimed.
+type claimLane struct {
+	laneRow
+	taken int
+	ids   []string // of the current round
+}
+
+const takeSQL = `
+SELECT o.id, o.attempts, o.failed, o.due, o.last_reason,
+	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created
+FROM outbox o JOIN callbacks c ON c.merchant = o.merchant AND c.id = o.id
+WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
+ORDER BY o.due, o.id LIMIT $4{skip o}`
+
+const markSendingSQL = `
+UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $2, node = $3, claimed = $4
+WHERE merchant = $1 AND id {in}$5{end}`
+
+// claimFrom takes rows in rounds. In each, every lane that still has capacity
+// gets an equal share of what is left; lanes that had less leave the rest to
+// the next round.
+func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) ([]Claimed, error) {
+	var claimed []Claimed
+	for left := r.Max; left > 0 && len(lanes) > 0; {
+		share := max(1, left/len(lanes))
+		var asked []*claimLane
+		var takes []statement
+		var limits []int
+		for _, l := range lanes {
+			limit := min(share, l.free(r.Now)-l.taken, left)
+			if limit <= 0 {
+				continue
+			}
+			left -= limit
+			asked, limits = append(asked, l), append(limits, limit)
+			l.ids = nil
+			takes = append(takes, statement{sql: takeSQL, args: []any{l.merchant, int64(r.Lane), int64(r.Now), limit}, row: func(row rows) error {
+				c := Claimed{MerchantVersion: l.version}
+				id, err := c.scanTaken(row, l.merchant)
+				c.State, c.LeaseUntil, c.Attempts = CallbackSending, r.LeaseUntil, c.Attempts+1
+				claimed, l.ids = append(claimed, c), append(l.ids, id)
+				return err
+			}})
+		}
+		if err := t.batch(ctx, takes); err != nil {
+			return nil, err
+		}
+		var marks []statement
+		lanes = lanes[:0:0]
+		for i, l := range asked {
+			l.taken += len(l.ids)
+			left += limits[i] - len(l.ids)
+			if len(l.ids) > 0 {
+				marks = append(marks, statement{sql: markSendingSQL,
+					args: []any{l.merchant, int64(r.LeaseUntil), r.Node, int64(r.Now), s.dialect.list(l.ids)}})
+			}
+			if len(l.ids) == limits[i] {
+				lanes = append(lanes, l) // it may have more
+			}
+		}
+		if err := t.batch(ctx, marks); err != nil {
+			return nil, err
+		}
+	}
+	return claimed, nil
+}
+
+// scanTaken reads a row of takeSQL.
+func (c *Claimed) scanTaken(r rows, merchant string) (id string, err error) {
+	err = r.Scan(&id, &c.Attempts, &c.Failed, &c.Due, &c.LastReason,
+		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created)
+	c.Merchant, c.ID = merchant, joinID(merchant, id)
+	return id, err
+}
+
+// claimWithdrawals adds the withdrawals of type 2 callbacks, which have the
+// same ids.
+func (s *Store) claimWithdrawals(ctx context.Context, t *tx, lane Lane, claimed []Claimed) error {
+	if lane != LaneWithdraw {
+		return nil
+	}
+	reads := make([]statement, len(claimed))
+	for i := range claimed {
+		c := &claimed[i]
+		reads[i] = statement{sql: readWithdrawalSQL, args: []any{c.Merchant, c.ID[len(c.Merchant)+1:]}, row: func(r rows) error {
+			w, err := scanWithdrawal(r)
+			c.Withdrawal = &w
+			return err
+		}}
+	}
+	if err := t.batch(ctx, reads); err != nil {
+		return err
+	}
+	for i := range claimed {
+		if claimed[i].Withdrawal == nil {
+			return fmt.Errorf("callback %s has no withdrawal", claimed[i].ID)
+		}
+	}
+	return nil
+}
+
+const claimLaneSQL = `
+UPDATE lanes SET in_flight = $3, served = $4, bucket = $5, rate_ready = $6, next_due = COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $7
+	ORDER BY o.due LIMIT 1), 4611686018427387904)
+WHERE merchant = $1 AND lane = $2 RETURNING next_due`
+
+// claimEnd writes the lanes' counters and finds what waits next in each. It
+// gives the lanes in which nothing is due any more.
+func (s *Store) claimEnd(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (idle []laneKey, err error) {
+	ends := make([]statement, len(lanes))
+	for i, l := range lanes {
+		l.take(l.taken, r.Now)
+		ends[i] = statement{sql: claimLaneSQL,
+			args: []any{l.merchant, int64(r.Lane), l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), int64(r.Now)},
+			row: func(row rows) error {
+				err := row.Scan(&l.nextDue)
+				if l.nextDue > r.Now {
+					idle = append(idle, laneKey{l.merchant, r.Lane})
+				}
+				return err
+			}}
+	}
+	return idle, t.batch(ctx, ends)
+}
+
+const recheckSQL = `
+UPDATE lanes SET next_due = COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), next_due)
+WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
+// recheck looks once more, after the commit, into lanes that the claim left
+// idle: an ingest that committed while the claim ran was not to be seen, and
+// its touch may have found the lane's row as it was before. Where this fails,
+// Sweep finds the work.
+func (s *Store) recheck(ctx context.Context, idle []laneKey, now Millis) {
+	if !s.dialect.touchAfterCommit || len(idle) == 0 {
+		return
+	}
+	checks := make([]statement, len(idle))
+	found := make([]int64, len(idle))
+	for i, k := range idle {
+		checks[i] = statement{sql: recheckSQL, args: []any{k.merchant, int64(k.lane), int64(now)}, n: &found[i]}
+	}
+	if err := s.db.batch(ctx, checks); err != nil {
+		s.log.Debug("lanes were not looked at again", "error", err)
+		return
+	}
+	for i, k := range idle {
+		if found[i] > 0 {
+			s.hub.wake(topicOf(k.lane))
+		}
+	}
+}
+
+const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1`
+
+// NextDue is when a Claim of the lane can next find something, Never when
+// nothing waits. A time that has passed means now; where a Claim found nothing
+// all the same, another node holds the merchant's row at this moment: ask again
+// after a few milliseconds.
+func (s *Store) NextDue(ctx context.Context, lane Lane, now Millis) (Millis, error) {
+	due := Never
+	_, err := one(ctx, s.db, nextDueSQL, []any{int64(lane)}, &due)
+	return due, err
+}
+
+const giveBackSQL = `
+UPDATE outbox SET state = 'pending', due = $4, lease_until = 0
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
+
+// GiveBack returns callbacks that were claimed and not attempted: due at once,
+// and nothing counts against their schedule. Those whose lease was lost are
+// left as they are. Repeating it changes nothing.
+func (s *Store) GiveBack(ctx context.Context, claimed []Claimed, now Millis) error {
+	if len(claimed) == 0 {
+		return nil
+	}
+	order := sortedByID(len(claimed), func(i int) string { return claimed[i].ID })
+	return s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		given := make([]int64, len(claimed))
+		var backs []statement
+		for _, i := range order {
+			c := &claimed[i]
+			merchant, id, err := splitID(c.ID)
+			if err != nil {
+				return err
+			}
+			backs = append(backs, statement{sql: giveBackSQL, args: []any{merchant, id, c.Attempts, int64(now)}, n: &given[i]})
+		}
+		if err := t.batch(ctx, backs); err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		for i := range claimed {
+			if given[i] == 1 {
+				lane := LaneOf(claimed[i].Type)
+				change := changes.of(claimed[i].Merchant, lane)
+				change.freed++
+				change.back(now)
+				t.wake(topicOf(lane)) // this node may be stopping: tell the others
+			}
+		}
+		return s.changeLanes(ctx, t, changes, now)
+	})
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"countersign"
+)
+
+// ItemError says which item of a batch an error belongs to.
+type ItemError struct {
+	Item   int
+	Member string // may be empty
+	Err    error
+}
+
+func (e *ItemError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error itself.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// Ingest keeps callbacks, all or none, and returns after a durable commit. The
+// same (merchant, type, event) with the same payload gives the row that is
+// there, as Duplicate; with another payload it is a *ConflictError that names
+// the item. An unknown merchant is an *ItemError that wraps ErrNotFound. Type 2
+// is refused with ErrInvalid: see CreateWithdrawal. Repeating a call gives
+// duplicates, except that an event without id is a new one each time.
+func (s *Store) Ingest(ctx context.Context, items []NewCallback, now Millis) ([]Ingested, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	batch := make([]newRow, len(items))
+	for i, item := range items {
+		row, err := s.newRow(i, item, now)
+		if err == nil && item.Type == countersign.TypeRequestWithdraw {
+			err = &ItemError{Item: i, Member: "type", Err: fmt.Errorf("type 2 is %w: it needs a withdrawal", ErrInvalid)}
+		}
+		if err == nil {
+			err = s.knownMerchant(ctx, i, item.Merchant)
+		}
+		if err != nil {
+			return nil, err
+		}
+		batch[i] = row
+	}
+	// Two batches with the same events then wait for each other in one order.
+	slices.SortStableFunc(batch, func(a, b newRow) int {
+		return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
+	})
+	done := make([]Ingested, len(items))
+	err := s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		return s.insert(ctx, t, batch, done, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// newRow is a callback to be inserted.
+type newRow struct {
+	NewCallback
+	item int    // its place in the request
+	id   string // the part after the merchant
+}
+
+func (s *Store) newRow(item int, n NewCallback, now Millis) (newRow, error) {
+	row := newRow{NewCallback: n, item: item, id: s.ids.next(now)}
+	if row.EventID == "" {
+		row.EventID = row.id
+	}
+	for _, text := range []struct{ member, text string }{
+		{"eventId", n.EventID}, {"trackingId", n.TrackingID}, {"txId", n.TxID}, {"callBackId", n.CallBackID},
+	} {
+		if err := checkText(text.member, text.text); err != nil {
+			return row, &ItemError{Item: item, Member: text.member, Err: err}
+		}
+	}
+	if !n.Type.Known() {
+		return row, &ItemError{Item: item, Member: "type", Err: fmt.Errorf("type %d is %w", n.Type, ErrInvalid)}
+	}
+	if len(n.Payload) == 0 {
+		return row, &ItemError{Item: item, Err: fmt.Errorf("callback is %w: it has no payload", ErrInvalid)}
+	}
+	return row, nil
+}
+
+const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
+
+// knownMerchant fails where there is no such merchant. Merchants are never
+// deleted, so it asks the database once for each.
+func (s *Store) knownMerchant(ctx context.Context, item int, id string) error {
+	if _, ok := s.known.Load(id); ok {
+		return nil
+	}
+	var is int
+	found := false
+	if validMerchantID(id) {
+		var err error
+		if found, err = one(ctx, s.db, hasMerchantSQL, []any{id}, &is); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return &ItemError{Item: item, Member: "merchant", Err: fmt.Errorf("merchant %w", ErrNotFound)}
+	}
+	s.known.Store(id, true)
+	return nil
+}
+
+const insertCallbackSQL = `
+INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (merchant, event_id, type) DO NOTHING`
+
+const insertOutboxSQL = `
+INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
+
+const sameEventSQL = `
+SELECT c.id, c.payload, COALESCE(o.state, 'accepted')
+FROM callbacks c LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id
+WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3`
+
+// insert keeps the rows of batch and writes what became of each to done.
+func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingested, now Millis) error {
+	inserted := make([]int64, len(batch))
+	statements := make([]statement, len(batch), 2*len(batch))
+	for i := range batch {
+		n := &batch[i]
+		statements[i] = statement{sql: insertCallbackSQL, n: &inserted[i], args: []any{n.Merchant, n.id, int64(n.Type), n.EventID,
+			n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now)}}
+	}
+	if err := t.batch(ctx, statements); err != nil {
+		return err
+	}
+	statements = statements[:0]
+	kept := make([][]byte, len(batch)) // payloads that were there already
+	for i := range batch {
+		n, d := &batch[i], &done[batch[i].item]
+		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: CallbackPending}
+		if inserted[i] == 1 {
+			statements = append(statements, statement{sql: insertOutboxSQL,
+				args: []any{n.Merchant, n.id, int64(LaneOf(n.Type)), int64(n.Due), int64(n.Deadline)}})
+			continue
+		}
+		d.Duplicate = true
+		statements = append(statements, statement{sql: sameEventSQL, args: []any{n.Merchant, n.EventID, int64(n.Type)},
+			row: func(r rows) error {
+				var id string
+				err := r.Scan(&id, &kept[i], &d.State)
+				d.ID = joinID(n.Merchant, id)
+				return err
+			}})
+	}
+	if err := t.batch(ctx, statements); err != nil {
+		return err
+	}
+	var conflict *ConflictError
+	for i := range batch {
+		n := &batch[i]
+		if inserted[i] == 0 && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
+			conflict = &ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is taken by a callback with other content"}
+		}
+	}
+	if conflict != nil {
+		return conflict
+	}
+	return s.addWorks(ctx, t, batch, inserted)
+}
+
+// addWorks tells each lane once.
+func (s *Store) addWorks(ctx context.Context, t *tx, batch []newRow, inserted []int64) error {
+	earliest := map[laneKey]Millis{}
+	var order []laneKey
+	for i := range batch {
+		if inserted[i] == 0 {
+			continue
+		}
+		k := laneKey{batch[i].Merchant, LaneOf(batch[i].Type)}
+		due, ok := earliest[k]
+		if !ok {
+			order = append(order, k)
+			due = Never
+		}
+		earliest[k] = min(due, batch[i].Due)
+	}
+	for _, k := range order {
+		if err := s.addWork(ctx, t, k.merchant, k.lane, earliest[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventMember is the member of a request that holds the event's id.
+func eventMember(t countersign.Type) string {
+	if t == countersign.TypeRequestWithdraw {
+		return "callBackId"
+	}
+	return "trackingId"
+}

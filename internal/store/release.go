@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+)
+
+const (
+	lockCallbackSQL = `SELECT state FROM outbox WHERE merchant = $1 AND id = $2{lock}`
+
+	cancelWithdrawalSQL = `
+UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
+
+	endCallbackSQL = `
+UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
+)
+
+// CancelWithdrawal withdraws the question: an awaiting withdrawal and its
+// callback become cancelled. Cancelled again gives the same; any other state is
+// a *ConflictError.
+func (s *Store) CancelWithdrawal(ctx context.Context, id string, now Millis) (Withdrawal, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	var w Withdrawal
+	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		if _, err := s.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, CallbackCancelled, ReasonCancelled, now); err != nil {
+			return err
+		}
+		w, err = findWithdrawal(ctx, t, readWithdrawalSQL, merchant, rest)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, err
+	case w.State != WithdrawalCancelled:
+		return Withdrawal{}, &ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	}
+	return w, nil
+}
+
+// endWithdrawal decides an awaiting withdrawal without an answer, by text, and
+// ends its callback whatever its state; a result that still comes is late. It
+// reports whether the withdrawal was awaiting.
+func (s *Store) endWithdrawal(ctx context.Context, t *tx, merchant, id, text string, state CallbackState, reason string, now Millis) (bool, error) {
+	var was CallbackState
+	if _, err := one(ctx, t, lockCallbackSQL, []any{merchant, id}, &was); err != nil {
+		return false, err
+	}
+	n, err := t.exec(ctx, text, merchant, id, int64(now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if finalIndex(was) < 0 {
+		if _, err := t.exec(ctx, endCallbackSQL, merchant, id, string(state), reason, int64(now)); err != nil {
+			return false, err
+		}
+		changes := laneChanges{}
+		change := changes.of(merchant, LaneWithdraw)
+		if was == CallbackSending {
+			change.freed++
+		}
+		change.ended(state)
+		if err := s.changeLanes(ctx, t, changes, now); err != nil {
+			return false, err
+		}
+	}
+	f := &feedEntries{}
+	f.decision(merchant, id)
+	return true, f.write(ctx, t)
+}
+
+const releaseSQL = `
+UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
+
+const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2`
+
+// Release gives the one permit to execute a confirmed withdrawal to claim. The
+// same claim asked again gets the same permit whatever permit says, also after
+// the outcome; any other claim is a *ConflictError for ever.
+//
+// One guarded statement decides who gets it. What follows only reads.
+func (s *Store) Release(ctx context.Context, id, claim, permit string, now Millis) (Permit, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Permit{}, err
+	}
+	if claim == "" || permit == "" {
+		return Permit{}, fmt.Errorf("claim or permit is %w: it is empty", ErrInvalid)
+	}
+	if err := checkText("claim", claim); err != nil {
+		return Permit{}, err
+	}
+	if err := checkText("permit", permit); err != nil {
+		return Permit{}, err
+	}
+	var p Permit
+	found := false
+	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		found = false
+		if _, err := t.exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now)); err != nil {
+			return err
+		}
+		return each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r rows) error {
+			found = true
+			var err error
+			p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return Permit{}, err
+	case !found:
+		return Permit{}, ErrNotFound
+	case p.Permit == "":
+		return Permit{}, &ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
+	case p.Withdrawal.Claim != claim:
+		return Permit{}, &ConflictError{Member: "claim", Reason: "differs: the permit was given to another"}
+	}
+	return p, nil
+}
+
+const recordOutcomeSQL = `
+UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
+WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
+
+// RecordOutcome ends a released withdrawal and queues o.Callback in the same
+// transaction; the callback's event is the withdrawal's callBackId, of which
+// there is one, whatever its EventID says. The same outcome again is a
+// duplicate; another outcome, or another permit, is a *ConflictError.
+func (s *Store) RecordOutcome(ctx context.Context, id string, o Outcome, now Millis) (w Withdrawal, duplicate bool, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	row, state, err := s.checkOutcome(merchant, o, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	var recorded int64
+	var permit string
+	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		var err error
+		recorded, err = t.exec(ctx, recordOutcomeSQL, merchant, rest, o.Permit, string(state), o.TxID, o.FailReason, int64(now))
+		if err != nil {
+			return err
+		}
+		found := false
+		err = each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r rows) error {
+			found = true
+			var err error
+			w, err = scanWithdrawal(r, &permit)
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return ErrNotFound
+		case recorded == 0:
+			return nil
+		}
+		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
+		return s.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, false, err
+	case recorded == 1:
+		return w, false, nil
+	case permit == "":
+		return Withdrawal{}, false, &ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	case permit != o.Permit:
+		return Withdrawal{}, false, &ConflictError{Member: "permit", Reason: "is not the one that was given"}
+	case w.State != state || w.TxID != o.TxID || w.FailReason != o.FailReason:
+		return Withdrawal{}, false, &ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
+	}
+	return w, true, nil
+}
+
+func (s *Store) checkOutcome(merchant string, o Outcome, now Millis) (newRow, WithdrawalState, error) {
+	state, want := WithdrawalExecuted, countersign.TypeWithdraw
+	if o.FailReason != "" {
+		state, want = WithdrawalFailed, countersign.TypeInvalidAddress
+	}
+	switch {
+	case (o.TxID == "") == (o.FailReason == ""):
+		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", ErrInvalid)
+	case o.Callback.Merchant != merchant || o.Callback.Type != want:
+		return newRow{}, "", fmt.Errorf("outcome is %w: its callback is not of type %d to this merchant", ErrInvalid, want)
+	}
+	for _, text := range []struct{ member, text string }{{"permit", o.Permit}, {"txId", o.TxID}, {"reason", o.FailReason}} {
+		if err := checkText(text.member, text.text); err != nil {
+			return newRow{}, "", err
+		}
+	}
+	row, err := s.newRow(0, o.Callback, now)
+	return row, state, err
+}

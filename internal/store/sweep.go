@@ -1,0 +1,277 @@
+package store
+
+import (
+	"context"
+	"sync"
+)
+
+// Swept says what a Sweep did.
+type Swept struct {
+	Lost      []string // callbacks whose lease was lost; pending again
+	Expired   []string // withdrawals that expired
+	Exhausted int      // callbacks other than type 2 that passed their deadline
+	Repaired  int      // merchants whose waiting work had been overlooked
+	More      bool     // a bound was reached: sweep again soon
+}
+
+// sweepMost bounds each part of a sweep.
+const sweepMost = 500
+
+// sweepPlace is where the repair of lanes goes on: it takes some at a time.
+type sweepPlace struct {
+	mu    sync.Mutex
+	after string // merchant
+}
+
+// swept is a row that a sweep found.
+type swept struct {
+	merchant, id string
+	number       int
+	lane         Lane
+	node         string
+	claimed      Millis
+}
+
+// Sweep returns lost leases, expires withdrawals past their deadline together
+// with their callbacks, and repairs what a crash between two statements left.
+// One call does a bounded amount. A lost lease does not count against the
+// callback's schedule; its attempt is kept with the reason "lost".
+func (s *Store) Sweep(ctx context.Context, now Millis) (Swept, error) {
+	var done Swept
+	// Expiry first: what has expired must not become pending.
+	if err := s.sweepWithdrawals(ctx, now, &done); err != nil {
+		return done, err
+	}
+	if err := s.sweepDeadlines(ctx, now, &done); err != nil {
+		return done, err
+	}
+	if _, err := s.sweepLeases(ctx, now, now, &done); err != nil {
+		return done, err
+	}
+	return done, s.sweepLanes(ctx, now, &done)
+}
+
+// ReclaimAll returns every lease at once and says how many. With SQLite the
+// file lock proves that no other process lives; elsewhere it does nothing.
+func (s *Store) ReclaimAll(ctx context.Context, now Millis) (int, error) {
+	if s.dialect.name != "sqlite" {
+		return 0, nil
+	}
+	total := 0
+	for {
+		n, err := s.sweepLeases(ctx, Never, now, &Swept{})
+		total += n
+		if err != nil || n < sweepMost {
+			return total, err
+		}
+	}
+}
+
+const (
+	lateWithdrawalsSQL = `
+SELECT merchant, id FROM withdrawals WHERE state = 'awaiting' AND deadline <= $1 ORDER BY deadline LIMIT $2`
+
+	expireWithdrawalSQL = `
+UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3`
+)
+
+// sweepWithdrawals takes a transaction for each: few expire, and none waits
+// for the others.
+func (s *Store) sweepWithdrawals(ctx context.Context, now Millis, done *Swept) error {
+	found, err := s.find(ctx, lateWithdrawalsSQL, now)
+	if err != nil {
+		return err
+	}
+	done.More = done.More || len(found) == sweepMost
+	for _, f := range found {
+		var ended bool
+		err := s.db.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			ended, err = s.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, CallbackExhausted, ReasonDeadline, now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if ended {
+			done.Expired = append(done.Expired, joinID(f.merchant, f.id))
+		}
+	}
+	return nil
+}
+
+// find gives merchants and ids in the order in which everybody locks them.
+func (s *Store) find(ctx context.Context, text string, now Millis) ([]swept, error) {
+	var list []swept
+	err := each(ctx, s.db, text, []any{int64(now), sweepMost}, func(r rows) error {
+		var f swept
+		err := r.Scan(&f.merchant, &f.id)
+		list = append(list, f)
+		return err
+	})
+	return inOrder(list), err
+}
+
+func inOrder(list []swept) []swept {
+	sorted := make([]swept, len(list))
+	for to, from := range sortedByID(len(list), func(i int) string { return joinID(list[i].merchant, list[i].id) }) {
+		sorted[to] = list[from]
+	}
+	return sorted
+}
+
+const (
+	lateCallbacksSQL = `
+SELECT merchant, id FROM outbox
+WHERE state = 'pending' AND lane = 0 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT $2`
+
+	exhaustSQL = `
+UPDATE outbox SET state = 'exhausted', last_reason = 'deadline', settled = $3
+WHERE merchant = $1 AND id = $2 AND state = 'pending' AND deadline <= $3`
+)
+
+// sweepDeadlines ends callbacks other than type 2 that no attempt may start
+// for any more.
+func (s *Store) sweepDeadlines(ctx context.Context, now Millis, done *Swept) error {
+	found, err := s.find(ctx, lateCallbacksSQL, now)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	done.More = done.More || len(found) == sweepMost
+	ended := make([]int64, len(found))
+	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		updates := make([]statement, len(found))
+		for i, f := range found {
+			updates[i] = statement{sql: exhaustSQL, args: []any{f.merchant, f.id, int64(now)}, n: &ended[i]}
+		}
+		if err := t.batch(ctx, updates); err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		for i, f := range found {
+			if ended[i] == 1 {
+				changes.of(f.merchant, LaneNotify).ended(CallbackExhausted)
+			}
+		}
+		return s.changeLanes(ctx, t, changes, now)
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range ended {
+		done.Exhausted += int(n)
+	}
+	return nil
+}
+
+const (
+	lostLeasesSQL = `
+SELECT merchant, id, attempts, lane, node, claimed FROM outbox
+WHERE state = 'sending' AND lease_until <= $1 ORDER BY lease_until LIMIT $2`
+
+	loseLeaseSQL = `
+UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = 'lost'
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3 AND lease_until <= $5`
+
+	lostAttemptSQL = insertAttemptSQL + ` ON CONFLICT (merchant, callback, number) DO NOTHING`
+)
+
+// sweepLeases makes callbacks pending whose lease ended by until.
+func (s *Store) sweepLeases(ctx context.Context, until, now Millis, done *Swept) (int, error) {
+	var found []swept
+	err := each(ctx, s.db, lostLeasesSQL, []any{int64(until), sweepMost}, func(r rows) error {
+		var f swept
+		err := r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
+		found = append(found, f)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	done.More = done.More || len(found) == sweepMost
+	found = inOrder(found)
+	lost := make([]int64, len(found))
+	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		statements := make([]statement, len(found))
+		for i, f := range found {
+			statements[i] = statement{sql: loseLeaseSQL, args: []any{f.merchant, f.id, f.number, int64(now), int64(until)}, n: &lost[i]}
+		}
+		if err := t.batch(ctx, statements); err != nil {
+			return err
+		}
+		statements = statements[:0]
+		changes := laneChanges{}
+		for i, f := range found {
+			if lost[i] == 0 {
+				continue // settled in the meantime
+			}
+			change := changes.of(f.merchant, f.lane)
+			change.freed++
+			change.back(now)
+			statements = append(statements, statement{sql: lostAttemptSQL, args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
+				0, 0, nil, OutcomeLost, OutcomeLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
+		}
+		if err := t.batch(ctx, statements); err != nil {
+			return err
+		}
+		return s.changeLanes(ctx, t, changes, now)
+	})
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for i, f := range found {
+		if lost[i] == 1 {
+			total++
+			done.Lost = append(done.Lost, joinID(f.merchant, f.id))
+		}
+	}
+	return total, nil
+}
+
+// overlookedSQL finds lanes in which something waits before next_due says so.
+const overlookedSQL = `
+SELECT l.merchant, l.lane, CASE WHEN l.next_due > COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END
+FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT $2`
+
+// sweepLanes looks at some lanes and goes on from there the next time.
+func (s *Store) sweepLanes(ctx context.Context, now Millis, done *Swept) error {
+	s.swept.mu.Lock()
+	defer s.swept.mu.Unlock()
+	var overlooked []laneKey
+	last, n := "", 0
+	const most = 2 * sweepMost // two lanes a merchant: never part of one
+	err := each(ctx, s.db, overlookedSQL, []any{s.swept.after, most, int64(now)}, func(r rows) error {
+		var k laneKey
+		var is int
+		err := r.Scan(&k.merchant, &k.lane, &is)
+		last, n = k.merchant, n+1
+		if is == 1 {
+			overlooked = append(overlooked, k)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n < most {
+		last = ""
+	}
+	s.swept.after = last
+	for _, k := range overlooked {
+		var repaired int64
+		err := s.db.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			t.wakeHere(topicOf(k.lane))
+			repaired, err = t.exec(ctx, recheckSQL, k.merchant, int64(k.lane), int64(now))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		done.Repaired += int(repaired)
+	}
+	return nil
+}
