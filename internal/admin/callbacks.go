@@ -26,7 +26,7 @@ func (s *Server) callbacks(c *call, q callbackQuery, _ none) (CallbackPage, erro
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
 	out.Next = nextOf(next)
-	return out, err
+	return out, cursorFault(err, q.page)
 }
 
 func (s *Server) callback(c *call, _ none, _ none) (CallbackDetail, error) {

@@ -23,9 +23,11 @@ const maxAnswer = 64 << 20
 // operations and may be used from several goroutines at once. An answer with
 // an error status is a *Problem.
 type Client struct {
-	base  string
-	token Secret
-	http  *http.Client
+	base string
+	// authorize puts the token on a request. A function, because fmt reaches
+	// the text of any unexported field.
+	authorize func(*http.Request)
+	http      *http.Client
 }
 
 // NewClient makes a client of the service at baseURL, such as
@@ -39,7 +41,11 @@ func NewClient(baseURL, token string, hc *http.Client) (*Client, error) {
 	if hc == nil {
 		hc = &http.Client{}
 	}
-	return &Client{base: strings.TrimSuffix(u.String(), "/"), token: Secret(token), http: hc}, nil
+	authorize := func(*http.Request) {}
+	if token != "" {
+		authorize = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	}
+	return &Client{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: hc}, nil
 }
 
 // do makes one call. A nil in sends no body; a nil out takes none.
@@ -73,9 +79,7 @@ func (c *Client) send(ctx context.Context, method, path, contentType, accept str
 	if err != nil {
 		return nil, err
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
-	}
+	c.authorize(req)
 	req.Header.Set("Accept", accept)
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)

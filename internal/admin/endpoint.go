@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -86,17 +87,25 @@ func (c *call) concerns(merchant string) {
 	}
 }
 
+var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
 // pathID gives the id in the path. One that cannot be an id is not found.
 func (c *call) pathID() (string, error) {
 	id := c.r.PathValue("id")
-	if !matches(`^[A-Za-z0-9_.-]{1,100}$`, id) {
+	if !idText.MatchString(id) {
 		return "", store.ErrNotFound
 	}
-	merchant, _, _ := strings.Cut(id, ".")
-	if !strings.HasPrefix(c.rt.path, "/v1/tokens/") {
-		c.concerns(merchant)
-	}
 	return id, nil
+}
+
+// concernsPath notes the merchant that an id in the path begins with.
+func (c *call) concernsPath() {
+	id, err := c.pathID()
+	if err != nil || strings.HasPrefix(c.rt.path, "/v1/tokens/") {
+		return
+	}
+	merchant, _, _ := strings.Cut(id, ".")
+	c.concerns(merchant)
 }
 
 // mediaType gives the request's content type without its parameters.
@@ -204,6 +213,7 @@ func (rt *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		c.audit(err, s.Now().Sub(start))
 	}()
+	c.concernsPath()
 	if err = s.admit(c); err == nil {
 		err = c.answer()
 	}

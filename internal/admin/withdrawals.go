@@ -86,7 +86,7 @@ func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
 		out.Next = nextOf(next)
-		return out, err
+		return out, cursorFault(err, q.page)
 	}
 	if q.Merchant == "" {
 		return out, invalid(Detail{"query.merchant", "is missing: a callBackId is unique within one merchant only"})
@@ -101,6 +101,15 @@ func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 	}
 	return out, nil
+}
+
+// cursorFault names the cursor where it is what a list cannot begin with. The
+// other parameters have been checked.
+func cursorFault(err error, p page) error {
+	if errors.Is(err, store.ErrInvalid) && p.Cursor != "" {
+		return invalid(Detail{"query.cursor", "is not from a list of this kind"})
+	}
+	return err
 }
 
 func nextOf(cursor string) *string {

@@ -1,0 +1,257 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/store"
+)
+
+func deposits(from, to int) iter.Seq[NewDeposit] {
+	return func(yield func(NewDeposit) bool) {
+		for i := from; i <= to; i++ {
+			if !yield(newDeposit("acme", i)) {
+				return
+			}
+		}
+	}
+}
+
+// Ten thousand lines stream through; a line in their middle that is at fault
+// ends it; sending all again takes the rest and nothing twice.
+func TestLinesStreamThrough(t *testing.T) {
+	const n, bad = 10_000, 6_321
+	h := sqlite(t, func(c *Config) { c.MaxBody = 16 << 10 }) // lines have no such limit
+	h.merchant("acme")
+	c := h.client(store.RoleIngest)
+	spoiled := func(yield func(NewDeposit) bool) {
+		for d := range deposits(1, n) {
+			if d.TrackingID == fmt.Sprintf("dep-%d", bad) {
+				d.RiskLevelFrom = 101
+			}
+			if !yield(d) {
+				return
+			}
+		}
+	}
+	taken := 0
+	var last error
+	for a, err := range c.StreamDeposits(t.Context(), spoiled) {
+		if err != nil {
+			last = err
+			break
+		}
+		taken++
+		if want := fmt.Sprintf("dep-%d", taken); a.TrackingID != want || a.Duplicate {
+			t.Fatalf("line %d is about %s, duplicate %v", taken, a.TrackingID, a.Duplicate)
+		}
+	}
+	var line *LineError
+	if !errors.As(last, &line) || line.Line != bad || len(line.Problem.Errors) != 1 || line.Problem.Errors[0].Location != "body.riskLevelFrom" {
+		t.Fatalf("ended with %v, want a fault of line %d", last, bad)
+	}
+	if taken != bad-1 {
+		t.Errorf("%d lines taken, want %d", taken, bad-1)
+	}
+	if stored := h.stored(); stored != bad-1 {
+		t.Errorf("%d callbacks stored, want %d", stored, bad-1)
+	}
+	again, fresh := 0, 0
+	for a, err := range c.StreamDeposits(t.Context(), deposits(1, n)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Duplicate {
+			again++
+		} else {
+			fresh++
+		}
+	}
+	if again != bad-1 || fresh != n-bad+1 {
+		t.Errorf("%d duplicates and %d new, want %d and %d", again, fresh, bad-1, n-bad+1)
+	}
+	if stored := h.stored(); stored != n {
+		t.Errorf("%d callbacks stored, want %d", stored, n)
+	}
+}
+
+// stored counts pending callbacks.
+func (h *harness) stored() (n int64) {
+	stats, err := h.store.Stats(context.Background())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, l := range stats {
+		if l.State == store.CallbackPending {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// A conflict that only the store knows of ends it in the same way: what comes
+// before it in the same chunk is taken.
+func TestLinesUpToAConflict(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	addDeposit(h, newDeposit("acme", 40))
+	var body strings.Builder
+	for d := range deposits(1, 100) {
+		switch d.TrackingID {
+		case "dep-40":
+			d.Symbol = "OTHER"
+		case "dep-50":
+			d.Merchant = "none"
+		}
+		_ = encodeJSON(&body, d)
+	}
+	a := h.raw(store.RoleIngest, post, "/v1/deposits", typeNDJSON, body.String())
+	lines := strings.Split(strings.TrimSpace(a.body), "\n")
+	var last AcceptedLine
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	if a.status != 202 || len(lines) != 40 || last.Line != 40 || last.Error == nil || last.Error.Status != 409 || last.Error.Errors[0].Location != "body.trackingId" {
+		t.Errorf("%d, %d lines, the last %+v", a.status, len(lines), last)
+	}
+	if stored := h.stored(); stored != 40 {
+		t.Errorf("%d stored, want 40", stored)
+	}
+	// The first line of all at fault: an ordinary problem.
+	h.raw(store.RoleIngest, post, "/v1/deposits", typeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
+}
+
+func encodeLine(t *testing.T, d NewDeposit) string { return string(encode(t, d)) + "\n" }
+
+// Lines that trickle are committed and answered as they come: the answer to
+// one is read before the next is sent.
+func TestLinesTrickle(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	body, w := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), post, h.url+"/v1/deposits", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.tokens[store.RoleIngest])
+	req.Header.Set("Content-Type", typeNDJSON)
+	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	in := bufio.NewReader(resp.Body)
+	for i := 1; i <= 5; i++ {
+		text, err := in.ReadString('\n')
+		if err != nil || !strings.Contains(text, fmt.Sprintf(`"line":%d,`, i)) {
+			t.Fatalf("answer %d: %q, %v", i, text, err)
+		}
+		if i == 5 {
+			break
+		}
+		if _, err := io.WriteString(w, encodeLine(t, newDeposit("acme", i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = w.Close()
+	if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
+		t.Errorf("more: %q, %v", rest, err)
+	}
+}
+
+// A client that goes away leaves whole lines behind and no goroutine that the
+// server waits for.
+func TestLinesOfAClientThatGoesAway(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := 0
+	endless := func(yield func(NewDeposit) bool) {
+		for i := 1; ctx.Err() == nil && yield(newDeposit("acme", i)); i++ {
+		}
+	}
+	for _, err := range h.client(store.RoleIngest).StreamDeposits(ctx, endless) {
+		if err != nil {
+			break
+		}
+		if taken++; taken == 50 {
+			cancel()
+		}
+	}
+	cancel()
+	if taken < 50 || h.stored() < 50 {
+		t.Errorf("%d answered, %d stored", taken, h.stored())
+	}
+	if list, err := h.client(store.RoleIngest).AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil || !list[0].Duplicate {
+		t.Errorf("afterwards: %+v, %v", list, err)
+	}
+}
+
+func TestGather(t *testing.T) {
+	lines := make(chan line, 2*maxBatch)
+	for i := range maxBatch + 3 {
+		lines <- line{number: int64(i + 1)}
+	}
+	lines <- line{number: maxBatch + 4, fault: invalid()}
+	lines <- line{number: maxBatch + 5}
+	close(lines)
+	for i, want := range []struct {
+		n    int
+		more bool
+	}{{maxBatch, true}, {4, true}, {1, false}, {0, false}} {
+		chunk, more := gather(lines)
+		if len(chunk) != want.n || more != want.more {
+			t.Errorf("chunk %d: %d lines, more %v; want %d, %v", i, len(chunk), more, want.n, want.more)
+		}
+	}
+}
+
+// How long a batch takes from the first byte to the answer.
+func BenchmarkBatchOverHTTP(b *testing.B) {
+	h := sqlite(b, func(c *Config) { c.RatePerSecond = 1e9 })
+	h.merchant("acme")
+	c := h.client(store.RoleIngest)
+	list := make([]NewDeposit, maxBatch)
+	n := 0
+	var worst time.Duration
+	for b.Loop() {
+		for i := range list {
+			n++
+			list[i] = newDeposit("acme", n)
+		}
+		start := time.Now()
+		if _, err := c.AddDeposits(b.Context(), list...); err != nil {
+			b.Fatal(err)
+		}
+		worst = max(worst, time.Since(start))
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "deposits/s")
+	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms/batch")
+}
+
+func BenchmarkLinesOverHTTP(b *testing.B) {
+	h := sqlite(b, func(c *Config) { c.RatePerSecond = 1e9 })
+	h.merchant("acme")
+	c := h.client(store.RoleIngest)
+	const n = 10_000
+	from := 1
+	for b.Loop() {
+		for _, err := range c.StreamDeposits(b.Context(), deposits(from, from+n-1)) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		from += n
+	}
+	b.ReportMetric(float64(from-1)/b.Elapsed().Seconds(), "deposits/s")
+}

@@ -1,0 +1,481 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/store"
+)
+
+// asMembers gives v as members that a test can spoil.
+func asMembers(t testing.TB, v any) map[string]any {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// spoiled is one body that a schema refuses, and the member it is refused for.
+type spoiled struct{ name, body, location string }
+
+// spoil makes of a good body every body with one wrong member that the schema
+// knows of: each member missing, null, of another kind, twice, in another
+// case, too long, too short, out of range, no value of the list. Objects and
+// arrays within are spoiled too.
+func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location string) []spoiled {
+	t.Helper()
+	for s.Ref != "" {
+		s = reg.SchemaFromRef(s.Ref)
+	}
+	if len(s.OneOf) > 0 {
+		for _, alt := range s.OneOf {
+			if kind := resolved(reg, alt).Type; kind == kindOf(encode(t, good)[0]) {
+				return spoil(t, reg, alt, good, location)
+			}
+		}
+	}
+	var out []spoiled
+	as := func(name string, v any) { out = append(out, spoiled{name, string(encode(t, v)), location}) }
+	switch s.Type {
+	case huma.TypeObject:
+		as("array", []any{})
+		members, _ := good.(map[string]any)
+		render := func(name, raw string) string {
+			var parts []string
+			for k, v := range members {
+				if k != name {
+					parts = append(parts, fmt.Sprintf("%q:%s", k, encode(t, v)))
+				}
+			}
+			if raw != "" {
+				parts = append(parts, raw)
+			}
+			return "{" + strings.Join(parts, ",") + "}"
+		}
+		out = append(out, spoiled{"unknown", render("zzz", `"zzz":1`), location + ".zzz"})
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			prop := s.Properties[name]
+			at := location + "." + name
+			value, there := members[name]
+			if slices.Contains(s.Required, name) {
+				out = append(out, spoiled{"missing", render(name, ""), at})
+			}
+			if !there {
+				t.Errorf("the good body lacks %s, so nothing tests it", at)
+				continue
+			}
+			upper := strings.ToUpper(name)
+			text := string(encode(t, value))
+			out = append(out, spoiled{"other case", render(name, fmt.Sprintf("%q:%s", upper, text)), location + "." + upper},
+				spoiled{"twice", render(name, fmt.Sprintf("%q:%s,%q:%s", name, text, name, text)), at})
+			if !nullable(reg, prop) {
+				out = append(out, spoiled{"null", render(name, fmt.Sprintf("%q:null", name)), at})
+			}
+			for _, inner := range spoil(t, reg, prop, value, at) {
+				out = append(out, spoiled{inner.name, render(name, fmt.Sprintf("%q:%s", name, inner.body)), inner.location})
+			}
+		}
+	case huma.TypeArray:
+		as("object", map[string]any{})
+		list, _ := good.([]any)
+		if s.MinItems != nil && *s.MinItems > 0 {
+			as("empty", []any{})
+		}
+		if s.MaxItems != nil {
+			as("too many", slices.Repeat(list[:1], *s.MaxItems+1))
+		}
+		for _, inner := range spoil(t, reg, s.Items, list[0], location+"[0]") {
+			out = append(out, spoiled{inner.name, "[" + inner.body + "]", inner.location})
+		}
+	case huma.TypeString:
+		as("number where text is wanted", []any{7})
+		as("control", "a\x00b")
+		if s.MinLength != nil {
+			as("empty", "")
+		}
+		if s.MaxLength != nil {
+			as("too long", strings.Repeat("ü", *s.MaxLength+1))
+		}
+		if len(s.Enum) > 0 || s.Format == formatDuration || s.Pattern != "" {
+			as("no such value", "Ä no such value")
+		}
+	case huma.TypeInteger, huma.TypeNumber:
+		as("text", "x7")
+		if s.Type == huma.TypeInteger {
+			as("fraction", 1.5)
+		}
+		if s.Minimum != nil {
+			as("below", *s.Minimum-1)
+		}
+		if s.Maximum != nil {
+			as("above", *s.Maximum*2+1)
+		}
+		if len(s.Enum) > 0 {
+			as("no such value", 7)
+		}
+	case huma.TypeBoolean:
+		as("text", "true")
+		as("number", 1)
+	}
+	return out
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func resolved(reg huma.Registry, s *huma.Schema) *huma.Schema {
+	for s.Ref != "" {
+		s = reg.SchemaFromRef(s.Ref)
+	}
+	return s
+}
+
+func nullable(reg huma.Registry, s *huma.Schema) bool {
+	s = resolved(reg, s)
+	return s.Nullable || slices.ContainsFunc(s.OneOf, func(a *huma.Schema) bool { return a.Type == typeNull })
+}
+
+// Every member of every endpoint, wrong in every way that its schema knows,
+// gets a 422 that names it and changes nothing.
+func TestEveryWrongMember(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.RatePerSecond = 1e9 })
+	h.merchant("acme")
+	withdrawal := acceptWithdrawal(h, newWithdrawal("acme", 1))
+	callback := addDeposit(h, newDeposit("acme", 1))
+
+	deposit := asMembers(t, newDeposit("acme", 2))
+	deposit["newAddress"], deposit["business"] = "TNew", 4
+	merchant := fullMerchant("other")
+	good := map[string]any{
+		"createMerchant": merchant,
+		"updateMerchant": map[string]any{
+			"name": "n", "apiKey": "key-patched-7", "callbackApiKey": "key-patched-8",
+			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
+			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
+			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
+			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "allowPrivate": true, "contentType": "text/plain", "body": "form",
+		},
+		"pauseMerchant":     map[string]any{"reason": "maintenance"},
+		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
+		"addDeposits":       deposit,
+		"createWithdrawal":  map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},
+		"releaseWithdrawal": map[string]any{"claim": "core-1"},
+		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
+		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c"}, "dryRun": true},
+		"createToken":       map[string]any{"name": "n", "role": "viewer"},
+	}
+	before, total := h.counts(), 0
+	for _, rt := range h.server.endpoints {
+		if rt.method == get {
+			continue
+		}
+		path := strings.Replace(rt.path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
+		body, ok := good[rt.id]
+		if !ok {
+			// A route without a body refuses one that has a member.
+			h.raw(store.RoleOperator, rt.method, path, typeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
+			continue
+		}
+		cases := spoil(t, h.server.registry, rt.schema, body, "body")
+		if rt.id == "addDeposits" {
+			for _, c := range cases[:len(cases):len(cases)] {
+				if strings.HasPrefix(c.location, "body.") {
+					cases = append(cases, spoiled{"in an array: " + c.name, "[" + string(encode(t, deposit)) + "," + c.body + "]", "body[1]" + strings.TrimPrefix(c.location, "body")})
+				}
+			}
+		}
+		if len(cases) < 5 {
+			t.Errorf("%s: only %d wrong bodies", rt.id, len(cases))
+		}
+		for _, c := range cases {
+			a := h.raw(store.RoleOperator, rt.method, path, typeJSON, c.body)
+			if a.status == 422 && slices.ContainsFunc(a.Errors, func(d Detail) bool { return d.Location == c.location }) {
+				continue
+			}
+			t.Errorf("%s, %s %s: not refused for it: %d %s\n%s", rt.id, c.location, c.name, a.status, a.body, c.body)
+		}
+		total += len(cases)
+	}
+	if after := h.counts(); after != before {
+		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)
+	}
+	t.Logf("%d wrong bodies refused", total)
+}
+
+func idFor(rt *endpoint, merchant, withdrawal, callback string) string {
+	switch {
+	case strings.HasPrefix(rt.path, "/v1/merchants"):
+		return merchant
+	case strings.HasPrefix(rt.path, "/v1/withdrawals"):
+		return withdrawal
+	case strings.HasPrefix(rt.path, "/v1/callbacks"):
+		return callback
+	}
+	return "tok_none"
+}
+
+func fullMerchant(id string) map[string]any {
+	schedule := map[string]any{"delays": []any{"0s", "5s"}, "every": "1m"}
+	key := map[string]any{"bits": 2048, "privateKey": "x", "publicKey": "y"}
+	return map[string]any{
+		"id": id, "name": "n", "apiKey": testAPIKey, "callbackApiKey": testCallbackAPIKey,
+		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
+		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
+		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
+		"confirmWithin": "1h", "allowPrivate": false, "contentType": "text/plain", "body": "json",
+	}
+}
+
+func acceptWithdrawal(h *harness, w NewWithdrawal) AcceptedWithdrawal {
+	h.t.Helper()
+	out, err := h.client(store.RoleIngest).CreateWithdrawal(h.t.Context(), w)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+func addDeposit(h *harness, d NewDeposit) Accepted {
+	h.t.Helper()
+	out, err := h.client(store.RoleIngest).AddDeposits(h.t.Context(), d)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out[0]
+}
+
+// What no schema can say: members that contradict each other or the store.
+func TestWrongByMeaning(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
+	pub, priv := testKey().PublicBase64(), privatePEM(testKey())
+	before := h.counts()
+	type edit func(m map[string]any)
+	with := func(name string, v any) edit { return func(m map[string]any) { m[name] = v } }
+	merchant := func(edits ...edit) map[string]any {
+		m := asMembers(t, newMerchant("other"))
+		for _, e := range edits {
+			e(m)
+		}
+		return m
+	}
+	schedule := func(v any) edit { return with("retry", map[string]any{"notify": v}) }
+	for name, c := range map[string]struct {
+		method, path string
+		body         any
+		status       int
+		location     string
+	}{
+		"same URLs":               {post, "/v1/merchants", merchant(with("withdrawUrl", "https://other.example/notify")), 422, "body.withdrawUrl"},
+		"same URLs, other text":   {post, "/v1/merchants", merchant(with("withdrawUrl", "HTTPS://OTHER.example:443/a/../notify/")), 422, "body.withdrawUrl"},
+		"URL refused":             {post, "/v1/merchants", merchant(with("notifyUrl", "ftp://x.example/")), 422, "body.notifyUrl"},
+		"private URL":             {post, "/v1/merchants", merchant(with("withdrawUrl", "https://127.0.0.1/")), 422, "body.withdrawUrl"},
+		"codes upside down":       {post, "/v1/merchants", merchant(with("finalCodes", []any{map[string]any{"from": 5, "to": 4}})), 422, "body.finalCodes[0].to"},
+		"delay too long":          {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s", "169h"}})), 422, "body.retry.notify.delays[1]"},
+		"delay below 0":           {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"-1s"}})), 422, "body.retry.notify.delays[0]"},
+		"every too short":         {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s"}, "every": "1ns"})), 422, "body.retry.notify.every"},
+		"confirmWithin short":     {post, "/v1/merchants", merchant(with("confirmWithin", "9s")), 422, "body.confirmWithin"},
+		"confirmWithin long":      {post, "/v1/merchants", merchant(with("confirmWithin", "169h")), 422, "body.confirmWithin"},
+		"media type":              {post, "/v1/merchants", merchant(with("contentType", "text/plain\r\nX: y")), 422, "body.contentType"},
+		"bits and key":            {post, "/v1/merchants", merchant(with("key", map[string]any{"bits": 2048, "privateKey": priv})), 422, "body.key.privateKey"},
+		"public key, own pair":    {post, "/v1/merchants", merchant(with("key", map[string]any{"publicKey": pub})), 422, "body.key.publicKey"},
+		"public for private":      {post, "/v1/merchants", merchant(with("key", map[string]any{"privateKey": pub})), 422, "body.key.privateKey"},
+		"no key":                  {post, "/v1/merchants", merchant(with("key", map[string]any{"privateKey": "AAAA"})), 422, "body.key.privateKey"},
+		"their key missing":       {post, "/v1/merchants", merchant(with("scheme", "merchant"), func(m map[string]any) { delete(m, "key") }), 422, "body.key"},
+		"their key not there":     {post, "/v1/merchants", merchant(with("scheme", "merchant"), with("key", map[string]any{})), 422, "body.key.publicKey"},
+		"bits for their key":      {post, "/v1/merchants", merchant(with("scheme", "merchant"), with("key", map[string]any{"bits": 2048})), 422, "body.key.bits"},
+		"their private key":       {post, "/v1/merchants", merchant(with("scheme", "merchant-oaep"), with("key", map[string]any{"publicKey": priv})), 422, "body.key.publicKey"},
+		"private for their key":   {post, "/v1/merchants", merchant(with("scheme", "merchant"), with("key", map[string]any{"privateKey": priv})), 422, "body.key.privateKey"},
+		"response key of theirs":  {post, "/v1/merchants", merchant(with("responseKey", map[string]any{"publicKey": pub})), 422, "body.responseKey.publicKey"},
+		"id taken":                {post, "/v1/merchants", newMerchant("acme"), 409, ""},
+		"patched to same URLs":    {patch, "/v1/merchants/acme", map[string]any{"withdrawUrl": "https://acme.example/notify"}, 422, "body.withdrawUrl"},
+		"patched no longer free":  {patch, "/v1/merchants/acme", map[string]any{"notifyUrl": "https://127.0.0.1/x"}, 422, "body.notifyUrl"},
+		"patched within":          {patch, "/v1/merchants/acme", map[string]any{"confirmWithin": "0s"}, 422, "body.confirmWithin"},
+		"patch of no merchant":    {patch, "/v1/merchants/none", map[string]any{"name": "x"}, 404, ""},
+		"keys of no merchant":     {post, "/v1/merchants/none/keys", map[string]any{}, 404, ""},
+		"keys of the wrong kind":  {post, "/v1/merchants/acme/keys", map[string]any{"key": map[string]any{"publicKey": pub}}, 422, "body.key.publicKey"},
+		"deposit, no merchant":    {post, "/v1/deposits", newDeposit("none", 1), 422, "body.merchant"},
+		"item, no merchant":       {post, "/v1/deposits", []NewDeposit{newDeposit("acme", 1), newDeposit("none", 2)}, 422, "body[1].merchant"},
+		"withdrawal, no merchant": {post, "/v1/withdrawals", newWithdrawal("none", 1), 422, "body.merchant"},
+		"withdrawal of nothing":   {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.Details.Amount = amount("0.00"); return w }(), 422, "body.details.amount"},
+		"withdrawal too short":    {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.ConfirmWithin = 1e9; return w }(), 422, "body.confirmWithin"},
+		"outcome of both":         {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p", Executed: &Executed{TxID: "x"}, Failed: &Failed{Reason: "r"}}, 422, "body.failed"},
+		"outcome of neither":      {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p"}, 422, "body.executed"},
+		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p", Failed: &Failed{Reason: "r"}}, 409, ""},
+		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", Claim{"c"}, 409, ""},
+		"resend of all":           {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
+		"resend of pending":       {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "pending"}}, 422, "body.filter.state"},
+		"resend of type 2":        {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2}}, 422, "body.filter.type"},
+		"resend of the decided":   {post, "/v1/callbacks/" + w.Callback + "/resend", nil, 409, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			contentType := typeJSON
+			if c.body == nil {
+				contentType = ""
+			}
+			a := h.raw(store.RoleOperator, c.method, c.path, contentType, c.body)
+			if c.location != "" {
+				a.names(t, c.status, c.location)
+			} else if a.status != c.status || a.Detail == "" {
+				t.Errorf("status %d, want %d with a reason: %s", a.status, c.status, a.body)
+			}
+		})
+	}
+	if after := h.counts(); after != before {
+		t.Errorf("refused requests changed the store: %+v, was %+v", after, before)
+	}
+	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Version != 1 {
+		t.Errorf("refused requests changed the merchant: version %d, %v", m.Version, err)
+	}
+}
+
+// The same callBackId or trackingId with other content is a conflict that
+// names it.
+func TestConflicts(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	addDeposit(h, newDeposit("acme", 1))
+	acceptWithdrawal(h, newWithdrawal("acme", 1))
+	before := h.counts()
+	other := newDeposit("acme", 1)
+	other.Amount = amount("99")
+	h.postJSON("/v1/deposits", other).names(t, 409, "body.trackingId")
+	h.postJSON("/v1/deposits", []NewDeposit{newDeposit("acme", 2), other}).names(t, 409, "body[1].trackingId")
+	w := newWithdrawal("acme", 1)
+	w.Details.Address = "TOther"
+	h.postJSON("/v1/withdrawals", w).names(t, 409, "body.callBackId")
+	if after := h.counts(); after != before {
+		t.Errorf("conflicts changed the store: %+v, was %+v", after, before)
+	}
+	again := addDeposit(h, newDeposit("acme", 1))
+	if !again.Duplicate {
+		t.Error("the same deposit again is no duplicate")
+	}
+	if !acceptWithdrawal(h, newWithdrawal("acme", 1)).Duplicate {
+		t.Error("the same withdrawal again is no duplicate")
+	}
+}
+
+func TestWrongQueriesAndPaths(t *testing.T) {
+	h := sqlite(t)
+	for path, location := range map[string]string{
+		"/v1/callbacks?limit=0":                       "query.limit",
+		"/v1/callbacks?limit=1001":                    "query.limit",
+		"/v1/callbacks?limit=x":                       "query.limit",
+		"/v1/callbacks?limit=1.5":                     "query.limit",
+		"/v1/callbacks?limit=":                        "query.limit",
+		"/v1/callbacks?limit=5&limit=6":               "query.limit",
+		"/v1/callbacks?type=8":                        "query.type",
+		"/v1/callbacks?state=gone":                    "query.state",
+		"/v1/callbacks?merchant=":                     "query.merchant",
+		"/v1/callbacks?trackingId=%00":                "query.trackingId",
+		"/v1/callbacks?txId=%ff":                      "query.txId",
+		"/v1/callbacks?trackingid=x":                  "query.trackingid",
+		"/v1/callbacks?cursor=" + longText(301):       "query.cursor",
+		"/v1/merchants?limit=-1":                      "query.limit",
+		"/v1/merchants/acme?x=1":                      "query.x",
+		"/v1/withdrawals?callBackId=x":                "query.merchant",
+		"/v1/withdrawals?state=gone":                  "query.state",
+		"/v1/decisions?after=-1":                      "query.after",
+		"/v1/decisions?after=99999999999999999999":    "query.after",
+		"/v1/decisions?wait=61s":                      "query.wait",
+		"/v1/decisions?wait=-1s":                      "query.wait",
+		"/v1/decisions?wait=30":                       "query.wait",
+		"/v1/alarms?wait=2m":                          "query.wait",
+		"/v1/alarms?limit=2000":                       "query.limit",
+		"/v1/stats?x=1":                               "query.x",
+		"/v1/tokens?limit=1":                          "query.limit",
+		"/v1/callbacks?" + strings.Repeat("a=1&", 30): "query.a",
+	} {
+		h.raw(store.RoleOperator, get, path, "", nil).names(t, 422, location)
+	}
+	for _, path := range []string{
+		"/v1/merchants/none", "/v1/withdrawals/none", "/v1/withdrawals/acme.00000000000000000000000000",
+		"/v1/callbacks/none", "/v1/callbacks/acme.00000000000000000000000000", "/v1/callbacks/%00", "/v1/callbacks/a%20b",
+		"/v1/merchants/" + longText(200), "/v1/merchants/%ff", "/v1/nothing", "/", "/v2/merchants", "/v1/callbacks/resend",
+	} {
+		if a := h.raw(store.RoleOperator, get, path, "", nil); a.status != 404 || a.Title == "" {
+			t.Errorf("%s: %d %s, want a 404 problem", path, a.status, a.body)
+		}
+	}
+	for path, allow := range map[string]string{
+		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "POST",
+		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
+	} {
+		if a := h.raw(store.RoleOperator, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
+			t.Errorf("PUT %s: %d, Allow %q, want 405 and %q", path, a.status, a.header.Get("Allow"), allow)
+		}
+	}
+}
+
+func longText(n int) string { return strings.Repeat("a", n) }
+
+func TestBodiesThatAreNone(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.MaxBody = 4096 })
+	h.merchant("acme")
+	before := h.counts()
+	good := string(encode(t, newDeposit("acme", 1)))
+	for name, c := range map[string]struct {
+		contentType, body string
+		status            int
+		location          string
+	}{
+		"no type":           {"", good, 415, "header.Content-Type"},
+		"form":              {"application/x-www-form-urlencoded", good, 415, "header.Content-Type"},
+		"other text":        {"text/json", good, 415, "header.Content-Type"},
+		"other characters":  {"application/json; charset=utf-16", good, 415, "header.Content-Type"},
+		"empty":             {typeJSON, "", 400, "body"},
+		"white space":       {typeJSON, " \n", 400, "body"},
+		"half":              {typeJSON, good[:40], 400, "body"},
+		"two":               {typeJSON, good + good, 400, "body"},
+		"byte order mark":   {typeJSON, "\ufeff" + good, 400, "body"},
+		"not UTF-8":         {typeJSON, strings.Replace(good, "TFrom", "\xff", 1), 400, "body"},
+		"too long":          {typeJSON, `"` + longText(4096) + `"`, 413, "body"},
+		"deep":              {typeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
+		"lines, empty":      {typeNDJSON, "\n\n", 400, "body"},
+		"lines, first bad":  {typeNDJSON, "{}\n" + good, 422, "body.merchant"},
+		"lines, first long": {typeNDJSON, `"` + longText(maxLine) + `"`, 413, "body"},
+		"lines, an array":   {typeNDJSON, "[" + good + "]\n", 422, "body"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.raw(store.RoleIngest, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)
+			// The same without a length that is known beforehand.
+			h.raw(store.RoleIngest, post, "/v1/deposits", c.contentType, struct{ *strings.Reader }{strings.NewReader(c.body)}).names(t, c.status, c.location)
+		})
+	}
+	if after := h.counts(); after != before {
+		t.Errorf("refused bodies changed the store: %+v, was %+v", after, before)
+	}
+	if a := h.raw(store.RoleIngest, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
+		t.Errorf("%d %s, want it taken", a.status, a.body)
+	}
+	var list []NewDeposit
+	for i := range maxBatch + 1 {
+		list = append(list, newDeposit("acme", i))
+	}
+	big := sqlite(t)
+	big.merchant("acme")
+	big.postJSON("/v1/deposits", list).names(t, 422, "body")
+	if a := big.postJSON("/v1/deposits", list[:maxBatch]); a.status != 202 || strings.Count(a.body, `"id"`) != maxBatch {
+		t.Errorf("a batch of %d: %d", maxBatch, a.status)
+	}
+}

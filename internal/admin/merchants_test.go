@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/envelope"
+	"countersign/internal/store"
+)
+
+func TestMerchantIsMade(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		c, ctx := h.client(store.RoleOperator), t.Context()
+		in := newMerchant("acme")
+		in.APIKey, in.CallbackAPIKey, in.Key = "", "", nil
+		made, err := c.CreateMerchant(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.remember(made)
+		if made.State != "active" || made.Scheme != "service" || made.Concurrency != 64 || made.ConfirmWithin != Duration(time.Hour) ||
+			made.Body != "bare" || made.ContentType != defaultContentType || made.Version != 1 || made.AllowPrivate || made.Retry != nil ||
+			len(made.FinalCodes) != 1 || made.FinalCodes[0] != (CodeRange{2000, 2999}) || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
+			t.Errorf("%+v", made.Merchant)
+		}
+		kept, err := h.store.Merchant(ctx, "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := envelope.ParseKey([]byte(made.PublicKey))
+		if err != nil || key.Bits() != 2048 || key.HasPrivate() || key.Fingerprint() != made.Fingerprint || made.ResponseFingerprint != made.Fingerprint ||
+			!kept.Key.HasPrivate() || kept.Key.Fingerprint() != made.Fingerprint || made.ResponsePublicKey != "" {
+			t.Errorf("the key that is shown is not the one that is kept: %v", err)
+		}
+		if len(made.APIKey) < 20 || kept.APIKey.Reveal() != made.APIKey.Reveal() {
+			t.Error("the API key that is shown is not the one that is kept")
+		}
+		shown, err := c.Merchant(ctx, "acme")
+		if err != nil || fmt.Sprint(shown) != fmt.Sprint(made.Merchant) {
+			t.Errorf("%+v\nwant %+v, %v", shown, made.Merchant, err)
+		}
+		if list, err := c.Merchants(ctx, PageOptions{}); err != nil || len(list.Merchants) != 1 || fmt.Sprint(list.Merchants[0]) != fmt.Sprint(shown) {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestMerchantSchemes(t *testing.T) {
+	h := sqlite(t)
+	c, ctx := h.client(store.RoleOperator), t.Context()
+	for _, scheme := range []string{"merchant", "merchant-oaep"} {
+		in := newMerchant("m-" + strings.TrimPrefix(scheme, "merchant"))
+		in.Scheme, in.Key = scheme, &KeySpec{PublicKey: testKey().PublicBase64()}
+		in.ResponseKey = &KeySpec{Bits: 1024}
+		made, err := c.CreateMerchant(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.remember(made)
+		if made.PublicKey != "" || made.ResponsePublicKey == "" || made.Fingerprint != testKey().Fingerprint() || made.ResponseFingerprint == made.Fingerprint || len(made.Warnings) != 1 {
+			t.Errorf("%s: fingerprints %s and %s, warnings %v", scheme, made.Fingerprint, made.ResponseFingerprint, made.Warnings)
+		}
+		kept, err := h.store.Merchant(ctx, in.ID)
+		if err != nil || kept.Key.HasPrivate() || !kept.ResponseKey.HasPrivate() || kept.ResponseKey.Bits() != 1024 {
+			t.Errorf("%s: kept %v, %v, %v", scheme, kept.Key, kept.ResponseKey, err)
+		}
+	}
+	in := newMerchant("small")
+	in.Key = &KeySpec{Bits: 1024}
+	made, err := c.CreateMerchant(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.remember(made)
+	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "1024 bits") {
+		t.Errorf("warnings %v", made.Warnings)
+	}
+}
+
+func TestKeysRotate(t *testing.T) {
+	h := sqlite(t)
+	c, ctx := h.client(store.RoleOperator), t.Context()
+	made := h.merchant("acme")
+	fresh, err := c.RotateKeys(ctx, "acme", NewKeys{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets.add("public key", fresh.PublicKey)
+	kept, _ := h.store.Merchant(ctx, "acme")
+	if fresh.Fingerprint == made.Fingerprint || kept.Key.PublicBase64() != fresh.PublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != fresh.Fingerprint ||
+		kept.Version != 2 || fresh.ResponseFingerprint != fresh.Fingerprint || kept.APIKey.Reveal() != testAPIKey {
+		t.Errorf("fingerprint %s, version %d", fresh.Fingerprint, kept.Version)
+	}
+	split, err := c.RotateKeys(ctx, "acme", NewKeys{ResponseKey: &KeySpec{Bits: 2048}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets.add("response public key", split.ResponsePublicKey)
+	if split.Fingerprint != fresh.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || split.ResponseFingerprint == split.Fingerprint {
+		t.Errorf("a response key of its own: %s, %s", split.Fingerprint, split.ResponseFingerprint)
+	}
+	set, err := c.RotateKeys(ctx, "acme", NewKeys{Key: &KeySpec{PrivateKey: Secret(privatePEM(testKey()))}})
+	if err != nil || set.Fingerprint != testKey().Fingerprint() || set.ResponseFingerprint != split.ResponseFingerprint {
+		t.Errorf("a key that is given: %s, %v", set.Fingerprint, err)
+	}
+
+	in := newMerchant("theirs")
+	in.Scheme, in.Key, in.ResponseKey = "merchant", &KeySpec{PublicKey: testKey().PublicBase64()}, &KeySpec{PrivateKey: Secret(privatePEM(testKey()))}
+	other, err := c.CreateMerchant(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := c.RotateKeys(ctx, "theirs", NewKeys{})
+	if err != nil || answers.Fingerprint != other.Fingerprint || answers.ResponseFingerprint == other.ResponseFingerprint || answers.PublicKey != "" {
+		t.Errorf("the empty request in scheme merchant: %v", err)
+	}
+	secrets.add("response public key", answers.ResponsePublicKey)
+	given, err := c.RotateKeys(ctx, "theirs", NewKeys{Key: &KeySpec{PublicKey: fresh.PublicKey}})
+	if err != nil || given.Fingerprint != fresh.Fingerprint || given.ResponseFingerprint != answers.ResponseFingerprint || given.ResponsePublicKey != "" {
+		t.Errorf("another key of theirs: %v", err)
+	}
+}
+
+func TestMerchantIsPatched(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		c, ctx := h.client(store.RoleOperator), t.Context()
+		h.merchant("acme")
+		h.pass(time.Second)
+		changed, err := c.UpdateMerchant(ctx, "acme", MerchantPatch{
+			Name: Change("New name"), NotifyURL: Change("https://new.example/n"), Concurrency: Change(3), RatePerSecond: Change(2.5),
+			ConfirmWithin: Change(Duration(time.Minute)), FinalCodes: Change([]CodeRange{{5000, 5001}}), Body: Change("json"), ContentType: Change("text/plain"),
+			AllowPrivate: Change(true), CallbackAPIKey: Clear[Secret](),
+			Retry: Change(RetryPatch{Notify: Change(Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Minute)}), Withdraw: Change(Schedule{Delays: []Duration{0}})}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed.Name != "New name" || changed.NotifyURL != "https://new.example/n" || changed.Concurrency != 3 || changed.RatePerSecond != 2.5 ||
+			changed.ConfirmWithin != Duration(time.Minute) || changed.FinalCodes[0] != (CodeRange{5000, 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
+			!changed.AllowPrivate || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
+			changed.Retry.Notify.Every != Duration(time.Minute) || changed.Retry.Withdraw.Every != 0 {
+			t.Errorf("%+v", changed)
+		}
+		kept, _ := h.store.Merchant(ctx, "acme")
+		if kept.CallbackAPIKey != "" || kept.APIKey.Reveal() != testAPIKey || !kept.Key.HasPrivate() {
+			t.Error("the secrets are not as they should be")
+		}
+		// JSON Merge Patch by hand: null clears, absent stays.
+		a := h.raw(store.RoleOperator, patch, "/v1/merchants/acme", typeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		var m Merchant
+		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
+			t.Fatal(a.body, err)
+		}
+		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != Duration(time.Hour) ||
+			m.AllowPrivate || m.Body != "bare" || m.ContentType != defaultContentType || m.FinalCodes[0] != (CodeRange{2000, 2999}) || m.Name != "New name" {
+			t.Errorf("%+v", m)
+		}
+		if m, err = c.UpdateMerchant(ctx, "acme", MerchantPatch{Retry: Clear[RetryPatch](), APIKey: Change(Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
+			t.Errorf("%+v, %v", m, err)
+		}
+		secrets.add("apiKey", "another-api-key-55")
+	})
+}
+
+func TestPauseAndResume(t *testing.T) {
+	h := sqlite(t)
+	c, ctx := h.client(store.RoleOperator), t.Context()
+	h.merchant("acme")
+	if m, err := c.PauseMerchant(ctx, "acme", "their maintenance"); err != nil || m.State != "paused" || m.PausedReason != "their maintenance" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if a := addDeposit(h, newDeposit("acme", 1)); a.State != "pending" {
+		t.Errorf("a paused merchant does not take deposits: %+v", a)
+	}
+	if m, err := c.PauseMerchant(ctx, "acme", ""); err != nil || m.State != "paused" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err := c.ResumeMerchant(ctx, "acme"); err != nil || m.State != "active" || m.PausedReason != "" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestNormalURL(t *testing.T) {
+	for _, same := range [][2]string{
+		{"https://a.example/x", "HTTPS://A.example:443/x/"},
+		{"https://a.example", "https://a.example./"},
+		{"https://a.example/a/../x", "https://a.example/x"},
+		{"http://a.example:80/x", "http://a.example/x"},
+	} {
+		if normalURL(same[0]) != normalURL(same[1]) {
+			t.Errorf("%s and %s differ: %s, %s", same[0], same[1], normalURL(same[0]), normalURL(same[1]))
+		}
+	}
+	for _, differ := range [][2]string{
+		{"https://a.example/x", "http://a.example/x"},
+		{"https://a.example/x", "https://a.example:8443/x"},
+		{"https://a.example/x", "https://a.example/X"},
+		{"https://a.example/x?a=1", "https://a.example/x?a=2"},
+	} {
+		if normalURL(differ[0]) == normalURL(differ[1]) {
+			t.Errorf("%s and %s are one", differ[0], differ[1])
+		}
+	}
+}
+
+// No verb and no logger shows what the types of the API hold in secret.
+func TestSecretsDoNotPrint(t *testing.T) {
+	const secret = "very-secret-text"
+	values := []any{
+		Secret(secret), NewMerchant{ID: "m", APIKey: secret, Key: &KeySpec{PrivateKey: secret}}, CreatedMerchant{APIKey: secret, PublicKey: secret},
+		Keys{PublicKey: secret}, NewKeys{Key: &KeySpec{PrivateKey: secret}}, MerchantPatch{APIKey: Change(Secret(secret))},
+		CreatedToken{Secret: secret}, Permit{Permit: secret}, Outcome{Permit: secret},
+	}
+	for _, v := range values {
+		var log strings.Builder
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "v", v)
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "v", v)
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("slog shows a %T", v)
+		}
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		for _, v := range []any{Secret(secret), []Secret{secret}, Permit{Permit: secret}, KeySpec{PrivateKey: secret}, Change(Secret(secret))} {
+			if s := fmt.Sprintf(verb, v); strings.Contains(s, secret) || strings.Contains(s, fmt.Sprintf("%x", secret)) {
+				t.Errorf("%s shows a %T", verb, v)
+			}
+		}
+	}
+	c, err := NewClient("http://127.0.0.1:1", secret, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := fmt.Sprintf("%+v", c); strings.Contains(s, secret) {
+		t.Error("a client shows its token")
+	}
+}

@@ -1,0 +1,401 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
+)
+
+// onEachDatabase runs f on SQLite and, where it is installed, on PostgreSQL.
+func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
+	t.Run("sqlite", func(t *testing.T) { f(t, sqlite(t)) })
+	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, storetest.Postgres(t))) })
+}
+
+func TestDepositBecomesItsCallback(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		h.merchant("acme")
+		c := h.client(store.RoleIngest)
+		a := h.raw(store.RoleIngest, post, "/v1/deposits", typeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
+		if a.status != 202 {
+			t.Fatal(a.body)
+		}
+		list, err := c.AddDeposits(t.Context(), newDeposit("acme", 1), newDeposit("acme", 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !list[0].Duplicate || list[1].Duplicate || list[1].State != "pending" || list[1].TrackingID != "dep-2" {
+			t.Errorf("%+v", list)
+		}
+		kept, err := h.store.Callback(t.Context(), list[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, ok := parsed.(*countersign.Deposit)
+		if !ok || d.Amount.String() != "2.500000" || d.NewAddress != "TTo" || d.TxIndex != -1 || d.Business != 0 || d.TrackingID != "dep-1" {
+			t.Errorf("the callback says %+v", parsed)
+		}
+		shown, err := c.Callback(t.Context(), list[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var payload map[string]any
+		if err := json.Unmarshal(shown.Payload, &payload); err != nil || payload["txId"] != "0xabc1" || payload["requestUUID"] != nil {
+			t.Errorf("the payload is shown as %s, %v", shown.Payload, err)
+		}
+		if shown.Name != "NOTIFY_DEPOSITED" || shown.TxID != "0xabc1" || len(shown.Attempts) != 0 || shown.Due == 0 || shown.Deadline != 0 {
+			t.Errorf("%+v", shown)
+		}
+		found, err := c.Callbacks(t.Context(), CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, PageOptions{})
+		if err != nil || len(found.Callbacks) != 1 || found.Callbacks[0].ID != list[1].ID || found.Next != nil {
+			t.Errorf("%+v, %v", found, err)
+		}
+	})
+}
+
+func bound(t *testing.T, payload []byte) []byte {
+	t.Helper()
+	b, _, err := countersign.Bind(payload, [6]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A withdrawal from the question to its executed end, and all that may be
+// repeated on the way.
+func TestWithdrawalToItsEnd(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		c := h.client(store.RoleIngest)
+		w := acceptWithdrawal(h, newWithdrawal("acme", 1))
+		if w.State != "awaiting" || w.TrackingID != "w-1" || w.Duplicate || w.Deadline.Time().Sub(h.now()) != time.Hour {
+			t.Errorf("%+v", w)
+		}
+		short := newWithdrawal("acme", 2)
+		short.ConfirmWithin, short.TrackingID, short.Business, short.Details = Duration(time.Minute), "tr-2", 5, nil
+		if w2 := acceptWithdrawal(h, short); w2.Deadline.Time().Sub(h.now()) != time.Minute || w2.TrackingID != "tr-2" || w2.Ordered != nil || w2.Business != 5 {
+			t.Errorf("%+v", w2)
+		}
+		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("released while awaiting: %v", err)
+		}
+		h.decide(w.ID, countersign.DecisionConfirmed)
+		feed, err := c.Decisions(ctx, FeedOptions{})
+		if err != nil || len(feed.Decisions) != 1 || feed.Decisions[0].Withdrawal.ID != w.ID || feed.Decisions[0].Withdrawal.Decision != "confirmed" || feed.Next != feed.Decisions[0].Seq {
+			t.Fatalf("%+v, %v", feed, err)
+		}
+		permit, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets.add("permit", permit.Permit.Reveal())
+		if permit.Details.Amount.String() != "12.5" || permit.Details.Address != "TTarget" || permit.Withdrawal.State != "released" {
+			t.Errorf("%+v", permit)
+		}
+		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
+			t.Errorf("the same claim again: %v, same permit: %v", err, again.Permit == permit.Permit)
+		}
+		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("another claim: %v", err)
+		}
+		if _, err := c.ReportOutcome(ctx, w.ID, Outcome{Permit: "cpt_wrong", Executed: &Executed{TxID: "0xdone"}}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("another permit: %v", err)
+		}
+		done := Outcome{Permit: permit.Permit, Executed: &Executed{TxID: "0xdone", FromAddress: "THot"}}
+		ended, err := c.ReportOutcome(ctx, w.ID, done)
+		if err != nil || ended.State != "executed" || ended.TxID != "0xdone" || ended.Duplicate {
+			t.Fatalf("%+v, %v", ended, err)
+		}
+		if again, err := c.ReportOutcome(ctx, w.ID, done); err != nil || !again.Duplicate {
+			t.Errorf("the same outcome again: %+v, %v", again, err)
+		}
+		if _, err := c.ReportOutcome(ctx, w.ID, Outcome{Permit: permit.Permit, Failed: &Failed{Reason: "no"}}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("another outcome: %v", err)
+		}
+		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
+			t.Errorf("the same claim after the end: %v", err)
+		}
+		told, err := c.Callbacks(ctx, CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, PageOptions{})
+		if err != nil || len(told.Callbacks) != 1 {
+			t.Fatalf("%+v, %v", told, err)
+		}
+		kept, err := h.store.Callback(ctx, told.Callbacks[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := countersign.ParseCallback(bound(t, kept.Payload), countersign.ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, ok := parsed.(*countersign.WithdrawalDone); !ok || d.TxID != "0xdone" || d.ToAddress != "TTarget" || d.FromAddress != "THot" || d.Amount.String() != "12.5" || d.CallBackID != "w-1" {
+			t.Errorf("the merchant is told %+v", parsed)
+		}
+		if asked, err := c.Callback(ctx, w.Callback); err != nil || len(asked.Attempts) != 1 || asked.State != "accepted" || asked.Attempts[0].HTTPStatus != 200 {
+			t.Errorf("%+v, %v", asked, err)
+		}
+	})
+}
+
+// Two withdrawals that share a trackingId both get their end told.
+func TestOutcomesUnderOneTrackingID(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	c := h.client(store.RoleIngest)
+	for i := 1; i <= 2; i++ {
+		in := newWithdrawal("acme", i)
+		in.TrackingID = "shared"
+		w := acceptWithdrawal(h, in)
+		h.decide(w.ID, countersign.DecisionConfirmed)
+		p, err := c.ReleaseWithdrawal(t.Context(), w.ID, "core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets.add("permit", p.Permit.Reveal())
+		ended, err := c.ReportOutcome(t.Context(), w.ID, Outcome{Permit: p.Permit, Failed: &Failed{Reason: "no gas"}})
+		if err != nil || ended.State != "failed" || ended.FailReason != "no gas" {
+			t.Errorf("withdrawal %d: %+v, %v", i, ended, err)
+		}
+	}
+	told, err := c.Callbacks(t.Context(), CallbackFilter{TrackingID: "shared", Type: 5}, PageOptions{})
+	if err != nil || len(told.Callbacks) != 2 {
+		t.Errorf("%+v, %v", told, err)
+	}
+}
+
+func TestCancelAndFind(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	c, ctx := h.client(store.RoleIngest), t.Context()
+	a, b := acceptWithdrawal(h, newWithdrawal("acme", 1)), acceptWithdrawal(h, newWithdrawal("acme", 2))
+	for range 2 {
+		if w, err := c.CancelWithdrawal(ctx, a.ID); err != nil || w.State != "cancelled" {
+			t.Errorf("%+v, %v", w, err)
+		}
+	}
+	h.decide(b.ID, countersign.DecisionDeclined)
+	if _, err := c.CancelWithdrawal(ctx, b.ID); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("cancelled after its decision: %v", err)
+	}
+	for name, f := range map[string]WithdrawalFilter{
+		"by callBackId":           {Merchant: "acme", CallBackID: "w-1"},
+		"by state":                {State: "cancelled"},
+		"by merchant and state":   {Merchant: "acme", State: "cancelled"},
+		"by callBackId and state": {Merchant: "acme", CallBackID: "w-1", State: "cancelled"},
+	} {
+		if p, err := c.Withdrawals(ctx, f, PageOptions{}); err != nil || len(p.Withdrawals) != 1 || p.Withdrawals[0].ID != a.ID {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	for name, f := range map[string]WithdrawalFilter{
+		"other merchant": {Merchant: "none", CallBackID: "w-1"},
+		"other state":    {Merchant: "acme", CallBackID: "w-1", State: "awaiting"},
+		"none in state":  {State: "executed"},
+	} {
+		if p, err := c.Withdrawals(ctx, f, PageOptions{}); err != nil || len(p.Withdrawals) != 0 {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	if w, err := c.Withdrawal(ctx, b.ID); err != nil || w.Decision != "declined" || w.Decided == 0 {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// A reader that waits gets a decision when it falls, and an empty answer when
+// its wait is over or the service stops.
+func TestDecisionsWait(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan Decision)
+	ended := make(chan error, 1)
+	go func() {
+		for d, err := range h.client(store.RoleViewer).FollowDecisions(ctx, 0) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			got <- d
+		}
+		ended <- nil
+	}()
+	h.decide(w.ID, countersign.DecisionConfirmed)
+	if d := <-got; d.Seq != 1 || d.Withdrawal.ID != w.ID {
+		t.Errorf("%+v", d)
+	}
+	w2 := acceptWithdrawal(h, newWithdrawal("acme", 2))
+	if _, err := h.client(store.RoleIngest).CancelWithdrawal(t.Context(), w2.ID); err != nil {
+		t.Fatal(err)
+	}
+	if d := <-got; d.Seq != 2 || d.Withdrawal.State != "cancelled" {
+		t.Errorf("%+v", d)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("following ended with %v", err)
+	}
+	if p, err := h.client(store.RoleViewer).Decisions(t.Context(), FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	// A stop answers those who wait: this would take a minute otherwise, and
+	// the server's end waits for it.
+	waiting := make(chan error)
+	go func() {
+		_, err := h.client(store.RoleViewer).Decisions(t.Context(), FeedOptions{After: 2, Wait: time.Minute})
+		waiting <- err
+	}()
+	h.server.Stop()
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAlarms(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	for _, kind := range []string{"answer_differs", "not_understood"} {
+		if err := h.store.RaiseAlarm(t.Context(), store.Alarm{Merchant: "acme", Kind: kind, Subject: "acme.x", At: store.MillisOf(h.now())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := h.client(store.RoleViewer)
+	p, err := c.Alarms(t.Context(), FeedOptions{Limit: 1})
+	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].At.Time() != h.now().UTC() {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for a, err := range c.FollowAlarms(ctx, p.Next) {
+		if err != nil || a.Kind != "not_understood" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		cancel()
+	}
+}
+
+// Refused and exhausted callbacks are sent again, one or many.
+func TestResend(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	c, ctx := h.client(store.RoleOperator), t.Context()
+	for i := range 3 {
+		addDeposit(h, newDeposit("acme", i))
+	}
+	now := store.MillisOf(h.now())
+	claimed, err := h.store.Claim(ctx, store.ClaimRequest{Lane: store.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 10})
+	if err != nil || len(claimed) != 3 {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+	if cb, err := c.Callback(ctx, claimed[0].ID); err != nil || cb.State != "sending" || cb.LeaseUntil == 0 || cb.Due != 0 {
+		t.Errorf("%+v, %v", cb, err)
+	}
+	var list []store.Settlement
+	for _, cb := range claimed {
+		list = append(list, store.Settlement{
+			Merchant: cb.Merchant, CallbackID: cb.ID, State: store.CallbackRefused, Reached: true, Counts: true,
+			Attempt: store.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Outcome: "refused", Reason: "refused"},
+		})
+	}
+	if _, err := h.store.Settle(ctx, list, now); err != nil {
+		t.Fatal(err)
+	}
+	filter := CallbackFilter{Merchant: "acme", State: "refused"}
+	if r, err := c.ResendCallbacks(ctx, Resend{Filter: filter, DryRun: true}); err != nil || r != (Resent{3, true}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if cb, err := c.ResendCallback(ctx, claimed[0].ID); err != nil || cb.State != "pending" {
+		t.Errorf("%+v, %v", cb, err)
+	}
+	if _, err := c.ResendCallback(ctx, claimed[0].ID); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a pending one: %v", err)
+	}
+	if r, err := c.ResendCallbacks(ctx, Resend{Filter: filter}); err != nil || r != (Resent{2, false}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if st, err := c.Stats(ctx); err != nil || len(st.Lanes) == 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// Pages join without a gap and without an entry twice.
+func TestPages(t *testing.T) {
+	h := sqlite(t)
+	c, ctx := h.client(store.RoleViewer), t.Context()
+	for _, id := range []string{"m-a", "m-b", "m-c"} {
+		h.merchant(id)
+	}
+	var list []NewDeposit
+	for i := range 25 {
+		list = append(list, newDeposit("m-a", i))
+		acceptWithdrawal(h, newWithdrawal("m-b", i))
+	}
+	if _, err := h.client(store.RoleIngest).AddDeposits(ctx, list...); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]int{}
+	for cursor, pages := "", 0; ; pages++ {
+		p, err := c.Callbacks(ctx, CallbackFilter{Merchant: "m-a"}, PageOptions{Limit: 10, Cursor: cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cb := range p.Callbacks {
+			ids[cb.ID]++
+		}
+		if p.Next == nil {
+			break
+		}
+		cursor = *p.Next
+	}
+	if len(ids) != 25 {
+		t.Errorf("%d callbacks, want 25", len(ids))
+	}
+	n := 0
+	for _, err := range c.AllWithdrawals(ctx, WithdrawalFilter{Merchant: "m-b"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	for _, err := range c.AllCallbacks(ctx, CallbackFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 25+50 {
+		t.Errorf("%d withdrawals and callbacks, want 75", n)
+	}
+	var names []string
+	for m, err := range c.AllMerchants(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, m.ID)
+	}
+	if strings.Join(names, " ") != "m-a m-b m-c" {
+		t.Errorf("%v", names)
+	}
+	one, err := c.Merchants(ctx, PageOptions{Limit: 2})
+	if err != nil || len(one.Merchants) != 2 || one.Next == nil {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	if two, err := c.Merchants(ctx, PageOptions{Limit: 2, Cursor: *one.Next}); err != nil || len(two.Merchants) != 1 || two.Next != nil {
+		t.Errorf("%+v, %v", two, err)
+	}
+	h.raw(store.RoleViewer, get, "/v1/callbacks?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
+	h.raw(store.RoleViewer, get, "/v1/withdrawals?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
+}
