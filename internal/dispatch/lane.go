@@ -38,11 +38,14 @@ func newLane(d *Dispatcher, id store.Lane, workers int) *lane {
 	return &lane{d: d, id: id, workers: workers, freed: make(chan struct{}, 1)}
 }
 
-func (l *lane) free() int {
+// held is how many callbacks are claimed and not yet settled.
+func (l *lane) held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.workers - l.inFlight
+	return l.inFlight
 }
+
+func (l *lane) free() int { return l.workers - l.held() }
 
 func (l *lane) add(n int) {
 	l.mu.Lock()
@@ -136,6 +139,9 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	case <-wake:
 		return true
 	case <-l.freed:
+		if l.held() >= busy {
+			sleep(stop, gather) // others are about to end too
+		}
 	case <-t.C:
 	case <-stop.Done():
 	}

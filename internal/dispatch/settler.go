@@ -11,7 +11,12 @@ import (
 )
 
 const (
-	settleBatch   = 256
+	settleBatch = 256
+	// Under load a settlement waits this long for others, so that
+	// transactions, and the claims that follow them, are few and large. With
+	// fewer than busy callbacks in flight nothing waits.
+	settleGather  = 5 * time.Millisecond
+	busy          = 24
 	settleTimeout = 10 * time.Second // of one try
 	settleBackoff = 50 * time.Millisecond
 	settleSlowest = 2 * time.Second
@@ -25,24 +30,47 @@ func (d *Dispatcher) settle(hard context.Context) {
 		if !ok {
 			return
 		}
-		batch := append(make([]ended, 0, 16), e)
-	more:
-		for len(batch) < settleBatch {
-			select {
-			case e, ok := <-d.ended:
-				if !ok {
-					break more
-				}
-				batch = append(batch, e)
-			default:
-				break more
-			}
-		}
+		batch := d.collect(e)
 		d.settleBatch(hard, batch)
 		for _, e := range batch {
 			e.lane.done()
 		}
 	}
+}
+
+// collect gives first and what has come in since, or comes in soon.
+func (d *Dispatcher) collect(first ended) []ended {
+	batch := append(make([]ended, 0, 16), first)
+	var patience <-chan time.Time
+	if d.lanes[0].held()+d.lanes[1].held() >= busy {
+		t := time.NewTimer(settleGather)
+		defer t.Stop()
+		patience = t.C
+	}
+	for len(batch) < settleBatch {
+		select {
+		case e, ok := <-d.ended:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, e)
+			continue
+		default:
+		}
+		if patience == nil {
+			return batch
+		}
+		select {
+		case e, ok := <-d.ended:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, e)
+		case <-patience:
+			patience = nil
+		}
+	}
+	return batch
 }
 
 func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
