@@ -34,9 +34,22 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/store"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
+	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope"}},
+	"countersign/countersigntest": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
+	},
+	"countersign/conformance": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
+	},
+	"countersign/internal/gateway": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/store"},
+		others: []string{"cel.dev/cel-go", "github.com/google/cel-go", "github.com/BurntSushi/toml",
+			"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
+	},
+	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/cmd/countersign": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/internal/admin", "countersign/internal/dispatch",
-			"countersign/internal/store"},
+		ours: []string{"countersign", "countersign/envelope", "countersign/conformance", "countersign/merchant",
+			"countersign/internal/admin", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/store"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/prometheus/client_golang"},
 	},
 }

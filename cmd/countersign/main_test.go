@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"countersign/internal/store/storetest"
 )
 
 // runAsCountersign makes the test binary be the program, for tests that need a
@@ -17,8 +19,13 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(runAsCountersign)
 		main()
 	}
-	testscript.Main(m, map[string]func(){"countersign": main})
+	testscript.Main(withPostgres{m}, map[string]func(){"countersign": main})
 }
+
+// withPostgres stops the databases that tests have started.
+type withPostgres struct{ m *testing.M }
+
+func (p withPostgres) Run() int { return storetest.Run(p.m) }
 
 // TestScripts runs the scripts of testdata against the real command line.
 func TestScripts(t *testing.T) {

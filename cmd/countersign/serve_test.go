@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shell runs a subcommand in this process as a shell would.
+func shell(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	status = run(args, streams{strings.NewReader(stdin), &out, &errOut})
+	return status, out.String(), errOut.String()
+}
+
+// mustShell is shell for what must succeed; it decodes the JSON answer.
+func mustShell(t *testing.T, v any, stdin string, args ...string) {
+	t.Helper()
+	status, out, errOut := shell(t, stdin, args...)
+	if status != exitDone {
+		t.Fatalf("countersign %s: status %d\n%s%s", strings.Join(args, " "), status, out, errOut)
+	}
+	if v == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(out), v); err != nil {
+		t.Fatalf("countersign %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// TestServeByHand does what a new user does: start with nothing, make a
+// merchant, send a deposit, ask for a withdrawal, look, stop, start again.
+func TestServeByHand(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	for _, name := range []string{masterKeyFile, tokenFile, databaseFile} {
+		info, err := os.Stat(filepath.Join(data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+	token, err := os.ReadFile(filepath.Join(data, tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.TrimSpace(string(token))
+	if n := strings.Count(d.output.String(), secret); n != 1 {
+		t.Errorf("the first token was printed %d times, want once:\n%s", n, d.output)
+	}
+	firstLine := readyLine.FindString(d.output.String())
+	if !strings.Contains(firstLine, d.url) {
+		t.Errorf("the first log line %q does not name the port", firstLine)
+	}
+	api := []string{"--api", d.url, "--data", data}
+
+	m := newKilledMerchant(t)
+	var made struct{ PublicKey, APIKey, ID, State string }
+	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "--bits", "1024", "--api-key", killAPIKey.Reveal(),
+		"--notify-url", m.URL + "/n", "--withdraw-url", m.URL + "/w"}, api...)...)
+	if made.ID != "shop" || made.State != "active" {
+		t.Fatalf("made %+v", made)
+	}
+	m.setKey(t, made.PublicKey)
+	var shown map[string]any
+	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	if b := fmt.Sprint(shown); strings.Contains(b, made.PublicKey) || strings.Contains(b, killAPIKey.Reveal()) {
+		t.Errorf("a key is shown again: %s", b)
+	}
+
+	var w struct{ ID, State, Decision string }
+	order := orderOf("W77")
+	mustShell(t, &w, fmt.Sprintf(`{"merchant":"shop","callBackId":"W77","tenantUserId":"7","details":{"address":%q,"chainName":"TRON","symbol":"USDT","amount":%q}}`,
+		order.Address, order.Amount), append([]string{"withdrawals", "add", "-"}, api...)...)
+	await(t, d, func() bool {
+		mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
+		return w.Decision == "confirmed"
+	})
+	var permit struct{ Permit string }
+	mustShell(t, &permit, "", append([]string{"withdrawals", "release", w.ID, "--claim", "a"}, api...)...)
+	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "--claim", "b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
+		t.Errorf("the second claim: status %d, %s", status, errOut)
+	}
+	mustShell(t, &w, `{"permit":"`+permit.Permit+`","executed":{"txId":"0xdone"}}`, append([]string{"withdrawals", "outcome", w.ID, "-"}, api...)...)
+	if w.State != "executed" {
+		t.Errorf("state %s", w.State)
+	}
+	var line struct {
+		State string
+		Type  int
+	}
+	await(t, d, func() bool {
+		mustShell(t, &line, "", append([]string{"callbacks", "list", "--type", "3"}, api...)...)
+		return line.State == "accepted"
+	})
+
+	// Tokens: a viewer reads and changes nothing, and a revoked one does neither.
+	var viewer struct{ ID, Token string }
+	mustShell(t, &viewer, "", append([]string{"token", "new", "eyes", "--role", "viewer"}, api...)...)
+	asViewer := []string{"--api", d.url, "--token", viewer.Token}
+	mustShell(t, nil, "", append([]string{"merchants", "list"}, asViewer...)...)
+	if status, _, errOut := shell(t, "", append([]string{"merchants", "pause", "shop"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "403") {
+		t.Errorf("a viewer paused a merchant: status %d, %s", status, errOut)
+	}
+	mustShell(t, nil, "", append([]string{"token", "revoke", viewer.ID}, api...)...)
+	if status, _, errOut := shell(t, "", append([]string{"merchants", "list"}, asViewer...)...); status != exitFailed || !strings.Contains(errOut, "401") || !strings.Contains(errOut, "try: ") {
+		t.Errorf("a revoked token: status %d, %s", status, errOut)
+	}
+
+	checkMetrics(t, d)
+	if status := d.stop(t); status != exitDone {
+		t.Fatalf("it ended with status %d:\n%s", status, d.output)
+	}
+	for _, secret := range []string{killAPIKey.Reveal(), made.PublicKey, permit.Permit, viewer.Token} {
+		if strings.Contains(d.output.String(), secret) {
+			t.Errorf("a secret is in the log:\n%s", d.output)
+		}
+	}
+
+	// The same directory again: no new token, the same withdrawal, the same permit.
+	again := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	if strings.Contains(again.output.String(), "admin token") {
+		t.Error("the second start printed a token")
+	}
+	first := permit.Permit
+	mustShell(t, &permit, "", "withdrawals", "release", w.ID, "--claim", "a", "--api", again.url, "--data", data)
+	if permit.Permit != first {
+		t.Errorf("the permit changed from %s to %s", first, permit.Permit)
+	}
+
+	// A second process on the same directory is refused, clearly.
+	if status, _, errOut := shell(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0"); status != exitFailed || !strings.Contains(errOut, "in use") {
+		t.Errorf("a second process: status %d, %s", status, errOut)
+	}
+}
+
+// await polls until ok, for what another process does in its own time.
+func await(t *testing.T, d *daemon, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not happen:\n%s", d.output)
+		}
+	}
+}
+
+func checkMetrics(t *testing.T, d *daemon) {
+	t.Helper()
+	resp, err := http.Get(d.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`countersign_attempts_total{lane="withdraw",outcome="accepted",reason="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
+		`countersign_decisions_total{decision="confirmed"} 1`,
+		`countersign_withdrawals{state="executed"} 1`,
+		`countersign_callbacks{lane="notify",state="pending"} 0`,
+		`countersign_breakers{lane="notify",state="open"} 0`,
+		`countersign_oldest_due_seconds{lane="withdraw"} 0`,
+		`countersign_rsa_seconds_count{operation="seal"}`,
+		`countersign_database_up 1`,
+	} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+	for _, label := range []string{"shop", "W77"} {
+		if strings.Contains(string(b), label) {
+			t.Errorf("/metrics names %s", label)
+		}
+	}
+}
+
+// TestStartRefuses: what cannot work is said at the start, by name.
+func TestStartRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	open := filepath.Join(dir, "open")
+	damaged := filepath.Join(dir, "damaged")
+	badToken := filepath.Join(dir, "token")
+	for path, content := range map[string]string{file: "x", filepath.Join(open, masterKeyFile): strings.Repeat("ab", 32),
+		filepath.Join(damaged, masterKeyFile): "abcd", filepath.Join(badToken, tokenFile): "hello"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(open, masterKeyFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		want   string
+		status int
+		args   []string
+	}{
+		{"data directory", exitFailed, []string{"--data", file}},
+		{"can be read by others", exitFailed, []string{"--data", open}},
+		{"64 hexadecimal digits", exitFailed, []string{"--data", damaged}},
+		{"does not hold a token", exitFailed, []string{"--data", badToken}},
+		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
+		{"lease", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--lease", "1s"}},
+		{"opening the database", exitFailed, []string{"--data", filepath.Join(dir, "c"), "--db", "postgres://127.0.0.1:1/none?connect_timeout=1"}},
+		{"log-level", exitUsage, []string{"--log-level", "loud"}},
+		{"log-format", exitUsage, []string{"--log-format", "xml"}},
+	} {
+		status, out, errOut := shell(t, "", append([]string{"serve"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(errOut, tt.want) {
+			t.Errorf("serve %v: status %d, want %d and %q\n%s%s", tt.args, status, tt.status, tt.want, out, errOut)
+		}
+	}
+}
+
+// TestSettings: flags come before the environment, that before the file, and
+// the file before the defaults.
+func TestSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.toml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A lease that is too short for the exchange fails the start and names
+	// both, which shows what was taken without a server.
+	out := func(args ...string) string {
+		t.Helper()
+		_, _, errOut := shell(t, "", append([]string{"--config", file, "serve", "--data", t.TempDir()}, args...)...)
+		return errOut
+	}
+	write("[serve]\nlease = \"2s\"\nexchange-timeout = \"1s\"\n")
+	if got := out(); !strings.Contains(got, "a lease of 2s") || !strings.Contains(got, "exchanges of 1s") {
+		t.Errorf("from the file: %s", got)
+	}
+	t.Setenv("COUNTERSIGN_LEASE", "3s")
+	if got := out(); !strings.Contains(got, "a lease of 3s") || !strings.Contains(got, "exchanges of 1s") {
+		t.Errorf("the environment before the file: %s", got)
+	}
+	if got := out("--lease", "4s"); !strings.Contains(got, "a lease of 4s") {
+		t.Errorf("a flag before the environment: %s", got)
+	}
+	for text, want := range map[string]string{
+		"[serve]\nleese = \"2s\"\n": "serve has no setting leese",
+		"[sevre]\nlease = \"2s\"\n": "there is no subcommand sevre",
+		"lease = \"2s\"\n":          "lease is not a table",
+		"[serve\n":                  "settings file",
+	} {
+		write(text)
+		if got := out(); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
