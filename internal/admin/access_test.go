@@ -180,7 +180,7 @@ func TestAudit(t *testing.T) {
 	log := everything.String()
 	for _, want := range []string{
 		`msg=request token=tok_`,
-		`route="POST /v1/deposits" merchant=acme-audit status=202`,
+		`route="POST /v1/deposits" merchant=acme-audit status=202 ms=0 taken=1`,
 		`level=WARN msg="request refused" token=tok_`,
 		`route="POST /v1/merchants/{id}/pause" merchant=acme-audit status=403`,
 		`route="POST /v1/merchants/{id}/pause" merchant=acme-audit status=422`,

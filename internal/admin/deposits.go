@@ -45,6 +45,7 @@ func (s *Server) addDeposits(c *call, _ none, in depositsBody) (AcceptedDeposits
 		}
 		return AcceptedDeposits{}, err
 	}
+	c.items = len(kept)
 	out := AcceptedDeposits{Callbacks: make([]Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)

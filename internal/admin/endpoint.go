@@ -75,6 +75,14 @@ type call struct {
 	now      store.Millis
 	token    store.Token
 	merchant string // for the audit
+	items    int    // for the audit: deposits taken
+	deadline bool   // writeWithin was called
+}
+
+// writeWithin gives the answer d from now, whatever the server's own time-out.
+func (c *call) writeWithin(d time.Duration) {
+	c.deadline = true
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(d))
 }
 
 // concerns notes whose data the call is about.
@@ -211,6 +219,9 @@ func (rt *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				writeProblem(c.w, problemOf(err))
 			}
 		}
+		if c.deadline { // the next request on this connection has its own
+			_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
+		}
 		c.audit(err, s.Now().Sub(start))
 	}()
 	c.concernsPath()
@@ -278,6 +289,9 @@ func (c *call) audit(err error, took time.Duration) {
 		slog.String("merchant", c.merchant),
 		slog.Int("status", status),
 		slog.Int64("ms", took.Milliseconds()),
+	}
+	if c.items > 0 {
+		attrs = append(attrs, slog.Int("taken", c.items))
 	}
 	var told *Problem
 	if level == slog.LevelError && err != nil && !errors.As(err, &told) {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"countersign/internal/store"
@@ -11,8 +10,9 @@ import (
 // maxWait bounds how long a reader of a feed waits; pollEvery is how often it
 // looks by itself, because a wake-up between nodes can get lost.
 const (
-	maxWait   = time.Minute
-	pollEvery = 2 * time.Second
+	maxWait       = time.Minute
+	pollEvery     = 2 * time.Second
+	answerTimeout = 30 * time.Second // to write an answer after the wait
 )
 
 func (s *Server) decisions(c *call, q feed, _ none) (Decisions, error) {
@@ -56,9 +56,7 @@ func (s *Server) follow(c *call, q feed, wake <-chan struct{}, read func(context
 		return err
 	}
 	// The server's own time-outs are for answers that do not wait.
-	conn := http.NewResponseController(c.w)
-	_ = conn.SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
-	defer func() { _ = conn.SetWriteDeadline(time.Time{}) }()
+	c.writeWithin(wait + answerTimeout)
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	poll := time.NewTicker(pollEvery)

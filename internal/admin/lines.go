@@ -68,7 +68,6 @@ func (s *Server) addDepositLines(c *call) error {
 		_, _ = io.CopyN(io.Discard, c.r.Body, drainLimit)
 	}
 	<-readerGone
-	_ = conn.SetWriteDeadline(time.Time{})
 	return err
 }
 
@@ -144,7 +143,8 @@ func (s *Server) commitLines(c *call, conn *http.ResponseController, lines <-cha
 			c.jsonHeader(typeNDJSON)
 			c.w.WriteHeader(c.rt.status)
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(lineTimeout))
+		c.items += len(taken)
+		c.writeWithin(lineTimeout)
 		for i, k := range taken {
 			_ = encodeJSON(out, AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate})
 		}

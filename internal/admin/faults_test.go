@@ -1,0 +1,180 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"countersign/internal/store"
+)
+
+// faultyStore fails the way databases do: before the work, after it, or by a
+// bug.
+type faultyStore struct {
+	*store.Store
+	ingest func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error)
+	calls  int
+}
+
+func (f *faultyStore) Ingest(ctx context.Context, list []store.NewCallback, now store.Millis) ([]store.Ingested, error) {
+	f.calls++
+	return f.ingest(f.calls, func() ([]store.Ingested, error) { return f.Store.Ingest(ctx, list, now) })
+}
+
+var errDisk = errors.New("disk says no")
+
+func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error)) (*harness, *syncBuffer) {
+	log := &syncBuffer{}
+	h := sqlite(t, func(c *Config) {
+		c.Store = &faultyStore{Store: c.Store.(*store.Store), ingest: ingest}
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
+	h.merchant("acme")
+	return h, log
+}
+
+func TestStoreFails(t *testing.T) {
+	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+		return nil, fmt.Errorf("committing: %w", errDisk)
+	})
+	for _, contentType := range []string{typeJSON, typeNDJSON} {
+		a := h.raw(store.RoleIngest, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
+		if a.status != 500 || strings.Contains(a.body, "disk") {
+			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
+		}
+	}
+	if n := strings.Count(log.String(), `cause="committing: disk says no"`); n != 2 {
+		t.Errorf("the log says the cause %d times, want 2:\n%s", n, log)
+	}
+}
+
+// The commit was done and the answer lost: the same again says so.
+func TestStoreFailsButDoes(t *testing.T) {
+	h, _ := onFaultyStore(t, func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+		out, err := do()
+		if calls == 1 {
+			return nil, context.DeadlineExceeded
+		}
+		return out, err
+	})
+	c := h.client(store.RoleIngest)
+	var p *Problem
+	if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); !errors.As(err, &p) || p.Status != 503 {
+		t.Errorf("%v, want a 503", err)
+	}
+	if list, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil || !list[0].Duplicate {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// The database fails in the middle of lines: what was answered is in, and the
+// last line says that the rest is not.
+func TestStoreFailsAmidLines(t *testing.T) {
+	h, log := onFaultyStore(t, func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+		if calls == 1 {
+			return do()
+		}
+		return nil, errDisk
+	})
+	// The second chunk is sent when the first was answered.
+	first := make(chan struct{})
+	send := func(yield func(NewDeposit) bool) {
+		if yield(newDeposit("acme", 1)) {
+			<-first
+			yield(newDeposit("acme", 2))
+		}
+	}
+	var last error
+	n := 0
+	for _, err := range h.client(store.RoleIngest).StreamDeposits(t.Context(), send) {
+		if last = err; err == nil {
+			n++
+			close(first)
+		}
+	}
+	var line *LineError
+	if n != 1 || !errors.As(last, &line) || line.Line != 2 || line.Problem.Status != 500 || strings.Contains(last.Error(), "disk") {
+		t.Errorf("%d taken, then %v; want 1, then a 500 of line 2", n, last)
+	}
+	if !strings.Contains(log.String(), "disk says no") || h.stored() != 1 {
+		t.Errorf("%d stored; the log: %s", h.stored(), log)
+	}
+}
+
+func TestPanicIsA500(t *testing.T) {
+	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) { panic("a bug") })
+	a := h.raw(store.RoleIngest, post, "/v1/deposits", typeJSON, newDeposit("acme", 1))
+	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
+		t.Errorf("%d %s\n%s", a.status, a.body, log)
+	}
+}
+
+// A client that sends without end gets its refusal all the same, because the
+// server reads on, within bounds, while it answers.
+func TestRefusalReachesAClientThatSends(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	endless := func(yield func(NewDeposit) bool) {
+		for i := 0; yield(newDeposit("none", i)); i++ {
+		}
+	}
+	for _, err := range h.client(store.RoleIngest).StreamDeposits(t.Context(), endless) {
+		var p *Problem
+		if !errors.As(err, &p) || p.Status != 422 || p.Errors[0].Location != "body.merchant" {
+			t.Errorf("%v, want the merchant to be refused", err)
+		}
+	}
+}
+
+// The same deposit twice within a batch is one; with other content it is a
+// conflict of its item.
+func TestTwiceWithinABatch(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	d := newDeposit("acme", 1)
+	list, err := h.client(store.RoleIngest).AddDeposits(t.Context(), d, d)
+	if err != nil || list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	d = newDeposit("acme", 2)
+	other := d
+	other.TxID = "0xother"
+	h.postJSON("/v1/deposits", []NewDeposit{d, other}).names(t, http.StatusConflict, "body[1].trackingId")
+	if n := h.stored(); n != 1 {
+		t.Errorf("%d stored, want 1", n)
+	}
+}
+
+func TestNewRefusesAHalfConfig(t *testing.T) {
+	check := func(string, bool) error { return nil }
+	for name, c := range map[string]Config{
+		"no store":       {CheckURL: check},
+		"no CheckURL":    {Store: &store.Store{}},
+		"body below 0":   {Store: &store.Store{}, CheckURL: check, MaxBody: -1},
+		"rate below 0":   {Store: &store.Store{}, CheckURL: check, RatePerSecond: -1},
+		"nothing at all": {},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := New(Config{Store: &store.Store{}, CheckURL: check}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaultAllowPrivate(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
+	in := newMerchant("local")
+	in.NotifyURL = "https://127.0.0.1/n"
+	m, err := h.client(store.RoleOperator).CreateMerchant(t.Context(), in)
+	if err != nil || !m.AllowPrivate {
+		t.Fatalf("%+v, %v", m.Merchant, err)
+	}
+	// The allowance cannot be taken away from under a URL that needs it.
+	h.raw(store.RoleOperator, patch, "/v1/merchants/local", typeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+}
