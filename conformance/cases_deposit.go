@@ -1,0 +1,173 @@
+package conformance
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"countersign"
+)
+
+// depositCases are deposits that are right, however they look. Every one must
+// be accepted.
+func depositCases() []Case {
+	return []Case{
+		{101, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, changed(nil)},
+		{102, "deposit/any-order", "Messages, M10", "The order of members has no effect.", nil,
+			changed(func(_ *session, m message) message { return m.reversed() })},
+		{103, "deposit/white-space", "Messages, M1", "White space between and after the tokens has no effect.", nil, spaced},
+		{104, "deposit/escapes", "Messages, M1", "Escaped characters in strings mean the same as plain ones.", nil, escaped},
+		{105, "deposit/unknown-members", "Messages, M6", "Unknown members, nested ones too, have no effect.", nil,
+			changed(func(_ *session, m message) message {
+				return m.add("memo", `"…"`).add("extra", `{"a":[1,2.50,{"b":null}],"type":2,"amount":"9"}`).add("flag", "true").add("none", "null")
+			})},
+		{106, "deposit/nested-16-deep", "Messages, M1", "Nesting up to 16 deep is taken.", nil,
+			changed(func(_ *session, m message) message {
+				return m.add("deep", strings.Repeat("[", 15)+strings.Repeat("]", 15))
+			})},
+		{107, "deposit/other-scripts", "Sealing, S1", "A character may lie across two blocks.", nil, straddling},
+		{108, "deposit/short-chunks", "Sealing, S1", "Blocks may carry any number of bytes from one up.", nil, shortChunks},
+		{109, "deposit/empty-texts", "Messages, M3", "fromAddress and newAddress may be empty.", nil,
+			setting("fromAddress", `""`, "newAddress", `""`)},
+		{110, "deposit/tx-index-none", "Messages, M4", "txIndex −1 is taken and returned.", nil, setting("txIndex", "-1")},
+		{111, "deposit/tx-index-zero", "Messages, M4", "txIndex 0 is an index, not a missing one.", nil, setting("txIndex", "0")},
+		{112, "deposit/tx-index-largest", "Messages, M4", "txIndex 2⁵³−1 is exact.", nil, setting("txIndex", "9007199254740991")},
+		{113, "deposit/risk-lowest", "Messages, M4", "Risk levels of 0 are taken.", nil, setting("riskLevelFrom", "0", "riskLevelTo", "0")},
+		{114, "deposit/risk-highest", "Messages, M4", "Risk levels of 100 are taken.", nil, setting("riskLevelFrom", "100", "riskLevelTo", "100")},
+		{115, "deposit/business", "Messages, M4", "business may be any whole number, below 0 too.", nil, setting("business", "-9007199254740991")},
+		{116, "deposit/long-texts", "Messages, M3", "Identifiers and addresses of 200 characters are taken.", nil,
+			changed(func(s *session, m message) message {
+				m = m.set("txId", text(s.hex(100))).set("fromAddress", text(s.hex(100)))
+				return m.set("trackingId", text(m.str("trackingId")+"-"+s.hex(80)))
+			})},
+		{117, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil, newAddress},
+		{118, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
+			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
+		amountCase(121, "integer", "7", "An amount without a point is taken."),
+		amountCase(122, "trailing-zeros", "2.500000000000", "Zeros at the end of the fraction are taken."),
+		amountCase(123, "one-trailing-zero", "2.50", "A single zero at the end of the fraction is taken."),
+		amountCase(124, "zero-fraction", "10.000", "A fraction of zeros only is taken, and the 10 before it stays 10."),
+		amountCase(125, "trailing-zeros-of-an-integer", "1000", "The zeros of a whole number count."),
+		amountCase(126, "18-decimals", "0.000000000000000001", "One wei of a token with 18 decimals is exact."),
+		amountCase(127, "beyond-floats", "12345678901234567890.123456789012345678", "More digits than a floating-point number holds are exact."),
+		amountCase(128, "78-digits", "115792089237316195423570985008687907853269984665640564039457584007913129639935",
+			"The largest balance of an EVM token is exact."),
+		amountCase(129, "78-digits-fraction", "1."+strings.Repeat("1234567", 11), "78 digits with a point among them are exact."),
+	}
+}
+
+// changed is a case in which a deposit, changed a little, must be accepted.
+func changed(change func(*session, message) message) func(*session) error {
+	return func(s *session) error {
+		m := s.deposit()
+		if change != nil {
+			m = change(s, m)
+		}
+		r, err := s.taken("a deposit", m)
+		if err != nil {
+			return err
+		}
+		return sameDeposit(m, r)
+	}
+}
+
+// setting is changed with other values for members.
+func setting(pairs ...string) func(*session) error {
+	return changed(func(_ *session, m message) message {
+		for pair := range slices.Chunk(pairs, 2) {
+			m = m.set(pair[0], pair[1])
+		}
+		return m
+	})
+}
+
+func amountCase(number int, name, amount, about string) Case {
+	return Case{number, "deposit/amount-" + name, "Amounts, A1, A2", about, nil, setting("amount", text(amount))}
+}
+
+func spaced(s *session) error {
+	plain := s.deposit().bytes()
+	for _, token := range []string{"{", "}", ",", ":"} {
+		plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
+	}
+	r := s.send(s.attempt("a deposit with white space between the tokens", plain))
+	return s.accepted(r, countersign.TypeDeposited)
+}
+
+func escaped(s *session) error {
+	m := s.deposit()
+	spelt := m.set("symbol", `"\u0055S\u0044\u0054"`).set("chainName", `"E\u0054H"`).set("memo", `"\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`)
+	r, err := s.taken("a deposit whose symbol is written with escapes", spelt)
+	if err != nil {
+		return err
+	}
+	return sameDeposit(m, r)
+}
+
+func straddling(s *session) error {
+	m := s.deposit().add("memo", text("тест 用户 😀"))
+	var random [16]byte
+	s.random(random[:])
+	plain, uuid := bind(m.bytes(), random, !s.cfg.Unbound)
+	inside := bytes.Index(plain, []byte("😀")) + 2
+	blocks := s.sealChunks(plain[:inside], plain[inside:])
+	r := s.send(request{what: "a deposit with a character across two blocks", plaintext: plain, uuid: uuid, body: join(blocks...)})
+	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
+		return because(err, "Join the bytes of all blocks before decoding them as UTF-8.")
+	}
+	s.expect(m.str("trackingId"), 1)
+	return nil
+}
+
+func shortChunks(s *session) error {
+	m := s.deposit()
+	var random [16]byte
+	s.random(random[:])
+	plain, uuid := bind(m.bytes(), random, !s.cfg.Unbound)
+	blocks := s.sealChunks(plain[:1], plain[1:2], plain[2:45], plain[45:46], plain[46:])
+	r := s.send(request{what: "a deposit in blocks of 1, 1, 43, 1 and more bytes", plaintext: plain, uuid: uuid, body: join(blocks...)})
+	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
+		return because(err, "Find the 00 that ends the padding in every block; do not assume full blocks.")
+	}
+	s.expect(m.str("trackingId"), 1)
+	return nil
+}
+
+func newAddress(s *session) error {
+	m := s.deposit()
+	m = m.set("newAddress", text("0x"+s.hex(20)))
+	r, err := s.taken("a deposit with a newAddress", m)
+	if err != nil {
+		return err
+	}
+	return sameDeposit(m, r)
+}
+
+// sameDeposit holds an answer to Answers, R3: what it says of the deposit is
+// what the request said. Members that it leaves out are the business of the
+// response cases.
+func sameDeposit(m message, r *reply) error {
+	a, err := countersign.ParseDepositAnswer(r.answer)
+	if err != nil {
+		return err
+	}
+	if want, _ := countersign.ParseAmount(m.str("amount")); a.Amount.IsSet() && !a.Amount.Equal(want) {
+		return fail("Keep amounts as text or as exact decimals from end to end; a floating-point number changes them.",
+			"the amount of the answer is %s, not %s", a.Amount, want)
+	}
+	for _, c := range []struct{ name, got string }{
+		{"trackingId", a.TrackingID}, {"txId", a.TxID}, {"chainName", a.ChainName}, {"symbol", a.Symbol},
+		{"fromAddress", a.FromAddress}, {"tenantUserId", a.TenantUserID},
+	} {
+		if c.got != "" && c.got != m.str(c.name) {
+			return fail("Return the members of the deposit as they came.", "%s of the answer is not that of the request", c.name)
+		}
+	}
+	if a.ToAddress != "" && !countersign.SameAddress(a.ToAddress, m.str("toAddress")) {
+		return fail("Return toAddress as it came. In type 1 newAddress has no effect.", "toAddress of the answer is not that of the request")
+	}
+	if raw := answerMember(r, "txIndex"); raw != "" && raw != m.get("txIndex") {
+		return fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// httpCases are about the transport around the sealed body.
+func httpCases() []Case {
+	callbackKey := []Need{NeedCallbackKey}
+	return []Case{
+		{601, "http/other-method", "HTTP, H2", "Another method than POST is answered with status 405.", nil, otherMethods},
+		{602, "http/no-api-key", "HTTP, H2", "A request without X-API-KEY is answered with status 401.", callbackKey, apiKey(func(string) string { return "" })},
+		{603, "http/wrong-api-key", "HTTP, H2", "A request with another X-API-KEY is answered with status 401.", callbackKey,
+			apiKey(func(k string) string { return strings.Repeat("x", len(k)) })},
+		{604, "http/longer-api-key", "HTTP, H2", "An X-API-KEY that only begins with the right one is wrong.", callbackKey,
+			apiKey(func(k string) string { return k + "x" })},
+		{605, "http/shorter-api-key", "HTTP, H2", "The beginning of the right X-API-KEY is wrong.", callbackKey,
+			apiKey(func(k string) string { return k[:len(k)-1] })},
+		{606, "http/other-case-api-key", "HTTP, H2", "An X-API-KEY in another case is wrong.", callbackKey,
+			apiKey(func(k string) string {
+				if up := strings.ToUpper(k); up != k {
+					return up
+				}
+				return strings.ToLower(k)
+			})},
+		{607, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.", nil, anyContentType},
+		{608, "http/chunked", "HTTP, H2", "A body that comes without a Content-Length is read all the same.", nil, chunkedBody},
+		{609, "http/largest-body", "HTTP, H2", "A body of exactly 65,536 bytes is read.", nil, largestBody},
+		{610, "http/largest-message", "HTTP, H2", "A message that fills the largest body is accepted.", nil, largestMessage},
+		{611, "http/too-large", "HTTP, H2", "A body of 65,537 bytes is answered with status 413, whatever is in it.", nil, tooLarge},
+		{612, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
+		{613, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and holds up nobody else.", nil, slowBody},
+		{614, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
+		{615, "http/deposit-at-withdraw-url", "Error codes, 1004", "Type 1 at the withdraw URL is answered with errCode 1004 and not processed.", nil,
+			wrongURL(toWithdraw, func(s *session) message { return s.deposit() })},
+		{616, "http/notice-at-withdraw-url", "Error codes, 1004", "Type 3 at the withdraw URL is answered with errCode 1004.", nil,
+			wrongURL(toWithdraw, func(s *session) message { return s.notice(countersign.TypeWithdraw) })},
+		{617, "http/withdrawal-at-notify-url", "Error codes, 1004", "Type 2 at the notify URL is answered with errCode 1004 and never confirmed.", nil,
+			wrongURL(toNotify, func(s *session) message {
+				if s.cfg.Order != nil {
+					return s.known()
+				}
+				return s.withdrawal(s.id(), s.id(), s.cfg.User)
+			})},
+	}
+}
+
+func otherMethods(s *session) error {
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+		for _, to := range []destination{toNotify, toWithdraw} {
+			q := request{what: method + " in place of POST", method: method, to: to}
+			if method == http.MethodPut {
+				m := s.deposit()
+				s.expect(m.str("trackingId"), 0)
+				a := s.attempt(q.what, m.bytes())
+				q.body, q.plaintext = a.body, a.plaintext
+			}
+			if err := statusIs(s.send(q), http.StatusMethodNotAllowed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func apiKey(change func(string) string) func(*session) error {
+	return func(s *session) error {
+		wrong := countersign.APIKey(change(s.cfg.CallbackAPIKey.Reveal()))
+		if wrong == s.cfg.CallbackAPIKey {
+			return skip("the callback API key has no letters")
+		}
+		m := s.deposit()
+		q := s.attempt("a deposit with a wrong X-API-KEY, or none", m.bytes())
+		q.apiKey = &wrong
+		s.expect(m.str("trackingId"), 0)
+		if err := statusIs(s.send(q), http.StatusUnauthorized); err != nil {
+			return because(err, "Compare the whole of X-API-KEY, in constant time, before the body is read.")
+		}
+		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.withdrawal(s.id(), s.id(), s.cfg.User).bytes())
+		w.apiKey, w.to = &wrong, toWithdraw
+		return statusIs(s.send(w), http.StatusUnauthorized)
+	}
+}
+
+func anyContentType(s *session) error {
+	for _, t := range []string{"-", "text/plain", "application/json", "application/octet-stream", "application/x-www-form-urlencoded; charset=UTF-8", "multipart/form-data; boundary=x"} {
+		m := s.deposit()
+		q := s.attempt("a deposit with the Content-Type "+t, m.bytes())
+		if t == "-" {
+			q.what = "a deposit without Content-Type"
+		}
+		q.contentType = t
+		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+			return because(err, "Read the raw body before any parser does; never let the Content-Type choose one.")
+		}
+		s.expect(m.str("trackingId"), 1)
+	}
+	return nil
+}
+
+func chunkedBody(s *session) error {
+	m := s.deposit()
+	q := s.attempt("a deposit in a chunked body", m.bytes())
+	q.stream = bytes.NewReader(q.body)
+	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+		return because(err, "Read the body to its end; Content-Length may be missing.")
+	}
+	s.expect(m.str("trackingId"), 1)
+	return nil
+}
+
+// padded is body with white space behind it, up to n bytes.
+func padded(body []byte, n int) []byte {
+	return append(slices.Clip(body), bytes.Repeat([]byte("\n"), n-len(body))...)
+}
+
+func largestBody(s *session) error {
+	m := s.deposit()
+	q := s.attempt("a deposit, the body filled up to 65,536 bytes with line ends", m.bytes())
+	q.body = padded(q.body, envelope.MaxBody)
+	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+		return because(err, "The limit is 65,536 bytes, that number included, and white space around the Base64 is forgiven.")
+	}
+	s.expect(m.str("trackingId"), 1)
+	return nil
+}
+
+func largestMessage(s *session) error {
+	m := s.deposit()
+	room := s.cfg.Key.MaxPlaintext(s.cfg.Padding) - len(m.add("memo", `""`).bytes())
+	m = m.add("memo", text(strings.Repeat("m", room)))
+	return s.takes("a deposit as long as the largest body carries", m)
+}
+
+func tooLarge(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit, the body filled up to 65,537 bytes with line ends", m.bytes())
+	q.body = padded(q.body, envelope.MaxBody+1)
+	return statusIs(s.send(q), http.StatusRequestEntityTooLarge)
+}
+
+// endlessBytes is far more than a body may have, and yet an end: the case must
+// not flood a network.
+const endlessBytes = 4 << 20
+
+// endless accepts a broken connection, too: an endpoint that stops reading
+// cannot be sure that its answer arrives.
+func endless(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit, and "+strconv.Itoa(endlessBytes>>20)+" MiB of line ends behind it", m.bytes())
+	q.stream = io.MultiReader(bytes.NewReader(q.body), io.LimitReader(lineEnds{}, endlessBytes))
+	r := s.send(q)
+	if r.err != nil && !errors.Is(r.err, context.DeadlineExceeded) {
+		return nil
+	}
+	return because(statusIs(r, http.StatusRequestEntityTooLarge), "Stop reading after 65,536 bytes, whether or not the length was announced.")
+}
+
+type lineEnds struct{}
+
+func (lineEnds) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = '\n'
+	}
+	return len(b), nil
+}
+
+// slowBody sends half of what it announces and nothing more. The endpoint must
+// serve others meanwhile, and must end the exchange by itself. The half holds
+// the whole deposit, so that an endpoint which does not mind the length is
+// found out; it is long because short bodies wait in buffers of this end.
+func slowBody(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("half of a body, and then nothing", m.bytes())
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
+	defer cancel()
+	body := padded(q.body, envelope.MaxBody)
+	stalled := make(chan struct{})
+	q.length = int64(len(body))
+	q.stream = &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: stalled, ctx: ctx}
+	slow := make(chan *reply, 1)
+	go func() { slow <- s.sendUntil(ctx, q) }()
+	var r *reply
+	select {
+	case <-stalled:
+		if err := s.takes("a deposit while another body hangs", s.deposit()); err != nil {
+			cancel()
+			<-slow
+			return because(err, "Serve every connection for itself: one that hangs must hold up no other.")
+		}
+		r = <-slow
+	case r = <-slow:
+	}
+	switch {
+	case r.err != nil && ctx.Err() != nil:
+		return fail("Bound the time in which a body must arrive, 10 seconds say, and give up the connection.",
+			"after %v the endpoint still waits for the rest of a body", s.cfg.SlowBody)
+	case r.err != nil:
+		return nil // it hung up, which is an answer, too
+	}
+	return because(s.notAccepted(r), "Never process half a body.")
+}
+
+// stalling gives half a body and then waits for the end of the exchange.
+type stalling struct {
+	half    io.Reader
+	stalled chan struct{} // closed when half has been read
+	ctx     context.Context
+	waiting bool
+}
+
+func (r *stalling) Read(b []byte) (int, error) {
+	n, err := r.half.Read(b)
+	if err != io.EOF {
+		return n, err
+	}
+	if !r.waiting {
+		r.waiting = true
+		close(r.stalled)
+	}
+	<-r.ctx.Done()
+	return 0, r.ctx.Err()
+}
+
+func emptyBody(s *session) error {
+	for _, to := range []destination{toNotify, toWithdraw} {
+		if err := s.notOpened(s.send(request{what: "an empty body", to: to})); err != nil {
+			return because(err, "An empty body is no callback: answer it like any other that does not open.")
+		}
+	}
+	return nil
+}
+
+func wrongURL(to destination, make func(*session) message) func(*session) error {
+	return func(s *session) error {
+		m := make(s)
+		q := s.attempt("a callback at the wrong URL", m.bytes())
+		q.to = to
+		if m.get("type") == "1" {
+			s.expect(m.str("trackingId"), 0)
+		}
+		return because(s.judged(s.send(q), countersign.CodeWrongURL),
+			"Answer type 2 at the withdraw URL only and all other types at the notify URL only.")
+	}
+}

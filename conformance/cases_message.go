@@ -1,0 +1,127 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// messageCases are well sealed messages that are malformed. Each is bound
+// rightly, so that nothing but the parser can refuse it.
+func messageCases() []Case {
+	return []Case{
+		{801, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
+			malformed(each("amount", "999"), func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
+		{802, "message/duplicate-first", "Messages, M2", "A member twice is refused, whichever comes first.", nil,
+			malformed(each("toAddress", "0x00"), func(_ *session, m message, v string) []byte {
+				return append(message{{"toAddress", text(v)}}, m...).bytes()
+			})},
+		{803, "message/duplicate-nested", "Messages, M2", "A member twice in an object inside is refused, in unknown members too.", nil,
+			malformed(nil, func(_ *session, m message, _ string) []byte { return m.add("extra", `{"a":[{"b":1,"b":2}]}`).bytes() })},
+		{804, "message/duplicate-escaped", "Messages, M2", "A member twice is refused, even if one is written with escapes.", nil,
+			malformed(nil, func(_ *session, m message, _ string) []byte {
+				return bytes.Replace(m.add("@", `"999"`).bytes(), []byte(`"@"`), []byte(`"\u0061mount"`), 1)
+			})},
+		{805, "message/other-case", "Messages, M2", "A member that differs from a known one by case alone is refused.", nil,
+			malformed([]string{"Amount", "TOADDRESS", "tenantuserid", "Type"}, func(_ *session, m message, name string) []byte {
+				return m.add(name, `"999"`).bytes()
+			})},
+		{806, "message/missing-member", "Messages, M3", "A deposit without one of its members is refused.", nil,
+			malformed(needed, func(_ *session, m message, name string) []byte { return m.drop(name).bytes() })},
+		{807, "message/null-member", "Messages, M3", "null counts as absent.", nil,
+			malformed(needed, func(_ *session, m message, name string) []byte { return m.set(name, "null").bytes() })},
+		{808, "message/empty-text", "Messages, M3", "An empty text is refused where something must be there.", nil,
+			malformed([]string{"trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"},
+				func(_ *session, m message, name string) []byte { return m.set(name, `""`).bytes() })},
+		{809, "message/number-for-text", "Messages, M3", "A number where a text must be is refused.", nil,
+			malformed([]string{"trackingId", "tenantUserId", "txId", "toAddress"},
+				func(_ *session, m message, name string) []byte { return m.set(name, "17").bytes() })},
+		{810, "message/text-for-number", "Messages, M4, M5", "A text where a number must be is refused.", nil,
+			malformed([]string{"type", "txIndex", "riskLevelFrom"},
+				func(_ *session, m message, name string) []byte { return m.set(name, text(m.get(name))).bytes() })},
+		{811, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", nil,
+			malformed([]string{"txIndex -2", "txIndex 9007199254740992", "riskLevelFrom -1", "riskLevelTo 101"}, withValue)},
+		{812, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", nil,
+			malformed([]string{"txIndex 3.5", "txIndex 3.0", "txIndex 1e2", "riskLevelTo 5.5", "type 1.0"}, withValue)},
+		{813, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", nil, badAmount("1e3", "1E-18", "0.5e1")},
+		{814, "message/amount-sign", "Amounts, A1", "An amount with a sign is refused.", nil, badAmount("-1", "+1", "-0")},
+		{815, "message/amount-shape", "Amounts, A1", "An amount is digits with at most one point between them.", nil,
+			badAmount(".5", "5.", "1,000", "1_000", "0x10", "1.2.3", " 1", "1 ", "007", "00.5", "NaN", "Infinity", "１")},
+		{816, "message/amount-79-digits", "Amounts, A1", "An amount of more than 78 digits is refused.", nil,
+			badAmount(strings.Repeat("9", 79), "0."+strings.Repeat("1", 78), strings.Repeat("9", 5000))},
+		{817, "message/bytes-not-utf8", "Messages, M2", "Invalid UTF-8 is refused.", nil,
+			malformed([]string{"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f\x98"}, func(_ *session, m message, v string) []byte {
+				return bytes.Replace(m.add("memo", `"@@"`).bytes(), []byte("@@"), []byte(v), 1)
+			})},
+		{818, "message/surrogates-and-nul", "Messages, M2", "Unpaired surrogates and U+0000 are refused.", nil,
+			malformed([]string{`\ud83d`, `\ude00`, `\ud83dx`, `\u0000`}, func(_ *session, m message, v string) []byte {
+				return m.add("memo", `"a`+v+`"`).bytes()
+			})},
+		{819, "message/more-behind", "Messages, M1", "Nothing but white space may follow the object.", nil,
+			malformed([]string{"x", "{}", ",", "\x00", "null"}, func(_ *session, m message, v string) []byte {
+				return append(m.bytes(), v...)
+			})},
+		{820, "message/no-object", "Messages, M1", "A message is one JSON object.", nil,
+			malformed([]string{"[%s]", "%s %s", "\ufeff%s", `"%s"`}, func(_ *session, m message, format string) []byte {
+				return []byte(strings.ReplaceAll(format, "%s", string(m.bytes())))
+			})},
+		{821, "message/nested-17-deep", "Messages, M1", "Nesting deeper than 16 is refused.", nil,
+			malformed([]string{"16", "5000"}, func(_ *session, m message, v string) []byte {
+				n := 16
+				_, _ = fmt.Sscan(v, &n)
+				return m.add("deep", strings.Repeat("[", n)+strings.Repeat("]", n)).bytes()
+			})},
+		{822, "message/loose-json", "Messages, M1", "What only lenient parsers read is refused.", nil,
+			malformed([]string{"'a'", "0x1", "01", "+1", "1.", ".5", "NaN", "[1,]", "{\"a\":1,}", "undefined", "True", "\"\t\"", "\"\\x41\"", "/* */ 1"},
+				func(_ *session, m message, v string) []byte { return m.add("extra", v).bytes() })},
+		{823, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", nil, shortWithdrawal},
+	}
+}
+
+// needed are the members of a deposit that no service may leave out, whatever a
+// merchant forgives.
+var needed = []string{"type", "trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"}
+
+func each(_, value string) []string { return []string{value} }
+
+func withValue(_ *session, m message, pair string) []byte {
+	name, value, _ := strings.Cut(pair, " ")
+	return m.set(name, value).bytes()
+}
+
+// malformed posts a deposit damaged in each of the ways. All must be refused as
+// what cannot be parsed.
+func malformed(ways []string, damage func(s *session, m message, way string) []byte) func(*session) error {
+	return func(s *session) error {
+		if ways == nil {
+			ways = []string{""}
+		}
+		for _, way := range ways {
+			m := s.deposit()
+			s.expect(m.str("trackingId"), 0)
+			what := "a malformed deposit"
+			if way != "" && len(way) < 40 {
+				what += fmt.Sprintf(" (%q)", way)
+			}
+			r := s.send(s.attempt(what, damage(s, m, way)))
+			if err := s.notOpened(r); err != nil {
+				return because(err, "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing behind it.")
+			}
+		}
+		return nil
+	}
+}
+
+func badAmount(amounts ...string) func(*session) error {
+	return malformed(amounts, func(_ *session, m message, amount string) []byte { return m.set("amount", text(amount)).bytes() })
+}
+
+func shortWithdrawal(s *session) error {
+	for _, name := range []string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"} {
+		m := s.withdrawal(s.id(), s.id(), s.cfg.User).drop(name)
+		if err := s.notOpened(s.ask("a withdrawal request without "+name, m)); err != nil {
+			return because(err, "All members of a withdrawal request must be there.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"strconv"
+
+	"countersign"
+)
+
+// noticeCases are the callbacks of types 3 to 7, and of no type.
+func noticeCases() []Case {
+	return []Case{
+		{301, "notice/withdrawal-done", "Messages, M3", "Type 3 is accepted.", nil, notices(countersign.TypeWithdraw, nil)},
+		{302, "notice/withdrawal-done-short", "Messages, M3", "Type 3 without its optional members is accepted.", nil,
+			notices(countersign.TypeWithdraw, func(m message) message { return m.drop("fromAddress") })},
+		{303, "notice/address", "Messages, M8", "Type 4, whose trackingId is null, is accepted, and newAddress is returned as toAddress.", nil, addressChange},
+		{304, "notice/address-alone", "Messages, M3", "Type 4 without toAddress and trackingId is accepted.", nil,
+			notices(countersign.TypeAddress, func(m message) message { return m.drop("toAddress").drop("trackingId") })},
+		{305, "notice/withdrawal-ended", "Messages, M9", "Type 5 is accepted.", nil, notices(countersign.TypeInvalidAddress, nil)},
+		{306, "notice/withdrawal-ended-short", "Messages, M3", "Type 5 without toAddress is accepted.", nil,
+			notices(countersign.TypeInvalidAddress, func(m message) message { return m.drop("toAddress") })},
+		{307, "notice/not-enough-money", "Messages, M9", "Type 6 is accepted.", nil, notices(countersign.TypeNotEnoughMoney, nil)},
+		{308, "notice/not-enough-hot-money", "Messages, M9", "Type 7 is accepted.", nil, notices(countersign.TypeNotEnoughHotMoney, nil)},
+		{309, "notice/repeat", "Deposit identity, I1", "A notice told again with a new requestUUID is answered as before.", nil, noticeAgain},
+		{310, "notice/unknown-type", "Messages, M5", "A type outside 1 to 7 is answered with errCode 1003 and not processed.", nil, unknownType("99")},
+		{311, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
+	}
+}
+
+// noticed is accepted for notices, whose withdrawals are made up: an endpoint
+// may say that it does not know them.
+func (s *session) noticed(r *reply, t countersign.Type) error {
+	if r.err == nil && r.status == 200 && r.parseErr == nil {
+		switch code := r.response.ErrCode; code {
+		case countersign.CodeUnknownOrder, countersign.CodeNotKnownYet:
+			s.note("errCode %d: the withdrawal of the notice is made up, so that is right", code)
+			return s.wellFormed(r)
+		}
+	}
+	return s.accepted(r, t)
+}
+
+func notices(t countersign.Type, change func(message) message) func(*session) error {
+	return func(s *session) error {
+		m := s.notice(t)
+		if change != nil {
+			m = change(m)
+		}
+		return s.noticed(s.post("a notice of type "+strconv.Itoa(int(t)), m), t)
+	}
+}
+
+func addressChange(s *session) error {
+	m := s.notice(countersign.TypeAddress)
+	r := s.post("a notice of type 4", m)
+	if err := s.accepted(r, countersign.TypeAddress); err != nil {
+		return err
+	}
+	a, err := countersign.ParseNoticeAnswer(r.answer)
+	if err != nil {
+		return err
+	}
+	if a.ToAddress != m.str("newAddress") {
+		return fail("In type 4 newAddress replaces toAddress: store it, and return it as toAddress.",
+			"toAddress of the answer is not the newAddress of the request")
+	}
+	return nil
+}
+
+func noticeAgain(s *session) error {
+	m := s.notice(countersign.TypeWithdraw)
+	if err := s.noticed(s.post("a notice of type 3", m), countersign.TypeWithdraw); err != nil {
+		return err
+	}
+	return s.noticed(s.post("the same notice with a new requestUUID", m), countersign.TypeWithdraw)
+}
+
+func unknownType(number string) func(*session) error {
+	return func(s *session) error {
+		m := s.deposit().set("type", number)
+		r := s.post("a callback of type "+number+", in all else a deposit", m)
+		s.expect(m.str("trackingId"), 0)
+		return because(s.judged(r, countersign.CodeUnknownType),
+			"Look at type before anything else; a callback that is not understood must not be acknowledged.")
+	}
+}

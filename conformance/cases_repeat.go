@@ -1,0 +1,138 @@
+package conformance
+
+import (
+	"fmt"
+
+	"countersign"
+)
+
+// repeatCases are callbacks that come again, and callbacks that only look as
+// if they did.
+func repeatCases() []Case {
+	return []Case{
+		{201, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
+		{202, "repeat/same-body", "Deposit identity, I1", "The very same body once more is answered with errCode 0.", nil, repeatSame},
+		{203, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same instant are answered each with its own requestUUID, and none refuses.", nil, repeatAtOnce},
+		{204, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex, are both accepted.", nil,
+			pair("txIndex", "4", 1)},
+		{205, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
+			pair("symbol", `"USDC"`, 1)},
+		{206, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
+			pair("txIndex", "-1", -1)},
+		{207, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same instant are both accepted.", nil, transfersAtOnce},
+	}
+}
+
+func repeatNew(s *session) error {
+	m := s.deposit()
+	first, err := s.taken("a deposit", m)
+	if err != nil {
+		return err
+	}
+	again, err := s.taken("the same deposit with a new requestUUID", m)
+	if err != nil {
+		return err
+	}
+	if first.uuid == again.uuid {
+		return fmt.Errorf("conformance: two attempts with one requestUUID")
+	}
+	return sameDeposit(m, again)
+}
+
+func repeatSame(s *session) error {
+	m := s.deposit()
+	q := s.attempt("a deposit", m.bytes())
+	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+		return err
+	}
+	s.expect(m.str("trackingId"), 1)
+	q.what = "the same body again"
+	return s.accepted(s.send(q), countersign.TypeDeposited)
+}
+
+const instant = 8 // attempts at the same instant
+
+// repeatAtOnce lets an endpoint say "try again" (a hold, a failure of its own)
+// to all attempts but one; it must not refuse, and must accept afterwards.
+func repeatAtOnce(s *session) error {
+	m := s.deposit()
+	requests := make([]request, instant)
+	for i := range requests {
+		requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m.bytes())
+	}
+	taken := 0
+	for _, r := range s.atOnce(requests) {
+		ok, err := s.acceptedOrLater(r, countersign.TypeDeposited)
+		if err != nil {
+			return because(err, "Let the database decide who is first, and answer the others as repeats.")
+		}
+		if ok {
+			taken++
+		}
+	}
+	if taken == 0 {
+		return fail("Of several attempts at once, one must get through.", "none of %d attempts at once was accepted", instant)
+	}
+	return s.takes("the same deposit afterwards", m)
+}
+
+// acceptedOrLater is accepted, except that "try again" is no failure but false.
+func (s *session) acceptedOrLater(r *reply, t countersign.Type) (bool, error) {
+	if err := statusIs(r, 200); err != nil {
+		return false, err
+	}
+	if err := s.wellFormed(r); err != nil {
+		return false, err
+	}
+	switch r.response.ErrCode.Class() {
+	case countersign.ClassHold, countersign.ClassFailure:
+		s.note("some attempts at the same instant were told to try again (errCode %d)", r.response.ErrCode)
+		return false, nil
+	}
+	return true, s.accepted(r, t)
+}
+
+// pair posts two deposits of one transaction to one address that differ in a
+// member besides trackingId. effects is how often each must be credited; -1
+// where that is open.
+func pair(name, value string, effects int) func(*session) error {
+	return func(s *session) error {
+		first := s.deposit()
+		second := first.set("trackingId", text(s.id())).set(name, value)
+		if err := s.takes("a deposit", first); err != nil {
+			return err
+		}
+		r := s.post("another deposit of the same transaction to the same address", second)
+		if err := s.accepted(r, countersign.TypeDeposited); err != nil {
+			return because(err, "txId and address do not identify a deposit: trackingId does.")
+		}
+		if effects >= 0 {
+			s.expect(second.str("trackingId"), effects)
+		}
+		return sameDeposit(second, r)
+	}
+}
+
+func transfersAtOnce(s *session) error {
+	base := s.deposit()
+	requests := make([]request, instant)
+	for i := range requests {
+		id := s.id()
+		m := base.set("trackingId", text(id)).set("txIndex", fmt.Sprint(i))
+		requests[i] = s.attempt(fmt.Sprintf("transfer %d of one transaction, all at once", i), m.bytes())
+		s.expect(id, 1)
+	}
+	for i, r := range s.atOnce(requests) {
+		ok, err := s.acceptedOrLater(r, countersign.TypeDeposited)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			again := s.send(requests[i])
+			if err := s.accepted(again, countersign.TypeDeposited); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

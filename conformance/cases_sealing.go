@@ -1,0 +1,277 @@
+package conformance
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// sealingCases are bodies that no holder of the right key made in the right
+// way. None may be accepted.
+func sealingCases() []Case {
+	pkcs1 := []Need{NeedPKCS1}
+	return []Case{
+		{701, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, otherKey},
+		{702, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, padding(0, -1, 0xff, 0)},
+		{703, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, padding(1, 0, 0xff, 0)},
+		{704, "sealing/padding-bytes", "Sealing, S5", "Another byte than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
+		{705, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, shortPadding},
+		{706, "sealing/no-separator", "Sealing, S5", "A block without the 00 behind its padding is refused.", pkcs1, noSeparator},
+		{707, "sealing/empty-block", "Sealing, S5", "A block without data among others is refused.", pkcs1, emptyBlock},
+		{708, "sealing/beyond-modulus", "Sealing, S5", "A block that is not below the modulus is refused.", nil, beyondModulus},
+		{709, "sealing/cut-block", "Sealing, S5", "A body without its last block is refused.", nil,
+			shuffled(func(b [][]byte) [][]byte { return b[:len(b)-1] })},
+		{710, "sealing/cut-inside-block", "Sealing, S5", "A body cut inside a block is refused.", nil,
+			shuffled(func(b [][]byte) [][]byte {
+				last := b[len(b)-1]
+				return append(b[:len(b)-1:len(b)-1], last[:len(last)-1])
+			})},
+		{711, "sealing/repeated-block", "Sealing, S5", "A body with a block twice is refused.", nil,
+			shuffled(func(b [][]byte) [][]byte { return append(b[:2:2], b[1:]...) })},
+		{712, "sealing/swapped-blocks", "Sealing, S5", "A body with two blocks swapped is refused.", nil,
+			shuffled(func(b [][]byte) [][]byte { b[0], b[1] = b[1], b[0]; return b })},
+		{713, "sealing/extra-bytes", "Sealing, S5", "Bytes behind the last block are refused.", nil,
+			shuffled(func(b [][]byte) [][]byte { return append(b, []byte{0}) })},
+		{714, "sealing/zero-block", "Sealing, S5", "A block of zeros behind the others is refused.", nil,
+			shuffled(func(b [][]byte) [][]byte { return append(b, make([]byte, len(b[0]))) })},
+		{715, "sealing/plain-json", "Body forms, F2", "A message that is not sealed is refused.", nil, plainJSON},
+	}
+}
+
+func otherKey(s *session) error {
+	key, err := envelope.GenerateKey(s.cfg.Key.Bits() / 8 * 8)
+	if err != nil {
+		return skip("no other key of %d bits could be made", s.cfg.Key.Bits())
+	}
+	if !s.cfg.Key.HasPrivate() {
+		key = key.Public()
+	}
+	m := s.deposit()
+	q := s.attempt("a deposit sealed with another key", m.bytes())
+	if q.body, err = envelope.Seal(key, s.cfg.Padding, q.plaintext); err != nil {
+		return err
+	}
+	s.expect(m.str("trackingId"), 0)
+	return because(s.notOpened(s.send(q)), "Check every byte of the padding.")
+}
+
+// blockType is the type of the blocks of requests: 1 where the private part
+// seals, 2 where the public part does.
+func (s *session) blockType() byte {
+	if s.cfg.Key.HasPrivate() {
+		return 1
+	}
+	return 2
+}
+
+// rebuilt seals a deposit, but makes every block with build.
+func (s *session) rebuilt(what string, build func(data []byte) []byte) *reply {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt(what, m.bytes())
+	var blocks [][]byte
+	for rest := q.plaintext; len(rest) > 0; {
+		n := min(len(rest), s.cfg.Key.MaxChunk(s.cfg.Padding))
+		blocks = append(blocks, s.raw.block(build(rest[:n])))
+		rest = rest[n:]
+	}
+	q.body = join(blocks...)
+	return s.send(q)
+}
+
+const checkPadding = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
+
+// padding is a case whose blocks begin with first and have a type that differs
+// from the right one: kind below 0 chooses the other type.
+func padding(first byte, kind int, fill, _ byte) func(*session) error {
+	return func(s *session) error {
+		k := s.blockType()
+		if kind < 0 {
+			k = 3 - k
+		}
+		r := s.rebuilt("a deposit whose blocks are wrong in their first two bytes", func(data []byte) []byte {
+			return s.raw.pad(first, k, fill, data)
+		})
+		return because(s.notOpened(r), checkPadding)
+	}
+}
+
+func paddingBytes(s *session) error {
+	if s.blockType() != 1 {
+		return skip("the padding of block type 2 may have any bytes")
+	}
+	r := s.rebuilt("a deposit with FE among the padding", func(data []byte) []byte {
+		b := s.raw.pad(0, 1, 0xff, data)
+		b[6] = 0xfe
+		return b
+	})
+	return because(s.notOpened(r), checkPadding)
+}
+
+func shortPadding(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit with seven bytes of padding", m.bytes())
+	var blocks [][]byte
+	for rest := q.plaintext; len(rest) > 0; {
+		n := min(len(rest), s.raw.size-10) // one more than is allowed
+		blocks = append(blocks, s.raw.block(s.raw.pad(0, s.blockType(), 0xff, rest[:n])))
+		rest = rest[n:]
+	}
+	q.body = join(blocks...)
+	return because(s.notOpened(s.send(q)), checkPadding)
+}
+
+func noSeparator(s *session) error {
+	r := s.rebuilt("a deposit whose data follows the padding without 00", func(data []byte) []byte {
+		b := s.raw.pad(0, s.blockType(), 0xff, data)
+		b[s.raw.size-len(data)-1] = 0xff
+		return b
+	})
+	return because(s.notOpened(r), checkPadding)
+}
+
+func emptyBlock(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit with an empty block in the middle", m.bytes())
+	blocks := s.blocks(q.body)
+	empty := s.raw.block(s.raw.pad(0, s.blockType(), 0xff, nil))
+	q.body = join(append(append(blocks[:1:1], empty), blocks[1:]...)...)
+	return because(s.notOpened(s.send(q)), "A block without data is no block: refuse it.")
+}
+
+// beyondModulus needs a block whose number is small enough for the modulus to
+// be added; with most keys a few attempts find one.
+func beyondModulus(s *session) error {
+	for range 400 {
+		m := s.deposit()
+		q := s.attempt("a deposit, the modulus added to one block", m.bytes())
+		blocks := s.blocks(q.body)
+		for i := range blocks {
+			if b, ok := s.raw.beyond(blocks[i]); ok {
+				blocks[i] = b
+				q.body = join(blocks...)
+				s.expect(m.str("trackingId"), 0)
+				return because(s.notOpened(s.send(q)), "Compare every block with the modulus before the exponentiation.")
+			}
+		}
+	}
+	return skip("the modulus of this key is too close to a power of 2 for such a block to be found")
+}
+
+// shuffled is a case in which the blocks of a right body are put together in a
+// wrong way.
+func shuffled(change func([][]byte) [][]byte) func(*session) error {
+	return func(s *session) error {
+		m := s.deposit()
+		s.expect(m.str("trackingId"), 0)
+		q := s.attempt("a deposit whose blocks were tampered with", m.bytes())
+		half := len(q.plaintext) / 2
+		blocks := s.sealChunks(q.plaintext[:half], q.plaintext[half:])
+		q.body = join(change(blocks)...)
+		return because(s.notOpened(s.send(q)), "Open every block, take whole blocks only, and parse the whole strictly.")
+	}
+}
+
+func plainJSON(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit that is not sealed", m.bytes())
+	q.body = q.plaintext
+	return because(s.notOpened(s.send(q)), "Take nothing that does not open.")
+}
+
+// formCases are the forms that a body may and may not have.
+func formCases() []Case {
+	return []Case{
+		{731, "form/field", "Body forms, F2", "A form whose field data is the percent-encoded Base64 is read.", nil,
+			takesForm("application/x-www-form-urlencoded", func(b64 string) string { return "data=" + url.QueryEscape(b64) })},
+		{732, "form/field-among-others", "Body forms, F2", "Other fields of the form have no effect.", nil,
+			takesForm("application/x-www-form-urlencoded", func(b64 string) string { return "v=1&data=" + url.QueryEscape(b64) + "&x=" })},
+		{733, "form/json-string", "Body forms, F2", "A JSON string is read.", nil,
+			takesForm("application/json", func(b64 string) string { return text(b64) })},
+		{734, "form/json-object", "Body forms, F2", "A JSON object with a member data is read.", nil,
+			takesForm("application/json", func(b64 string) string { return `{"data":` + text(b64) + `}` })},
+		{735, "form/line-ends", "Sealing, S5", "Line ends in the Base64 and white space around it are forgiven.", nil,
+			takesForm("", func(b64 string) string { return "\r\n " + wrapped(b64) + " \r\n" })},
+		{736, "form/plus-turned-into-space", "Body forms, F3", "A body in which a form parser turned + into a space is refused, not mended.", nil,
+			refusesForm("+", func(b64 string) string { return strings.ReplaceAll(b64, "+", " ") })},
+		{737, "form/field-not-encoded", "Body forms, F3", "A form field whose + was not encoded is refused.", nil,
+			refusesForm("+", func(b64 string) string { return "data=" + b64 })},
+		{738, "form/two-fields", "Body forms, F2", "A form with the field data twice is refused.", nil,
+			refusesForm("", func(b64 string) string { return "data=" + url.QueryEscape(b64) + "&data=" + url.QueryEscape(b64) })},
+		{739, "form/two-members", "Body forms, F2", "A JSON object with the member data twice is refused.", nil,
+			refusesForm("", func(b64 string) string { return `{"data":` + text(b64) + `,"data":` + text(b64) + `}` })},
+		{740, "form/url-alphabet", "Sealing, S5", "The URL alphabet of Base64 is refused.", nil,
+			refusesForm("+/", func(b64 string) string { return strings.NewReplacer("+", "-", "/", "_").Replace(b64) })},
+		{741, "form/no-padding", "Sealing, S5", "Base64 without its padding is refused.", nil,
+			refusesForm("=", func(b64 string) string { return strings.TrimRight(b64, "=") })},
+		{742, "form/more-padding", "Sealing, S5", "Base64 with more behind its padding is refused.", nil,
+			refusesForm("=", func(b64 string) string { return b64 + "=" })},
+		{743, "form/unused-bits", "Sealing, S5", "Base64 whose unused bits are not 0 is refused.", nil, refusesForm("=", unusedBits)},
+		{744, "form/stray-character", "Sealing, S5", "Another character among the Base64 is refused.", nil,
+			refusesForm("", func(b64 string) string { return b64[:40] + "*" + b64[40:] })},
+		{745, "form/not-base64", "Sealing, S5", "Text that is no Base64 is refused.", nil,
+			refusesForm("", func(string) string { return "hello, merchant!" })},
+	}
+}
+
+func wrapped(b64 string) string {
+	var b strings.Builder
+	for len(b64) > 76 {
+		b.WriteString(b64[:76] + "\r\n")
+		b64 = b64[76:]
+	}
+	return b.String() + b64
+}
+
+// unusedBits sets a bit that the padding makes meaningless.
+func unusedBits(b64 string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	core := strings.TrimRight(b64, "=")
+	last := strings.IndexByte(alphabet, core[len(core)-1])
+	return core[:len(core)-1] + alphabet[last+1:last+2] + b64[len(core):]
+}
+
+func takesForm(contentType string, change func(string) string) func(*session) error {
+	return func(s *session) error {
+		m := s.deposit()
+		q := s.attempt("a deposit in another body form", m.bytes())
+		q.contentType = contentType
+		q.body = []byte(change(string(q.body)))
+		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+			return because(err, "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object.")
+		}
+		s.expect(m.str("trackingId"), 1)
+		return nil
+	}
+}
+
+// refusesForm changes a body that holds all the characters of needs.
+func refusesForm(needs string, change func(string) string) func(*session) error {
+	return func(s *session) error {
+		for range 100 {
+			m := s.deposit()
+			q := s.attempt("a deposit whose Base64 was damaged", m.bytes())
+			if len(needs) == 1 && needs == "=" && !bytes.Contains(q.body, []byte("=")) {
+				// Another number of blocks leaves another rest.
+				half := len(q.plaintext) / 2
+				q.body = join(s.sealChunks(q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])...)
+			}
+			if strings.ContainsFunc(needs, func(c rune) bool { return !bytes.ContainsRune(q.body, c) }) {
+				continue
+			}
+			s.expect(m.str("trackingId"), 0)
+			q.body = []byte(change(string(q.body)))
+			return because(s.notOpened(s.send(q)), "Read the raw body, and decode standard Base64 strictly; mend nothing.")
+		}
+		if needs == "=" {
+			return skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
+		}
+		return skip("no body with the characters %q was found", needs)
+	}
+}

@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"countersign"
+)
+
+// withdrawalCases are questions about withdrawals. Only the order that the
+// endpoint knows, asked for its own user, may be confirmed.
+func withdrawalCases() []Case {
+	order := []Need{NeedOrder}
+	return []Case{
+		{401, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
+		{402, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
+		{403, "withdrawal/known-at-once", "Decision, D4", "Eight of the same question at the same instant get the same details, each with its own requestUUID.", order, knownAtOnce},
+		{404, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
+		{405, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
+		{406, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", order, otherUser},
+		{407, "withdrawal/other-case", "Decision, D2", "A callBackId that differs from a known one by the case of a letter is unknown.", order,
+			similar(func(id string) string {
+				return strings.Map(func(r rune) rune {
+					if unicode.IsUpper(r) {
+						return unicode.ToLower(r)
+					}
+					return unicode.ToUpper(r)
+				}, id)
+			})},
+		{408, "withdrawal/trailing-space", "Decision, D2", "A callBackId with a space behind it is unknown.", order,
+			similar(func(id string) string { return id + " " })},
+		{409, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
+		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
+	}
+}
+
+// confirmed holds r to a confirmation of the known order.
+func (s *session) confirmed(r *reply) error {
+	if err := s.accepted(r, countersign.TypeRequestWithdraw); err != nil {
+		return err
+	}
+	a, err := countersign.ParseWithdrawalAnswer(r.answer)
+	if err != nil {
+		return err
+	}
+	switch differs := a.Differs(s.order); {
+	case a.CallBackID != s.cfg.Order.CallBackID:
+		return fail("Return callBackId unchanged.", "%s: callBackId of the answer is not that of the request", r.what)
+	case a.TenantUserID != s.cfg.Order.TenantUserID:
+		return fail("Return the user in the merchant's own system, as it came.", "%s: tenantUserId of the answer is not that of the request", r.what)
+	case differs != "":
+		return fail("Return the details of the order: amounts exact, addresses as they are.", "%s: %s of the answer is not the order's", r.what, differs)
+	}
+	return nil
+}
+
+func knownOrder(s *session) error {
+	return s.confirmed(s.ask("the known order", s.known()))
+}
+
+func knownAgain(s *session) error {
+	if err := knownOrder(s); err != nil {
+		return err
+	}
+	return s.confirmed(s.ask("the known order with a new requestUUID", s.known()))
+}
+
+func knownAtOnce(s *session) error {
+	requests := make([]request, instant)
+	for i := range requests {
+		requests[i] = s.attempt(fmt.Sprintf("the known order, attempt %d of %d at once", i+1, instant), s.known().bytes())
+		requests[i].to = toWithdraw
+	}
+	confirmed := 0
+	for _, r := range s.atOnce(requests) {
+		later, err := s.acceptedOrLater(r, countersign.TypeRequestWithdraw)
+		if err != nil {
+			return err
+		}
+		if !later {
+			continue
+		}
+		if err := s.confirmed(r); err != nil {
+			return err
+		}
+		confirmed++
+	}
+	if confirmed == 0 {
+		return fail("Of several attempts at once, one must get through.", "none of %d attempts at once was answered", instant)
+	}
+	return s.confirmed(s.ask("the known order afterwards", s.known()))
+}
+
+// notConfirmed holds r to a refusal or a hold of a question that could be read.
+func (s *session) notConfirmed(r *reply) error {
+	if err := s.judged(r); err != nil {
+		return because(err, "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte.")
+	}
+	switch code := r.response.ErrCode; code.Class() {
+	case countersign.ClassNotUnderstood:
+		return fail("The request was right, only the order is not known: use errCode 2001, or 3002 while it may still arrive.",
+			"%s: errCode is %d, which says that the request was not understood", r.what, code)
+	case countersign.ClassFailure:
+		s.note("errCode %d is a code of the endpoint's own: the service must be told whether it is final", code)
+	}
+	return nil
+}
+
+func unknownOrder(s *session) error {
+	return s.notConfirmed(s.ask("an unknown order", s.withdrawal(s.id(), s.id(), s.cfg.User)))
+}
+
+func unknownAgain(s *session) error {
+	m := s.withdrawal(s.id(), s.id(), s.cfg.User)
+	if err := s.notConfirmed(s.ask("an unknown order", m)); err != nil {
+		return err
+	}
+	return s.notConfirmed(s.ask("the unknown order again", m))
+}
+
+// otherUser asks rightly first: an endpoint that keeps its first answer for a
+// callBackId must not keep the refusal of this case.
+func otherUser(s *session) error {
+	if err := knownOrder(s); err != nil {
+		return err
+	}
+	m := s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))
+	return s.notConfirmed(s.ask("the known order for another user", m))
+}
+
+func similar(change func(string) string) func(*session) error {
+	return func(s *session) error {
+		id := change(s.cfg.Order.CallBackID)
+		if id == s.cfg.Order.CallBackID {
+			return skip("the callBackId of the order has no letters")
+		}
+		return s.notConfirmed(s.ask("an order whose callBackId is almost the known one", s.withdrawal(s.id(), id, s.cfg.Order.TenantUserID)))
+	}
+}
+
+func (s *session) smuggle(m message) message {
+	return m.add("address", text("0x"+s.hex(20))).add("chainName", `"ETH"`).add("symbol", `"USDT"`).add("amount", `"999999"`)
+}
+
+// smuggled asks rightly first, for the same reason as otherUser. An endpoint
+// may refuse a repeat that says something else; it may not believe it.
+func smuggled(s *session) error {
+	if err := knownOrder(s); err != nil {
+		return err
+	}
+	r := s.ask("the known order, with other details in unknown members", s.smuggle(s.known()))
+	if r.err == nil && r.status == 200 && r.parseErr == nil && r.response.ErrCode.Class() == countersign.ClassRefused {
+		s.note("a repeat with other unknown members was refused (errCode %d)", r.response.ErrCode)
+		return s.wellFormed(r)
+	}
+	return because(s.confirmed(r), "The request says which withdrawal, never where the money goes: answer from the order book.")
+}
+
+func smuggledUnknown(s *session) error {
+	return s.notConfirmed(s.ask("an unknown order that brings its details along", s.smuggle(s.withdrawal(s.id(), s.id(), s.cfg.User))))
+}

@@ -1,0 +1,241 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+var (
+	// ErrConfig: a field of the Config is missing or has no meaning.
+	ErrConfig = errors.New("conformance settings")
+
+	// ErrPublicAddress: an endpoint's host has an address that is neither of
+	// this machine nor of a private network, and Config.AllowPublic is false.
+	ErrPublicAddress = errors.New("not an address of this machine or a private network")
+
+	// ErrUnreachable: no connection to the endpoint could be made.
+	ErrUnreachable = errors.New("the endpoint cannot be reached")
+)
+
+// Order is a withdrawal that the endpoint knows and confirms.
+type Order struct {
+	CallBackID   string `json:"callBackId"`
+	TenantUserID string `json:"tenantUserId"`
+	Address      string `json:"address"`
+	ChainName    string `json:"chainName"`
+	Symbol       string `json:"symbol"`
+	Amount       string `json:"amount"` // decimal, above 0 (PROTOCOL.md, Amounts)
+
+	// TrackingID of the withdrawal's callbacks. Empty: made from CallBackID, so
+	// that every run asks about the same withdrawal.
+	TrackingID string `json:"trackingId,omitempty"`
+}
+
+func (o Order) details() (countersign.Details, error) {
+	amount, err := countersign.ParseAmount(o.Amount)
+	if err != nil {
+		return countersign.Details{}, err
+	}
+	d := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: amount}
+	if err := d.Validate(); err != nil {
+		return d, err
+	}
+	if o.CallBackID == "" || o.TenantUserID == "" {
+		return d, errors.New("callBackId and tenantUserId must be there")
+	}
+	return d, nil
+}
+
+// Config says which endpoint is checked and as which service.
+type Config struct {
+	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or
+	// https, and not equal.
+	NotifyURL, WithdrawURL string
+
+	// Key is the service's part of the key of requests: the private part in
+	// scheme service, the merchant's public part in the others. Required.
+	Key *envelope.Key
+	// Padding of requests. Zero: PKCS #1 v1.5.
+	Padding envelope.Padding
+	// ResponseKey is the private part that opens answers. Nil: Key.
+	ResponseKey *envelope.Key
+	// ResponsePadding of answers. Zero: PKCS #1 v1.5.
+	ResponsePadding envelope.Padding
+
+	// APIKey is what the member apiKey of every response must be. Required.
+	APIKey countersign.APIKey
+	// CallbackAPIKey goes into the header X-API-KEY. Empty: no header, and the
+	// cases about it are skipped.
+	CallbackAPIKey countersign.APIKey
+
+	// Order is a withdrawal that the endpoint knows and confirms. Nil: the cases
+	// about known withdrawals are skipped.
+	Order *Order
+	// User is a tenantUserId that the endpoint knows. Empty: that of Order, or a
+	// made-up one.
+	User string
+	// DepositAddress is where User's deposits go. Empty: made-up addresses.
+	DepositAddress string
+
+	// Unbound: the service does not bind (see the package comment).
+	Unbound bool
+
+	// AllowPublic lets requests go to addresses outside this machine and private
+	// networks. It has no effect with a Client.
+	AllowPublic bool
+	// Client makes the requests. Nil: one that dials no public address, follows
+	// no redirect, uses no proxy and asks for no compression.
+	Client *http.Client
+
+	// Timeout of one exchange. Zero: 15 seconds.
+	Timeout time.Duration
+	// SlowBody is how long the endpoint may wait for the rest of a body that does
+	// not come. Zero: 30 seconds.
+	SlowBody time.Duration
+
+	// Effects counts how often the endpoint credited the deposit of a trackingId,
+	// for tests that can look behind the endpoint. It is asked after each case for
+	// the deposits of that case. Nil: effects are not looked at.
+	Effects func(ctx context.Context, trackingID string) (int, error)
+
+	// Only chooses the cases. Nil: all.
+	Only func(Case) bool
+
+	// Random is where identifiers come from. Nil: crypto/rand. What a run sends
+	// must not repeat between runs against one endpoint.
+	Random io.Reader
+}
+
+// Checker runs the cases. One Checker does one run at a time.
+type Checker struct {
+	cfg    Config
+	order  countersign.Details
+	client *http.Client
+	raw    rawKey
+
+	mu     sync.Mutex // guards Random, which concurrent exchanges read
+	prefix string     // of every identifier of the run
+}
+
+// New checks c and connects to nothing.
+func New(c Config) (*Checker, error) {
+	k := &Checker{cfg: c}
+	for _, u := range []struct{ name, url string }{{"notify URL", c.NotifyURL}, {"withdraw URL", c.WithdrawURL}} {
+		p, err := url.Parse(u.url)
+		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Hostname() == "" {
+			return nil, fmt.Errorf("%w: the %s is not an absolute http or https URL", ErrConfig, u.name)
+		}
+	}
+	if c.NotifyURL == c.WithdrawURL {
+		return nil, fmt.Errorf("%w: the withdraw URL must differ from the notify URL", ErrConfig)
+	}
+	if c.ResponseKey == nil {
+		k.cfg.ResponseKey = c.Key
+	}
+	switch {
+	case c.Key == nil:
+		return nil, fmt.Errorf("%w: no key", ErrConfig)
+	case !k.cfg.ResponseKey.HasPrivate():
+		return nil, fmt.Errorf("%w: opening answers takes a private part", ErrConfig)
+	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
+		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
+	case c.APIKey == "":
+		return nil, fmt.Errorf("%w: no API key", ErrConfig)
+	}
+	var err error
+	if k.raw, err = newRawKey(c.Key); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if c.Order != nil {
+		if k.order, err = c.Order.details(); err != nil {
+			return nil, fmt.Errorf("%w: order: %w", ErrConfig, err)
+		}
+	}
+	if k.cfg.User == "" {
+		k.cfg.User = "conformance-user"
+		if c.Order != nil {
+			k.cfg.User = c.Order.TenantUserID
+		}
+	}
+	if c.Timeout <= 0 {
+		k.cfg.Timeout = 15 * time.Second
+	}
+	if c.SlowBody <= 0 {
+		k.cfg.SlowBody = 30 * time.Second
+	}
+	if c.Random == nil {
+		k.cfg.Random = rand.Reader
+	}
+	if k.client = c.Client; k.client == nil {
+		k.client = newClient(c.AllowPublic)
+	}
+	return k, nil
+}
+
+// newClient behaves as a service does (PROTOCOL.md, HTTP).
+func newClient(allowPublic bool) *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if !allowPublic {
+		// At dial time, so that no second look-up can give another address.
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			ap, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return checkAddress(ap.Addr())
+		}
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:         dialer.DialContext,
+			DisableCompression:  true,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     30 * time.Second,
+			TLSHandshakeTimeout: 10 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func checkAddress(a netip.Addr) error {
+	a = a.Unmap()
+	if a.IsLoopback() || a.IsPrivate() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrPublicAddress, a)
+}
+
+// CheckAddresses looks up the hosts of the endpoint and gives ErrPublicAddress
+// where one of their addresses is public, ErrUnreachable where a host has none.
+// Run does this by itself unless the Config allows public addresses.
+func (k *Checker) CheckAddresses(ctx context.Context) error {
+	for _, raw := range []string{k.cfg.NotifyURL, k.cfg.WithdrawURL} {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		for _, a := range addrs {
+			if err := checkAddress(a); err != nil {
+				return fmt.Errorf("%s: %w", u.Hostname(), err)
+			}
+		}
+	}
+	return nil
+}

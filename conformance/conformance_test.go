@@ -1,0 +1,369 @@
+package conformance_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/conformance"
+	"countersign/envelope"
+)
+
+// check runs the cases of c and gives the results by name.
+func check(t testing.TB, c conformance.Config) (map[string]conformance.Result, conformance.Summary) {
+	t.Helper()
+	checker, err := conformance.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := map[string]conformance.Result{}
+	sum, err := checker.Run(context.Background(), func(r conformance.Result) { results[r.Name] = r })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results, sum
+}
+
+func describe(r conformance.Result) string {
+	if n := len(r.Exchanges); n > 2 {
+		r.Exchanges = r.Exchanges[n-2:]
+	}
+	b, _ := json.MarshalIndent(r, "", "  ")
+	return string(b)
+}
+
+func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
+	t.Helper()
+	results, sum := check(t, c)
+	for _, r := range results {
+		switch {
+		case r.Outcome == conformance.Fail:
+			t.Errorf("failed: %s", describe(r))
+		case r.Outcome == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
+			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
+		}
+	}
+	if len(results) != len(conformance.Cases()) || sum.Passed+sum.Failed+sum.Skipped != len(results) || !sum.OK() {
+		t.Errorf("%d results, %v", len(results), sum)
+	}
+	t.Log(sum)
+}
+
+const (
+	needsUnbound = "needs a service that does not bind"
+	needsBound   = "needs a service that binds"
+)
+
+func TestHonestMerchantPasses(t *testing.T) {
+	t.Run("bound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(false).start(t), needsUnbound) })
+	t.Run("unbound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(true).start(t), needsBound) })
+	t.Run("allowed liberties", func(t *testing.T) {
+		t.Parallel()
+		allPass(t, newFake(false, "numbers as texts", "no null members", "knows its withdrawals", "a code of its own", "amounts as numbers").start(t), needsUnbound)
+	})
+}
+
+func TestOtherSchemes(t *testing.T) {
+	merchants, services := otherKey(), testKey()
+	for _, tc := range []struct {
+		name    string
+		padding envelope.Padding
+		skips   []string
+	}{
+		{"merchant", envelope.PKCS1v15, []string{needsUnbound, "block type 2 may have any bytes"}},
+		{"merchant-oaep", envelope.OAEP, []string{needsUnbound, "needs PKCS #1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(false)
+			f.key, f.padding, f.responseKey = merchants, tc.padding, services.Public()
+			c := f.start(t)
+			c.Key, c.Padding, c.ResponseKey = merchants.Public(), tc.padding, services
+			allPass(t, c, tc.skips...)
+		})
+	}
+}
+
+// wrong are merchants with one fault each, and cases that must fail for it.
+var wrong = []struct {
+	fault string
+	cases string // regular expression over names
+}{
+	{"status 500", `deposit/plain|response/status|http/chunked`},
+	{"redirect", `deposit/plain|response/plain-transfer`},
+	{"fixed order", `deposit/any-order`},
+	{"compact only", `deposit/white-space`},
+	{"keeps escapes", `deposit/escapes`},
+	{"knows all members", `deposit/unknown-members|deposit/nested-16-deep|http/largest-message`},
+	{"blocks are texts", `deposit/other-scripts`},
+	{"full blocks only", `deposit/short-chunks`},
+	{"empty is missing", `deposit/empty-texts`},
+	{"no negative index", `deposit/tx-index-none|repeat/possible-duplicate`},
+	{"zero index is none", `deposit/tx-index-zero`},
+	{"whole numbers 32 bit", `deposit/tx-index-largest|deposit/business`},
+	{"risk 1 to 99", `deposit/risk-.*`},
+	{"64 characters", `deposit/long-texts`},
+	{"newAddress always counts", `deposit/new-address`},
+	{"lower-cases addresses", `deposit/tron`},
+	{"float amounts", `deposit/amount-(18-decimals|beyond-floats|78-digits|78-digits-fraction)`},
+	{"no trailing zeros", `deposit/amount-(trailing-zeros|one-trailing-zero|zero-fraction)`},
+	{"trims all zeros", `deposit/amount-(zero-fraction|trailing-zeros-of-an-integer)`},
+	{"amounts need a point", `deposit/amount-(integer|78-digits)`},
+	{"an invented user", `deposit/plain|response/deposit-members`},
+
+	{"refuses repeats", `repeat/(new-request|same-body|at-once)`},
+	{"keeps its first answer", `repeat/(new-request|at-once)|response/request-uuid|withdrawal/(known-repeat|known-at-once)`},
+	{"refuses a seen requestUUID", `repeat/same-body|binding/first-block-same-rest`},
+	{"identifies by transaction", `repeat/(two-transfers|two-symbols|possible-duplicate|two-at-once)`},
+	{"credits repeats", `repeat/(new-request|at-once)`},
+	{"credits nothing", `deposit/plain`},
+
+	{"refuses notices", `notice/(withdrawal|address|not-enough|repeat).*`},
+	{"needs a trackingId", `notice/address.*`},
+	{"needs all addresses", `notice/withdrawal-(done|ended)-short`},
+	{"refuses notices again", `notice/repeat`},
+	{"old address stays", `notice/address`},
+	{"acknowledges unknown types", `notice/(unknown-type|type-0)|response/message-on-failure`},
+
+	{"no order book", `withdrawal/(known|known-repeat|known-at-once|smuggled)|response/withdrawal-members`},
+	{"another amount", `withdrawal/known|response/withdrawal-members`},
+	{"its own callBackId", `withdrawal/known|response/withdrawal-members`},
+	{"an order once", `withdrawal/(known-repeat|known-at-once)`},
+	{"confirms everything", `withdrawal/(unknown|unknown-repeat|other-user|other-case|trailing-space)`},
+	{"confirms the second time", `withdrawal/unknown-repeat`},
+	{"any user", `withdrawal/other-user`},
+	{"orders in any case", `withdrawal/other-case`},
+	{"trims identifiers", `withdrawal/trailing-space`},
+	{"believes the request", `withdrawal/smuggled.*`},
+	{"not understood", `withdrawal/unknown`},
+
+	{"refusals are 400", `response/status|withdrawal/unknown`},
+	{"no message member", `response/four-members`},
+	{"message null", `response/types`},
+	{"errCode as text", `response/types|deposit/plain`},
+	{"another apiKey", `response/api-key|deposit/plain`},
+	{"data in the clear", `response/data-opens|response/nothing-in-the-clear`},
+	{"seals with another key", `response/data-opens`},
+	{"no requestUUID", `response/request-uuid`},
+	{"no type", `response/type`},
+	{"another type", `response/type`},
+	{"sparse answers", `response/deposit-members`},
+	{"state is set", `response/null-members`},
+	{"no message on failure", `response/message-on-failure`},
+	{"stale data in refusals", `response/refusal-keeps-uuid`},
+	{"compressed", `response/plain-transfer`},
+	{"a megabyte of message", `response/plain-transfer`},
+	{"deposit in the clear", `response/nothing-in-the-clear`},
+
+	{"any method", `http/other-method`},
+	{"no key check", `http/.*-api-key`},
+	{"key by prefix", `http/(longer|shorter)-api-key`},
+	{"key in any case", `http/other-case-api-key`},
+	{"parses forms", `http/any-content-type`},
+	{"needs a length", `http/chunked`},
+	{"limit 65535", `http/largest-body`},
+	{"limit 8192", `http/largest-message`},
+	{"no limit", `http/too-large|http/endless`},
+	{"no body time-out", `http/slow-body`},
+	{"one at a time", `http/slow-body`},
+	{"takes half a body", `http/slow-body`},
+	{"empty is fine", `http/empty-body`},
+	{"one URL for all", `http/.*-at-(withdraw|notify)-url`},
+
+	{"acknowledges what it cannot read", `sealing/.*|form/(plus|field-not|two|url|no-|more|unused|stray|not-).*|message/.*|binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other).*`},
+	{"lax opener", `sealing/(other-block-type|first-byte|padding-bytes|short-padding|no-separator|empty-block|beyond-modulus|extra-bytes|zero-block)`},
+	{"takes plain JSON", `sealing/plain-json`},
+	{"bare only", `form/(field|field-among-others|json-string|json-object)`},
+	{"no line ends", `form/line-ends`},
+	{"mends plus", `form/(plus-turned-into-space|field-not-encoded)`},
+	{"first of two", `form/two-(fields|members)`},
+	{"lax Base64", `form/(url-alphabet|no-padding|more-padding|unused-bits|stray-character)`},
+	{"lax parser", `message/(duplicate.*|other-case|missing-member|null-member|empty-text|number-.*|text-for-number|amount-.*|bytes-not-utf8|surrogates-and-nul|more-behind|no-object|nested-17-deep|withdrawal-missing-member)`},
+	{"no binding", `binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other|withdrawal-other).*`},
+	{"binding in any case", `binding/upper-case`},
+}
+
+// TestEveryCaseCanFail runs the cases against merchants that are wrong in one
+// respect each. The cases named for a fault must fail, and together the faults
+// must have made every case fail.
+func TestEveryCaseCanFail(t *testing.T) {
+	failed := map[string]bool{}
+	for _, w := range wrong {
+		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
+			only := regexp.MustCompile(`^(` + w.cases + `)$`)
+			ran := 0
+			for _, unbound := range []bool{false, true} {
+				f := newFake(unbound, w.fault)
+				c := f.start(t)
+				c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) }
+				if w.fault == "no body time-out" {
+					c.SlowBody = 400 * time.Millisecond
+				}
+				if w.fault == "one at a time" {
+					f.bodyTimeout = time.Minute
+					c.Timeout, c.SlowBody = 400*time.Millisecond, time.Minute
+				}
+				results, _ := check(t, c)
+				for name, r := range results {
+					if r.Outcome == conformance.Skip && strings.HasPrefix(r.Problem, "needs a service") {
+						continue
+					}
+					ran++
+					if r.Outcome != conformance.Fail {
+						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", unbound, name, w.fault, r.Outcome)
+						continue
+					}
+					if r.Problem == "" || r.Fix == "" || len(r.Exchanges) == 0 {
+						t.Errorf("a failure that explains too little: %s", describe(r))
+					}
+					failed[name] = true
+				}
+			}
+			if ran == 0 {
+				t.Errorf("no case is called %s", w.cases)
+			}
+		})
+	}
+	for _, c := range conformance.Cases() {
+		if !failed[c.Name] {
+			t.Errorf("no wrong merchant makes %d %s fail", c.Number, c.Name)
+		}
+	}
+}
+
+// TestCases holds the list to its own rules, and each case to a rule that
+// PROTOCOL.md has.
+func TestCases(t *testing.T) {
+	doc, err := os.ReadFile("../PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, part := range strings.Split(string(doc), "\n## ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		sections[name] = text
+	}
+	last := 0
+	names := map[string]bool{}
+	for _, c := range conformance.Cases() {
+		if c.Number <= last {
+			t.Errorf("%d %s comes behind %d", c.Number, c.Name, last)
+		}
+		last = c.Number
+		if names[c.Name] || !regexp.MustCompile(`^[a-z]+/[a-z0-9-]+$`).MatchString(c.Name) {
+			t.Errorf("name %q", c.Name)
+		}
+		names[c.Name] = true
+		if !strings.HasSuffix(c.About, ".") {
+			t.Errorf("%d %s: %q is no sentence", c.Number, c.Name, c.About)
+		}
+		section, rest, _ := strings.Cut(c.Rule, ", ")
+		for _, rule := range strings.Split(rest, ", ") {
+			if text := sections[section]; !strings.Contains(text, "**"+rule+"** ") && !strings.Contains(text, "\n| "+rule+" |") {
+				t.Errorf("%d %s: PROTOCOL.md has no rule %q in %q", c.Number, c.Name, rule, section)
+			}
+		}
+	}
+	t.Logf("%d cases", len(names))
+}
+
+// TestNoSecretInResults: a merchant that puts all secrets into its message gets
+// none of them into a report.
+func TestNoSecretInResults(t *testing.T) {
+	for _, fault := range []string{"secrets in the message", "another apiKey", "status 500"} {
+		c := newFake(false, fault).start(t)
+		c.Only = func(k conformance.Case) bool { return k.Number < 600 }
+		results, _ := check(t, c)
+		b, err := json.Marshal(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) < 10000 {
+			t.Fatalf("the report has only %d bytes", len(b))
+		}
+		for name, secret := range map[string]string{"API key": testAPIKey, "callback key": testCallbackKey, "public key": testKey().PublicBase64()[:60]} {
+			if strings.Contains(string(b), secret) {
+				t.Errorf("%s: the report holds the %s", fault, name)
+			}
+		}
+	}
+}
+
+func TestRunNeedsTheEndpoint(t *testing.T) {
+	c := newFake(false).start(t)
+	for _, tc := range []struct {
+		name   string
+		change func(*conformance.Config)
+		want   error
+	}{
+		{"public address", func(c *conformance.Config) { c.NotifyURL = "http://192.0.2.1:80/x" }, conformance.ErrPublicAddress},
+		{"public IPv6", func(c *conformance.Config) { c.WithdrawURL = "http://[2001:db8::1]/x" }, conformance.ErrPublicAddress},
+		{"mapped", func(c *conformance.Config) { c.WithdrawURL = "http://[::ffff:192.0.2.1]/x" }, conformance.ErrPublicAddress},
+		{"link-local", func(c *conformance.Config) { c.NotifyURL = "http://169.254.169.254/x" }, conformance.ErrPublicAddress},
+		{"unspecified", func(c *conformance.Config) { c.NotifyURL = "http://0.0.0.0/x" }, conformance.ErrPublicAddress},
+		{"nobody there", func(c *conformance.Config) { c.NotifyURL = "http://127.0.0.1:1/x" }, conformance.ErrUnreachable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := c
+			tc.change(&c)
+			checker, err := conformance.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := checker.Run(context.Background(), func(r conformance.Result) { t.Errorf("case %s was run", r.Name) })
+			if !errors.Is(err, tc.want) || sum.OK() {
+				t.Errorf("got %v, %v; want %v", sum, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRunStopsWithItsContext(t *testing.T) {
+	checker, err := conformance.New(newFake(false).start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	_, err = checker.Run(ctx, func(conformance.Result) {
+		if n++; n == 3 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || n != 3 {
+		t.Errorf("%d results, %v", n, err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	good := newFake(false).start(t)
+	for name, change := range map[string]func(*conformance.Config){
+		"no key":              func(c *conformance.Config) { c.Key = nil },
+		"public key alone":    func(c *conformance.Config) { c.Key = c.Key.Public() },
+		"public response key": func(c *conformance.Config) { c.ResponseKey = c.Key.Public() },
+		"OAEP from private":   func(c *conformance.Config) { c.Padding = envelope.OAEP },
+		"no API key":          func(c *conformance.Config) { c.APIKey = "" },
+		"same URLs":           func(c *conformance.Config) { c.WithdrawURL = c.NotifyURL },
+		"no URL":              func(c *conformance.Config) { c.WithdrawURL = "" },
+		"other scheme":        func(c *conformance.Config) { c.NotifyURL = "ftp://127.0.0.1/x" },
+		"no host":             func(c *conformance.Config) { c.NotifyURL = "http:///x" },
+		"order without user":  func(c *conformance.Config) { o := testOrder; o.TenantUserID = ""; c.Order = &o },
+		"order amount":        func(c *conformance.Config) { o := testOrder; o.Amount = "1e3"; c.Order = &o },
+		"order amount 0":      func(c *conformance.Config) { o := testOrder; o.Amount = "0.0"; c.Order = &o },
+	} {
+		c := good
+		change(&c)
+		if _, err := conformance.New(c); !errors.Is(err, conformance.ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := conformance.New(good); err != nil {
+		t.Error(err)
+	}
+}

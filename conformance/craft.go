@@ -1,0 +1,238 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"slices"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// member is one member of a message, its value as JSON text. Messages are made
+// of text, not of the root package's types, because most of what is sent here
+// is what those types refuse to write.
+type member struct{ name, value string }
+
+type message []member
+
+// text is s as a JSON string.
+func text(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always marshals
+	}
+	return string(b)
+}
+
+// set gives a copy in which the member has that value; a new one goes before
+// requestUUID.
+func (m message) set(name, value string) message {
+	c := slices.Clone(m)
+	for i := range c {
+		if c[i].name == name {
+			c[i].value = value
+			return c
+		}
+	}
+	return slices.Insert(c, len(c)-1, member{name, value})
+}
+
+// add puts another member before requestUUID, whether or not the name is there.
+func (m message) add(name, value string) message {
+	return slices.Insert(slices.Clone(m), len(m)-1, member{name, value})
+}
+
+func (m message) drop(name string) message {
+	return slices.DeleteFunc(slices.Clone(m), func(e member) bool { return e.name == name })
+}
+
+func (m message) reversed() message {
+	c := slices.Clone(m)
+	slices.Reverse(c)
+	return c
+}
+
+// get is the value of a member, "" where there is none.
+func (m message) get(name string) string {
+	for _, e := range m {
+		if e.name == name {
+			return e.value
+		}
+	}
+	return ""
+}
+
+// str is the text of a member that is a string.
+func (m message) str(name string) string {
+	var s string
+	_ = json.Unmarshal([]byte(m.get(name)), &s) // null and absent are ""
+	return s
+}
+
+func (m message) bytes() []byte {
+	b := []byte{'{'}
+	for i, e := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, text(e.name)...)
+		b = append(b, ':')
+		b = append(b, e.value...)
+	}
+	return append(b, '}')
+}
+
+// bind puts a requestUUID in the place of the first UnboundUUID: one that is
+// bound to the rest (PROTOCOL.md, Binding), or a random one of version 4. It
+// works on bytes that are no JSON, too: a case about duplicate members proves
+// nothing if the binding gives the message away first.
+func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
+	i := bytes.Index(plain, []byte(countersign.UnboundUUID))
+	if i < 0 {
+		return plain, ""
+	}
+	id := random
+	version := byte(0x40)
+	if bound {
+		version = 0x80
+		h := sha256.New()
+		h.Write([]byte("countersign request binding 1\n"))
+		h.Write(random[:6])
+		h.Write(plain)
+		sum := h.Sum(nil)
+		copy(id[6:], []byte{sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7], sum[8], sum[9]})
+	}
+	id[6] = version | id[6]&0x0f
+	id[8] = 0x80 | id[8]&0x3f
+	x := hex.EncodeToString(id[:])
+	uuid := x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+	out := bytes.Clone(plain)
+	copy(out[i:], uuid)
+	return out, uuid
+}
+
+// rawKey is the service's part of a key as numbers, for blocks that package
+// envelope refuses to make. Time is no secret here: the key and everything it
+// is used on belong to the one who runs the cases.
+type rawKey struct {
+	n, exp *big.Int
+	size   int
+}
+
+func newRawKey(key *envelope.Key) (rawKey, error) {
+	if key.HasPrivate() {
+		armoured, err := key.PrivatePEM()
+		if err != nil {
+			return rawKey{}, err
+		}
+		block, _ := pem.Decode(armoured)
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			return rawKey{}, err
+		}
+		if p, ok := parsed.(*rsa.PrivateKey); ok {
+			return rawKey{p.N, p.D, key.Size()}, nil
+		}
+		return rawKey{}, errors.New("not an RSA key")
+	}
+	block, _ := pem.Decode(key.PublicPEM())
+	if block == nil {
+		return rawKey{}, errors.New("no key")
+	}
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return rawKey{}, err
+	}
+	p, ok := parsed.(*rsa.PublicKey)
+	if !ok {
+		return rawKey{}, errors.New("not an RSA key")
+	}
+	return rawKey{p.N, big.NewInt(int64(p.E)), key.Size()}, nil
+}
+
+// block raises padded, k bytes below the modulus, to the exponent.
+func (r rawKey) block(padded []byte) []byte {
+	v := new(big.Int).SetBytes(padded)
+	return v.Exp(v, r.exp, r.n).FillBytes(make([]byte, r.size))
+}
+
+// pad makes first, kind, fill… 00, data of k bytes. fill is repeated.
+func (r rawKey) pad(first, kind, fill byte, data []byte) []byte {
+	b := bytes.Repeat([]byte{fill}, r.size)
+	b[0], b[1] = first, kind
+	b[r.size-len(data)-1] = 0
+	copy(b[r.size-len(data):], data)
+	return b
+}
+
+// beyond gives block plus the modulus where that still has k bytes: the same
+// number to whoever does not check the range.
+func (r rawKey) beyond(block []byte) ([]byte, bool) {
+	v := new(big.Int).Add(new(big.Int).SetBytes(block), r.n)
+	if v.BitLen() > 8*r.size {
+		return nil, false
+	}
+	return v.FillBytes(make([]byte, r.size)), true
+}
+
+// seal is the whole plaintext in full chunks.
+func (s *session) seal(plain []byte) []byte {
+	body, err := envelope.Seal(s.cfg.Key, s.cfg.Padding, plain)
+	if err != nil {
+		panic(sealFailure{err})
+	}
+	return body
+}
+
+// sealFailure ends a case whose message the given key cannot carry.
+type sealFailure struct{ err error }
+
+// sealChunks seals every chunk for itself and gives the blocks.
+func (s *session) sealChunks(chunks ...[]byte) [][]byte {
+	blocks := make([][]byte, 0, len(chunks))
+	for _, c := range chunks {
+		for len(c) > 0 {
+			n := min(len(c), s.cfg.Key.MaxChunk(s.cfg.Padding))
+			raw, err := base64.StdEncoding.DecodeString(string(s.seal(c[:n])))
+			if err != nil {
+				panic(sealFailure{err})
+			}
+			blocks = append(blocks, raw)
+			c = c[n:]
+		}
+	}
+	return blocks
+}
+
+// blocks cuts a sealed body.
+func (s *session) blocks(body []byte) [][]byte {
+	raw, err := base64.StdEncoding.DecodeString(string(body))
+	if err != nil {
+		panic(sealFailure{err})
+	}
+	return slices.Collect(slices.Chunk(raw, s.cfg.Key.Size()))
+}
+
+func join(blocks ...[]byte) []byte {
+	return []byte(base64.StdEncoding.EncodeToString(bytes.Join(blocks, nil)))
+}
+
+// cutAt cuts plain before each of the marks, which it holds in that order.
+func cutAt(plain []byte, marks ...string) [][]byte {
+	var chunks [][]byte
+	for _, mark := range marks {
+		i := bytes.Index(plain, []byte(mark))
+		chunks = append(chunks, plain[:i])
+		plain = plain[i:]
+	}
+	return append(chunks, plain)
+}

@@ -1,0 +1,264 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// destination is one of the endpoint's two URLs.
+type destination int
+
+const (
+	toNotify destination = iota
+	toWithdraw
+)
+
+func (d destination) String() string {
+	if d == toWithdraw {
+		return "withdraw URL"
+	}
+	return "notify URL"
+}
+
+// request is one exchange to make. The zero value of every field is the right
+// one, so that a case says only what is wrong about it.
+type request struct {
+	what      string
+	to        destination
+	plaintext []byte // for the report; the body is body
+	uuid      string // the requestUUID in plaintext
+
+	body        []byte
+	stream      io.Reader // in place of body
+	length      int64     // of stream; 0: unknown, so the body goes in chunks
+	method      string    // "": POST
+	contentType string    // "": application/x-www-form-urlencoded; "-": none
+	apiKey      *countersign.APIKey
+}
+
+// reply is what came back. Either err or status is set.
+type reply struct {
+	request
+	err      error
+	status   int
+	header   http.Header
+	body     []byte
+	index    int // of the Exchange
+	members  map[string]json.RawMessage
+	response countersign.Response
+	parseErr error // of the response
+	answer   []byte
+	openErr  error // of the answer
+}
+
+// send makes one exchange and records it.
+func (s *session) send(q request) *reply {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	return s.sendUntil(ctx, q)
+}
+
+func (s *session) sendUntil(ctx context.Context, q request) *reply {
+	r := &reply{request: q, index: s.begin(q)}
+	defer s.end(r)
+	target := s.cfg.NotifyURL
+	if q.to == toWithdraw {
+		target = s.cfg.WithdrawURL
+	}
+	method := q.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	var body io.Reader = bytes.NewReader(q.body)
+	if q.stream != nil {
+		body = q.stream
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	if q.stream != nil {
+		req.ContentLength = q.length
+		if q.length == 0 {
+			req.ContentLength = -1
+		}
+		// A stream cannot be begun anew when a kept connection turns out to be
+		// closed, so it gets a new one.
+		s.client.CloseIdleConnections()
+	}
+	switch q.contentType {
+	case "":
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	case "-":
+	default:
+		req.Header.Set("Content-Type", q.contentType)
+	}
+	req.Header.Set("User-Agent", "countersign-check")
+	key := s.cfg.CallbackAPIKey
+	if q.apiKey != nil {
+		key = *q.apiKey
+	}
+	if key != "" {
+		req.Header.Set("X-API-KEY", key.Reveal())
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		r.err = unwrapURL(err)
+		return r
+	}
+	defer resp.Body.Close()
+	r.status, r.header = resp.StatusCode, resp.Header
+	r.body, err = io.ReadAll(io.LimitReader(resp.Body, countersign.MaxMessage+1))
+	if err != nil {
+		r.status, r.err = 0, fmt.Errorf("the response broke off: %w", err)
+		return r
+	}
+	s.open(r)
+	return r
+}
+
+// unwrapURL takes away the URL, which may hold a secret.
+func unwrapURL(err error) error {
+	var u interface{ Unwrap() error }
+	if errors.As(err, &u) {
+		if inner := u.Unwrap(); inner != nil {
+			return inner
+		}
+	}
+	return err
+}
+
+// open reads the response as a service does.
+func (s *session) open(r *reply) {
+	_ = json.Unmarshal(r.body, &r.members) // nil where it is no object; parseErr says so
+	r.response, r.parseErr = countersign.ParseResponse(r.body)
+	if r.parseErr != nil || r.response.Data == "" {
+		return
+	}
+	r.answer, r.openErr = envelope.Open(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
+}
+
+func (s *session) begin(q request) int {
+	e := Exchange{What: q.what, To: q.to.String(), Method: q.method, Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
+	if e.Method == "" {
+		e.Method = http.MethodPost
+	}
+	if q.stream != nil {
+		e.Bytes = int(q.length)
+		if q.length == 0 {
+			e.Bytes = -1
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.exchanges = append(s.exchanges, e)
+	return len(s.exchanges) - 1
+}
+
+func (s *session) end(r *reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &s.exchanges[r.index]
+	e.Status = r.status
+	switch {
+	case r.err != nil:
+		e.Error = s.redact(r.err.Error())
+	default:
+		e.Response = s.showResponse(r)
+		e.Answer = s.show(r.answer)
+	}
+}
+
+// maxShown is how much of a text a report shows, in bytes.
+const maxShown = 600
+
+// show makes text of bytes that may be anything.
+func (s *session) show(b []byte) string {
+	cut := ""
+	if len(b) > maxShown {
+		cut = fmt.Sprintf(" … (%d bytes in all)", len(b))
+		b = b[:maxShown]
+		for len(b) > 0 && !utf8.RuneStart(b[len(b)-1]) {
+			b = b[:len(b)-1]
+		}
+		if n := len(b); n > 0 && b[n-1] >= utf8.RuneSelf {
+			b = b[:n-1]
+		}
+	}
+	var out strings.Builder
+	for _, r := range string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) {
+		if r < 0x20 && r != '\n' && r != '\t' || r == 0x7f {
+			r = '\uFFFD' // nothing an endpoint sends may steer a terminal
+		}
+		out.WriteRune(r)
+	}
+	return s.redact(out.String()) + cut
+}
+
+// showResponse gives the members of a response without its secrets.
+func (s *session) showResponse(r *reply) string {
+	if r.members == nil {
+		if len(r.body) == 0 {
+			return "(empty)"
+		}
+		return s.show(r.body)
+	}
+	var parts []string
+	for _, name := range []string{"apiKey", "errCode", "message", "data"} {
+		raw, ok := r.members[name]
+		if !ok {
+			continue
+		}
+		var str string
+		isText := json.Unmarshal(raw, &str) == nil && string(raw) != "null"
+		switch {
+		case name == "apiKey" && isText && s.cfg.APIKey.Equal(countersign.APIKey(str)):
+			parts = append(parts, "apiKey: as expected")
+		case name == "apiKey" && isText:
+			parts = append(parts, fmt.Sprintf("apiKey: another text of %d characters", utf8.RuneCountInString(str)))
+		case name == "data" && isText && len(str) > 40:
+			parts = append(parts, fmt.Sprintf("data: %d characters", len(str)))
+		default:
+			parts = append(parts, name+": "+s.show(raw))
+		}
+	}
+	for _, name := range slices.Sorted(mapKeys(r.members)) {
+		if !slices.Contains([]string{"apiKey", "errCode", "message", "data"}, name) {
+			parts = append(parts, s.show([]byte(name))+": "+s.show(r.members[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func mapKeys(m map[string]json.RawMessage) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// redact takes the secrets of the settings out of a text that an endpoint may
+// have put them into.
+func (s *session) redact(t string) string {
+	for _, k := range []countersign.APIKey{s.cfg.APIKey, s.cfg.CallbackAPIKey} {
+		if k != "" {
+			t = strings.ReplaceAll(t, k.Reveal(), "[API key]")
+		}
+	}
+	return strings.ReplaceAll(t, s.publicKey, "[key]")
+}

@@ -1,0 +1,420 @@
+package conformance_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/conformance"
+	"countersign/envelope"
+)
+
+// Test keys are made when the tests run.
+var testKey = sync.OnceValue(func() *envelope.Key {
+	key, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+const (
+	testAPIKey      = "merchant-Api-Key-5150"
+	testCallbackKey = "Callback-Key-2112"
+)
+
+var testOrder = conformance.Order{
+	CallBackID: "Order-77A", TenantUserID: "65515", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+	ChainName: "TRON", Symbol: "USDT", Amount: "120.500000",
+}
+
+// fake is a small merchant, honest but for its faults. It is written apart from
+// package merchant on purpose: two readings of PROTOCOL.md find more than one.
+type fake struct {
+	key         *envelope.Key
+	padding     envelope.Padding
+	responseKey *envelope.Key
+	unbound     bool
+	bodyTimeout time.Duration
+	faults      []string
+
+	mu      sync.Mutex
+	effects map[string]int
+	kept    map[string]map[string]any // answers by type and trackingId
+	firsts  map[[32]byte][32]byte     // first blocks, and the bodies they came in
+	uuids   map[string]bool
+	asked   map[string]int
+}
+
+func newFake(unbound bool, faults ...string) *fake {
+	return &fake{
+		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, bodyTimeout: time.Second, faults: faults,
+		effects: map[string]int{}, kept: map[string]map[string]any{}, firsts: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
+	}
+}
+
+func (f *fake) has(fault string) bool { return slices.Contains(f.faults, fault) }
+
+// start serves f and gives the settings that check it.
+func (f *fake) start(t testing.TB) conformance.Config {
+	srv := httptest.NewServer(f)
+	t.Cleanup(srv.Close)
+	return conformance.Config{
+		NotifyURL: srv.URL + "/notify", WithdrawURL: srv.URL + "/withdraw", Key: testKey(), APIKey: testAPIKey,
+		CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: f.unbound,
+		Effects: func(_ context.Context, id string) (int, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.effects[id], nil
+		},
+	}
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.has("status 500") {
+		http.Error(w, "boom", http.StatusInternalServerError)
+		return
+	}
+	if f.has("redirect") {
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		return
+	}
+	if r.Method != http.MethodPost && !f.has("any method") {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if !f.keyRight(r.Header.Get("X-API-KEY")) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	body, status := f.read(w, r)
+	if status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	f.respond(w, f.handle(r.URL.Path, body))
+}
+
+func (f *fake) keyRight(got string) bool {
+	switch {
+	case f.has("no key check"):
+		return true
+	case f.has("key by prefix"):
+		return strings.HasPrefix(got, testCallbackKey) || got != "" && strings.HasPrefix(testCallbackKey, got)
+	case f.has("key in any case"):
+		return strings.EqualFold(got, testCallbackKey)
+	}
+	return got == testCallbackKey
+}
+
+func (f *fake) read(w http.ResponseWriter, r *http.Request) (body []byte, status int) {
+	if r.ContentLength < 0 && f.has("needs a length") {
+		return nil, http.StatusLengthRequired
+	}
+	if f.has("parses forms") && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded; ") {
+		_ = r.ParseForm()
+	}
+	limit := int64(65536)
+	switch {
+	case f.has("limit 65535"):
+		limit--
+	case f.has("limit 8192"):
+		limit = 8192
+	case f.has("no limit"):
+		limit = 1 << 40
+	}
+	if !f.has("no body time-out") {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.bodyTimeout))
+	}
+	if f.has("one at a time") {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case err != nil && f.has("takes half a body"):
+	case err != nil:
+		return nil, http.StatusRequestTimeout
+	case int64(len(body)) > limit:
+		return nil, http.StatusRequestEntityTooLarge
+	}
+	return body, 0
+}
+
+// verdict is what f says to a body.
+type verdict struct {
+	status int
+	code   int
+	msg    string
+	answer map[string]any
+}
+
+func refuse(code int) verdict {
+	status := http.StatusOK
+	if code == 1001 || code == 1002 {
+		status = http.StatusBadRequest
+	}
+	return verdict{status: status, code: code, msg: "no: " + strconv.Itoa(code)}
+}
+
+func (f *fake) handle(path string, body []byte) verdict {
+	if len(body) == 0 && f.has("empty is fine") {
+		return verdict{status: 200, answer: map[string]any{"type": 1, "requestUUID": "x"}}
+	}
+	plain, blocks, err := f.open(body)
+	if err != nil {
+		if f.has("acknowledges what it cannot read") {
+			return verdict{status: 200, answer: map[string]any{"type": 1, "requestUUID": "x"}}
+		}
+		return refuse(1001)
+	}
+	m, code := f.parse(plain)
+	if code == 0 && !f.bindingHolds(plain, m, blocks, body) {
+		code = 1002
+	}
+	if code != 0 {
+		if f.has("acknowledges what it cannot read") && code != 1003 {
+			return verdict{status: 200, answer: map[string]any{"type": 1, "requestUUID": "x"}}
+		}
+		if f.has("acknowledges unknown types") && code == 1003 {
+			return verdict{status: 200, answer: map[string]any{"type": 1, "requestUUID": m["requestUUID"]}}
+		}
+		return refuse(code)
+	}
+	kind := number(m["type"])
+	if (kind == 2) != (path == "/withdraw") && !f.has("one URL for all") {
+		return refuse(1004)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if uuid, _ := m["requestUUID"].(string); f.has("refuses a seen requestUUID") && f.uuids[uuid] {
+		return refuse(5000)
+	} else {
+		f.uuids[uuid] = true
+	}
+	switch kind {
+	case 1:
+		return f.deposit(m)
+	case 2:
+		return f.withdrawal(m)
+	}
+	return f.notice(kind, m)
+}
+
+func number(v any) int {
+	n, _ := v.(json.Number)
+	i, _ := strconv.Atoi(string(n))
+	return i
+}
+
+// parse is strict by the root package, or as lax as encoding/json.
+func (f *fake) parse(plain []byte) (map[string]any, int) {
+	if !f.has("lax parser") {
+		switch _, err := countersign.ParseCallback(plain, countersign.ParseOptions{}); countersign.CodeOf(err) {
+		case 0:
+		case countersign.CodeUnknownType:
+			m := map[string]any{}
+			_ = json.Unmarshal(plain, &m)
+			return m, 1003
+		default:
+			return nil, 1002
+		}
+	}
+	if f.has("fixed order") && !bytes.HasPrefix(bytes.TrimSpace(plain), []byte(`{"type":`)) && bytes.Contains(plain, []byte("txId")) && !bytes.ContainsAny(plain, " ") {
+		return nil, 1002
+	}
+	if f.has("compact only") && bytes.ContainsAny(plain, "\n") {
+		return nil, 1002
+	}
+	var m map[string]any
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.UseNumber()
+	if d.Decode(&m) != nil {
+		return nil, 1002
+	}
+	if f.has("keeps escapes") && bytes.Contains(plain, []byte(`S\u0044`)) {
+		m["symbol"] = `\u0055S\u0044\u0054`
+	}
+	return m, 0
+}
+
+func (f *fake) open(body []byte) (plain []byte, blocks [][]byte, err error) {
+	if f.has("takes plain JSON") && bytes.HasPrefix(body, []byte(`{"type"`)) {
+		return body, [][]byte{body}, nil
+	}
+	b64, err := f.unwrap(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, _ := base64.StdEncoding.DecodeString(strings.NewReplacer("\r", "", "\n", "").Replace(string(b64)))
+	if f.has("lax opener") {
+		raw = raw[:len(raw)/f.key.Size()*f.key.Size()]
+	}
+	for b := range slices.Chunk(raw, f.key.Size()) {
+		blocks = append(blocks, b)
+		if f.has("lax opener") {
+			plain = append(plain, f.laxOpen(b)...)
+			continue
+		}
+		p, err := envelope.Open(f.key, f.padding, []byte(base64.StdEncoding.EncodeToString(b)))
+		if err != nil {
+			return nil, nil, err
+		}
+		if f.has("full blocks only") && len(blocks) == 1 && len(p) < 30 && !bytes.Contains(p, []byte("requestUUID")) ||
+			f.has("blocks are texts") && strings.ContainsRune(string(bytes.ToValidUTF8(p, []byte{0})), 0) && !bytes.Contains(p, []byte{0xff}) {
+			return nil, nil, fmt.Errorf("fault")
+		}
+		plain = append(plain, p...)
+	}
+	if len(plain) == 0 {
+		return nil, nil, fmt.Errorf("nothing")
+	}
+	if !f.has("lax opener") && !f.has("lax Base64") && !f.has("mends plus") {
+		if _, err := envelope.Open(f.key, f.padding, b64); err != nil {
+			return nil, nil, err
+		}
+	}
+	return plain, blocks, nil
+}
+
+// laxOpen raises to the public exponent and looks for the JSON.
+func (f *fake) laxOpen(b []byte) []byte {
+	raw := parsePublic(f.key)
+	v := new(big.Int).SetBytes(b)
+	p := v.Exp(v, big.NewInt(int64(raw.E)), raw.N).FillBytes(make([]byte, f.key.Size()))
+	p = bytes.TrimLeft(p[2:], "\xff\xfe")
+	return bytes.TrimLeft(p, "\x00")
+}
+
+func (f *fake) unwrap(body []byte) ([]byte, error) {
+	text := string(body)
+	if f.has("mends plus") {
+		text = strings.ReplaceAll(strings.TrimPrefix(strings.TrimSpace(text), "data="), " ", "+")
+		if !strings.ContainsAny(text, "%&\"{") {
+			return []byte(text), nil
+		}
+	}
+	if f.has("lax Base64") && !strings.ContainsAny(text, "%&\"{ ") {
+		text = strings.NewReplacer("-", "+", "_", "/", "*", "", "=", "").Replace(strings.TrimSpace(text))
+		raw, err := base64.RawStdEncoding.DecodeString(text)
+		return []byte(base64.StdEncoding.EncodeToString(raw)), err
+	}
+	if f.has("no line ends") && strings.ContainsAny(text[:min(200, len(text))], "\r\n") {
+		return nil, fmt.Errorf("fault")
+	}
+	if f.has("first of two") {
+		if i := strings.Index(text, "&data="); i > 0 && strings.HasPrefix(text, "data=") {
+			text = text[:i]
+		}
+		if i := strings.Index(text, `,"data":`); i > 0 {
+			text = text[:i] + "}"
+		}
+	}
+	inner, form, err := envelope.Unwrap([]byte(text))
+	if f.has("bare only") && form != envelope.FormBare {
+		return nil, fmt.Errorf("fault")
+	}
+	return inner, err
+}
+
+func (f *fake) bindingHolds(plain []byte, m map[string]any, blocks [][]byte, body []byte) bool {
+	uuid, _ := m["requestUUID"].(string)
+	switch {
+	case f.has("no binding"):
+		return true
+	case f.unbound:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		// The digest of all blocks stands for the body: white space is no other rest.
+		first, whole := sha256.Sum256(blocks[0]), sha256.Sum256(bytes.Join(blocks, nil))
+		p, _ := envelope.Open(f.key, f.padding, []byte(base64.StdEncoding.EncodeToString(blocks[0])))
+		if len(uuid) != 36 || !bytes.Contains(p, []byte(uuid)) {
+			return true
+		}
+		seen, ok := f.firsts[first]
+		f.firsts[first] = whole
+		return !ok || seen == whole
+	case f.has("lax parser"):
+		return true
+	case f.has("binding in any case"):
+		plain = bytes.Replace(plain, []byte(uuid), []byte(strings.ToLower(uuid)), 1)
+	}
+	return countersign.CheckBinding(plain) == countersign.BindingHolds
+}
+
+// respond seals the answer and writes the response, with the faults of
+// responses.
+func (f *fake) respond(w http.ResponseWriter, v verdict) {
+	r := map[string]any{"apiKey": testAPIKey, "data": "", "errCode": v.code, "message": v.msg}
+	if v.answer != nil {
+		r["data"] = f.sealAnswer(v.answer)
+	}
+	if f.has("refusals are 400") && v.code != 0 {
+		v.status = http.StatusBadRequest
+	}
+	if f.has("stale data in refusals") && v.code == 2001 {
+		r["data"] = f.sealAnswer(map[string]any{"type": 2, "requestUUID": "an older one"})
+	}
+	f.spoil(r, v)
+	body, _ := json.Marshal(r)
+	if f.has("compressed") {
+		w.Header().Set("Content-Encoding", "gzip")
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(body)
+		_ = z.Close()
+		body = b.Bytes()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(v.status)
+	_, _ = w.Write(body)
+}
+
+func (f *fake) spoil(r map[string]any, v verdict) {
+	for fault, change := range map[string]func(){
+		"no message member":      func() { delete(r, "message") },
+		"errCode as text":        func() { r["errCode"] = strconv.Itoa(v.code) },
+		"another apiKey":         func() { r["apiKey"] = "another" },
+		"data in the clear":      func() { b, _ := json.Marshal(v.answer); r["data"] = string(b) },
+		"message null":           func() { r["message"] = nil },
+		"no message on failure":  func() { r["message"] = "" },
+		"deposit in the clear":   func() { r["deposit"] = v.answer },
+		"secrets in the message": func() { r["errCode"], r["message"] = 5001, testAPIKey+" "+testCallbackKey+" "+testKey().PublicBase64() },
+		"a megabyte of message":  func() { r["message"] = strings.Repeat("m", 1<<20) },
+	} {
+		if f.has(fault) && !(fault == "data in the clear" && v.answer == nil) {
+			change()
+		}
+	}
+}
+
+func (f *fake) sealAnswer(a map[string]any) string {
+	plain, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	key := f.responseKey
+	if f.has("seals with another key") {
+		key = otherKey().Public()
+	}
+	body, err := envelope.Seal(key, envelope.PKCS1v15, plain)
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}

@@ -1,0 +1,223 @@
+package conformance_test
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"sync"
+
+	"countersign/envelope"
+)
+
+var otherKey = sync.OnceValue(func() *envelope.Key {
+	key, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+func parsePublic(key *envelope.Key) *rsa.PublicKey {
+	der, err := base64.StdEncoding.DecodeString(key.PublicBase64())
+	if err != nil {
+		panic(err)
+	}
+	pub, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		panic(err)
+	}
+	return pub.(*rsa.PublicKey)
+}
+
+func str(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// deposit takes a deposit. f.mu is held.
+func (f *fake) deposit(m map[string]any) verdict {
+	if f.refusesDeposit(m) {
+		return refuse(5000)
+	}
+	key := "1 " + str(m["trackingId"])
+	if old, ok := f.kept[key]; ok {
+		switch {
+		case f.has("refuses repeats"):
+			return refuse(2002)
+		case f.has("keeps its first answer"):
+			return verdict{status: 200, answer: old}
+		}
+	} else if f.has("identifies by transaction") {
+		for k, o := range f.kept {
+			if strings.HasPrefix(k, "1 ") && o["txId"] == m["txId"] && o["toAddress"] == m["toAddress"] {
+				return refuse(2002)
+			}
+		}
+	}
+	answer := map[string]any{"callBackId": nil, "state": nil, "tenantType": nil}
+	for _, name := range []string{"type", "trackingId", "txId", "txIndex", "chainName", "symbol", "amount", "fromAddress", "toAddress", "tenantUserId", "requestUUID"} {
+		answer[name] = m[name]
+	}
+	f.spoilDeposit(answer, m)
+	if _, ok := f.kept[key]; !ok || f.has("credits repeats") {
+		if !(f.has("credits nothing")) {
+			f.effects[str(m["trackingId"])]++
+		}
+		f.kept[key] = answer
+	}
+	return verdict{status: 200, answer: answer}
+}
+
+func (f *fake) refusesDeposit(m map[string]any) bool {
+	amount := str(m["amount"])
+	whole := func(name string) *big.Int {
+		n, _ := m[name].(json.Number)
+		i, ok := new(big.Int).SetString(n.String(), 10)
+		if !ok {
+			return new(big.Int)
+		}
+		return i
+	}
+	for fault, refuses := range map[string]bool{
+		"knows all members":     len(m) > 15,
+		"empty is missing":      m["fromAddress"] == "",
+		"no negative index":     whole("txIndex").Sign() < 0,
+		"whole numbers 32 bit":  whole("txIndex").BitLen() > 31 || whole("business").BitLen() > 31,
+		"risk 1 to 99":          whole("riskLevelFrom").Sign() == 0 && whole("riskLevelTo").Sign() == 0 || whole("riskLevelTo").Int64() > 99,
+		"64 characters":         len(str(m["txId"])) > 66,
+		"no trailing zeros":     strings.Contains(amount, ".") && strings.HasSuffix(amount, "0"),
+		"amounts need a point":  !strings.Contains(amount, "."),
+		"refuses every deposit": true,
+	} {
+		if refuses && f.has(fault) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fake) spoilDeposit(answer, m map[string]any) {
+	for fault, change := range map[string]func(){
+		"zero index is none": func() {
+			if n, _ := m["txIndex"].(json.Number); n == "0" {
+				answer["txIndex"] = -1
+			}
+		},
+		"newAddress always counts": func() {
+			if a := str(m["newAddress"]); a != "" {
+				answer["toAddress"] = a
+			}
+		},
+		"lower-cases addresses": func() { answer["fromAddress"] = strings.ToLower(str(m["fromAddress"])) },
+		"float amounts": func() {
+			v, _ := strconv.ParseFloat(str(m["amount"]), 64)
+			answer["amount"] = fmt.Sprint(v)
+		},
+		"trims all zeros":  func() { answer["amount"] = strings.TrimRight(str(m["amount"]), "0.") },
+		"no requestUUID":   func() { delete(answer, "requestUUID") },
+		"no type":          func() { delete(answer, "type") },
+		"sparse answers":   func() { delete(answer, "amount"); delete(answer, "txId") },
+		"state is set":     func() { answer["state"] = 3 },
+		"another type":     func() { answer["type"] = 3 },
+		"an invented user": func() { answer["tenantUserId"] = "somebody" },
+		"numbers as texts": func() { answer["type"] = "1" },    // allowed
+		"no null members":  func() { delete(answer, "state") }, // allowed
+		"amounts as numbers": func() { // allowed: the digits are those that came
+			answer["amount"] = json.RawMessage(str(m["amount"]))
+		},
+	} {
+		if f.has(fault) {
+			change()
+		}
+	}
+}
+
+// withdrawal answers from a book of one order. f.mu is held.
+func (f *fake) withdrawal(m map[string]any) verdict {
+	id, user := str(m["callBackId"]), str(m["tenantUserId"])
+	f.asked[id]++
+	known := id == testOrder.CallBackID && user == testOrder.TenantUserID
+	o := testOrder
+	switch {
+	case f.has("no order book"):
+		return refuse(2001)
+	case f.has("orders in any case"):
+		known = strings.EqualFold(id, o.CallBackID) && user == o.TenantUserID
+	case f.has("trims identifiers"):
+		known = strings.TrimSpace(id) == o.CallBackID && user == o.TenantUserID
+	case f.has("any user"):
+		known = id == o.CallBackID
+	case f.has("confirms everything"):
+		known = true
+	case f.has("confirms the second time"):
+		known = known || f.asked[id] > 1
+	case f.has("an order once"):
+		known = known && f.asked[id] == 1
+	case f.has("not understood"):
+		if !known {
+			return refuse(1234)
+		}
+	case f.has("a code of its own"):
+		if !known {
+			return refuse(404)
+		}
+	}
+	if f.has("believes the request") && m["address"] != nil {
+		known, o.Address, o.Amount = true, str(m["address"]), str(m["amount"])
+	}
+	if !known {
+		return refuse(2001)
+	}
+	if f.has("another amount") {
+		o.Amount = "120.50000001"
+	}
+	answer := map[string]any{
+		"type": 2, "tenantUserId": user, "callBackId": id, "address": o.Address, "chainName": o.ChainName, "symbol": o.Symbol,
+		"amount": o.Amount, "requestUUID": m["requestUUID"],
+	}
+	if f.has("its own callBackId") {
+		answer["callBackId"] = "mine-1"
+	}
+	if f.has("keeps its first answer") {
+		if old, ok := f.kept["2 "+id]; ok {
+			answer = old
+		}
+		f.kept["2 "+id] = answer
+	}
+	return verdict{status: 200, answer: answer}
+}
+
+// notice acknowledges types 3 to 7. f.mu is held.
+func (f *fake) notice(kind int, m map[string]any) verdict {
+	key := fmt.Sprint(kind, " ", m["trackingId"])
+	_, again := f.kept[key]
+	f.kept[key] = m
+	for fault, refuses := range map[string]bool{
+		"refuses notices":       true,
+		"needs a trackingId":    m["trackingId"] == nil,
+		"needs all addresses":   kind != 4 && kind < 6 && (m["toAddress"] == nil || kind == 3 && m["fromAddress"] == nil),
+		"refuses notices again": again,
+	} {
+		if refuses && f.has(fault) {
+			return refuse(5000)
+		}
+	}
+	if f.has("knows its withdrawals") && kind != 4 {
+		return refuse(2001)
+	}
+	answer := map[string]any{}
+	for _, name := range []string{"type", "trackingId", "tenantUserId", "callBackId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"} {
+		if v, ok := m[name]; ok {
+			answer[name] = v
+		}
+	}
+	if kind == 4 && !f.has("old address stays") {
+		answer["toAddress"] = m["newAddress"]
+	}
+	return verdict{status: 200, answer: answer}
+}

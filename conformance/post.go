@@ -1,0 +1,134 @@
+package conformance
+
+import (
+	"strconv"
+	"sync"
+
+	"countersign"
+)
+
+// deposit is a new deposit that is right in every respect.
+func (s *session) deposit() message {
+	address := s.cfg.DepositAddress
+	if address == "" {
+		address = "0x" + s.hex(20)
+	}
+	return message{
+		{"type", "1"},
+		{"trackingId", text(s.id())},
+		{"tenantUserId", text(s.cfg.User)},
+		{"txId", text("0x" + s.hex(32))},
+		{"chainName", `"ETH"`},
+		{"symbol", `"USDT"`},
+		{"amount", `"2.5"`},
+		{"fromAddress", text("0x" + s.hex(20))},
+		{"toAddress", text(address)},
+		{"riskLevelFrom", "0"},
+		{"riskLevelTo", "5"},
+		{"txIndex", "3"},
+		{"newAddress", `""`},
+		{"business", "0"},
+		{"requestUUID", text(countersign.UnboundUUID)},
+	}
+}
+
+// withdrawal asks about the withdrawal called callBackID.
+func (s *session) withdrawal(trackingID, callBackID, user string) message {
+	return message{
+		{"type", "2"},
+		{"trackingId", text(trackingID)},
+		{"tenantUserId", text(user)},
+		{"callBackId", text(callBackID)},
+		{"business", "0"},
+		{"requestUUID", text(countersign.UnboundUUID)},
+	}
+}
+
+// known asks about the order that the endpoint knows.
+func (s *session) known() message {
+	o := s.cfg.Order
+	id := o.TrackingID
+	if id == "" {
+		id = "withdrawal-" + o.CallBackID
+	}
+	return s.withdrawal(id, o.CallBackID, o.TenantUserID)
+}
+
+// notice is a new notice of type 3 to 7, right in every respect.
+func (s *session) notice(t countersign.Type) message {
+	m := message{
+		{"type", strconv.Itoa(int(t))},
+		{"trackingId", text(s.id())},
+		{"tenantUserId", text(s.cfg.User)},
+	}
+	switch t {
+	case countersign.TypeWithdraw:
+		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + s.hex(32))},
+			member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`}, member{"amount", `"2.500000000000"`},
+			member{"fromAddress", text("0x" + s.hex(20))}, member{"toAddress", text("0x" + s.hex(20))})
+	case countersign.TypeAddress:
+		m = m.drop("trackingId")
+		m = append(m, member{"trackingId", "null"}, member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`},
+			member{"toAddress", text("0x" + s.hex(20))}, member{"newAddress", text("0x" + s.hex(20))})
+	case countersign.TypeInvalidAddress:
+		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + s.hex(20))})
+	default:
+		m = append(m, member{"callBackId", text(s.id())})
+	}
+	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
+}
+
+// attempt gives plain its requestUUID, bound if the service binds, and seals it.
+func (s *session) attempt(what string, plain []byte) request {
+	return s.attemptAs(what, plain, !s.cfg.Unbound)
+}
+
+func (s *session) attemptAs(what string, plain []byte, bound bool) request {
+	var random [16]byte
+	s.random(random[:])
+	plain, uuid := bind(plain, random, bound)
+	return request{what: what, plaintext: plain, uuid: uuid, body: s.seal(plain)}
+}
+
+// post makes an attempt of m at the notify URL.
+func (s *session) post(what string, m message) *reply {
+	return s.send(s.attempt(what, m.bytes()))
+}
+
+// ask makes an attempt of m at the withdraw URL.
+func (s *session) ask(what string, m message) *reply {
+	q := s.attempt(what, m.bytes())
+	q.to = toWithdraw
+	return s.send(q)
+}
+
+// takes posts a deposit that must be accepted.
+func (s *session) takes(what string, m message) error {
+	_, err := s.taken(what, m)
+	return err
+}
+
+func (s *session) taken(what string, m message) (*reply, error) {
+	r := s.post(what, m)
+	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
+		return r, err
+	}
+	s.expect(m.str("trackingId"), 1)
+	return r, nil
+}
+
+// atOnce sends all requests at the same instant.
+func (s *session) atOnce(requests []request) []*reply {
+	replies := make([]*reply, len(requests))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, q := range requests {
+		wg.Go(func() {
+			<-start
+			replies[i] = s.send(q)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return replies
+}

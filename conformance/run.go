@@ -1,0 +1,196 @@
+package conformance
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"countersign/envelope"
+)
+
+// Run runs the chosen cases one after another and reports each as it ends. It
+// gives an error, and sends nothing, where the endpoint cannot be reached or
+// has a public address that was not allowed; it stops early, with ctx's error,
+// when ctx ends. A case that fails is a Result, not an error.
+func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
+	var sum Summary
+	if k.cfg.Client == nil {
+		if !k.cfg.AllowPublic {
+			if err := k.CheckAddresses(ctx); err != nil {
+				return sum, err
+			}
+		}
+		if err := k.reach(ctx); err != nil {
+			return sum, err
+		}
+	}
+	var b [5]byte
+	k.random(b[:])
+	k.prefix = "cs" + hex.EncodeToString(b[:])
+	for _, c := range Cases() {
+		if k.cfg.Only != nil && !k.cfg.Only(c) {
+			continue
+		}
+		r := k.runCase(ctx, c)
+		if err := ctx.Err(); err != nil {
+			return sum, err // what it found says nothing: it was cut short
+		}
+		sum.add(r.Outcome)
+		report(r)
+	}
+	return sum, nil
+}
+
+// reach connects once, so that a wrong URL is one clear error and not eighty.
+func (k *Checker) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+	defer cancel()
+	for _, raw := range []string{k.cfg.NotifyURL, k.cfg.WithdrawURL} {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		_ = conn.Close()
+	}
+	return nil
+}
+
+func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {
+	s := &session{Checker: k, ctx: ctx, number: c.Number, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]int{}}
+	res = Result{Case: c}
+	defer func() {
+		// Results leave the checker; its function does not.
+		res.run = nil
+		res.Exchanges = s.exchanges
+		res.Note = strings.Join(s.notes, "; ")
+		switch e := recover().(type) {
+		case nil:
+		case sealFailure:
+			res.Outcome, res.Problem = Skip, "the key cannot carry this message: "+e.err.Error()
+		default:
+			panic(e)
+		}
+	}()
+	for _, need := range c.Needs {
+		if !k.has(need) {
+			res.Outcome, res.Problem = Skip, "needs "+string(need)
+			return res
+		}
+	}
+	err := c.run(s)
+	if err == nil {
+		err = s.checkEffects()
+	}
+	var v *verdict
+	switch {
+	case err == nil:
+		res.Outcome = Pass
+	case errors.As(err, &v):
+		res.Problem, res.Fix = s.redact(v.problem), v.fix
+		if v.skip {
+			res.Outcome = Skip
+		}
+	default:
+		res.Problem = s.redact(err.Error())
+	}
+	return res
+}
+
+func (k *Checker) has(n Need) bool {
+	switch n {
+	case NeedOrder:
+		return k.cfg.Order != nil
+	case NeedCallbackKey:
+		return k.cfg.CallbackAPIKey != ""
+	case NeedBound:
+		return !k.cfg.Unbound
+	case NeedUnbound:
+		return k.cfg.Unbound
+	case NeedPKCS1:
+		return k.cfg.Padding == envelope.PKCS1v15
+	}
+	return false
+}
+
+func (k *Checker) random(b []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := io.ReadFull(k.cfg.Random, b); err != nil {
+		panic(fmt.Sprintf("conformance: reading random bytes: %v", err))
+	}
+}
+
+// session is the run of one case.
+type session struct {
+	*Checker
+	ctx       context.Context
+	number    int
+	publicKey string // to be redacted: it is a secret of the two ends
+
+	mu        sync.Mutex // guards what follows
+	count     int
+	exchanges []Exchange
+	notes     []string
+	effects   map[string]int // trackingId: how often it must have been credited
+}
+
+func (s *session) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := fmt.Sprintf(format, args...); !slices.Contains(s.notes, n) {
+		s.notes = append(s.notes, n)
+	}
+}
+
+// id is a new identifier of this run and case.
+func (s *session) id() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	return fmt.Sprintf("%s-%d-%d", s.prefix, s.number, s.count)
+}
+
+func (s *session) hex(n int) string {
+	b := make([]byte, n)
+	s.random(b)
+	return hex.EncodeToString(b)
+}
+
+// expect says how often the deposit must have been credited when the case ends.
+func (s *session) expect(trackingID string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.effects[trackingID] = n
+}
+
+func (s *session) checkEffects() error {
+	if s.cfg.Effects == nil {
+		return nil
+	}
+	for id, want := range s.effects {
+		got, err := s.cfg.Effects(s.ctx, id)
+		if err != nil {
+			return fmt.Errorf("looking at the effects: %w", err)
+		}
+		if got != want {
+			return fail("Take a deposit once by (type, trackingId), and only what was answered with errCode 0.",
+				"the deposit %s was credited %d times, not %d", id, got, want)
+		}
+	}
+	return nil
+}
