@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/goleak"
 
 	"countersign"
 	"countersign/envelope"
@@ -36,6 +38,15 @@ func TestMain(m *testing.M) {
 	code := storetest.Run(m)
 	if leaked := secrets.in(everything.String()); leaked != "" {
 		fmt.Printf("the log of the suite holds a secret: %s\n", leaked)
+		code = 1
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	if missing := unanswered(); code == 0 && missing != "" {
+		fmt.Printf("no test saw the success of %s, so nothing holds it against the document\n", missing)
 		code = 1
 	}
 	if everything.String() == "" {
@@ -95,17 +106,36 @@ func (l *secretList) in(text string) string {
 	return ""
 }
 
+// answered is every "METHOD /path status" that the suite saw and held against
+// the document, and operations all that it should see.
+var answered, operations sync.Map
+
+// unanswered names an operation whose success no test saw. It says nothing
+// where only a part of the suite ran.
+func unanswered() (missing string) {
+	for _, part := range []string{"test.run", "test.skip"} {
+		if flag.Lookup(part).Value.String() != "" {
+			return ""
+		}
+	}
+	operations.Range(func(what, _ any) bool {
+		if _, ok := answered.Load(what); !ok {
+			missing = what.(string)
+		}
+		return missing == ""
+	})
+	return missing
+}
+
 // harness is a service API on a database of its own.
 type harness struct {
-	t       testing.TB
-	store   *store.Store
-	server  *Server
-	url     string
-	tokens  map[store.Role]string
-	pages   int // of answers checked
-	mu      sync.Mutex
-	clock   time.Time
-	answers map[string]bool // "METHOD /path status" seen
+	t      testing.TB
+	store  *store.Store
+	server *Server
+	url    string
+	tokens map[store.Role]string
+	mu     sync.Mutex
+	clock  time.Time
 }
 
 type setup func(*Config)
@@ -118,7 +148,7 @@ func newHarness(t testing.TB, db string, opts ...setup) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	h := &harness{t: t, store: st, clock: time.UnixMilli(1_750_000_000_000), tokens: map[store.Role]string{}, answers: map[string]bool{}}
+	h := &harness{t: t, store: st, clock: time.UnixMilli(1_750_000_000_000), tokens: map[store.Role]string{}}
 	c := Config{
 		Store: st,
 		Now:   h.now,
@@ -139,6 +169,9 @@ func newHarness(t testing.TB, db string, opts ...setup) *harness {
 	}
 	if h.server, err = New(c); err != nil {
 		t.Fatal(err)
+	}
+	for _, rt := range h.server.endpoints {
+		operations.Store(fmt.Sprintf("%s %d", rt.pattern(), rt.status), true)
 	}
 	srv := httptest.NewServer(h.checked(h.server.Handler()))
 	t.Cleanup(srv.Close)
@@ -218,10 +251,7 @@ func (h *harness) checked(next http.Handler) http.Handler {
 				h.t.Errorf("%s shows a secret: %s", what, leaked)
 			}
 		}
-		h.mu.Lock()
-		h.answers[what] = true
-		h.pages++
-		h.mu.Unlock()
+		answered.Store(what, true)
 	})
 }
 

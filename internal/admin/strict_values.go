@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign"
+)
+
+// unquote gives the text of a JSON string. It refuses what readers disagree
+// on: half of a surrogate pair, and U+0000, which PostgreSQL cannot keep.
+func unquote(raw []byte) (text, problem string) {
+	inner := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner), ""
+	}
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", "is not a JSON string"
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return text, "holds U+0000"
+	}
+	if halfPair(inner) {
+		return text, "holds half of a surrogate pair"
+	}
+	return text, ""
+}
+
+// halfPair finds an escaped surrogate that is not one of a pair.
+func halfPair(inner []byte) bool {
+	for i := 0; i < len(inner); i++ {
+		if inner[i] != '\\' {
+			continue
+		}
+		i++
+		if inner[i] != 'u' {
+			continue
+		}
+		unit := hexUnit(inner[i+1:])
+		i += 4
+		if !utf16.IsSurrogate(unit) {
+			continue
+		}
+		rest := inner[i+1:]
+		if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' || utf16.DecodeRune(unit, hexUnit(rest[2:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+func hexUnit(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 32)
+	return rune(n)
+}
+
+// patterns keeps compiled patterns by their text; there are a handful, all
+// from our own schemas.
+var patterns sync.Map
+
+func matches(pattern, text string) bool {
+	re, ok := patterns.Load(pattern)
+	if !ok {
+		re, _ = patterns.LoadOrStore(pattern, regexp.MustCompile(pattern))
+	}
+	return re.(*regexp.Regexp).MatchString(text)
+}
+
+// checkText holds a string against s; the answer is what is wrong with it.
+func checkText(s *huma.Schema, text string) string {
+	if s.MinLength != nil && len(text) < *s.MinLength && utf8.RuneCountInString(text) < *s.MinLength {
+		if text == "" {
+			return "is empty"
+		}
+		return fmt.Sprintf("is shorter than %d characters", *s.MinLength)
+	}
+	if s.MaxLength != nil && len(text) > *s.MaxLength && utf8.RuneCountInString(text) > *s.MaxLength {
+		return fmt.Sprintf("is longer than %d characters", *s.MaxLength)
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return "holds U+0000"
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(v any) bool { return v == text }) {
+		return "is none of " + listed(s.Enum)
+	}
+	switch s.Format {
+	case formatDecimal:
+		return decimalProblem(text)
+	case formatDuration:
+		if _, err := time.ParseDuration(text); err != nil {
+			return "is not a duration such as 30s, 10m or 1h30m"
+		}
+		return ""
+	}
+	if s.Pattern != "" && !matches(s.Pattern, text) {
+		if s.PatternDescription != "" {
+			return "is not " + s.PatternDescription
+		}
+		return "does not match " + s.Pattern
+	}
+	return ""
+}
+
+func decimalProblem(text string) string {
+	if _, err := countersign.ParseAmount(text); err != nil {
+		return strings.TrimPrefix(err.Error(), "amount ")
+	}
+	return ""
+}
+
+// checkNumber holds a number, as it is written, against s.
+func checkNumber(s *huma.Schema, raw string) string {
+	if s.Format == formatDecimal {
+		return decimalProblem(raw)
+	}
+	v, err := strconv.ParseFloat(raw, 64)
+	if s.Type == huma.TypeInteger {
+		if _, notWhole := strconv.ParseInt(raw, 10, 64); notWhole != nil || raw == "-0" {
+			return "is not a whole number"
+		}
+	} else if err != nil || math.IsInf(v, 0) {
+		return "is out of range"
+	}
+	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
+		switch {
+		case s.Maximum == nil:
+			return "is below " + number(*s.Minimum)
+		case s.Minimum == nil:
+			return "is above " + number(*s.Maximum)
+		}
+		return "is not between " + number(*s.Minimum) + " and " + number(*s.Maximum)
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return e == v }) {
+		return "is none of " + listed(s.Enum)
+	}
+	return ""
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func listed(values []any) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(texts, ", ")
+}
