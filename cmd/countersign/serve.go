@@ -63,30 +63,59 @@ func (c *serveCmd) Run(std streams) (err error) {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
+	s, err := c.build(ctx, std, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.db.Close()) }()
+	log.Info("serving", "api", s.api.url(), "database", s.db.Dialect(), "version", version)
+	err = s.run(ctx)
+	log.Info("stopped")
+	return err
+}
 
+// service is the service end, ready to run. Its API is bound to its port.
+type service struct {
+	dir    dataDir
+	db     *store.Store
+	sender *dispatch.Dispatcher
+	api    *listener
+}
+
+// run serves until ctx ends. The database is the caller's to close.
+func (s *service) run(ctx context.Context) error {
+	return runParts(ctx, s.api.part(), part{"dispatch", s.sender.Run})
+}
+
+// build opens everything that the settings name, so that what cannot work fails
+// here, and starts nothing.
+func (c *serveCmd) build(ctx context.Context, std streams, log *slog.Logger) (_ *service, err error) {
 	dir, db, err := c.open(ctx, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
 	now, err := nodeClock(ctx, db)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.firstToken(ctx, std, dir, db, now); err != nil {
-		return err
+	if err := firstToken(ctx, std, dir, db, now()); err != nil {
+		return nil, err
 	}
 	if db.Dialect() == "sqlite" {
 		// The lock on the file says that no other process holds leases in it.
 		lost, err := db.ReclaimAll(ctx, store.MillisOf(now()))
 		if err != nil {
-			return fmt.Errorf("giving back leases: %w", err)
+			return nil, fmt.Errorf("giving back leases: %w", err)
 		}
 		if lost > 0 {
 			log.Warn("leases of an earlier process were given back", "callbacks", lost)
 		}
 	}
-
 	metrics := newMetrics(db, log, now)
 	sender, err := dispatch.New(dispatch.Config{
 		Outbox: db, Node: c.node(), Now: now, Log: log, Observer: metrics,
@@ -94,7 +123,7 @@ func (c *serveCmd) Run(std streams) (err error) {
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	api, err := admin.New(admin.Config{
 		Store: db, Now: now, Log: log, Version: version, Metrics: metrics.handler(),
@@ -104,17 +133,14 @@ func (c *serveCmd) Run(std streams) (err error) {
 		},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	public, err := listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, log)
+	l, err := listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	public.beforeStop = api.Stop
-	log.Info("serving", "api", public.url(), "database", db.Dialect(), "version", version)
-	err = runParts(ctx, public.part(), part{"dispatch", sender.Run})
-	log.Info("stopped")
-	return err
+	l.beforeStop = api.Stop
+	return &service{dir, db, sender, l}, nil
 }
 
 func (c *serveCmd) node() string {
@@ -131,7 +157,7 @@ func (c *serveCmd) node() string {
 // firstToken makes the operator's token where the database has no token yet. It
 // is in its file before it is in the database: a token that nobody knows would
 // lock everybody out.
-func (c *serveCmd) firstToken(ctx context.Context, std streams, dir dataDir, db *store.Store, now func() time.Time) error {
+func firstToken(ctx context.Context, std streams, dir dataDir, db *store.Store, now time.Time) error {
 	has, err := db.HasTokens(ctx)
 	if err != nil || has {
 		return err
@@ -144,7 +170,7 @@ func (c *serveCmd) firstToken(ctx context.Context, std streams, dir dataDir, db 
 	if !admin.IsToken(secret) {
 		return fmt.Errorf("admin token: %s does not hold a token", dir.file(tokenFile))
 	}
-	first := admin.NewStoreToken("first", store.RoleOperator, store.MillisOf(now()))
+	first := admin.NewStoreToken("first", store.RoleOperator, store.MillisOf(now))
 	if err := db.CreateToken(ctx, first, admin.HashToken(secret)); err != nil {
 		return fmt.Errorf("admin token: %w", err)
 	}
