@@ -4,6 +4,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"countersign/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// withDatabases stops the databases of the tests before goroutines are counted.
+type withDatabases struct{ m *testing.M }
+
+func (w withDatabases) Run() int { return storetest.Run(w.m) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabases{m}) }

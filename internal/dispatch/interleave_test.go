@@ -1,0 +1,460 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
+)
+
+// world is two dispatchers over one real store, taken apart into their steps, so
+// that the steps come in any order and a crash can come between any two.
+type world struct {
+	s        *store.Store
+	merchant string
+	ready    *merchant
+	now      store.Millis
+	nodes    [2][]*heldAttempt
+	next     int // number of the next callback
+	lost     int // leases
+	late     int // settlements
+	old      [][]byte
+
+	// What must hold is told from outside the store.
+	ids       []string                // of all accepted callbacks
+	leases    map[string]store.Millis // of callbacks that are being attempted
+	signed    map[string]bool         // withdrawals that the merchant countersigned in time, as ordered
+	decisions map[string]countersign.Decision
+	permits   map[string]store.Permit
+	claims    map[string]string
+	deadlines map[string]store.Millis
+}
+
+// heldAttempt is what one node knows of one attempt.
+type heldAttempt struct {
+	claimed store.Claimed
+	q       Question
+	settle  *store.Settlement
+	signs   bool // the answer is a right one, and was there before the deadline
+}
+
+var worlds atomic.Int64
+
+func TestPropertyInterleavings(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pair := testPair()
+	happened := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{
+			s: s, merchant: fmt.Sprintf("w%d", worlds.Add(1)), now: 1_800_000_000_000,
+			leases: map[string]store.Millis{}, signed: map[string]bool{}, decisions: map[string]countersign.Decision{},
+			permits: map[string]store.Permit{}, claims: map[string]string{}, deadlines: map[string]store.Millis{},
+		}
+		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
+		row.Concurrency = rapid.IntRange(1, 5).Draw(t, "concurrency")
+		row.Settings.NotifyRetry = &store.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
+		row, err := s.CreateMerchant(t.Context(), row, w.now)
+		w.must(t, err)
+		w.ready, err = newMerchant(row, Policy{})
+		w.must(t, err)
+		defer func() { // the next world claims nothing of this one
+			_, err := s.SetMerchantState(context.Background(), w.merchant, store.MerchantPaused, "over", w.now)
+			w.must(t, err)
+		}()
+		t.Repeat(map[string]func(*rapid.T){
+			"deposit": w.deposit, "withdrawal": w.withdrawal, "claim": w.claim, "post": w.post, "settle": w.settle,
+			"give back": w.giveBack, "crash": w.crash, "time": w.time, "sweep": w.sweep, "cancel": w.cancel, "release": w.release,
+			"": w.check,
+		})
+		w.finish(t)
+		for _, d := range w.decisions {
+			happened[string(d)]++
+		}
+		happened["permit"] += len(w.permits)
+		happened["lost"] += w.lost
+		happened["late"] += w.late
+	})
+	// A world in which nothing happens proves nothing.
+	for _, what := range []string{"confirmed", "declined", "expired", "cancelled", "permit", "lost", "late"} {
+		if happened[what] == 0 && !t.Failed() {
+			t.Errorf("%s never happened", what)
+		}
+	}
+	t.Log(happened)
+}
+
+func (w *world) must(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) deposit(t *rapid.T) {
+	w.next++
+	c := depositPayload(noTB{}, w.next)
+	c.Merchant = w.merchant
+	got, err := w.s.Ingest(t.Context(), []store.NewCallback{c}, w.now)
+	w.must(t, err)
+	w.ids = append(w.ids, got[0].ID)
+}
+
+func (w *world) withdrawal(t *rapid.T) {
+	w.next++
+	n := withdrawalPayload(noTB{}, w.next)
+	n.Merchant = w.merchant
+	n.Deadline = w.now + store.Millis(rapid.IntRange(1, 200).Draw(t, "seconds")*1000)
+	if rapid.Bool().Draw(t, "without details") {
+		n.Details = nil
+	}
+	got, _, err := w.s.CreateWithdrawal(t.Context(), n, w.now)
+	w.must(t, err)
+	w.ids = append(w.ids, got.CallbackID)
+	w.deadlines[got.ID] = n.Deadline
+}
+
+func (w *world) claim(t *rapid.T) {
+	node := rapid.IntRange(0, 1).Draw(t, "node")
+	lane := store.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))
+	w.take(t, node, lane, rapid.IntRange(1, 4).Draw(t, "most"))
+}
+
+func (w *world) take(t *rapid.T, node int, lane store.Lane, most int) int {
+	got, err := w.s.Claim(t.Context(), store.ClaimRequest{Lane: lane, Node: fmt.Sprint("node-", node), Now: w.now,
+		LeaseUntil: w.now + 45_000, Max: most})
+	w.must(t, err)
+	n := 0
+	for _, c := range got {
+		if c.Merchant != w.merchant {
+			continue
+		}
+		n++
+		if until, there := w.leases[c.ID]; there {
+			t.Fatalf("%s is in two attempts: its lease ends %d, now %d", c.ID, until, w.now)
+		}
+		w.leases[c.ID] = c.LeaseUntil
+		if c.Attempts < 1 || c.State != store.CallbackSending || c.Deadline <= w.now {
+			t.Fatalf("claimed %+v", c)
+		}
+		w.nodes[node] = append(w.nodes[node], &heldAttempt{claimed: c})
+	}
+	return n
+}
+
+// pick gives one attempt that a node holds and that is, or is not, answered.
+func (w *world) pick(t *rapid.T, answered bool) (node int, a *heldAttempt) {
+	node = rapid.IntRange(0, 1).Draw(t, "node")
+	var fit []*heldAttempt
+	for _, a := range w.nodes[node] {
+		if (a.settle != nil) == answered {
+			fit = append(fit, a)
+		}
+	}
+	if len(fit) == 0 {
+		t.Skip("none")
+	}
+	return node, fit[rapid.IntRange(0, len(fit)-1).Draw(t, "attempt")]
+}
+
+func (w *world) post(t *rapid.T) {
+	_, a := w.pick(t, false)
+	w.exchange(t, a, rapid.SampledFrom([]string{"right", "right", "right", "lost", "refuse", "hold", "fail", "old", "other details",
+		"other withdrawal", "wrong key", "garbage", "unopened", "500"}).Draw(t, "merchant"))
+}
+
+// exchange posts a and judges the response, as attempt does but for RSA.
+func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
+	q, plain, uuid, err := question(a.claimed, w.ready)
+	w.must(t, err)
+	a.q = q
+	cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{})
+	w.must(t, err)
+	m := newTestMerchant(testPair())
+	answer, err := m.answer(cb)
+	w.must(t, err)
+	w.now += store.Millis(rapid.SampledFrom([]int{0, 1, 100, 5000, 15000}).Draw(t, "took"))
+	code, key := countersign.CodeAccepted, testKey
+	r := Response{Status: 200, Done: w.now}
+	switch behaves {
+	case "right":
+		w.old = append(w.old, answer)
+	case "lost": // the merchant did its part, the response never came
+		w.old = append(w.old, answer)
+		r = Response{Failure: ReasonClosed, Done: w.now}
+	case "refuse":
+		code = countersign.CodeRefusedPolicy
+	case "hold":
+		code = countersign.CodeAwaitingApproval
+	case "fail":
+		code = countersign.CodeInternal
+	case "old":
+		if len(w.old) == 0 {
+			t.Skip("no old answer")
+		}
+		answer = w.old[rapid.IntRange(0, len(w.old)-1).Draw(t, "which")]
+	case "other details", "other withdrawal":
+		if wr, ok := cb.(*countersign.WithdrawalRequest); ok {
+			d := testDetails()
+			if behaves == "other details" {
+				d.Amount = mustAmount("2.6")
+			} else {
+				wr.CallBackID = "cb-other"
+			}
+			answer, err = wr.Answer(d).Marshal()
+			w.must(t, err)
+		}
+	case "wrong key":
+		key = "other"
+	case "garbage":
+		answer = []byte("garbage")
+	case "500":
+		r.Status = 500
+	}
+	if r.Status == 200 {
+		msg := ""
+		if code != 0 {
+			msg = code.Message()
+		}
+		r.Body, err = countersign.Response{APIKey: key, Data: string(answer), ErrCode: code, Message: msg}.Marshal()
+		w.must(t, err)
+	}
+	v := Judge(q, r, func(data string) ([]byte, error) {
+		if behaves == "unopened" {
+			return nil, errors.New("does not open")
+		}
+		return []byte(data), nil
+	})
+	if wr := a.claimed.Withdrawal; wr != nil {
+		signs := w.now < w.deadlines[wr.ID] && (behaves == "right" || behaves == "other details" && wr.Ordered == nil)
+		if v.Decision == countersign.DecisionConfirmed && !signs {
+			t.Fatalf("%q confirmed: %+v", behaves, v)
+		}
+		a.signs = signs
+	}
+	record := store.Attempt{Number: a.claimed.Attempts, RequestUUID: uuid, Started: w.now, HTTPStatus: r.Status, ErrCode: v.ErrCode, Node: "n"}
+	set := settlement(a.claimed, w.ready, v, record, w.now, 0)
+	a.settle = &set
+}
+
+func (w *world) settle(t *rapid.T) {
+	node, a := w.pick(t, true)
+	batch := []*heldAttempt{a}
+	for _, other := range w.nodes[node] {
+		if other != a && other.settle != nil && rapid.Bool().Draw(t, "with it") {
+			batch = append(batch, other)
+		}
+	}
+	var list []store.Settlement
+	for _, b := range batch {
+		list = append(list, *b.settle)
+	}
+	got, err := w.s.Settle(t.Context(), list, w.now)
+	w.must(t, err)
+	if rapid.Bool().Draw(t, "again") { // it failed but was done
+		again, err := w.s.Settle(t.Context(), list, w.now)
+		w.must(t, err)
+		for i := range got {
+			if again[i].Applied != got[i].Applied || again[i].Decision != countersign.DecisionNone {
+				t.Fatalf("settled %+v, again %+v", got[i], again[i])
+			}
+		}
+	}
+	for i, b := range batch {
+		w.nodes[node] = slices.DeleteFunc(w.nodes[node], func(h *heldAttempt) bool { return h == b })
+		if got[i].Applied {
+			delete(w.leases, b.claimed.ID)
+		} else {
+			w.late++
+		}
+		if d := got[i].Decision; d != countersign.DecisionNone {
+			if w.decisions[b.claimed.ID] != "" {
+				t.Fatalf("%s decided twice: %s and %s", b.claimed.ID, w.decisions[b.claimed.ID], d)
+			}
+			w.decisions[b.claimed.ID] = d
+			if d == countersign.DecisionConfirmed {
+				if !b.signs {
+					t.Fatalf("%s confirmed without a right answer", b.claimed.ID)
+				}
+				w.signed[b.claimed.ID] = true
+			}
+		}
+	}
+}
+
+func (w *world) giveBack(t *rapid.T) {
+	node, a := w.pick(t, false)
+	w.must(t, w.s.GiveBack(t.Context(), []store.Claimed{a.claimed}, w.now))
+	w.nodes[node] = slices.DeleteFunc(w.nodes[node], func(h *heldAttempt) bool { return h == a })
+	if c, err := w.s.Callback(t.Context(), a.claimed.ID); err != nil {
+		t.Fatal(err)
+	} else if c.State != store.CallbackSending {
+		delete(w.leases, a.claimed.ID)
+	}
+}
+
+// crash forgets all that a node knows.
+func (w *world) crash(t *rapid.T) { w.nodes[rapid.IntRange(0, 1).Draw(t, "node")] = nil }
+
+func (w *world) time(t *rapid.T) {
+	w.now += store.Millis(rapid.SampledFrom([]int{-30_000, -1000, 1, 1000, 5000, 20_000, 46_000, 120_000}).Draw(t, "step"))
+}
+
+func (w *world) sweep(t *rapid.T) {
+	for more := true; more; {
+		swept, err := w.s.Sweep(t.Context(), w.now)
+		w.must(t, err)
+		for _, id := range swept.Lost {
+			if until, there := w.leases[id]; there && until > w.now {
+				t.Fatalf("%s lost its lease of %d at %d", id, until, w.now)
+			}
+			if _, ours := w.leases[id]; ours {
+				w.lost++
+			}
+			delete(w.leases, id)
+		}
+		for _, id := range swept.Expired {
+			if end, ours := w.deadlines[id]; ours {
+				if w.now < end || w.decisions[id] != "" {
+					t.Fatalf("%s expired at %d, deadline %d, decided %q", id, w.now, end, w.decisions[id])
+				}
+				w.decisions[id] = countersign.DecisionExpired
+				delete(w.leases, id)
+			}
+		}
+		more = swept.More
+	}
+}
+
+func (w *world) anyWithdrawal(t *rapid.T) string {
+	var ids []string
+	for id := range w.deadlines {
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		t.Skip("none")
+	}
+	slices.Sort(ids)
+	return ids[rapid.IntRange(0, len(ids)-1).Draw(t, "withdrawal")]
+}
+
+func (w *world) cancel(t *rapid.T) {
+	id := w.anyWithdrawal(t)
+	switch _, err := w.s.CancelWithdrawal(t.Context(), id, w.now); {
+	case err == nil:
+		if d := w.decisions[id]; d != "" && d != countersign.DecisionCancelled {
+			t.Fatalf("%s was %s and is cancelled", id, d)
+		}
+		w.decisions[id] = countersign.DecisionCancelled
+		delete(w.leases, id)
+	case !errors.Is(err, store.ErrConflict):
+		t.Fatal(err)
+	case w.decisions[id] == "":
+		t.Fatalf("%s cannot be cancelled: %v", id, err)
+	}
+}
+
+func (w *world) release(t *rapid.T) {
+	id := w.anyWithdrawal(t)
+	claim := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "claim")
+	w.next++
+	p, err := w.s.Release(t.Context(), id, claim, fmt.Sprint("permit-", w.next), w.now)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		if w.signed[id] && (w.claims[id] == "" || w.claims[id] == claim) {
+			t.Fatalf("%s is confirmed and not released: %v", id, err)
+		}
+	case err != nil:
+		t.Fatal(err)
+	case !w.signed[id]:
+		t.Fatalf("%s was released and never countersigned", id)
+	case w.claims[id] == "":
+		w.claims[id], w.permits[id] = claim, p
+	case w.claims[id] != claim || w.permits[id].Permit != p.Permit:
+		t.Fatalf("%s has two permits", id)
+	}
+}
+
+// check holds after every step: the store's decisions are those that were seen,
+// one each.
+func (w *world) check(t *rapid.T) {
+	for id := range w.deadlines {
+		got, err := w.s.Withdrawal(t.Context(), id)
+		w.must(t, err)
+		if got.Decision != w.decisions[id] {
+			t.Fatalf("%s is %q in the store and was %q", id, got.Decision, w.decisions[id])
+		}
+	}
+}
+
+// finish lets the world come to rest with a merchant that does all well: every
+// callback then is final.
+func (w *world) finish(t *rapid.T) {
+	w.nodes = [2][]*heldAttempt{}
+	w.now += 300_000
+	for range 60 {
+		w.sweep(t)
+		for _, lane := range []store.Lane{store.LaneNotify, store.LaneWithdraw} {
+			for w.take(t, 0, lane, 8) > 0 {
+				for _, a := range slices.Clone(w.nodes[0]) {
+					w.exchange(t, a, "right")
+					got, err := w.s.Settle(t.Context(), []store.Settlement{*a.settle}, w.now)
+					w.must(t, err)
+					if got[0].Applied {
+						delete(w.leases, a.claimed.ID)
+					}
+					if got[0].Decision != "" {
+						w.decisions[a.claimed.ID] = got[0].Decision
+					}
+				}
+				w.nodes[0] = nil
+			}
+		}
+		w.now += 61_000
+	}
+	seen := map[string]int{}
+	for after := int64(0); ; {
+		feed, err := w.s.Decisions(t.Context(), after, 1000)
+		w.must(t, err)
+		for _, f := range feed {
+			if f.Seq != after+1 {
+				t.Fatalf("decision %d follows %d", f.Seq, after)
+			}
+			after = f.Seq
+			seen[f.Withdrawal.ID]++
+		}
+		if len(feed) == 0 {
+			break
+		}
+	}
+	for _, id := range w.ids {
+		c, err := w.s.Callback(t.Context(), id)
+		w.must(t, err)
+		switch c.State {
+		case store.CallbackAccepted, store.CallbackRefused, store.CallbackExhausted, store.CallbackCancelled:
+		default:
+			t.Fatalf("%s never ends: %s, due %d, now %d", id, c.State, c.Due, w.now)
+		}
+	}
+	for id := range w.deadlines {
+		if seen[id] != 1 {
+			t.Fatalf("%s is %d times in the feed", id, seen[id])
+		}
+	}
+}
+
+// noTB lets the fixtures fail outside of a *testing.T.
+type noTB struct{ testing.TB }
+
+func (noTB) Helper()           {}
+func (noTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
