@@ -20,7 +20,7 @@ type ClaimRequest struct {
 const claimLanes = 128
 
 const pickLanesSQL = `
-SELECT ` + laneColumns + ` FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT $3{skip}`
+SELECT ` + laneColumns + ` FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until
 // LeaseUntil, and shares them among the merchants that wait: those served
@@ -75,7 +75,7 @@ SELECT o.id, o.attempts, o.failed, o.due, o.last_reason,
 	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created
 FROM outbox o JOIN callbacks c ON c.merchant = o.merchant AND c.id = o.id
 WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
-ORDER BY o.due, o.id LIMIT $4{skip o}`
+ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT){skip o}`
 
 const markSendingSQL = `
 UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $2, node = $3, claimed = $4
@@ -205,7 +205,7 @@ WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
 // its touch may have found the lane's row as it was before. Where this fails,
 // Sweep finds the work.
 func (s *Store) recheck(ctx context.Context, idle []laneKey, now Millis) {
-	if !s.dialect.touchAfterCommit || len(idle) == 0 {
+	if !s.dialect.concurrent || len(idle) == 0 {
 		return
 	}
 	checks := make([]statement, len(idle))

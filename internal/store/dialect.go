@@ -8,6 +8,12 @@ import (
 
 // dialect holds every difference between the databases beside how a
 // connection is made. The SQL texts carry marks in braces where they differ.
+//
+// Two habits of SQLite shape the texts. It prepares a statement again for every
+// new value of a parameter that its planner would look at: a bare LIMIT $n, and
+// column = $n where a partial index has column = constant. So limits are
+// LIMIT CAST($n AS BIGINT), which PostgreSQL takes as well, and partial indexes
+// avoid columns that are compared with parameters.
 type dialect struct {
 	name string
 	// marks gives what stands for {lock}, {skip}, {skip o} (of table o alone)
@@ -15,9 +21,9 @@ type dialect struct {
 	marks *strings.Replacer
 	// list turns strings into the argument for "{in}$n{end}".
 	list func([]string) any
-	// touchAfterCommit: writers run beside each other, so a claim can't see
-	// rows of an ingest that has not committed. See Store.touch.
-	touchAfterCommit bool
+	// concurrent: transactions that write run beside each other. They can
+	// wait for each other's rows, and do not see what has not committed.
+	concurrent bool
 
 	texts sync.Map // text with marks → text without
 }
@@ -38,8 +44,8 @@ func newPostgresDialect() *dialect {
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 			"{skip o}", " FOR UPDATE OF o SKIP LOCKED",
 			"{in}", "= ANY(", "{end}", ")"),
-		list:             func(l []string) any { return l },
-		touchAfterCommit: true,
+		list:       func(l []string) any { return l },
+		concurrent: true,
 	}
 }
 

@@ -79,7 +79,7 @@ func (f *feedEntries) writeAlarms(ctx context.Context, t *tx) error {
 const listDecisionsSQL = `
 SELECT d.seq, ` + withdrawalColumns + `
 FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.withdrawal
-WHERE d.seq > $1 ORDER BY d.seq LIMIT $2`
+WHERE d.seq > $1 ORDER BY d.seq LIMIT CAST($2 AS BIGINT)`
 
 // Decisions gives decisions after seq after, in order and without gaps. The
 // withdrawals are as they stand now.
@@ -95,7 +95,7 @@ func (s *Store) Decisions(ctx context.Context, after int64, limit int) ([]FeedDe
 	return list, err
 }
 
-const listAlarmsSQL = `SELECT seq, merchant, kind, subject, at FROM alarms WHERE seq > $1 ORDER BY seq LIMIT $2`
+const listAlarmsSQL = `SELECT seq, merchant, kind, subject, at FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
 
 // Alarms gives alarms after seq after, in order.
 func (s *Store) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {

@@ -46,10 +46,12 @@ func (s *Store) Ingest(ctx context.Context, items []NewCallback, now Millis) ([]
 		}
 		batch[i] = row
 	}
-	// Two batches with the same events then wait for each other in one order.
-	slices.SortStableFunc(batch, func(a, b newRow) int {
-		return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
-	})
+	if s.dialect.concurrent {
+		// Two batches with the same events then wait for each other in one order.
+		slices.SortStableFunc(batch, func(a, b newRow) int {
+			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
+		})
+	}
 	done := make([]Ingested, len(items))
 	err := s.db.write(ctx, func(ctx context.Context, t *tx) error {
 		return s.insert(ctx, t, batch, done, now)

@@ -79,7 +79,7 @@ func (s *Store) changeLanes(ctx context.Context, t *tx, c laneChanges, now Milli
 // that must wait for the commit with PostgreSQL.
 func (s *Store) addWork(ctx context.Context, t *tx, merchant string, lane Lane, due Millis) error {
 	t.wake(topicOf(lane))
-	if !s.dialect.touchAfterCommit {
+	if !s.dialect.concurrent {
 		_, err := t.exec(ctx, touchSQL, merchant, int64(lane), int64(due))
 		return err
 	}

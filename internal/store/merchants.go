@@ -278,7 +278,7 @@ func (m *Merchant) scan(r rows, more ...any) error {
 	return nil
 }
 
-const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT $2`
+const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
 
 // Merchants lists merchants in order of id, from the one after after, without
 // their secrets.

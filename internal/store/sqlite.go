@@ -67,7 +67,7 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 	}
 	dsn := func(pragmas ...string) string {
 		q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
-			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
 		}, pragmas...)}
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
@@ -153,7 +153,7 @@ func (db *sqliteDB) run() {
 }
 
 // writeGroup commits a group at once. Each request has its own savepoint, so
-// that one that fails leaves the others alone.
+// that one that fails leaves the others alone; one alone needs none.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs := make([]error, len(group))
@@ -162,6 +162,11 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	for i := 0; i < len(group) && err == nil; i++ {
 		if errs[i] = group[i].ctx.Err(); errs[i] != nil {
 			continue // its caller has gone: not even begun
+		}
+		if len(group) == 1 {
+			err = protect(ctx, group[i].fn, all)
+			errs[i] = err
+			break
 		}
 		err = db.savepoint(ctx, group[i].fn, all, &errs[i])
 	}

@@ -69,7 +69,7 @@ func (s *Store) ReclaimAll(ctx context.Context, now Millis) (int, error) {
 
 const (
 	lateWithdrawalsSQL = `
-SELECT merchant, id FROM withdrawals WHERE state = 'awaiting' AND deadline <= $1 ORDER BY deadline LIMIT $2`
+SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	expireWithdrawalSQL = `
 UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
@@ -123,7 +123,7 @@ func inOrder(list []swept) []swept {
 const (
 	lateCallbacksSQL = `
 SELECT merchant, id FROM outbox
-WHERE state = 'pending' AND lane = 0 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT $2`
+WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
 
 	exhaustSQL = `
 UPDATE outbox SET state = 'exhausted', last_reason = 'deadline', settled = $3
@@ -167,7 +167,7 @@ func (s *Store) sweepDeadlines(ctx context.Context, now Millis, done *Swept) err
 const (
 	lostLeasesSQL = `
 SELECT merchant, id, attempts, lane, node, claimed FROM outbox
-WHERE state = 'sending' AND lease_until <= $1 ORDER BY lease_until LIMIT $2`
+WHERE state = 'sending' AND lease_until <= $1 ORDER BY lease_until LIMIT CAST($2 AS BIGINT)`
 
 	loseLeaseSQL = `
 UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = 'lost'
@@ -235,7 +235,7 @@ SELECT l.merchant, l.lane, CASE WHEN l.next_due > COALESCE((
 	SELECT o.due FROM outbox o
 	WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
 	ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END
-FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT $2`
+FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
 
 // sweepLanes looks at some lanes and goes on from there the next time.
 func (s *Store) sweepLanes(ctx context.Context, now Millis, done *Swept) error {

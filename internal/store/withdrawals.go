@@ -248,7 +248,7 @@ func (q *conditions) before(table, cursor string) error {
 // newest asks for one more than limit, to know whether there is one.
 func (q *conditions) newest(table string, limit int) string {
 	q.args = append(q.args, limit+1)
-	return fmt.Sprintf(" ORDER BY %s.id DESC, %s.merchant DESC LIMIT $%d", table, table, len(q.args))
+	return fmt.Sprintf(" ORDER BY %s.id DESC, %s.merchant DESC LIMIT CAST($%d AS BIGINT)", table, table, len(q.args))
 }
 
 // makeCursor makes a cursor of the id of the last row given.

@@ -108,7 +108,9 @@ CREATE TABLE outbox (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX outbox_due ON outbox (merchant, lane, due, id) WHERE state = 'pending';
 CREATE INDEX outbox_lease ON outbox (lease_until) WHERE state = 'sending';
-CREATE INDEX outbox_deadline ON outbox (deadline) WHERE state = 'pending' AND lane = 0 AND deadline < 4611686018427387904;
+-- Not "lane = 0": SQLite would compare that with the parameter of every
+-- "lane = $n" and prepare those statements again for each value.
+CREATE INDEX outbox_deadline ON outbox (deadline) WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904;
 CREATE INDEX outbox_ended ON outbox (state, id) WHERE state IN ('refused', 'exhausted', 'cancelled');
 
 -- Every attempt that was settled, lost or late.
@@ -168,7 +170,7 @@ CREATE TABLE withdrawals (
 );
 CREATE INDEX withdrawals_recent ON withdrawals (id);
 CREATE INDEX withdrawals_state ON withdrawals (state, id);
-CREATE INDEX withdrawals_deadline ON withdrawals (deadline) WHERE state = 'awaiting';
+CREATE INDEX withdrawals_deadline ON withdrawals (deadline) WHERE decision = '';
 
 -- The last number given in each feed. Taken in the transaction that uses it,
 -- last of all, so that numbers have no gaps and appear in order.

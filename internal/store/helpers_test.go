@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/store/storetest"
+)
+
+var ctx = context.Background()
+
+// dialects gives a fresh database of each kind.
+var dialects = []struct {
+	name string
+	url  func(testing.TB) string
+}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}}
+
+// testKeys is the master key of all test databases.
+var testKeys = NewMasterKey([32]byte{7})
+
+func openAt(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(ctx, Config{URL: url, Keys: testKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// testPair is one RSA pair for all tests: making pairs takes long.
+var testPair = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func newMerchant(id string) Merchant {
+	return Merchant{ID: id, Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw",
+		Scheme: SchemeService, Concurrency: 1000, APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}
+}
+
+// addMerchants makes n merchants m0, m1, …
+func addMerchants(t testing.TB, s *Store, n int, change func(*Merchant)) []string {
+	t.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		m := newMerchant(fmt.Sprintf("m%d", i))
+		if change != nil {
+			change(&m)
+		}
+		must(s.CreateMerchant(ctx, m, 1))(t)
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+// deposit makes a type 1 callback of the usual size.
+func deposit(merchant, trackingID string, due Millis) NewCallback {
+	payload := fmt.Sprintf(`{"type":1,"trackingId":%q,"pad":%q}`, trackingID, strings.Repeat("x", 400))
+	return NewCallback{Merchant: merchant, Type: countersign.TypeDeposited, EventID: trackingID, TrackingID: trackingID,
+		TxID: "tx-" + trackingID, Payload: []byte(payload), Due: due, Deadline: Never}
+}
+
+// settlementOf accepts a claimed callback.
+func settlementOf(c Claimed) Settlement {
+	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true, Attempt: Attempt{
+		Number: c.Attempts, RequestUUID: fmt.Sprintf("uuid-%s-%d", c.ID, c.Attempts), Started: c.LeaseUntil - 100, HTTPStatus: 200,
+		Outcome: "accepted", Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32),
+	}}
+}
