@@ -69,6 +69,12 @@ func (b *bell) send(ctx context.Context) {
 			topic = TopicWithdraw
 		case <-b.rung[TopicDecisions]:
 			topic = TopicDecisions
+		case <-b.rung[TopicDeposits]:
+			topic = TopicDeposits
+		case <-b.rung[TopicEvents]:
+			topic = TopicEvents
+		case <-b.rung[TopicForwards]:
+			topic = TopicForwards
 		}
 		bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)

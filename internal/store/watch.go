@@ -10,6 +10,9 @@ const (
 	TopicNotify Topic = iota
 	TopicWithdraw
 	TopicDecisions
+	TopicDeposits // the three of the merchant's end: both feeds and what is forwarded of them
+	TopicEvents
+	TopicForwards
 	topics // how many there are
 )
 

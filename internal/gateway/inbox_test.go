@@ -1,0 +1,27 @@
+package gateway
+
+import (
+	"testing"
+
+	"countersign/countersigntest"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// TestInbox holds the inbox to the rules of merchant.Inbox, with two processes
+// where the database allows for two.
+func TestInbox(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			countersigntest.CheckInbox(t, func() (one, other merchant.Inbox) {
+				url := d.url(t)
+				s := openStore(t, url)
+				s2 := s
+				if d.name == "postgres" {
+					s2 = openStore(t, url)
+				}
+				return inbox{store.NewMerchantEnd(s, false)}, inbox{store.NewMerchantEnd(s2, true)}
+			})
+		})
+	}
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+
+	"countersign"
+)
+
+// ledger gathers what a transaction of the merchant's end appends to the feeds
+// and writes it last, for the reasons that feedEntries names.
+type ledger struct {
+	m *MerchantEnd
+	feedEntries
+	deposits []TakenDeposit
+	events   []Event
+}
+
+func (l *ledger) event(e Event) { l.events = append(l.events, e) }
+
+const (
+	insertDepositSQL = `
+INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
+	risk_from, risk_to, tx_index, business, state, taken)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+
+	insertEventSQL = `
+INSERT INTO events (seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
+	tx_id, reason, decided_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
+
+	insertForwardSQL = `INSERT INTO forwards (feed, seq, due, created) VALUES ($1, $2, $3, $4)`
+)
+
+// write appends everything, the feeds in the order of their names.
+func (l *ledger) write(ctx context.Context, t *tx) error {
+	if err := l.feedEntries.write(ctx, t); err != nil {
+		return err
+	}
+	var statements []statement
+	if len(l.deposits) > 0 {
+		seq, err := lockFeed(ctx, t, FeedDeposits)
+		if err != nil {
+			return err
+		}
+		for i := range l.deposits {
+			seq++
+			d := &l.deposits[i]
+			statements = append(statements, statement{sql: insertDepositSQL, args: []any{seq, d.Deposit.TrackingID, d.Deposit.TenantUserID,
+				d.Deposit.TxID, d.Deposit.ChainName, d.Deposit.Symbol, d.Deposit.Amount.String(), d.Deposit.FromAddress, d.Deposit.ToAddress,
+				d.Deposit.RiskLevelFrom, d.Deposit.RiskLevelTo, d.Deposit.TxIndex, d.Deposit.Business, string(d.State), int64(d.Taken)}})
+			statements = l.forward(statements, FeedDeposits, seq, d.Taken)
+		}
+		statements = append(statements, statement{sql: writeFeedSQL, args: []any{FeedDeposits.String(), seq}})
+		t.wake(TopicDeposits)
+	}
+	if len(l.events) > 0 {
+		if err := t.batch(ctx, statements); err != nil {
+			return err
+		}
+		statements = statements[:0]
+		seq, err := lockFeed(ctx, t, FeedEvents)
+		if err != nil {
+			return err
+		}
+		for i := range l.events {
+			seq++
+			e := &l.events[i]
+			statements = append(statements, statement{sql: insertEventSQL, args: []any{seq, e.Kind, int64(e.At), e.CallBackID, e.Deposit,
+				e.TenantUserID, e.State, e.Details.Address, e.OldAddress, e.Details.ChainName, e.Details.Symbol, e.Details.Amount.String(),
+				e.TxID, e.Reason, e.DecidedBy}})
+			statements = l.forward(statements, FeedEvents, seq, e.At)
+		}
+		statements = append(statements, statement{sql: writeFeedSQL, args: []any{FeedEvents.String(), seq}})
+		t.wake(TopicEvents)
+	}
+	if l.m.forward && len(statements) > 0 {
+		t.wake(TopicForwards)
+	}
+	return t.batch(ctx, statements)
+}
+
+func (l *ledger) forward(list []statement, feed Feed, seq int64, at Millis) []statement {
+	if !l.m.forward {
+		return list
+	}
+	return append(list, statement{sql: insertForwardSQL, args: []any{int64(feed), seq, int64(at), int64(at)}})
+}
+
+func lockFeed(ctx context.Context, t *tx, feed Feed) (seq int64, err error) {
+	_, err = one(ctx, t, lockFeedSQL, []any{feed.String()}, &seq)
+	return seq, err
+}
+
+// effect does what follows from a callback that was taken just now.
+func (b *inboxBatchTx) effect(ctx context.Context, e *InboxEntry, row *inboxRow) error {
+	switch c := e.Callback.(type) {
+	case *countersign.Deposit:
+		d := TakenDeposit{Deposit: *c, State: DepositTaken, Taken: e.At}
+		if row.duplicate {
+			d.State = DepositHeld
+			b.ledger.alarm("", AlarmPossibleDuplicate, c.TrackingID, e.At)
+		}
+		b.ledger.deposits = append(b.ledger.deposits, d)
+	case *countersign.AddressChange:
+		b.ledger.event(Event{Kind: EventAddressChanged, At: e.At, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
+			Details: countersign.Details{Address: c.CountingAddress(), ChainName: c.ChainName, Symbol: c.Symbol}})
+	case *countersign.WithdrawalDone, *countersign.WithdrawalEnded, *countersign.FundsShort:
+		return b.moveOrder(ctx, e)
+	}
+	return nil
+}
+
+const moveOrderSQL = `
+UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7 WHERE call_back_id = $1`
+
+// moveOrder lets a callback of types 3, 5, 6 or 7 act on its order.
+func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry) error {
+	id := callBackID(e.Callback)
+	o, err := findOrder(ctx, b.t, lockOrderSQL, id)
+	switch {
+	case isNotFound(err) && e.Callback.CallbackType() == countersign.TypeWithdraw:
+		b.ledger.alarm("", AlarmOrderUnknown, id, e.At)
+		return nil
+	case isNotFound(err):
+		return nil // nothing was ordered, so nothing is frozen
+	case err != nil:
+		return err
+	}
+	to, moves, alarm := o.noticed(e.Callback, e.At)
+	if alarm != "" {
+		b.ledger.alarm("", alarm, id, e.At)
+	}
+	if !moves {
+		return nil
+	}
+	_, err = b.t.exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
+	kind := eventOrderStatePrefix + string(to.State)
+	if to.Waiting != 0 {
+		kind = EventOrderWaiting
+	}
+	b.ledger.event(orderEvent(kind, to, e.At))
+	return err
+}
+
+// noticed says what o is after a callback of types 3, 5, 6 or 7, whether that
+// is a change, and which alarm it is worth. An order never goes back: what the
+// service says last does not undo what it said first.
+func (o Order) noticed(cb countersign.Callback, at Millis) (to Order, moves bool, alarm string) {
+	if cb.User() != o.TenantUserID {
+		return o, false, AlarmUserDiffers
+	}
+	to = o
+	to.Updated, to.Reason = at, ""
+	switch c := cb.(type) {
+	case *countersign.WithdrawalDone:
+		return o.executed(to, c)
+	case *countersign.WithdrawalEnded:
+		switch {
+		case o.State == OrderExecuted:
+			return o, false, AlarmEndedAfterExecution
+		case !o.State.Undecided() && o.State != OrderConfirmed:
+			return o, false, "" // final already: its funds are free
+		}
+		to.State, to.Waiting, to.Ended = OrderEnded, 0, at
+		return to, true, ""
+	case *countersign.FundsShort:
+		if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == c.Type {
+			return o, false, "" // overtaken
+		}
+		to.Waiting = c.Type
+		return to, true, ""
+	}
+	return o, false, ""
+}
+
+// executed is what type 3 does. Money has moved, so an order that could
+// still end otherwise becomes executed even where what moved is not what was
+// ordered: were it left, a later type 5 would free its funds.
+func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, string) {
+	switch {
+	case o.State == OrderExecuted && o.TxID != c.TxID:
+		return o, false, AlarmExecutedTwice
+	case o.State == OrderExecuted:
+		return o, false, ""
+	case o.State == OrderEnded:
+		return o, false, AlarmExecutedAfterEnd
+	case !o.State.Undecided() && o.State != OrderConfirmed:
+		return o, false, AlarmExecutedUnconfirmed
+	}
+	to.State, to.TxID, to.Waiting, to.Ended = OrderExecuted, c.TxID, 0, to.Updated
+	if o.State != OrderConfirmed {
+		to.Reason = "executed without confirmation"
+		return to, true, AlarmExecutedUnconfirmed
+	}
+	if member := executedDiffers(o.Details, c); member != "" {
+		to.Reason = "executed with another " + member
+		return to, true, AlarmExecutedDiffers
+	}
+	return to, true, ""
+}
+
+// executedDiffers names the first member in which c is not what was ordered.
+// Members that a lenient service left out say nothing.
+func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
+	switch {
+	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):
+		return "toAddress"
+	case c.ChainName != "" && c.ChainName != d.ChainName:
+		return "chainName"
+	case c.Symbol != "" && c.Symbol != d.Symbol:
+		return "symbol"
+	case c.Amount.IsSet() && !c.Amount.Equal(d.Amount):
+		return "amount"
+	}
+	return ""
+}

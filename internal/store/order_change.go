@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrChanged means that an order is no longer what a change of it rests on.
+// The caller looks again.
+var ErrChanged = errors.New("the order has changed meanwhile")
+
+const firstAskedSQL = `SELECT created FROM inbox WHERE type = 2 AND id = $1`
+
+// AskedFor looks up the order that the service asks for.
+func (m *MerchantEnd) AskedFor(ctx context.Context, callBackID string, now Millis) (Asked, error) {
+	a := Asked{Since: now}
+	if _, err := one(ctx, m.s.db, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
+		return a, err
+	}
+	var err error
+	a.Order, err = findOrder(ctx, m.s.db, readOrderSQL, callBackID)
+	if isNotFound(err) {
+		return a, nil
+	}
+	a.Known = err == nil
+	return a, err
+}
+
+const changeOrderSQL = `
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
+WHERE call_back_id = $1 AND state = $8`
+
+// ChangeOrder moves an order and tells of it in one transaction. It fails with
+// ErrChanged where the order is not in the state c.From any more or a sum of
+// c.Spent is another one by now, and confirms only an order of c.TenantUserID
+// that has not expired. Details never change, so what is confirmed once is
+// confirmed with the same details for ever.
+func (m *MerchantEnd) ChangeOrder(ctx context.Context, c OrderChange, now Millis) (Order, error) {
+	var o Order
+	err := m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		var err error
+		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
+			return err
+		}
+		return m.changeOrder(ctx, t, &o, c, now)
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	return o, nil
+}
+
+// changeOrder moves o, which is locked.
+func (m *MerchantEnd) changeOrder(ctx context.Context, t *tx, o *Order, c OrderChange, now Millis) error {
+	if o.State != c.From {
+		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
+	}
+	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
+		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
+	}
+	l := ledger{m: m}
+	if c.Alarm != "" {
+		l.alarm("", c.Alarm, c.CallBackID, now)
+	}
+	if len(c.Spent) > 0 {
+		// Confirmations that look at sums wait for each other here, so that
+		// two of them never both fit into what was left for one. Alarms come
+		// before events, so a change has one or the other.
+		if _, err := lockFeed(ctx, t, FeedEvents); err != nil {
+			return err
+		}
+		for _, s := range c.Spent {
+			is, err := readSpent(ctx, t, s)
+			switch {
+			case err != nil:
+				return err
+			case !is.Sum.Equal(s.Sum):
+				return fmt.Errorf("%w: so has the sum of what was confirmed", ErrChanged)
+			}
+		}
+	}
+	o.State, o.Reason, o.Updated = c.To, c.Reason, now
+	if c.By != "" {
+		o.DecidedBy = c.By
+	}
+	switch {
+	case c.To == OrderConfirmed:
+		o.Confirmed = now
+	case !c.To.Undecided():
+		o.Ended = now
+	}
+	n, err := t.exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated), int64(o.Confirmed),
+		int64(o.Ended), string(c.From))
+	switch {
+	case err != nil:
+		return err
+	case n != 1:
+		return ErrChanged
+	}
+	l.event(orderEvent(eventOrderStatePrefix+string(o.State), *o, now))
+	return l.write(ctx, t)
+}
+
+// RefuseUnknown keeps that the service asked for an order that did not come in
+// time, so that nobody can add it afterwards and wait for a confirmation. Where
+// the order has come meanwhile, it fails with ErrChanged.
+func (m *MerchantEnd) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now Millis) error {
+	return m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: Never},
+			State: OrderUnknown, Created: now, Updated: now, Ended: now}
+		inserted, err := insertOrder(ctx, t, o)
+		if err != nil {
+			return err
+		}
+		if !inserted {
+			return ErrChanged
+		}
+		l := ledger{m: m}
+		l.alarm("", AlarmOrderUnknown, callBackID, now)
+		l.event(orderEvent(EventOrderUnknown, o, now))
+		return l.write(ctx, t)
+	})
+}
+
+// ApproveOrder lets a person's approval stand for an undecided order; repeated
+// it changes nothing. Any other state is a *ConflictError.
+func (m *MerchantEnd) ApproveOrder(ctx context.Context, callBackID, by, reason string, now Millis) (Order, error) {
+	return m.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
+}
+
+// DeclineOrder refuses an undecided order; repeated it changes nothing. Any
+// other state is a *ConflictError.
+func (m *MerchantEnd) DeclineOrder(ctx context.Context, callBackID, by, reason string, now Millis) (Order, error) {
+	return m.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderDeclined, By: by, Reason: reason}, now)
+}
+
+// CancelOrder takes an undecided order back; repeated it changes nothing. Any
+// other state is a *ConflictError.
+func (m *MerchantEnd) CancelOrder(ctx context.Context, callBackID, by, reason string, now Millis) (Order, error) {
+	return m.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderCancelled, By: by, Reason: reason}, now)
+}
+
+// personal makes a change that a person or the merchant's application asks for.
+func (m *MerchantEnd) personal(ctx context.Context, c OrderChange, now Millis) (o Order, err error) {
+	for member, text := range map[string]string{"reason": c.Reason, "by": c.By} {
+		if err := checkText(member, text); err != nil {
+			return Order{}, &ItemError{Member: member, Err: err}
+		}
+	}
+	if checkText("", c.CallBackID) != nil {
+		return Order{}, ErrNotFound
+	}
+	err = m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
+			return err
+		}
+		switch {
+		case o.State == c.To:
+			return nil
+		case !o.State.Undecided():
+			return &ConflictError{Reason: "the order is " + string(o.State)}
+		case o.Expires <= now:
+			return &ConflictError{Reason: "the order has expired"}
+		}
+		c.From = o.State
+		return m.changeOrder(ctx, t, &o, c, now)
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	return o, nil
+}
+
+const overdueOrdersSQL = `
+SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
+ORDER BY expires LIMIT $2`
+
+// ExpireOrders ends at most limit undecided orders whose time is over and says
+// how many it found; as many as limit means that there may be more.
+func (m *MerchantEnd) ExpireOrders(ctx context.Context, now Millis, limit int) (n int, err error) {
+	var changes []OrderChange
+	err = each(ctx, m.s.db, overdueOrdersSQL, []any{int64(now), limit}, func(r rows) error {
+		c := OrderChange{To: OrderExpired}
+		err := r.Scan(&c.CallBackID, &c.From)
+		changes = append(changes, c)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range changes {
+		if _, err := m.ChangeOrder(ctx, c, now); err != nil && !errors.Is(err, ErrChanged) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
