@@ -148,7 +148,7 @@ func depositMembers(s *session) error {
 		return err
 	}
 	for _, name := range []string{"trackingId", "txId", "txIndex", "chainName", "symbol", "amount", "fromAddress", "toAddress", "tenantUserId"} {
-		if answerMember(r, name) == "" {
+		if v := answerMember(r, name); v == "" || v == "null" {
 			return fail("Return the members of the deposit in the answer.", "the answer has no member %s", name)
 		}
 	}

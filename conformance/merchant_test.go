@@ -1,0 +1,153 @@
+package conformance_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/conformance"
+	"countersign/countersigntest"
+	"countersign/merchant"
+)
+
+// TestMerchantLibraryPasses: what package merchant makes of a Config passes
+// every case, in each of its attitudes to the binding.
+func TestMerchantLibraryPasses(t *testing.T) {
+	amount, err := countersign.ParseAmount(testOrder.Amount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	details := countersign.Details{Address: testOrder.Address, ChainName: testOrder.ChainName, Symbol: testOrder.Symbol, Amount: amount}
+	for _, tc := range []struct {
+		name    string
+		binding merchant.Binding
+		unbound bool
+		skips   string
+	}{
+		{"required", merchant.BindingRequired, false, needsUnbound},
+		{"when present, of a service that does not bind", merchant.BindingWhenPresent, true, needsBound},
+		{"off, of a service that does not bind", merchant.BindingOff, true, needsBound},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			credited := map[string]int{}
+			h, err := merchant.New(merchant.Config{
+				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
+				Binding: tc.binding, BodyTimeout: time.Second,
+				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
+					mu.Lock()
+					defer mu.Unlock()
+					credited[d.TrackingID]++
+					return nil
+				},
+				OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+					if w.CallBackID != testOrder.CallBackID {
+						return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
+					}
+					if w.TenantUserID != testOrder.TenantUserID {
+						return merchant.Refuse(countersign.CodeDetailsDiffer, ""), nil
+					}
+					return merchant.Confirm(details), nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := httptest.NewServer(h)
+			t.Cleanup(srv.Close)
+			allPass(t, conformance.Config{
+				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
+				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound,
+				Effects: func(_ context.Context, id string) (int, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					return credited[id], nil
+				},
+			}, tc.skips)
+		})
+	}
+}
+
+// TestBindingOnlyWhenPresent: a merchant that takes requests without binding
+// from a service that binds fails the one case that says so.
+func TestBindingOnlyWhenPresent(t *testing.T) {
+	h, err := merchant.New(merchant.Config{
+		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
+		Binding: merchant.BindingWhenPresent, BodyTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	results, sum := check(t, conformance.Config{
+		NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
+		APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+	})
+	for name, r := range results {
+		if fails := r.Outcome == conformance.Fail; fails != (name == "binding/absent" || name == "binding/upper-case") {
+			t.Errorf("%s: %s", name, describe(r))
+		}
+	}
+	if sum.Failed != 2 {
+		t.Errorf("%v", sum)
+	}
+}
+
+// TestFaultyMerchantsFail: in whichever way a merchant answers wrongly, a
+// deposit and a withdrawal say so; what services forgive passes.
+func TestFaultyMerchantsFail(t *testing.T) {
+	var key = testKey()
+	for _, fault := range countersigntest.MerchantFaults {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			m, err := countersigntest.StartMerchant(countersigntest.MerchantConfig{
+				Key: key.Public(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Orders: countersigntest.SampleOrders,
+				Fault: func(int, countersign.Callback) countersigntest.MerchantFault { return fault },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
+			w, d := countersigntest.Withdrawal(3), countersigntest.Order(3)
+			c := conformance.Config{
+				NotifyURL: m.NotifyURL(), WithdrawURL: m.WithdrawURL(), Key: key, APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+				Order: &conformance.Order{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName,
+					Symbol: d.Symbol, Amount: d.Amount.String()},
+				Effects: func(_ context.Context, id string) (int, error) { return m.Taken(id), nil },
+				Only: func(k conformance.Case) bool {
+					return slices.Contains([]string{"repeat/new-request", "response/deposit-members", "withdrawal/known"}, k.Name)
+				},
+			}
+			switch fault {
+			case countersigntest.FaultHang, countersigntest.FaultTrickle, countersigntest.FaultAnswersLate:
+				c.Timeout = 200 * time.Millisecond // they fail however long it is
+			}
+			results, sum := check(t, c)
+			if sum.Skipped != 0 || len(results) != 3 {
+				t.Fatalf("%v", sum)
+			}
+			want := conformance.Fail
+			if fault.Tolerated() {
+				want = conformance.Pass
+			}
+			for name, r := range results {
+				want := want
+				if fault == countersigntest.FaultDoneTwice && name == "repeat/new-request" {
+					want = conformance.Fail // a service cannot see it; Effects can
+				}
+				if fault == countersigntest.FaultNoAmount && name == "repeat/new-request" {
+					want = conformance.Pass // a deposit's answer may lack it; response/deposit-members says so
+				}
+				if r.Outcome != want {
+					t.Errorf("%s: %s, want %s: %s", name, r.Outcome, want, describe(r))
+				}
+			}
+		})
+	}
+}
