@@ -58,7 +58,7 @@ var house = map[string]struct{ ours, others []string }{
 var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/store", "countersign/internal/store/storetest"},
 	"database/sql/driver": {"countersign/internal/store"},
-	"flag":                {},
+	"flag":                {"countersign/internal/store/storetest"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"unsafe":              {},
 	"math/rand":           {},
