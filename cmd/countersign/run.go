@@ -114,6 +114,8 @@ func listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Lo
 	return &listener{name: name, ln: ln, drain: drain, server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
+		WriteTimeout:      2 * time.Minute,  // likewise
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
