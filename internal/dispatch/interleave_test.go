@@ -24,10 +24,10 @@ type world struct {
 	ready    *merchant
 	now      store.Millis
 	nodes    [2][]*heldAttempt
-	next     int // number of the next callback
-	lost     int // leases
-	late     int // settlements
-	old      [][]byte
+	next     int                 // number of the next callback
+	lost     int                 // leases
+	late     int                 // settlements
+	old      map[string][][]byte // answers that the merchant gave before, by callback
 
 	// What must hold is told from outside the store.
 	ids       []string                // of all accepted callbacks
@@ -64,7 +64,7 @@ func TestPropertyInterleavings(t *testing.T) {
 		happened["world"]++
 		w := &world{
 			s: s, merchant: fmt.Sprintf("w%d", worlds.Add(1)), now: 1_800_000_000_000,
-			leases: map[string]store.Millis{}, signed: map[string]bool{}, decisions: map[string]countersign.Decision{},
+			old: map[string][][]byte{}, leases: map[string]store.Millis{}, signed: map[string]bool{}, decisions: map[string]countersign.Decision{},
 			permits: map[string]store.Permit{}, claims: map[string]string{}, deadlines: map[string]store.Millis{},
 		}
 		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
@@ -195,8 +195,12 @@ func (w *world) pick(t *rapid.T, answered bool) (node int, a *heldAttempt) {
 
 func (w *world) post(t *rapid.T) {
 	_, a := w.pick(t, false)
-	w.exchange(t, a, rapid.SampledFrom([]string{"right", "right", "right", "lost", "refuse", "refuse", "refuse", "hold", "fail", "old", "other details",
-		"other withdrawal", "wrong key", "garbage", "unopened", "500"}).Draw(t, "merchant"))
+	if len(w.old[a.claimed.ID]) > 0 && rapid.Bool().Draw(t, "repeats itself") {
+		w.exchange(t, a, "old")
+		return
+	}
+	w.exchange(t, a, rapid.SampledFrom([]string{"right", "right", "lost", "lost", "old", "refuse", "refuse", "refuse", "hold", "fail", "old", "other details",
+		"old", "other withdrawal", "wrong key", "garbage", "unopened", "500"}).Draw(t, "merchant"))
 }
 
 // exchange posts a and judges the response, as attempt does but for RSA.
@@ -214,9 +218,9 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 	r := Response{Status: 200, Done: w.now}
 	switch behaves {
 	case "right":
-		w.old = append(w.old, answer)
+		w.old[a.claimed.ID] = append(w.old[a.claimed.ID], answer)
 	case "lost": // the merchant did its part, the response never came
-		w.old = append(w.old, answer)
+		w.old[a.claimed.ID] = append(w.old[a.claimed.ID], answer)
 		r = Response{Failure: ReasonClosed, Done: w.now}
 	case "refuse":
 		code = countersign.CodeRefusedPolicy
@@ -224,11 +228,12 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 		code = countersign.CodeAwaitingApproval
 	case "fail":
 		code = countersign.CodeInternal
-	case "old":
-		if len(w.old) == 0 {
+	case "old": // of another attempt
+		old := w.old[a.claimed.ID]
+		if len(old) == 0 {
 			t.Skip("no old answer")
 		}
-		answer = w.old[rapid.IntRange(0, len(w.old)-1).Draw(t, "which")]
+		answer = old[rapid.IntRange(0, len(old)-1).Draw(t, "which")]
 	case "other details", "other withdrawal":
 		if wr, ok := cb.(*countersign.WithdrawalRequest); ok {
 			d := testDetails()
