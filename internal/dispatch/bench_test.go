@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,29 +14,20 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/store"
+	"countersign/internal/store/storetest"
 )
-
-// openSQLite gives a store of its own in a file.
-func openSQLite(t testing.TB) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: filepath.Join(t.TempDir(), "test.db"), Keys: store.NewMasterKey([32]byte{1})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
 
 // BenchmarkLoop sends deposits to an honest merchant in the same process and
 // compares with what the RSA operations of both ends cost alone, on the same
 // cores, in the same run.
 func BenchmarkLoop(b *testing.B) {
 	for _, bits := range []int{1024, 2048} {
-		b.Run(fmt.Sprintf("sqlite/%d", bits), func(b *testing.B) { benchmarkLoop(b, openSQLite(b), bits) })
+		b.Run(fmt.Sprintf("sqlite/%d", bits), func(b *testing.B) {
+			benchmarkLoop(b, openStore(b, storetest.SQLite(b)), bits)
+		})
+		b.Run(fmt.Sprintf("postgres/%d", bits), func(b *testing.B) {
+			benchmarkLoop(b, openStore(b, storetest.Postgres(b)), bits)
+		})
 	}
 }
 
@@ -214,7 +204,7 @@ func cpuTime() float64 {
 // BenchmarkLatency reports how long a deposit takes from ingest to settled, at a
 // gentle fifty a second.
 func BenchmarkLatency(b *testing.B) {
-	s := openSQLite(b)
+	s := openStore(b, storetest.SQLite(b))
 	m := newTestMerchant(testPair())
 	server := httptest.NewServer(m)
 	defer server.Close()
