@@ -29,8 +29,8 @@ type Handler struct {
 	lease   time.Duration
 
 	mu      sync.Mutex
-	flights map[entryKey]*flight // merchant's functions that run now
-	unkept  map[entryKey]Outcome // of functions that succeeded while the Inbox failed
+	flights map[entryKey]*flight    // merchant's functions that run now
+	unkept  map[entryKey]Settlement // what the Inbox failed to settle
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
@@ -43,7 +43,7 @@ func New(c Config) (*Handler, error) {
 		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Binding, lenient: c.Lenient},
 		lease:   2*c.Timeout + leaseMargin,
 		flights: map[entryKey]*flight{},
-		unkept:  map[entryKey]Outcome{},
+		unkept:  map[entryKey]Settlement{},
 	}
 	for _, k := range c.CallbackAPIKeys {
 		h.apiKeys = append(h.apiKeys, sha256.Sum256([]byte(k.Reveal())))

@@ -60,7 +60,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 			}
 			return h.sealed(rep.end(v))
 		case StateSettled:
-			h.forgetUnkept(key)
+			h.forget(key)
 			return h.sealed(rep.end(verdict{Outcome: c.Outcome, reason: ReasonRepeated}))
 		case StateOtherContent:
 			return rep.end(verdict{
@@ -77,6 +77,9 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 				return h.sealed(rep.end(v))
 			}
 		case StateBusy:
+			if h.settleUnkept(ctx, key) {
+				continue
+			}
 		default:
 			return rep.end(failed(ReasonInbox, fmt.Errorf("inbox: state %q", c.State)))
 		}
@@ -165,9 +168,9 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 		h.settle(ctx, key, c, failed(ReasonBusy, nil))
 		return verdict{}, false
 	}
-	if unkept {
+	if unkept && earlier.Final {
 		do = func(context.Context, Claimed) verdict {
-			return verdict{Outcome: earlier, final: true, reason: ReasonRepeated}
+			return verdict{Outcome: earlier.Outcome, final: true, reason: ReasonRepeated}
 		}
 	}
 	go h.fly(ctx, f, key, c, do)
@@ -217,26 +220,23 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict) verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	standing, err := h.settleInbox(ctx, Settlement{
-		Type: key.typ, ID: key.id, Claim: c.Claim, Outcome: v.Outcome, Final: v.final, At: h.c.Now(),
-	})
-	switch {
-	case err != nil && !v.final:
-		v.cause = errors.Join(v.cause, err) // nothing to keep, so it can be told
-		return v
-	case err != nil:
+	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Outcome: v.Outcome, Final: v.final, At: h.c.Now()}
+	standing, err := h.settleInbox(ctx, s)
+	if err != nil {
 		// The function has done its part, and must not do it again because
 		// of the Inbox; as long as this process lives, it will not.
 		h.mu.Lock()
-		if len(h.unkept) < maxUnkept {
-			h.unkept[key] = v.Outcome
+		if earlier, ok := h.unkept[key]; !earlier.Final && (ok || len(h.unkept) < maxUnkept) {
+			h.unkept[key] = s
 		}
 		h.mu.Unlock()
-		return failed(ReasonInbox, err)
+		if v.final {
+			return failed(ReasonInbox, err)
+		}
+		v.cause = errors.Join(v.cause, err) // nothing to keep, so it can be told
+		return v
 	}
-	if v.final {
-		h.forgetUnkept(key)
-	}
+	h.forget(key)
 	switch {
 	case standing.Same(v.Outcome):
 		v.Outcome = standing
@@ -253,7 +253,24 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	return verdict{Outcome: standing, reason: ReasonRepeated}
 }
 
-func (h *Handler) forgetUnkept(key entryKey) {
+// settleUnkept tries again to settle what the Inbox failed to. Until it
+// succeeds the lease of that claim stands in the way of every delivery. It is
+// false where there is nothing to settle or the Inbox still fails.
+func (h *Handler) settleUnkept(ctx context.Context, key entryKey) bool {
+	h.mu.Lock()
+	s, unkept := h.unkept[key]
+	h.mu.Unlock()
+	if !unkept {
+		return false
+	}
+	if _, err := h.settleInbox(ctx, s); err != nil {
+		return false
+	}
+	h.forget(key)
+	return true
+}
+
+func (h *Handler) forget(key entryKey) {
 	h.mu.Lock()
 	delete(h.unkept, key)
 	h.mu.Unlock()

@@ -1,0 +1,60 @@
+package countersigntest
+
+import (
+	"context"
+	"errors"
+
+	"countersign/merchant"
+)
+
+// InboxFault is one way in which a store fails.
+type InboxFault int
+
+// The ways. The zero InboxFault is none.
+const (
+	NoInboxFault      InboxFault = iota
+	InboxNotDone                 // it fails, and nothing has happened
+	InboxDoneButFails            // it fails, and it has happened
+	InboxPanics                  // it panics, and nothing has happened
+)
+
+// ErrInboxFault is what a FaultyInbox fails with.
+var ErrInboxFault = errors.New("countersigntest: the inbox fails on purpose")
+
+// FaultyInbox is an Inbox that fails when told to.
+type FaultyInbox struct {
+	Inbox merchant.Inbox
+	// Fault chooses what goes wrong with the next call, "claim" or "settle".
+	// Nil: nothing does. It may be called by several goroutines at once.
+	Fault func(call string) InboxFault
+}
+
+// Claim implements merchant.Inbox.
+func (f *FaultyInbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	return faulty(f, "claim", func() (merchant.Claimed, error) { return f.Inbox.Claim(ctx, e) })
+}
+
+// Settle implements merchant.Inbox.
+func (f *FaultyInbox) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outcome, error) {
+	return faulty(f, "settle", func() (merchant.Outcome, error) { return f.Inbox.Settle(ctx, s) })
+}
+
+func faulty[T any](f *FaultyInbox, call string, do func() (T, error)) (T, error) {
+	var none T
+	fault := NoInboxFault
+	if f.Fault != nil {
+		fault = f.Fault(call)
+	}
+	switch fault {
+	case InboxNotDone:
+		return none, ErrInboxFault
+	case InboxPanics:
+		panic(ErrInboxFault)
+	case InboxDoneButFails:
+		if _, err := do(); err != nil {
+			return none, err
+		}
+		return none, ErrInboxFault
+	}
+	return do()
+}

@@ -1,0 +1,298 @@
+package countersigntest
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/merchant"
+)
+
+// CheckInbox tests an implementation of merchant.Inbox against its rules. open
+// gives one that is empty; other is another one on the same store, as another
+// process would have, and may be the same. It is called once for each rule.
+func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
+	tb.Helper()
+	for _, rule := range []struct {
+		name  string
+		check func(c *inboxCheck)
+	}{
+		{"a new entry is claimed, settled once and found again", checkOnce},
+		{"without a lease recording settles", checkTaken},
+		{"other content changes nothing", checkContent},
+		{"a lease keeps others out until it ends", checkLease},
+		{"an outcome that is not final frees the entry", checkNotFinal},
+		{"the first final outcome stands, late ones too", checkStands},
+		{"only the holder frees a lease", checkGuard},
+		{"the same transfer is a possible duplicate", checkTransfer},
+		{"a first block has one rest", checkBlocks},
+		{"a type of its own for every identifier", checkTypes},
+		{"of many at once one gets the claim", checkMany},
+		{"settling what was not claimed fails", checkUnknown},
+	} {
+		c := &inboxCheck{tb: tb, rule: rule.name, at: time.UnixMilli(1_700_000_000_000)}
+		c.inbox, c.other = open()
+		rule.check(c)
+	}
+}
+
+type inboxCheck struct {
+	tb           TB
+	rule         string
+	inbox, other merchant.Inbox
+	at           time.Time
+}
+
+const inboxLease = time.Minute
+
+func (c *inboxCheck) entry(cb countersign.Callback, lease time.Duration) merchant.Entry {
+	e := merchant.NewEntry(cb)
+	e.At, e.Lease = c.at, lease
+	return e
+}
+
+func (c *inboxCheck) claim(in merchant.Inbox, e merchant.Entry, want merchant.State) merchant.Claimed {
+	c.tb.Helper()
+	got, err := in.Claim(context.Background(), e)
+	if err != nil {
+		c.tb.Fatalf("%s: claiming: %v", c.rule, err)
+	}
+	if got.State != want {
+		c.tb.Errorf("%s: claiming gave %v, want %v", c.rule, got.State, want)
+	}
+	if want != merchant.StateSpliced && got.Seq <= 0 {
+		c.tb.Errorf("%s: the number is %d", c.rule, got.Seq)
+	}
+	return got
+}
+
+func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Outcome, final bool, want merchant.Outcome) {
+	c.tb.Helper()
+	got, err := in.Settle(context.Background(), merchant.Settlement{
+		Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, Outcome: o, Final: final, At: c.at,
+	})
+	if err != nil {
+		c.tb.Fatalf("%s: settling: %v", c.rule, err)
+	}
+	if got != want {
+		c.tb.Errorf("%s: settling gave %+v, want %+v", c.rule, got, want)
+	}
+}
+
+func confirmed(n int) merchant.Outcome { return merchant.Outcome{Details: Order(n)} }
+
+func notFinal() merchant.Outcome {
+	return merchant.Outcome{Code: countersign.CodeAwaitingApproval, Message: "wait"}
+}
+
+func checkOnce(c *inboxCheck) {
+	e := c.entry(Withdrawal(1), inboxLease)
+	got := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.settle(c.inbox, e, got.Claim, confirmed(1), true, confirmed(1))
+	for _, in := range []merchant.Inbox{c.inbox, c.other} {
+		again := c.claim(in, e, merchant.StateSettled)
+		if again.Outcome != confirmed(1) || again.Seq != got.Seq {
+			c.tb.Errorf("%s: found %+v under %d, want %+v under %d", c.rule, again.Outcome, again.Seq, confirmed(1), got.Seq)
+		}
+	}
+	next := c.claim(c.other, c.entry(Withdrawal(2), inboxLease), merchant.StateClaimed)
+	if next.Seq <= got.Seq {
+		c.tb.Errorf("%s: number %d comes after %d", c.rule, next.Seq, got.Seq)
+	}
+}
+
+func checkTaken(c *inboxCheck) {
+	e := c.entry(Deposit(1), 0)
+	c.claim(c.inbox, e, merchant.StateTaken)
+	again := c.claim(c.other, e, merchant.StateSettled)
+	if again.Outcome != (merchant.Outcome{}) {
+		c.tb.Errorf("%s: the outcome is %+v", c.rule, again.Outcome)
+	}
+	// An entry that a function was to act on, once there is no function.
+	e = c.entry(Deposit(2), inboxLease)
+	c.claim(c.inbox, e, merchant.StateClaimed)
+	e.Lease = 0
+	c.claim(c.other, e, merchant.StateTaken)
+	c.claim(c.inbox, e, merchant.StateSettled)
+}
+
+func checkContent(c *inboxCheck) {
+	e := c.entry(Deposit(1), inboxLease)
+	got := c.claim(c.inbox, e, merchant.StateClaimed)
+	changed := Deposit(1)
+	changed.Amount = Deposit(2).Amount
+	other := c.entry(changed, inboxLease)
+	c.claim(c.other, other, merchant.StateOtherContent)
+	c.settle(c.inbox, e, got.Claim, merchant.Outcome{}, true, merchant.Outcome{})
+	c.claim(c.other, other, merchant.StateOtherContent)
+	c.claim(c.other, e, merchant.StateSettled)
+}
+
+func checkLease(c *inboxCheck) {
+	e := c.entry(Deposit(1), inboxLease)
+	first := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.claim(c.other, e, merchant.StateBusy)
+	e.At = e.At.Add(inboxLease - time.Millisecond)
+	c.claim(c.other, e, merchant.StateBusy)
+	e.At = e.At.Add(time.Millisecond)
+	second := c.claim(c.other, e, merchant.StateClaimed)
+	if second.Claim == first.Claim {
+		c.tb.Errorf("%s: two claims are both called %d", c.rule, first.Claim)
+	}
+	if second.Seq != first.Seq {
+		c.tb.Errorf("%s: the number changed from %d to %d", c.rule, first.Seq, second.Seq)
+	}
+}
+
+func checkNotFinal(c *inboxCheck) {
+	e := c.entry(Withdrawal(1), inboxLease)
+	got := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
+	got = c.claim(c.other, e, merchant.StateClaimed)
+	c.settle(c.other, e, got.Claim, confirmed(1), true, confirmed(1))
+}
+
+func checkStands(c *inboxCheck) {
+	e := c.entry(Withdrawal(1), inboxLease)
+	first := c.claim(c.inbox, e, merchant.StateClaimed)
+	e.At = e.At.Add(inboxLease)
+	second := c.claim(c.other, e, merchant.StateClaimed)
+	c.settle(c.inbox, e, first.Claim, confirmed(1), true, confirmed(1)) // late, and still what happened
+	c.settle(c.other, e, second.Claim, confirmed(2), true, confirmed(1))
+	c.settle(c.other, e, second.Claim, notFinal(), false, confirmed(1))
+	c.claim(c.other, e, merchant.StateSettled)
+}
+
+func checkGuard(c *inboxCheck) {
+	e := c.entry(Deposit(1), inboxLease)
+	first := c.claim(c.inbox, e, merchant.StateClaimed)
+	e.At = e.At.Add(inboxLease)
+	c.claim(c.other, e, merchant.StateClaimed)
+	c.settle(c.inbox, e, first.Claim, notFinal(), false, notFinal())
+	c.claim(c.inbox, e, merchant.StateBusy)
+}
+
+func checkTransfer(c *inboxCheck) {
+	n := 0
+	claim := func(change func(*countersign.Deposit), want bool) {
+		c.tb.Helper()
+		d := Deposit(1)
+		d.TrackingID, d.TxIndex = fmt.Sprintf("transfer-%d", n), 3
+		n++
+		change(d)
+		for range 2 { // the second time from the record
+			e := c.entry(d, inboxLease)
+			e.At = e.At.Add(time.Duration(n) * inboxLease)
+			got := c.claim(c.inbox, e, merchant.StateClaimed)
+			if got.PossibleDuplicate != want {
+				c.tb.Errorf("%s: %s with txIndex %d is %v, want %v", c.rule, d.TrackingID, d.TxIndex, got.PossibleDuplicate, want)
+			}
+			c.settle(c.inbox, e, got.Claim, notFinal(), false, notFinal())
+		}
+	}
+	claim(func(*countersign.Deposit) {}, false)
+	claim(func(d *countersign.Deposit) { d.TxIndex = 4 }, false)
+	claim(func(d *countersign.Deposit) { d.TxIndex = 3 }, true)
+	claim(func(d *countersign.Deposit) { d.TxIndex = -1 }, true)
+	claim(func(d *countersign.Deposit) { d.TxIndex = 5 }, true) // -1 is known by now
+	claim(func(d *countersign.Deposit) { d.Symbol = "USDC" }, false)
+	claim(func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false)
+	claim(func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false)
+	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
+}
+
+func checkBlocks(c *inboxCheck) {
+	digest := func(s string) merchant.Digest { return sha256.Sum256([]byte(s)) }
+	e := c.entry(Deposit(1), 0)
+	e.Blocks = &merchant.Blocks{First: digest("a"), Whole: digest("a 1")}
+	c.claim(c.inbox, e, merchant.StateTaken)
+	c.claim(c.other, e, merchant.StateSettled) // the same request once more
+	spliced := c.entry(Deposit(2), 0)
+	spliced.Blocks = &merchant.Blocks{First: digest("a"), Whole: digest("a 2")}
+	if got := c.claim(c.other, spliced, merchant.StateSpliced); got.Seq != 0 {
+		c.tb.Errorf("%s: a spliced request was recorded under %d", c.rule, got.Seq)
+	}
+	spliced.Blocks = nil
+	c.claim(c.other, spliced, merchant.StateTaken) // so nothing of it was recorded
+}
+
+func checkTypes(c *inboxCheck) {
+	for _, t := range []countersign.Type{countersign.TypeWithdraw, countersign.TypeInvalidAddress,
+		countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney} {
+		c.claim(c.inbox, c.entry(Notice(t, 1), 0), merchant.StateTaken)
+	}
+}
+
+// inboxCallers is how many claim at once.
+const inboxCallers = 40
+
+func checkMany(c *inboxCheck) {
+	e := c.entry(Deposit(1), inboxLease)
+	states := make(chan merchant.State, inboxCallers)
+	errs := make(chan error, inboxCallers)
+	var wg sync.WaitGroup
+	for i := range inboxCallers {
+		in := c.inbox
+		if i%2 == 1 {
+			in = c.other
+		}
+		wg.Go(func() {
+			got, err := in.Claim(context.Background(), e)
+			if err != nil {
+				errs <- err
+				return
+			}
+			states <- got.State
+		})
+	}
+	wg.Wait()
+	close(states)
+	close(errs)
+	for err := range errs {
+		c.tb.Errorf("%s: %v", c.rule, err)
+	}
+	claimed := 0
+	for s := range states {
+		switch s {
+		case merchant.StateClaimed:
+			claimed++
+		case merchant.StateBusy:
+		default:
+			c.tb.Errorf("%s: a state is %v", c.rule, s)
+		}
+	}
+	if claimed != 1 {
+		c.tb.Errorf("%s: %d got the claim", c.rule, claimed)
+	}
+	// The same transfer under many names at once: all but one are suspect.
+	suspects := make(chan bool, inboxCallers)
+	for i := range inboxCallers {
+		wg.Go(func() {
+			d := Deposit(2)
+			d.TrackingID = fmt.Sprintf("many-%d", i)
+			got, err := c.inbox.Claim(context.Background(), c.entry(d, 0))
+			suspects <- err == nil && got.PossibleDuplicate
+		})
+	}
+	wg.Wait()
+	close(suspects)
+	clean := 0
+	for s := range suspects {
+		if !s {
+			clean++
+		}
+	}
+	if clean != 1 {
+		c.tb.Errorf("%s: %d of one transfer are not suspect", c.rule, clean)
+	}
+}
+
+func checkUnknown(c *inboxCheck) {
+	_, err := c.inbox.Settle(context.Background(), merchant.Settlement{Type: countersign.TypeDeposited, ID: "none", Final: true})
+	if err == nil {
+		c.tb.Errorf("%s: it did not", c.rule)
+	}
+}

@@ -1,0 +1,268 @@
+package countersigntest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// MerchantConfig is what StartMerchant makes a Merchant of.
+type MerchantConfig struct {
+	// Key opens requests and seals answers: the public part of the service's
+	// pair. Required.
+	Key *envelope.Key
+	// RequestKey opens requests in its place: the merchant's own pair in
+	// scheme merchant. Nil: Key.
+	RequestKey *envelope.Key
+	// Padding and ResponsePadding. Zero: PKCS#1 v1.5.
+	Padding, ResponsePadding envelope.Padding
+	// APIKey is said in responses. Required.
+	APIKey countersign.APIKey
+	// CallbackAPIKey is demanded as X-API-KEY. Empty: none is.
+	CallbackAPIKey countersign.APIKey
+	// Unbound takes requests whose binding does not hold.
+	Unbound bool
+
+	// Orders says what a withdrawal moves. Nil, and false: the order is not
+	// known, errCode 2001.
+	Orders func(callBackID string) (countersign.Details, bool)
+
+	// Fault chooses what goes wrong with the n-th callback that could be read,
+	// counted from 0. Nil: nothing does. It is called by one goroutine at a
+	// time.
+	Fault func(n int, cb countersign.Callback) MerchantFault
+}
+
+// Merchant is a merchant's server on a loopback address. By itself it takes
+// every deposit and notice once and confirms every withdrawal of Orders. It
+// shares no code with package merchant, so that the two check each other.
+type Merchant struct {
+	c       MerchantConfig
+	server  *httptest.Server
+	closing chan struct{}
+
+	mu       sync.Mutex
+	n        int
+	received []countersign.Callback
+	taken    map[string]int
+	previous string        // requestUUID of the callback before
+	gate     chan struct{} // closed by Release
+}
+
+// NewMerchant starts an honest Merchant for s, which knows the orders of
+// Order(n), and stops it at the end of the test.
+func NewMerchant(tb TB, s *Service) *Merchant {
+	tb.Helper()
+	m, err := StartMerchant(MerchantConfig{
+		Key: s.MerchantKey(), APIKey: s.APIKey(), CallbackAPIKey: s.CallbackAPIKey(), Orders: SampleOrders,
+	})
+	if err != nil {
+		tb.Fatalf("starting a merchant: %v", err)
+	}
+	tb.Cleanup(m.Close)
+	return m
+}
+
+// SampleOrders knows the orders of Withdrawal(n), as a MerchantConfig.Orders.
+func SampleOrders(callBackID string) (countersign.Details, bool) {
+	var n int
+	if _, err := fmt.Sscanf(callBackID, "order-%d", &n); err != nil || callBackID != Withdrawal(n).CallBackID {
+		return countersign.Details{}, false
+	}
+	return Order(n), true
+}
+
+// StartMerchant starts a Merchant. Close stops it.
+func StartMerchant(c MerchantConfig) (*Merchant, error) {
+	if c.Key.Size() == 0 || c.Key.HasPrivate() {
+		return nil, fmt.Errorf("countersigntest: the merchant's key is to be the public part of the service's pair")
+	}
+	if c.RequestKey == nil {
+		c.RequestKey = c.Key
+	}
+	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
+	mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
+	m.server = httptest.NewServer(mux)
+	return m, nil
+}
+
+// Close ends all connections, hanging ones too, and stops the server.
+func (m *Merchant) Close() {
+	close(m.closing)
+	m.server.CloseClientConnections()
+	m.server.Close()
+}
+
+// NotifyURL is where types 1 and 3 to 7 go.
+func (m *Merchant) NotifyURL() string { return m.server.URL + merchant.DefaultNotifyPath }
+
+// WithdrawURL is where type 2 goes.
+func (m *Merchant) WithdrawURL() string { return m.server.URL + merchant.DefaultWithdrawPath }
+
+// Endpoint is m for Service.Deliver.
+func (m *Merchant) Endpoint() Endpoint {
+	return ToURLs(m.NotifyURL(), m.WithdrawURL(), m.server.Client())
+}
+
+// Received lists the callbacks that could be read, attempt by attempt.
+func (m *Merchant) Received() []countersign.Callback {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.received)
+}
+
+// Taken is how many times the deposit or notice with that trackingId had its
+// effect here: at most once, unless FaultDoneTwice chose otherwise.
+func (m *Merchant) Taken(trackingID string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.taken[trackingID]
+}
+
+// Release lets all callbacks go that FaultAnswersLate holds back now.
+func (m *Merchant) Release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.gate)
+	m.gate = make(chan struct{})
+}
+
+func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
+	if m.c.CallbackAPIKey != "" && !m.c.CallbackAPIKey.Equal(countersign.APIKey(r.Header.Get("X-API-KEY"))) {
+		http.Error(w, "wrong X-API-KEY", http.StatusUnauthorized)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, envelope.MaxBody))
+	if err != nil {
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		return
+	}
+	cb, code := m.open(body)
+	if code != countersign.CodeAccepted {
+		status := http.StatusOK
+		if code == countersign.CodeCannotOpen || code == countersign.CodeMalformed {
+			status = http.StatusBadRequest
+		}
+		m.send(w, status, m.refusal(code))
+		return
+	}
+	isWithdraw := r.URL.Path == merchant.DefaultWithdrawPath
+	if isWithdraw != (cb.CallbackType() == countersign.TypeRequestWithdraw) {
+		m.send(w, http.StatusOK, m.refusal(countersign.CodeWrongURL))
+		return
+	}
+	m.mu.Lock()
+	fault := NoMerchantFault
+	if m.c.Fault != nil {
+		fault = m.c.Fault(m.n, cb)
+	}
+	m.n++
+	m.received = append(m.received, cb)
+	previous := m.previous
+	m.previous = cb.UUID()
+	gate := m.gate
+	m.mu.Unlock()
+	m.answer(w, r, cb, fault, previous, gate)
+}
+
+func (m *Merchant) open(body []byte) (countersign.Callback, countersign.ErrCode) {
+	inner, _, err := envelope.Unwrap(body)
+	if err != nil {
+		return nil, countersign.CodeCannotOpen
+	}
+	plaintext, err := envelope.Open(m.c.RequestKey, m.c.Padding, inner)
+	if err != nil {
+		return nil, countersign.CodeCannotOpen
+	}
+	if !m.c.Unbound && countersign.CheckBinding(plaintext) != countersign.BindingHolds {
+		return nil, countersign.CodeMalformed
+	}
+	cb, err := countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: true})
+	return cb, countersign.CodeOf(err)
+}
+
+// take is the effect of a deposit or notice: once for each type and trackingId.
+func (m *Merchant) take(cb countersign.Callback, again bool) {
+	id := cb.EventID()
+	if id == "" {
+		id = cb.UUID()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.taken[id] == 0 || again {
+		m.taken[id]++
+	}
+}
+
+func (m *Merchant) refusal(code countersign.ErrCode) countersign.Response {
+	return countersign.Response{APIKey: m.c.APIKey, ErrCode: code, Message: code.Message()}
+}
+
+// honest is the response that accepts or confirms cb, and the plaintext of its
+// data.
+func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte) {
+	var plaintext []byte
+	var err error
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		plaintext, err = c.Answer().Marshal()
+	case *countersign.WithdrawalRequest:
+		if m.c.Orders == nil {
+			return m.refusal(countersign.CodeUnknownOrder), nil
+		}
+		details, ok := m.c.Orders(c.CallBackID)
+		if !ok {
+			return m.refusal(countersign.CodeUnknownOrder), nil
+		}
+		plaintext, err = c.Answer(details).Marshal()
+	case interface {
+		Answer() countersign.NoticeAnswer
+	}:
+		plaintext, err = c.Answer().Marshal()
+	}
+	if err != nil {
+		return m.refusal(countersign.CodeInternal), nil
+	}
+	return m.sealed(plaintext, m.c.Key), plaintext
+}
+
+func (m *Merchant) sealed(plaintext []byte, key *envelope.Key) countersign.Response {
+	data, err := envelope.Seal(key, m.c.ResponsePadding, plaintext)
+	if err != nil {
+		return m.refusal(countersign.CodeInternal)
+	}
+	return countersign.Response{APIKey: m.c.APIKey, Data: string(data)}
+}
+
+func (m *Merchant) send(w http.ResponseWriter, status int, r countersign.Response) {
+	body, err := r.Marshal()
+	if err != nil {
+		http.Error(w, "no response", http.StatusInternalServerError)
+		return
+	}
+	m.sendRaw(w, status, body)
+}
+
+func (m *Merchant) sendRaw(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// hang waits until nobody wants an answer any more.
+func (m *Merchant) hang(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-m.closing:
+	}
+}

@@ -1,0 +1,117 @@
+package countersigntest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// Result is what one delivery came to.
+type Result struct {
+	Sent countersign.Callback // with the requestUUID of the attempt
+	Body []byte               // sealed, as Service.Body gave it
+
+	Status   int
+	Header   http.Header
+	Raw      []byte
+	Response countersign.Response // zero where Raw is none
+
+	// The answer, where one was opened.
+	Deposit    *countersign.DepositAnswer
+	Withdrawal *countersign.WithdrawalAnswer
+	Notice     *countersign.NoticeAnswer
+
+	// Err is why the callback is not settled by acceptance. It is nil only
+	// where all held that PROTOCOL.md, Decision demands, for the other types as
+	// far as it applies to them. A *Refusal is the merchant's own word.
+	Err error
+}
+
+// Errors of a Result.
+var (
+	ErrNotSent   = errors.New("countersigntest: not sent")
+	ErrReplyLost = errors.New("countersigntest: sent, and the reply was lost")
+)
+
+// Refusal is a response whose errCode is not 0.
+type Refusal struct{ Code countersign.ErrCode }
+
+func (r *Refusal) Error() string { return fmt.Sprintf("errCode %d", int64(r.Code)) }
+
+// Code is the errCode of the response, -1 where there was none.
+func (r Result) Code() countersign.ErrCode {
+	if r.Response.APIKey == "" && r.Response.Message == "" && r.Response.Data == "" {
+		return -1
+	}
+	return r.Response.ErrCode
+}
+
+// judge reads the response in r, which is to answer sent.
+func (s *Service) judge(r Result, sent countersign.Callback, body []byte) Result {
+	r.Sent, r.Body = sent, body
+	if r.Err != nil {
+		return r
+	}
+	resp, err := countersign.ParseResponse(r.Raw)
+	if err == nil {
+		r.Response = resp
+	}
+	switch {
+	case r.Status != http.StatusOK:
+		r.Err = fmt.Errorf("status %d", r.Status)
+	case err != nil:
+		r.Err = fmt.Errorf("response: %w", err)
+	case !s.c.APIKey.Equal(resp.APIKey):
+		r.Err = errors.New("response: wrong apiKey")
+	case resp.ErrCode != countersign.CodeAccepted:
+		r.Err = &Refusal{resp.ErrCode}
+	default:
+		r.Err = s.judgeAnswer(&r)
+	}
+	return r
+}
+
+func (s *Service) judgeAnswer(r *Result) error {
+	plaintext, err := envelope.Open(s.c.Key, s.c.ResponsePadding, []byte(r.Response.Data))
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	var id string
+	var typ countersign.Type
+	switch sent := r.Sent.(type) {
+	case *countersign.Deposit:
+		a, err := countersign.ParseDepositAnswer(plaintext)
+		if err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		r.Deposit, id, typ = &a, a.RequestUUID, countersign.TypeDeposited
+		if a.TrackingID != "" && a.TrackingID != sent.TrackingID || a.Amount.IsSet() && !a.Amount.Equal(sent.Amount) {
+			return errors.New("answer: about another deposit")
+		}
+	case *countersign.WithdrawalRequest:
+		a, err := countersign.ParseWithdrawalAnswer(plaintext)
+		if err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		r.Withdrawal, id, typ = &a, a.RequestUUID, countersign.TypeRequestWithdraw
+		if a.CallBackID != sent.CallBackID || a.TenantUserID != sent.TenantUserID {
+			return errors.New("answer: about another withdrawal")
+		}
+	default:
+		a, err := countersign.ParseNoticeAnswer(plaintext)
+		if err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		r.Notice, id, typ = &a, a.RequestUUID, a.Type
+	}
+	switch {
+	case id != r.Sent.UUID():
+		return errors.New("answer: another attempt's requestUUID")
+	case typ != r.Sent.CallbackType():
+		return errors.New("answer: another type")
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package countersigntest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// TB is the part of testing.TB that the helpers use.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
+// keyBits is the size of pairs made here: the smallest that the protocol takes,
+// since tests are many and protect nothing.
+const keyBits = 1024
+
+func newPair() (*envelope.Key, error) { return envelope.GenerateKey(keyBits) }
+
+// newAPIKey makes a key that occurs in no other text of a test, so that a test
+// can look for it in logs.
+func newAPIKey() countersign.APIKey {
+	return countersign.APIKey("test-" + rand.Text())
+}
+
+func hexOf(kind string, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", kind, n))
+	return hex.EncodeToString(sum[:])
+}
+
+// Deposit is the n-th of a list of different deposits, without a requestUUID,
+// which Service.Deliver puts in.
+func Deposit(n int) *countersign.Deposit {
+	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.%02d", n/100+1, n%100))
+	return &countersign.Deposit{
+		TrackingID: fmt.Sprintf("deposit-%d", n), TenantUserID: fmt.Sprint(60000 + n),
+		TxID: "0x" + hexOf("transaction", n), ChainName: "ETH", Symbol: "USDT", Amount: amount,
+		FromAddress: "0x" + hexOf("from", n)[:40], ToAddress: "0x" + hexOf("to", n)[:40],
+		RiskLevelFrom: 10, RiskLevelTo: 5, TxIndex: int64(n % 7),
+	}
+}
+
+// Withdrawal is the n-th of a list of different withdrawal requests. Order(n)
+// is what it asks for.
+func Withdrawal(n int) *countersign.WithdrawalRequest {
+	return &countersign.WithdrawalRequest{
+		TrackingID: fmt.Sprintf("withdrawal-%d", n), TenantUserID: fmt.Sprint(60000 + n),
+		CallBackID: fmt.Sprintf("order-%d", n),
+	}
+}
+
+// Order is what Withdrawal(n) moves, as a merchant ordered it.
+func Order(n int) countersign.Details {
+	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
+	return countersign.Details{
+		Address: "0x" + hexOf("target", n)[:40], ChainName: "ETH", Symbol: "USDT", Amount: amount,
+	}
+}
+
+// Notice is a callback of one of the types 3 to 7 about Withdrawal(n), or for
+// type 4 about an address of its user; nil for other types.
+func Notice(t countersign.Type, n int) countersign.Callback {
+	w, o := Withdrawal(n), Order(n)
+	switch t {
+	case countersign.TypeWithdraw:
+		return &countersign.WithdrawalDone{
+			TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
+			TxID: "0x" + hexOf("executed", n), ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address,
+		}
+	case countersign.TypeAddress:
+		return &countersign.AddressChange{
+			TenantUserID: w.TenantUserID, ChainName: "ETH", Symbol: "USDT",
+			ToAddress: "0x" + hexOf("to", n)[:40], NewAddress: "0x" + hexOf("new", n)[:40],
+		}
+	case countersign.TypeInvalidAddress:
+		return &countersign.WithdrawalEnded{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID}
+	case countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney:
+		return &countersign.FundsShort{Type: t, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID}
+	}
+	return nil
+}
+
+// withUUID gives a copy of cb that carries id.
+func withUUID(cb countersign.Callback, id string) countersign.Callback {
+	switch c := cb.(type) {
+	case *countersign.Deposit:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	case *countersign.WithdrawalRequest:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	case *countersign.WithdrawalDone:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	case *countersign.AddressChange:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	case *countersign.WithdrawalEnded:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	case *countersign.FundsShort:
+		d := *c
+		d.RequestUUID = id
+		return &d
+	}
+	return cb
+}
+
+// randomUUID is a UUID of version 4, as services make that do not bind.
+func randomUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

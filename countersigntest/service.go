@@ -1,0 +1,282 @@
+package countersigntest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// ServiceConfig is what MakeService makes a Service of. Its zero value is an
+// honest service with keys of its own.
+type ServiceConfig struct {
+	// Key is the pair of the service, private part included. Nil: made.
+	Key *envelope.Key
+	// RequestKey seals requests: a merchant's public part in scheme
+	// merchant. Nil: Key.
+	RequestKey *envelope.Key
+	// Padding and ResponsePadding. Zero: PKCS#1 v1.5.
+	Padding, ResponsePadding envelope.Padding
+
+	// APIKey is expected in responses. Empty: made.
+	APIKey countersign.APIKey
+	// CallbackAPIKey is the header X-API-KEY. Empty: made.
+	CallbackAPIKey countersign.APIKey
+
+	// Unbound makes requestUUIDs that are not bound (PROTOCOL.md, Binding).
+	Unbound bool
+	// Order rearranges the members of a canonical request before it is bound,
+	// and must not change their values. Nil: as the canonical form has them.
+	Order func(canonical []byte) []byte
+	// Chunk is how many bytes of plaintext go into a block. Zero: as many as fit.
+	Chunk int
+	// Form is what the body is wrapped in. Zero: bare Base64.
+	Form envelope.BodyForm
+
+	// Fault chooses what goes wrong with the n-th delivery, counted from 0.
+	// Nil: nothing does. It is called by one goroutine at a time.
+	Fault func(n int, cb countersign.Callback) ServiceFault
+}
+
+// Service is a service that delivers callbacks and judges the responses. It is
+// for use by several goroutines at once.
+type Service struct {
+	c ServiceConfig
+
+	mu       sync.Mutex
+	n        int
+	previous []byte         // body of the delivery before
+	late     []lateDelivery // held back by FaultLate
+	sealed   map[string]sealedBody
+}
+
+// maxSealed bounds the memory of Service.Body.
+const maxSealed = 1000
+
+type sealedBody struct{ plaintext, body []byte }
+
+type lateDelivery struct {
+	to Endpoint
+	cb countersign.Callback
+}
+
+// NewService makes an honest Service and fails the test where it cannot.
+func NewService(tb TB) *Service {
+	tb.Helper()
+	s, err := MakeService(ServiceConfig{})
+	if err != nil {
+		tb.Fatalf("making a service: %v", err)
+	}
+	return s
+}
+
+// MakeService makes a Service.
+func MakeService(c ServiceConfig) (*Service, error) {
+	if c.Key == nil {
+		var err error
+		if c.Key, err = newPair(); err != nil {
+			return nil, err
+		}
+	}
+	if !c.Key.HasPrivate() {
+		return nil, errors.New("countersigntest: the service's key has no private part")
+	}
+	if c.RequestKey == nil {
+		c.RequestKey = c.Key
+	}
+	if c.APIKey == "" {
+		c.APIKey = newAPIKey()
+	}
+	if c.CallbackAPIKey == "" {
+		c.CallbackAPIKey = newAPIKey()
+	}
+	return &Service{c: c, sealed: map[string]sealedBody{}}, nil
+}
+
+// MerchantKey is what the service hands over: the public part of its pair.
+func (s *Service) MerchantKey() *envelope.Key { return s.c.Key.Public() }
+
+// APIKey is what the service expects in responses.
+func (s *Service) APIKey() countersign.APIKey { return s.c.APIKey }
+
+// CallbackAPIKey is what the service sends as X-API-KEY.
+func (s *Service) CallbackAPIKey() countersign.APIKey { return s.c.CallbackAPIKey }
+
+// MerchantConfig is the configuration of a merchant of this service, for
+// merchant.New once its functions and Inbox are set. In scheme merchant its Key
+// still has to be replaced by the merchant's pair.
+func (s *Service) MerchantConfig() merchant.Config {
+	c := merchant.Config{
+		Key: s.MerchantKey(), ResponseKey: s.MerchantKey(), Padding: s.c.Padding, ResponsePadding: s.c.ResponsePadding,
+		APIKey: s.c.APIKey, CallbackAPIKeys: []countersign.APIKey{s.c.CallbackAPIKey},
+	}
+	if s.c.Unbound {
+		c.Binding = merchant.BindingWhenPresent
+	}
+	return c
+}
+
+// Endpoint is where a merchant takes callbacks. ToHandler and ToURLs make it.
+type Endpoint struct {
+	handler          http.Handler
+	notify, withdraw string
+	client           *http.Client
+}
+
+// ToHandler is a handler in this process, called without a network, under the
+// default paths of package merchant.
+func ToHandler(h http.Handler) Endpoint {
+	return Endpoint{handler: h, notify: merchant.DefaultNotifyPath, withdraw: merchant.DefaultWithdrawPath}
+}
+
+// ToURLs is a server. client may be nil for one that follows no redirect.
+func ToURLs(notifyURL, withdrawURL string, client *http.Client) Endpoint {
+	if client == nil {
+		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return Endpoint{notify: notifyURL, withdraw: withdrawURL, client: client}
+}
+
+func (e Endpoint) target(t countersign.Type) string {
+	if t == countersign.TypeRequestWithdraw {
+		return e.withdraw
+	}
+	return e.notify
+}
+
+// Deliver makes one attempt of cb, with a requestUUID of its own, and judges the
+// response. cb is not changed.
+func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
+	s.mu.Lock()
+	fault := NoServiceFault
+	if s.c.Fault != nil {
+		fault = s.c.Fault(s.n, cb)
+	}
+	s.n++
+	previous := s.previous
+	s.mu.Unlock()
+	return s.deliver(ctx, to, cb, fault, previous)
+}
+
+// attempt seals and sends cb, which carries no requestUUID that counts.
+func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
+	body, sent, err := s.Body(cb)
+	if err != nil {
+		return Result{Err: err}
+	}
+	return s.post(ctx, to, to.target(cb.CallbackType()), sent, body)
+}
+
+// post sends body, remembers it and judges what comes back.
+func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, body []byte) Result {
+	s.mu.Lock()
+	s.previous = body
+	s.mu.Unlock()
+	return s.judge(s.Post(ctx, to, target, s.Wrap(body)), sent, body)
+}
+
+// Body gives the sealed body of one attempt of cb, and cb with the requestUUID
+// of that attempt.
+func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.Callback, err error) {
+	plaintext, sent, err := s.Plaintext(cb)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.c.Chunk > 0 {
+		body, err = s.Seal(plaintext)
+		return body, sent, err
+	}
+	// Attempts of one callback share all blocks but the last ones.
+	key := fmt.Sprintf("%d %s", cb.CallbackType(), cb.EventID())
+	s.mu.Lock()
+	earlier := s.sealed[key]
+	s.mu.Unlock()
+	body, err = envelope.Reseal(s.c.RequestKey, s.c.Padding, earlier.plaintext, earlier.body, plaintext)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	if len(s.sealed) >= maxSealed {
+		clear(s.sealed)
+	}
+	s.sealed[key] = sealedBody{plaintext, body}
+	s.mu.Unlock()
+	return body, sent, nil
+}
+
+// Plaintext gives what Body seals.
+func (s *Service) Plaintext(cb countersign.Callback) (plaintext []byte, sent countersign.Callback, err error) {
+	plaintext, err = withUUID(cb, countersign.UnboundUUID).Marshal()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.c.Order != nil {
+		plaintext = s.c.Order(plaintext)
+	}
+	id := randomUUID()
+	if s.c.Unbound {
+		start, end, ok := countersign.UUIDSpan(plaintext)
+		if !ok {
+			return nil, nil, errors.New("countersigntest: Order lost the requestUUID")
+		}
+		copy(plaintext[start:end], id)
+	} else if plaintext, id, err = countersign.Bind(plaintext, randomBits()); err != nil {
+		return nil, nil, err
+	}
+	return plaintext, withUUID(cb, id), nil
+}
+
+// Seal seals any plaintext as a request.
+func (s *Service) Seal(plaintext []byte) ([]byte, error) {
+	return sealChunks(s.c.RequestKey, s.c.Padding, plaintext, s.c.Chunk)
+}
+
+// Wrap gives a sealed body the form of the config.
+func (s *Service) Wrap(body []byte) []byte { return WrapBody(s.c.Form, body) }
+
+// Post sends any bytes to a target, an URL or a path, with the headers of a
+// callback. Only Status, Header, Raw and Err of the result are set.
+func (s *Service) Post(ctx context.Context, to Endpoint, target string, body []byte) Result {
+	return send(ctx, to, target, s.c.CallbackAPIKey, body)
+}
+
+// maxResponse is how much of a response is read, in bytes.
+const maxResponse = countersign.MaxMessage
+
+func send(ctx context.Context, to Endpoint, target string, key countersign.APIKey, body []byte) Result {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return Result{Err: fmt.Errorf("countersigntest: %w", err)}
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if key != "" {
+		r.Header.Set("X-API-KEY", key.Reveal())
+	}
+	if to.handler != nil {
+		w := httptest.NewRecorder()
+		to.handler.ServeHTTP(w, r)
+		return Result{Status: w.Code, Header: w.Result().Header, Raw: w.Body.Bytes()}
+	}
+	resp, err := to.client.Do(r)
+	if err != nil {
+		return Result{Err: fmt.Errorf("posting: %w", err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
+	res := Result{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
+	switch {
+	case err != nil:
+		res.Err = fmt.Errorf("reading the response: %w", err)
+	case len(raw) > maxResponse:
+		res.Err = fmt.Errorf("the response has more than %d bytes", maxResponse)
+	}
+	return res
+}
