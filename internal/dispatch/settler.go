@@ -15,7 +15,7 @@ const (
 	// Under load a settlement waits this long for others, so that
 	// transactions, and the claims that follow them, are few and large. With
 	// fewer than busy callbacks in flight nothing waits.
-	settleGather  = 5 * time.Millisecond
+	settleGather  = 10 * time.Millisecond
 	busy          = 24
 	settleTimeout = 10 * time.Second // of one try
 	settleBackoff = 50 * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,8 +174,8 @@ func TestCheckURL(t *testing.T) {
 // A name that resolves to a hostile address, alone or among others, is stopped
 // at the moment of connecting.
 func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
-	var answer []netip.Addr
-	resolver := dnsServer(t, func() []netip.Addr { return answer })
+	var answer atomic.Pointer[[]netip.Addr]
+	resolver := dnsServer(t, func() []netip.Addr { return *answer.Load() })
 	rt := roundTripper(Policy{}, nil, resolver)
 	defer rt.CloseIdleConnections()
 	tr := &transport{public: rt, private: rt}
@@ -186,10 +187,11 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 		{"127.0.0.1"}, {"169.254.169.254"}, {"10.0.0.7"}, {"::1"}, {"fd00::7"}, {"64:ff9b::7f00:1"}, {"::ffff:127.0.0.1"},
 		{"127.0.0.1", "192.168.0.1", "::1"},
 	} {
-		answer = nil
+		var list []netip.Addr
 		for _, a := range addresses {
-			answer = append(answer, netip.MustParseAddr(a))
+			list = append(list, netip.MustParseAddr(a))
 		}
+		answer.Store(&list)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		r := tr.post(ctx, request{url: u, contentType: defaultContentType, body: []byte("x")})
 		cancel()
@@ -197,7 +199,7 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 			t.Errorf("%v: %+v", addresses, r)
 		}
 	}
-	answer = nil
+	answer.Store(new([]netip.Addr))
 	if r := tr.post(t.Context(), request{url: u, body: []byte("x")}); r.Failure != ReasonResolve {
 		t.Errorf("no address: %+v", r)
 	}
@@ -206,9 +208,9 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 // An address that was harmless when it was looked at is judged again for every
 // connection.
 func TestRebindingIsDenied(t *testing.T) {
-	looked := 0
+	var looked atomic.Int64
 	resolver := dnsServer(t, func() []netip.Addr {
-		looked++
+		looked.Add(1)
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	})
 	rt := roundTripper(Policy{}, nil, resolver)
@@ -219,8 +221,8 @@ func TestRebindingIsDenied(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if looked < 3 {
-		t.Errorf("looked up %d times", looked)
+	if n := looked.Load(); n < 3 {
+		t.Errorf("looked up %d times", n)
 	}
 }
 
