@@ -146,6 +146,3 @@ func guardian(p Policy) *ssrf.Guardian {
 func dialControl(p Policy) func(network, address string, c syscall.RawConn) error {
 	return guardian(p).Safe
 }
-
-// publicURL is u as logs may show it: paths and queries hold tokens at times.
-func publicURL(u *url.URL) string { return u.Scheme + "://" + u.Host }

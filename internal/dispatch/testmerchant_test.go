@@ -30,9 +30,6 @@ type testMerchant struct {
 	key    *envelope.Key // public part
 	apiKey countersign.APIKey
 	orders func(callBackID string) countersign.Details
-
-	mu   sync.Mutex
-	seen []countersign.Callback
 }
 
 func newTestMerchant(pair *envelope.Key) *testMerchant {
@@ -40,13 +37,6 @@ func newTestMerchant(pair *envelope.Key) *testMerchant {
 		key: pair.Public(), apiKey: testKey,
 		orders: func(string) countersign.Details { return testDetails() },
 	}
-}
-
-// received gives what has come so far.
-func (m *testMerchant) received() []countersign.Callback {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]countersign.Callback(nil), m.seen...)
 }
 
 // open reads a request as a merchant must: bound, whole, known.
@@ -99,9 +89,6 @@ func (m *testMerchant) respond(body []byte) ([]byte, error) {
 	if err != nil {
 		return m.fail(countersign.CodeCannotOpen), nil
 	}
-	m.mu.Lock()
-	m.seen = append(m.seen, cb)
-	m.mu.Unlock()
 	plaintext, err := m.answer(cb)
 	if err != nil {
 		return nil, err
