@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"countersign"
+)
+
+// Effect is what a policy says of a withdrawal (PROTOCOL.md, Decision). The
+// zero Effect denies, so that a Ruling nobody filled in moves no money.
+type Effect int
+
+// The effects, the strictest first.
+const (
+	Deny  Effect = iota // refuse for good: errCode 2003
+	Ask                 // a person decides: errCode 3001 until then
+	Allow               // nothing stands against it
+)
+
+var effectNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
+
+// String gives the word of e in a policy file. It inverts ParseEffect.
+func (e Effect) String() string {
+	if e < Deny || e > Allow {
+		return fmt.Sprintf("Effect(%d)", int(e))
+	}
+	return effectNames[e]
+}
+
+// ParseEffect reads deny, ask or allow. Its error goes with Deny.
+func ParseEffect(s string) (Effect, error) {
+	for e, name := range effectNames {
+		if s == name {
+			return Effect(e), nil
+		}
+	}
+	return Deny, fmt.Errorf("%q is none of deny, ask and allow", s)
+}
+
+// Order is the part of an order that a policy looks at.
+type Order struct {
+	TenantUserID string
+	Details      countersign.Details
+	Created      time.Time
+	Expires      time.Time         // zero: never
+	Labels       map[string]string // what the merchant's systems say of it; may be nil
+}
+
+// SpentFunc gives the exact sum of the amounts of symbol that were confirmed at
+// since or later, on all chains, without the order that is asked about. An
+// empty tenantUserID stands for all users together. The zero Amount counts as 0.
+type SpentFunc func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error)
+
+// Request is one question to a policy.
+type Request struct {
+	Withdrawal countersign.WithdrawalRequest
+	Order      Order     // the order in the book with the callBackId of Withdrawal
+	Now        time.Time // required; policies read no clock
+	// Spent is needed by policies that limit sums. Nil: those deny.
+	Spent SpentFunc
+}
+
+// Ruling is the answer of a policy.
+type Ruling struct {
+	Effect Effect
+	Rule   string // name of the rule or limit that decided; empty where none did
+	Reason string // one line for people and logs, never for the service; may be empty where Rule is not
+}
+
+// Policy says whether an order may be confirmed. It knows nothing of the
+// order's state; that the order is open, agrees with the request and is still
+// so when it becomes confirmed is for the caller to see to.
+type Policy interface {
+	// Decide gives a Ruling for r. Its Effect counts only where the error is
+	// nil; with an error it is Deny. An error means that the question could
+	// not be put (the store failed, ctx ended) and may be put again: it is no
+	// refusal. Whatever a rule does wrong is a Deny without an error.
+	//
+	// An order that a person approved is to be decided again when it is
+	// confirmed: the approval meets Ask, and never Deny.
+	Decide(ctx context.Context, r Request) (Ruling, error)
+}
+
+// ExactOrders is the policy without a file: it allows every order of the book
+// that the request names correctly.
+func ExactOrders() Policy { return exactOrders{} }
+
+type exactOrders struct{}
+
+func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
+	if p := r.problem(); p != "" {
+		return Ruling{Effect: Deny, Reason: p}, nil
+	}
+	return Ruling{Effect: Allow, Reason: "exact order"}, nil
+}
+
+// problem says what makes r no question at all. The caller has looked at the
+// same things before; that a policy allows nothing but whole orders must not
+// rest on it.
+func (r *Request) problem() string {
+	switch err := r.Order.Details.Validate(); {
+	case err != nil:
+		return "the order is not complete: " + err.Error()
+	case r.Withdrawal.CallBackID == "":
+		return "the request has no callBackId"
+	case r.Order.TenantUserID == "" || r.Order.TenantUserID != r.Withdrawal.TenantUserID:
+		return "the order belongs to another tenantUserId"
+	case r.Now.IsZero():
+		return "the time is not known"
+	case !r.Order.Expires.IsZero() && !r.Now.Before(r.Order.Expires):
+		return "the order has expired"
+	}
+	size := 0
+	for k, v := range r.Order.Labels {
+		size += len(k) + len(v)
+	}
+	if size > maxLabelBytes {
+		return fmt.Sprintf("the order has more than %d bytes of labels", maxLabelBytes)
+	}
+	return ""
+}
+
+// maxLabelBytes bounds what an expression can be made to work on.
+const maxLabelBytes = 16 << 10
+
+// Limit is a ceiling on the sum of what is confirmed in a window of time.
+//
+// Decide compares sums that it has read before, so two orders decided at the
+// same moment can each fit under a ceiling that they break together. The store
+// must therefore keep the sums from changing between the decision and the
+// confirmation, in the transaction that confirms: either every sum that Spent
+// gave is still the same, or Holds is true of the sum as it is then for every
+// Limit of RulePolicy.Limits. Where neither is so, the order is decided anew.
+type Limit struct {
+	Rule         string // name in the policy file
+	Symbol       string
+	TenantUserID string    // empty: all users together
+	Since        time.Time // start of the window; it ends now
+	Max          countersign.Amount
+	Above        Effect // Deny or Ask: what an order that would exceed Max meets
+}
+
+// Holds reports whether amount can be confirmed on top of spent. A sum that
+// cannot be computed never holds.
+func (l Limit) Holds(spent, amount countersign.Amount) bool {
+	sum, err := spent.Add(amount)
+	return err == nil && amount.IsSet() && l.Max.IsSet() && sum.Cmp(l.Max) <= 0
+}

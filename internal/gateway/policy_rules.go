@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cel.dev/cel-go/common/types/ref"
+
+	"countersign"
+)
+
+// decideWithin bounds one Decide, the reading of sums included.
+const decideWithin = 5 * time.Second
+
+// errDecideTime is the cause where decideWithin has passed.
+var errDecideTime = errors.New("policy: no decision in time")
+
+// RulePolicy is a policy file, ready to decide. It never changes; any number of
+// goroutines may use it. See ParsePolicy for what it does.
+type RulePolicy struct {
+	fallback Effect
+	rules    []rule
+	limits   []limit
+	named    map[string]ref.Val // lists and hours
+}
+
+// rule is one [[rule]] of the file.
+type rule struct {
+	name   string
+	when   expression
+	effect Effect
+	reason string
+}
+
+// limit is one [[limit]] of the file.
+type limit struct {
+	name      string
+	symbol    string
+	perTenant bool
+	window    time.Duration // 0: each order alone
+	max       countersign.Amount
+	above     Effect
+	when      *expression // nil: always
+	reason    string
+}
+
+var _ Policy = (*RulePolicy)(nil)
+
+// Decide implements Policy.
+func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
+	if problem := r.problem(); problem != "" {
+		return Ruling{Effect: Deny, Reason: problem}, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
+	defer cancel()
+	b := &bindings{request: &r, named: p.named}
+	ruling, err := p.byRules(ctx, b)
+	if err != nil || ruling.Effect == Deny {
+		return ruling, err
+	}
+	return p.byLimits(ctx, b, ruling)
+}
+
+// byRules gives the effect of the first rule that matches, or the default.
+func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
+	for i := range p.rules {
+		rule := &p.rules[i]
+		ok, err := rule.when.holds(ctx, b)
+		switch {
+		case err != nil:
+			return unable(ctx, rule.name, err)
+		case ok:
+			return Ruling{Effect: rule.effect, Rule: rule.name, Reason: rule.reason}, nil
+		}
+	}
+	return Ruling{Effect: p.fallback, Reason: "no rule matches: " + p.fallback.String() + " by default"}, nil
+}
+
+// byLimits makes ruling as strict as the strictest limit that the order exceeds.
+func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
+	sums := make(map[Limit]countersign.Amount, 1)
+	for i := range p.limits {
+		l := &p.limits[i]
+		if l.above >= ruling.Effect {
+			continue // exceeded or not, the ruling is as strict already
+		}
+		applies, err := l.applies(ctx, b)
+		if err != nil {
+			return unable(ctx, l.name, err)
+		}
+		if !applies {
+			continue
+		}
+		ceiling := l.ceiling(b.request)
+		var spent countersign.Amount
+		if l.window > 0 {
+			key := Limit{Symbol: ceiling.Symbol, TenantUserID: ceiling.TenantUserID, Since: ceiling.Since}
+			sum, known := sums[key]
+			if !known {
+				if sum, err = b.request.sum(ctx, key); err != nil {
+					return Ruling{Effect: Deny, Rule: l.name, Reason: "the sums are not known"}, fmt.Errorf("policy: limit %q: %w", l.name, err)
+				}
+				sums[key] = sum
+			}
+			spent = sum
+		}
+		if !ceiling.Holds(spent, b.request.Order.Details.Amount) {
+			ruling = Ruling{Effect: l.above, Rule: l.name, Reason: l.reason}
+		}
+	}
+	return ruling, nil
+}
+
+var errNoSums = errors.New("no sums to look at")
+
+func (r *Request) sum(ctx context.Context, l Limit) (countersign.Amount, error) {
+	if r.Spent == nil {
+		return countersign.Amount{}, errNoSums
+	}
+	return r.Spent(ctx, l.Symbol, l.TenantUserID, l.Since)
+}
+
+// Limits gives the ceilings on sums that apply to r, for the transaction that
+// confirms it; see Limit. It reads no sums. An error means that a condition
+// cannot be evaluated, or that ctx ended: then r must not be confirmed.
+func (p *RulePolicy) Limits(ctx context.Context, r Request) ([]Limit, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
+	defer cancel()
+	var out []Limit
+	b := &bindings{request: &r, named: p.named}
+	for i := range p.limits {
+		l := &p.limits[i]
+		if l.window == 0 {
+			continue
+		}
+		applies, err := l.applies(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("policy: limit %q: %w", l.name, err)
+		}
+		if applies {
+			out = append(out, l.ceiling(&r))
+		}
+	}
+	return out, nil
+}
+
+func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {
+	switch {
+	case l.symbol != b.request.Order.Details.Symbol:
+		return false, nil
+	case l.when == nil:
+		return true, nil
+	}
+	return l.when.holds(ctx, b)
+}
+
+func (l *limit) ceiling(r *Request) Limit {
+	c := Limit{Rule: l.name, Symbol: l.symbol, Max: l.max, Above: l.above, Since: r.Now.Add(-l.window)}
+	if l.perTenant {
+		c.TenantUserID = r.Order.TenantUserID
+	}
+	return c
+}
+
+// unable is the Ruling where a condition could not be evaluated: whatever the
+// rule was to say, nothing is allowed past it.
+func unable(ctx context.Context, name string, err error) (Ruling, error) {
+	ruling := Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
+	if ctx.Err() != nil {
+		return ruling, fmt.Errorf("policy: rule %q: %w", name, err)
+	}
+	return ruling, nil
+}
+
+// describe is the reason where the file gives none.
+func (l *limit) describe() string {
+	s := "above " + l.max.String() + " " + l.symbol
+	if l.window > 0 {
+		s += " in " + l.window.String()
+	}
+	if l.perTenant {
+		s += " for one user"
+	}
+	return s
+}

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of a signed request, of Standard Webhooks 1.0.
+const (
+	HeaderID        = "webhook-id"        // the same for every attempt: what the receiver tells repetitions by
+	HeaderTimestamp = "webhook-timestamp" // seconds since 1970, of the attempt
+	HeaderSignature = "webhook-signature" // one or more, separated by spaces
+)
+
+const (
+	signatureVersion = "v1,"
+	secretPrefix     = "whsec_"
+	secretMin        = 24 // bytes; so has the specification it
+	secretMax        = 64
+)
+
+// DefaultTolerance is how far the time of a signed request may be from the
+// receiver's clock, either way: the bound on how long it can be replayed.
+const DefaultTolerance = 5 * time.Minute
+
+var (
+	// ErrSecret is what ParseSecret fails with; the secret is not in it.
+	ErrSecret = errors.New("signing secret")
+	// ErrSignature is what Verify fails with.
+	ErrSignature = errors.New("signature of the request")
+)
+
+// SigningSecret signs what is told to the merchant's application. No fmt verb, logger
+// or encoder prints it.
+type SigningSecret []byte
+
+const hiddenSigning = "[signing secret]"
+
+// String hides the secret.
+func (SigningSecret) String() string { return hiddenSigning }
+
+// Format hides the secret from every fmt verb.
+func (SigningSecret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSigning)) }
+
+// LogValue hides the secret from slog.
+func (SigningSecret) LogValue() slog.Value { return slog.StringValue(hiddenSigning) }
+
+// MarshalText hides the secret from encoders.
+func (SigningSecret) MarshalText() ([]byte, error) { return []byte(hiddenSigning), nil }
+
+// ParseSecret reads "whsec_" and the Base64 of 24 to 64 random bytes.
+func ParseSecret(s string) (SigningSecret, error) {
+	encoded, ok := strings.CutPrefix(s, secretPrefix)
+	if !ok {
+		return nil, fmt.Errorf("%w does not begin with %s", ErrSecret, secretPrefix)
+	}
+	// The decoder would skip line breaks: two texts, one secret.
+	b, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || strings.ContainsAny(encoded, "\r\n") {
+		return nil, fmt.Errorf("%w is not Base64 after %s", ErrSecret, secretPrefix)
+	}
+	if len(b) < secretMin || len(b) > secretMax {
+		return nil, fmt.Errorf("%w has %d bytes, not %d to %d", ErrSecret, len(b), secretMin, secretMax)
+	}
+	return b, nil
+}
+
+// Sign gives the value of HeaderSignature for a request with body whose HeaderID
+// is id and whose HeaderTimestamp is the seconds of ts. It inverts Verify.
+//
+// It signs nothing, and gives the empty text that every receiver refuses, where
+// the secret or the id is empty or the id has a point: points separate what is
+// signed, and one in the id would let two requests share a signature.
+func Sign(secret SigningSecret, id string, ts time.Time, body []byte) string {
+	if len(secret) == 0 || !signableID(id) {
+		return ""
+	}
+	return signatureVersion + base64.StdEncoding.EncodeToString(mac(secret, id, ts.Unix(), body))
+}
+
+// Verify checks that h signs body with secret, and that its time is at most
+// tolerance from now. One right signature among those of the header suffices: a
+// sender that changes its secret signs with both. Every error wraps
+// ErrSignature.
+func Verify(secret SigningSecret, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
+	id, seconds := h.Get(HeaderID), h.Get(HeaderTimestamp)
+	ts, err := strconv.ParseInt(seconds, 10, 64)
+	switch {
+	case len(secret) == 0:
+		return fmt.Errorf("%w: no secret to check it with", ErrSignature)
+	case !signableID(id):
+		return fmt.Errorf("%w: no usable %s", ErrSignature, HeaderID)
+	case err != nil || strconv.FormatInt(ts, 10) != seconds:
+		return fmt.Errorf("%w: no usable %s", ErrSignature, HeaderTimestamp)
+	}
+	// Compared before subtracting: a time.Duration holds only 292 years.
+	if at := time.Unix(ts, 0); at.Before(now.Add(-tolerance)) || at.After(now.Add(tolerance)) {
+		return fmt.Errorf("%w: %s is too far from now", ErrSignature, HeaderTimestamp)
+	}
+	want := []byte(base64.StdEncoding.EncodeToString(mac(secret, id, ts, body)))
+	good := 0
+	for one := range strings.SplitSeq(h.Get(HeaderSignature), " ") {
+		if given, ok := strings.CutPrefix(one, signatureVersion); ok {
+			good |= subtle.ConstantTimeCompare([]byte(given), want)
+		}
+	}
+	if good != 1 {
+		return fmt.Errorf("%w: none fits", ErrSignature)
+	}
+	return nil
+}
+
+func signableID(id string) bool { return id != "" && !strings.Contains(id, ".") }
+
+func mac(secret SigningSecret, id string, ts int64, body []byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	fmt.Fprintf(m, "%s.%d.", id, ts)
+	m.Write(body)
+	return m.Sum(nil)
+}
