@@ -58,7 +58,7 @@ type Request struct {
 	Withdrawal countersign.WithdrawalRequest
 	Order      Order     // the order in the book with the callBackId of Withdrawal
 	Now        time.Time // required; policies read no clock
-	// Spent is needed by policies that limit sums. Nil: those deny.
+	// Spent is needed by policies that limit sums. Nil: those fail.
 	Spent SpentFunc
 }
 
