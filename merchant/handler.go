@@ -21,12 +21,14 @@ const leaseMargin = 5 * time.Second
 // Handler takes callbacks (PROTOCOL.md, HTTP). New makes it; it is for use by
 // many goroutines at once.
 type Handler struct {
-	c      Config
+	c      Config // without its API keys
 	opener opener
-	// apiKeys are digests, so that comparing with them takes the same time
-	// for every header, its length included.
-	apiKeys []Digest
-	lease   time.Duration
+	lease  time.Duration
+
+	// Functions, because fmt reaches through the unexported fields of a struct
+	// that holds a Handler, past every method, but not into a function.
+	apiKey      func() countersign.APIKey
+	knowsAPIKey func(values []string) bool
 
 	mu      sync.Mutex
 	flights map[entryKey]*flight    // merchant's functions that run now
@@ -45,9 +47,10 @@ func New(c Config) (*Handler, error) {
 		flights: map[entryKey]*flight{},
 		unkept:  map[entryKey]Settlement{},
 	}
-	for _, k := range c.CallbackAPIKeys {
-		h.apiKeys = append(h.apiKeys, sha256.Sum256([]byte(k.Reveal())))
-	}
+	apiKey := c.APIKey
+	h.apiKey = func() countersign.APIKey { return apiKey }
+	h.knowsAPIKey = keyCheck(c.CallbackAPIKeys)
+	h.c.APIKey, h.c.CallbackAPIKeys = "", nil
 	return h, nil
 }
 
@@ -147,21 +150,29 @@ func (h *Handler) handle(at route, w http.ResponseWriter, r *http.Request) reply
 	return h.work(r.Context(), cb, blocks)
 }
 
-// knowsAPIKey looks at every accepted key, whichever fits, and wants exactly one
+// keyCheck gives the check of the values of the header X-API-KEY. It looks at
+// every accepted key, whichever fits, and compares digests, so that it takes the
+// same time for every header, its length included. It wants exactly one
 // header: with two, what stands before the handler may have checked the other.
-func (h *Handler) knowsAPIKey(values []string) bool {
-	if len(h.apiKeys) == 0 {
-		return true
+func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
+	digests := make([]Digest, len(accepted))
+	for i, k := range accepted {
+		digests[i] = sha256.Sum256([]byte(k.Reveal()))
 	}
-	if len(values) != 1 {
-		return false
+	return func(values []string) bool {
+		if len(digests) == 0 {
+			return true
+		}
+		if len(values) != 1 {
+			return false
+		}
+		got := sha256.Sum256([]byte(values[0]))
+		known := 0
+		for i := range digests {
+			known |= subtle.ConstantTimeCompare(got[:], digests[i][:])
+		}
+		return known == 1
 	}
-	got := sha256.Sum256([]byte(values[0]))
-	known := 0
-	for i := range h.apiKeys {
-		known |= subtle.ConstantTimeCompare(got[:], h.apiKeys[i][:])
-	}
-	return known == 1
 }
 
 // write sends r, and changes it to what was sent where that is not possible.
@@ -180,11 +191,11 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	default:
 		header.Set("Connection", "close") // the body was not read to its end
 	}
-	body, err := countersign.Response{APIKey: h.c.APIKey, Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
+	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 	if err != nil {
 		r.cause = errors.Join(r.cause, err)
 		r.Outcome, r.data, r.reason = failure, "", ReasonSeal
-		body, err = countersign.Response{APIKey: h.c.APIKey, ErrCode: r.Code, Message: r.Message}.Marshal()
+		body, err = countersign.Response{APIKey: h.apiKey(), ErrCode: r.Code, Message: r.Message}.Marshal()
 	}
 	if err != nil { // an APIKey that is no UTF-8
 		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)

@@ -63,7 +63,7 @@ func (h *Handler) fits(plaintext []byte) bool {
 	key, padding := h.c.ResponseKey, h.c.ResponsePadding
 	data := base64.StdEncoding.EncodedLen(key.Blocks(padding, len(plaintext)) * key.Size())
 	return len(plaintext) <= key.MaxPlaintext(padding) &&
-		data+len(h.c.APIKey)+responseRoom <= countersign.MaxMessage
+		data+len(h.apiKey())+responseRoom <= countersign.MaxMessage
 }
 
 type marshaler interface{ Marshal() ([]byte, error) }
