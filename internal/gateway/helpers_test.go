@@ -1,9 +1,20 @@
 package gateway
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/envelope"
 	"countersign/internal/store"
 	"countersign/internal/store/storetest"
 )
@@ -30,4 +41,183 @@ func openStore(t testing.TB, url string) *store.Store {
 		}
 	})
 	return s
+}
+
+// rig is a gateway between an honest service and the merchant's own systems.
+type rig struct {
+	*Gateway
+	t       testing.TB
+	store   *store.Store
+	service *countersigntest.Service
+	clock   *clock
+	log     *bytes.Buffer
+	to      countersigntest.Endpoint // the callbacks, without a network
+	client  *Client                  // an operator
+}
+
+// clock is a time that tests move.
+type clock struct{ at atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.at.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli())
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.UnixMilli(c.at.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.at.Add(d.Milliseconds()) }
+
+// lockedWriter lets many goroutines log into one buffer.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func newService(t testing.TB, c countersigntest.ServiceConfig) *countersigntest.Service {
+	t.Helper()
+	c.Key = testPair()
+	s, err := countersigntest.MakeService(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// testPair is one RSA pair for all tests: making pairs takes long.
+var testPair = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+// newRig makes a gateway on the database at url. change may be nil.
+func newRig(t testing.TB, url string, service *countersigntest.Service, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, store: openStore(t, url), service: service, clock: newClock(), log: &bytes.Buffer{}}
+	c := Config{Store: r.store, Callbacks: service.MerchantConfig(), Now: r.clock.now,
+		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&c)
+	}
+	var err error
+	if r.Gateway, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	r.to = countersigntest.ToHandler(r.Callbacks())
+	server := httptest.NewServer(r.API())
+	t.Cleanup(server.Close)
+	r.client = r.withRole(server.URL, store.RoleOperator)
+	return r
+}
+
+// withRole gives a client whose token has a role.
+func (r *rig) withRole(url string, role store.Role) *Client {
+	r.t.Helper()
+	secret, hash := mintToken()
+	err := r.store.CreateToken(r.t.Context(), store.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c, err := NewClient(url, secret.Reveal(), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// deliver lets the service tell cb and gives the errCode of the response.
+func (r *rig) deliver(cb countersign.Callback) countersign.ErrCode {
+	r.t.Helper()
+	result := r.service.Deliver(r.t.Context(), r.to, cb)
+	var refused *countersigntest.Refusal
+	if result.Err != nil && !errors.As(result.Err, &refused) {
+		r.t.Fatalf("delivering type %d: %v", cb.CallbackType(), result.Err)
+	}
+	return result.Code()
+}
+
+// confirmed asks for withdrawal n and gives the details that were confirmed.
+func (r *rig) confirmed(n int) countersign.Details {
+	r.t.Helper()
+	result := r.service.Deliver(r.t.Context(), r.to, countersigntest.Withdrawal(n))
+	if result.Err != nil {
+		r.t.Fatalf("withdrawal %d: %v\n%s", n, result.Err, r.log)
+	}
+	return result.Withdrawal.Details
+}
+
+// newOrder is the order that countersigntest.Withdrawal(n) asks for.
+func newOrder(n int) NewOrder {
+	w, d := countersigntest.Withdrawal(n), countersigntest.Order(n)
+	return NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
+}
+
+func (r *rig) order(n int) {
+	r.t.Helper()
+	if _, err := r.client.AddOrder(r.t.Context(), newOrder(n)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// state wants order n to be in a state.
+func (r *rig) state(n int, want store.OrderState) OrderStatus {
+	r.t.Helper()
+	o, err := r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if o.State != string(want) {
+		r.t.Fatalf("order %d is %s (%s), want %s", n, o.State, o.Reason, want)
+	}
+	return o
+}
+
+// alarms gives the kinds of all alarms, in order.
+func (r *rig) alarms() []string {
+	r.t.Helper()
+	list, err := r.client.Alarms(r.t.Context(), FeedOptions{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	kinds := []string{}
+	for _, a := range list.Alarms {
+		kinds = append(kinds, a.Kind)
+	}
+	return kinds
+}
+
+func (r *rig) wantAlarms(want ...string) {
+	r.t.Helper()
+	if got := r.alarms(); !slices.Equal(got, append([]string{}, want...)) {
+		r.t.Fatalf("alarms are %v, want %v", got, want)
+	}
+}
+
+// allDeposits reads the feed to its end and holds it to having no gap.
+func (r *rig) allDeposits() []DepositEntry {
+	r.t.Helper()
+	var all []DepositEntry
+	for after := int64(0); ; {
+		part, err := r.client.Deposits(r.t.Context(), FeedOptions{After: after, Limit: 1000})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(part.Deposits) == 0 {
+			return all
+		}
+		for _, d := range part.Deposits {
+			if after++; d.Seq != after {
+				r.t.Fatalf("deposit %d comes where %d was due", d.Seq, after)
+			}
+			all = append(all, d)
+		}
+	}
 }

@@ -298,3 +298,8 @@ type GatewayStats struct {
 	Forwards      int64  // entries still to be told
 	ForwardOldest Millis // when the oldest of them was recorded; Never without
 }
+
+// RoleApp is what a token of the merchant's end may do beside RoleViewer and
+// RoleOperator: add and cancel orders, and acknowledge the feeds. The service's
+// API gives it nothing, as that of the merchant's end gives RoleIngest nothing.
+const RoleApp Role = "app"

@@ -16,11 +16,11 @@ INSERT INTO tokens (id, name, role, hash, created) VALUES ($1, $2, $3, $4, $5) O
 // is taken is a *ConflictError.
 func (s *Store) CreateToken(ctx context.Context, token Token, hash [32]byte) error {
 	switch token.Role {
-	case RoleViewer, RoleIngest, RoleOperator:
+	case RoleViewer, RoleIngest, RoleApp, RoleOperator:
 	default:
 		return fmt.Errorf("role is %w: %q", ErrInvalid, token.Role)
 	}
-	if err := checkText("id", token.ID); err != nil || token.ID == "" {
+	if err := checkIdentifier("id", token.ID); err != nil || token.ID == "" {
 		return fmt.Errorf("token id is %w", ErrInvalid)
 	}
 	if err := checkText("name", token.Name); err != nil {

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// DefaultGrace is Config.Grace where that is zero.
+const DefaultGrace = 30 * time.Second
+
+// Config is what New makes a Gateway of.
+type Config struct {
+	// Store is required. Several processes may share a PostgreSQL database.
+	Store *store.Store
+	// Callbacks configures the public handler: keys, API keys, binding, paths,
+	// time-outs. Its Inbox, functions, Log, Now and Observer are the gateway's
+	// and are ignored here.
+	Callbacks merchant.Config
+	// Policy decides on orders that agree with what the service asks for. Nil:
+	// ExactOrders.
+	Policy Policy
+	// Grace is how long the service is told to ask again for an order that is
+	// not known, from its first question on. Zero: 30 s. Below zero: none.
+	Grace time.Duration
+	// Forward tells the merchant's application of every deposit and event.
+	// Zero: nothing is forwarded or queued for it.
+	Forward Forwarding
+	// Metrics answers /metrics of the private API, without a token. Nil: there
+	// is no such route.
+	Metrics http.Handler
+	// Observer counts. Nil: nothing is counted.
+	Observer Observer
+	// Now is the clock of leases, expiry and records. Nil: time.Now.
+	Now func() time.Time
+	// Log gets one line for every callback and every call that changes
+	// something. Nil: discards.
+	Log *slog.Logger
+	// Version is told in the OpenAPI document. Empty: "dev".
+	Version string
+}
+
+// Observer counts what a gateway does. Its methods must not block.
+type Observer interface {
+	merchant.Observer
+	// Forwarded is called after each attempt to tell the application.
+	Forwarded(outcome ForwardOutcome, took time.Duration)
+}
+
+// Gateway is the merchant's end as a daemon. Make it with New.
+type Gateway struct {
+	c       Config
+	end     *store.MerchantEnd
+	handler *merchant.Handler
+	api     *api
+	sender  *sender // nil where nothing is forwarded
+}
+
+// New checks c. It starts nothing.
+func New(c Config) (*Gateway, error) {
+	if c.Store == nil {
+		return nil, errors.New("gateway: Config.Store is missing")
+	}
+	if c.Policy == nil {
+		c.Policy = ExactOrders()
+	}
+	switch {
+	case c.Grace == 0:
+		c.Grace = DefaultGrace
+	case c.Grace < 0:
+		c.Grace = 0
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	g := &Gateway{c: c, end: store.NewMerchantEnd(c.Store, c.Forward.URL != "")}
+	h := c.Callbacks
+	h.Inbox = inbox{g.end}
+	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
+	h.OnWithdrawal = g.onWithdrawal
+	h.Log, h.Now = c.Log, c.Now
+	if h.Observer = nil; c.Observer != nil {
+		h.Observer = c.Observer
+	}
+	var err error
+	if g.handler, err = merchant.New(h); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	if c.Forward.URL != "" {
+		if g.sender, err = newSender(g.end, c); err != nil {
+			return nil, err
+		}
+	}
+	if g.api, err = newAPI(g.end, c); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Callbacks takes the service's callbacks. It is what the public listener
+// serves.
+func (g *Gateway) Callbacks() http.Handler { return g.handler }
+
+// API answers the merchant's own systems. It is what the private listener
+// serves.
+func (g *Gateway) API() http.Handler { return g.api.mux }
+
+// Stop makes requests of the API that wait answer at once and /readyz say no.
+// Call it before http.Server.Shutdown, which would otherwise wait for them.
+func (g *Gateway) Stop() { g.api.stop() }
+
+// What Run does besides forwarding, how often and how much at once.
+const (
+	expireEvery = time.Second
+	expireBatch = 100
+	pruneEvery  = 10 * time.Minute
+	pruneBatch  = 2000
+)
+
+// Run ends orders whose time is over, forgets old first blocks and forwards
+// what happened. It returns when ctx has ended and everything under way is
+// done. Several processes of one database may run it.
+func (g *Gateway) Run(ctx context.Context) error {
+	done := make(chan struct{}, 3)
+	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
+	start(func() {
+		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now store.Millis) (bool, error) {
+			n, err := g.end.ExpireOrders(ctx, now, expireBatch)
+			return n == expireBatch, err
+		})
+	})
+	start(func() {
+		g.regularly(ctx, pruneEvery, "forgetting first blocks", func(ctx context.Context, now store.Millis) (bool, error) {
+			n, err := g.end.PruneBlocks(ctx, now, pruneBatch)
+			return n == pruneBatch, err
+		})
+	})
+	start(func() {
+		if g.sender != nil {
+			g.sender.run(ctx)
+		}
+	})
+	for range 3 {
+		<-done
+	}
+	// Questions whose request has been answered with a time-out still decide.
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := g.handler.Wait(wait); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	return nil
+}
+
+// regularly does something, at once again while it says that there is more. A
+// failure is logged and tried again with the next turn.
+func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, store.Millis) (more bool, err error)) {
+	turn := time.NewTicker(every)
+	defer turn.Stop()
+	for {
+		more, err := do(ctx, store.MillisOf(g.c.Now()))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			g.c.Log.Error(what+" failed", "cause", err)
+		case more:
+			continue
+		}
+		select {
+		case <-turn.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// checkForwardURL wants an address that can be posted to. Whether it is on a
+// private network is the operator's business: it is their own configuration.
+func checkForwardURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("gateway: the forward URL must be http or https with a host, and no user and no fragment")
+	}
+	return nil
+}

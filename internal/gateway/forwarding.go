@@ -1,0 +1,250 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"countersign/internal/store"
+)
+
+// Forwarding says where the merchant's application is told of deposits and
+// events, by POST with the headers of Standard Webhooks. Every entry is told
+// until an answer has status 2xx. Entries may come more than once and in any
+// order: webhook-id is the same for all attempts of one entry, and the seq
+// within orders them.
+type Forwarding struct {
+	// URL is http or https; private networks are allowed. Empty: nothing is
+	// forwarded.
+	URL string
+	// Secret signs. Required with URL; see ParseSecret.
+	Secret SigningSecret
+	// Timeout bounds one attempt. Zero: 10 s.
+	Timeout time.Duration
+	// Concurrency is how many attempts of this process run at once. Zero: 8.
+	Concurrency int
+}
+
+// ForwardOutcome says how an attempt to tell the application ended. The list is
+// fixed: it is a label of metrics.
+type ForwardOutcome string
+
+// The outcomes. All but ForwardDone are tried again.
+const (
+	ForwardDone    ForwardOutcome = "done"    // status 2xx
+	ForwardStatus  ForwardOutcome = "status"  // any other
+	ForwardTimeout ForwardOutcome = "timeout" // no answer in time
+	ForwardFailed  ForwardOutcome = "failed"  // no connection, or it broke
+)
+
+// ForwardOutcomes lists them for tables and metrics.
+var ForwardOutcomes = []ForwardOutcome{ForwardDone, ForwardStatus, ForwardTimeout, ForwardFailed}
+
+const (
+	forwardFirst = 5 * time.Second // delay after the first failure; it doubles up to the longest
+	forwardMost  = time.Hour
+	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
+	forwardGrace = 15 * time.Second
+)
+
+// forwardDelay is how long after its n-th failed attempt an entry is tried
+// again, without the jitter.
+func forwardDelay(n int) time.Duration {
+	return min(forwardFirst<<min(max(n-1, 0), 12), forwardMost)
+}
+
+// sender forwards.
+type sender struct {
+	end    *store.MerchantEnd
+	wake   func() (<-chan struct{}, func())
+	c      Forwarding
+	client *http.Client
+	now    func() time.Time
+	log    *slog.Logger
+	count  func(ForwardOutcome, time.Duration)
+	agent  string
+}
+
+func newSender(end *store.MerchantEnd, c Config) (*sender, error) {
+	f := c.Forward
+	if err := checkForwardURL(f.URL); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(f.Secret) < secretMin:
+		return nil, fmt.Errorf("gateway: the forward secret is shorter than %d bytes", secretMin)
+	case f.Timeout < 0 || f.Concurrency < 0:
+		return nil, errors.New("gateway: a limit of forwarding is below 0")
+	}
+	if f.Timeout == 0 {
+		f.Timeout = 10 * time.Second
+	}
+	if f.Concurrency == 0 {
+		f.Concurrency = 8
+	}
+	s := &sender{end: end, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version,
+		wake:  func() (<-chan struct{}, func()) { return c.Store.Watch(store.TopicForwards) },
+		count: func(ForwardOutcome, time.Duration) {},
+		client: &http.Client{
+			// What answers with a redirect is not the application.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				TLSHandshakeTimeout: 5 * time.Second, DisableCompression: true,
+				MaxIdleConnsPerHost: f.Concurrency, IdleConnTimeout: time.Minute,
+			},
+		},
+	}
+	if c.Observer != nil {
+		s.count = c.Observer.Forwarded
+	}
+	return s, nil
+}
+
+// run forwards until ctx ends, then waits for the attempts under way.
+func (s *sender) run(ctx context.Context) {
+	wake, stop := s.wake()
+	defer stop()
+	defer s.client.CloseIdleConnections()
+	free := make(chan struct{}, s.c.Concurrency) // holds a token for each attempt that runs
+	var running sync.WaitGroup
+	defer running.Wait()
+	ended := make(chan struct{}, 1)
+	for {
+		claimed := s.claim(ctx, cap(free)-len(free))
+		for _, f := range claimed {
+			free <- struct{}{}
+			running.Go(func() {
+				// What has begun is finished also when the process stops.
+				s.one(context.WithoutCancel(ctx), f)
+				<-free
+				select {
+				case ended <- struct{}{}:
+				default:
+				}
+			})
+		}
+		if len(claimed) > 0 && len(free) < cap(free) {
+			continue
+		}
+		if !s.wait(ctx, wake, ended, len(free) == cap(free)) {
+			return
+		}
+	}
+}
+
+func (s *sender) claim(ctx context.Context, n int) []store.Forward {
+	if n == 0 || ctx.Err() != nil {
+		return nil
+	}
+	list, err := s.end.ClaimForwards(ctx, store.MillisOf(s.now()), s.c.Timeout+forwardGrace, n)
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("forwarding cannot read what is due", "cause", err)
+	}
+	return list
+}
+
+// wait returns when there may be something to do, false when ctx has ended.
+func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full bool) bool {
+	pause := forwardPoll
+	if !full {
+		if due, err := s.end.NextForward(ctx); err == nil && due < store.Never {
+			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	if full {
+		wake = nil // nothing can be begun before something ends
+	}
+	select {
+	case <-wake:
+	case <-ended:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// one makes one attempt and settles it.
+func (s *sender) one(ctx context.Context, f store.Forward) {
+	began := time.Now()
+	outcome, status, err := s.post(ctx, f)
+	took := time.Since(began)
+	s.count(outcome, took)
+	done := store.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: outcome == ForwardDone, Reason: string(outcome)}
+	if !done.Done {
+		delay := forwardDelay(f.Attempts)
+		delay += rand.N(delay/4 + 1) // else what failed together comes back together
+		done.Due = store.MillisOf(s.now().Add(delay))
+	}
+	level := slog.LevelDebug
+	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
+		slog.String("outcome", string(outcome)), slog.Duration("duration", took)}
+	if !done.Done {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Int("status", status))
+		if err != nil {
+			attrs = append(attrs, slog.String("cause", withoutURL(err)))
+		}
+	}
+	s.log.LogAttrs(ctx, level, "forwarded", attrs...)
+	settle, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	defer cancel()
+	if err := s.end.SettleForwards(settle, []store.Forwarded{done}); err != nil {
+		s.log.Error("the end of an attempt was not kept; it is made again", "seq", f.Seq, "cause", err)
+	}
+}
+
+func (s *sender) post(ctx context.Context, f store.Forward) (ForwardOutcome, int, error) {
+	id, body, err := forwardBody(f)
+	if err != nil {
+		return ForwardFailed, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.c.URL, bytes.NewReader(body))
+	if err != nil {
+		return ForwardFailed, 0, err
+	}
+	at := s.now()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", s.agent)
+	req.Header.Set(HeaderID, id)
+	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set(HeaderSignature, Sign(s.c.Secret, id, at, body))
+	resp, err := s.client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ForwardTimeout, 0, err
+		}
+		return ForwardFailed, 0, err
+	}
+	defer resp.Body.Close()
+	// The answer says nothing; reading a little of it keeps the connection.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	if resp.StatusCode/100 != 2 {
+		return ForwardStatus, resp.StatusCode, nil
+	}
+	return ForwardDone, resp.StatusCode, nil
+}
+
+// withoutURL is the cause of err alone: URLs can hold secrets.
+func withoutURL(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err.Error()
+	}
+	return err.Error()
+}

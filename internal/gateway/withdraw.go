@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// Who decided, where no person did.
+const (
+	byPolicy = "policy"
+	byCheck  = "countersign" // the comparison of the question with the order
+)
+
+// decideTries bounds how often a decision is begun again because the order, or
+// a sum that a limit rests on, changed under it.
+const decideTries = 10
+
+// onWithdrawal answers what the service asks. It confirms nothing but orders of
+// the book: known, of the same user, not declined, cancelled or expired, and
+// with the policy's leave. The order moves to confirmed before the answer is
+// kept and sent, so from then on it can neither be cancelled nor be changed;
+// should the process die in between, the next question finds it confirmed and
+// gets the same details.
+func (g *Gateway) onWithdrawal(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+	for range decideTries {
+		a, err := g.decide(ctx, w)
+		if !errors.Is(err, store.ErrChanged) {
+			return a, err
+		}
+	}
+	return merchant.Answer{}, fmt.Errorf("deciding on an order: %w, %d times in a row", store.ErrChanged, decideTries)
+}
+
+// decide makes one attempt.
+func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+	now := g.c.Now()
+	at := store.MillisOf(now)
+	asked, err := g.end.AskedFor(ctx, w.CallBackID, at)
+	if err != nil {
+		return merchant.Answer{}, err
+	}
+	f := judge(asked, w, at, g.c.Grace)
+	if f.rule {
+		if f, err = g.rule(ctx, asked.Order, w, now); err != nil {
+			return merchant.Answer{}, err
+		}
+	}
+	switch {
+	case f.unknown:
+		err = g.end.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
+	case f.change != nil:
+		_, err = g.end.ChangeOrder(ctx, *f.change, at)
+	}
+	return f.answer, err
+}
+
+// finding is what a question comes to: an answer, and what must be done before
+// it may be given.
+type finding struct {
+	answer  merchant.Answer
+	rule    bool               // the policy has to decide first
+	unknown bool               // keep that the order was unknown
+	change  *store.OrderChange // nil: the order stays as it is
+}
+
+// judge compares a question with the book. It reads nothing.
+func judge(a store.Asked, w countersign.WithdrawalRequest, now store.Millis, grace time.Duration) finding {
+	o := a.Order
+	switch {
+	case !a.Known && now-a.Since < store.Millis(grace.Milliseconds()):
+		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
+	case !a.Known:
+		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, ""), unknown: true}
+	case o.State == store.OrderUnknown:
+		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, "")}
+	case o.TenantUserID != w.TenantUserID:
+		f := finding{answer: merchant.Refuse(countersign.CodeDetailsDiffer, "")}
+		if o.State.Undecided() {
+			// The refusal stands for this callBackId, so the order is over.
+			f.change = &store.OrderChange{CallBackID: o.CallBackID, From: o.State, To: store.OrderDeclined, By: byCheck,
+				Reason: "the service asked for it with another tenantUserId", Alarm: store.AlarmUserDiffers}
+		}
+		return f
+	case o.Confirmed > 0 && (o.State == store.OrderConfirmed || o.State == store.OrderExecuted):
+		return finding{answer: merchant.Confirm(o.Details)}
+	case o.State == store.OrderDeclined:
+		return finding{answer: merchant.Refuse(declinedCode(o), "")}
+	case !o.State.Undecided(): // cancelled, expired, ended, or executed without confirmation
+		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, "")}
+	case o.Expires <= now:
+		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""),
+			change: &store.OrderChange{CallBackID: o.CallBackID, From: o.State, To: store.OrderExpired}}
+	}
+	return finding{rule: true}
+}
+
+func declinedCode(o store.Order) countersign.ErrCode {
+	switch o.DecidedBy {
+	case byPolicy:
+		return countersign.CodeRefusedPolicy
+	case byCheck:
+		return countersign.CodeDetailsDiffer
+	}
+	return countersign.CodeRefusedPerson
+}
+
+// rule asks the policy about an order that agrees with the question. The sums
+// that the policy looks at become conditions of the change, so that two orders
+// decided at once never both use what a limit left for one.
+func (g *Gateway) rule(ctx context.Context, o store.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
+	var spent []store.Spent
+	r := policyRequest(o, w, now)
+	r.Spent = func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
+		s, err := g.end.Spent(ctx, store.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: store.MillisOf(since)})
+		if err == nil {
+			spent = append(spent, s)
+		}
+		return s.Sum, err
+	}
+	ruling, err := g.c.Policy.Decide(ctx, r)
+	if err != nil {
+		return finding{}, fmt.Errorf("policy: %w", err)
+	}
+	return ruled(o, ruling, spent), nil
+}
+
+func policyRequest(o store.Order, w countersign.WithdrawalRequest, now time.Time) Request {
+	r := Request{Withdrawal: w, Now: now, Order: Order{
+		Details: o.Details, TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
+	}}
+	if o.Expires < store.Never {
+		r.Order.Expires = o.Expires.Time()
+	}
+	return r
+}
+
+// ruled turns the policy's word into a finding. Anything but a plain Allow or
+// Ask denies.
+func ruled(o store.Order, r Ruling, spent []store.Spent) finding {
+	change := &store.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
+	switch {
+	case r.Effect == Allow, r.Effect == Ask && o.State == store.OrderApproved:
+		change.To, change.Spent = store.OrderConfirmed, spent
+		return finding{answer: merchant.Confirm(o.Details), change: change}
+	case r.Effect == Ask && o.State == store.OrderHeld:
+		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
+	case r.Effect == Ask:
+		change.To = store.OrderHeld
+		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, ""), change: change}
+	}
+	change.To, change.By = store.OrderDeclined, byPolicy
+	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
+}
+
+// reasonOf is what the order keeps of a ruling.
+func reasonOf(r Ruling) string {
+	if r.Rule == "" {
+		return r.Reason
+	}
+	return r.Rule + ": " + r.Reason
+}

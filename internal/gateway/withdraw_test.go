@@ -1,0 +1,340 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/internal/store"
+)
+
+// rulePolicy is a policy of a single word, which tests change.
+type wordPolicy struct {
+	effect Effect
+	err    error
+	look   func(ctx context.Context, r Request) // may be nil
+}
+
+func (p *wordPolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
+	if p.look != nil {
+		p.look(ctx, r)
+	}
+	return Ruling{Effect: p.effect, Rule: "test", Reason: "because"}, p.err
+}
+
+// TestOrders follows orders through what can become of them, on both
+// databases.
+func TestOrders(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			policy := &wordPolicy{effect: Allow}
+			service := newService(t, countersigntest.ServiceConfig{})
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = policy })
+			testOrders(t, r, policy)
+		})
+	}
+}
+
+func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
+	ctx := t.Context()
+	ask := func(n int, want countersign.ErrCode) {
+		t.Helper()
+		if got := r.deliver(countersigntest.Withdrawal(n)); got != want {
+			t.Fatalf("order %d: errCode %d, want %d\n%s", n, got, want, r.log)
+		}
+	}
+	ok := func(_ OrderStatus, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	conflict := func(_ OrderStatus, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrConflict) {
+			t.Fatalf("got %v, want a conflict", err)
+		}
+	}
+	id := func(n int) string { return countersigntest.Withdrawal(n).CallBackID }
+
+	// Confirmed, again with the same details, executed.
+	r.order(1)
+	r.state(1, store.OrderOpen)
+	for range 3 {
+		if got := r.confirmed(1); got.Differs(countersigntest.Order(1)) != "" {
+			t.Fatalf("confirmed %v", got)
+		}
+	}
+	if o := r.state(1, store.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
+		t.Fatalf("confirmed order: %+v", o)
+	}
+	conflict(r.client.CancelOrder(ctx, id(1), ""))
+	conflict(r.client.DeclineOrder(ctx, id(1), ""))
+	conflict(r.client.ApproveOrder(ctx, id(1), ""))
+	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
+	if o := r.state(1, store.OrderExecuted); o.TxID == "" || o.Ended == 0 {
+		t.Fatalf("executed order: %+v", o)
+	}
+	r.confirmed(1) // asked once more, the same is said
+
+	// Unknown: hold for the grace period, then refused for good.
+	ask(2, countersign.CodeNotKnownYet)
+	r.clock.advance(DefaultGrace - time.Second)
+	ask(2, countersign.CodeNotKnownYet)
+	r.clock.advance(2 * time.Second)
+	ask(2, countersign.CodeUnknownOrder)
+	ask(2, countersign.CodeUnknownOrder)
+	r.state(2, store.OrderUnknown)
+	if _, err := r.client.AddOrder(ctx, newOrder(2)); !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("an order that came too late: %v", err)
+	}
+	r.wantAlarms(store.AlarmOrderUnknown)
+
+	// Late, but within the grace period.
+	ask(3, countersign.CodeNotKnownYet)
+	r.order(3)
+	r.confirmed(3)
+
+	// A person is asked.
+	policy.effect = Ask
+	r.order(4)
+	ask(4, countersign.CodeAwaitingApproval)
+	ask(4, countersign.CodeAwaitingApproval)
+	r.state(4, store.OrderHeld)
+	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
+	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
+	r.confirmed(4)
+	if o := r.state(4, store.OrderConfirmed); o.DecidedBy == "" {
+		t.Fatalf("approved order: %+v", o)
+	}
+	// Approval meets Ask and never Deny.
+	r.order(5)
+	ok(r.client.ApproveOrder(ctx, id(5), ""))
+	policy.effect = Deny
+	ask(5, countersign.CodeRefusedPolicy)
+	r.state(5, store.OrderDeclined)
+	ask(5, countersign.CodeRefusedPolicy)
+
+	// Declined, cancelled, expired, before and while a person is asked.
+	policy.effect = Ask
+	r.order(6)
+	ok(r.client.DeclineOrder(ctx, id(6), "no"))
+	ask(6, countersign.CodeRefusedPerson)
+	r.order(7)
+	ask(7, countersign.CodeAwaitingApproval)
+	ok(r.client.CancelOrder(ctx, id(7), ""))
+	ok(r.client.CancelOrder(ctx, id(7), ""))
+	conflict(r.client.ApproveOrder(ctx, id(7), ""))
+	ask(7, countersign.CodeOrderCancelled)
+	o := newOrder(8)
+	o.ExpiresAt = Time(r.clock.now().Add(time.Minute).UnixMilli())
+	if _, err := r.client.AddOrder(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	ask(8, countersign.CodeAwaitingApproval)
+	r.clock.advance(time.Minute)
+	conflict(r.client.ApproveOrder(ctx, id(8), ""))
+	policy.effect = Allow
+	ask(8, countersign.CodeOrderCancelled)
+	r.state(8, store.OrderExpired)
+
+	// Another tenantUserId than the order's.
+	r.order(9)
+	w := countersigntest.Withdrawal(9)
+	w.TenantUserID = "somebody else"
+	if got := r.deliver(w); got != countersign.CodeDetailsDiffer {
+		t.Fatalf("another user: %d", got)
+	}
+	r.state(9, store.OrderDeclined)
+	ask(9, countersign.CodeDetailsDiffer)
+
+	// A policy that cannot be asked decides nothing.
+	r.order(10)
+	policy.err = errors.New("down")
+	ask(10, countersign.CodeInternal)
+	r.state(10, store.OrderOpen)
+	policy.err = nil
+	r.confirmed(10)
+	r.wantAlarms(store.AlarmOrderUnknown, store.AlarmUserDiffers)
+}
+
+// TestOrderEdges lets the order change between the look at it and the decision.
+func TestOrderChangesMeanwhile(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			policy := &wordPolicy{effect: Allow}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = policy })
+			r.order(1)
+			first := true
+			policy.look = func(ctx context.Context, _ Request) {
+				if first {
+					first = false
+					if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
+				t.Fatalf("errCode %d", got)
+			}
+			r.state(1, store.OrderCancelled)
+		})
+	}
+}
+
+// TestLimitsHoldAtOnce confirms many orders at the same moment under a limit
+// that has room for some of them.
+func TestLimitsHoldAtOnce(t *testing.T) {
+	policy, err := ParsePolicy([]byte(`
+default = "allow"
+[[limit]]
+name   = "day"
+symbol = "USDT"
+max    = "20"
+window = "24h"
+above  = "deny"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = policy })
+			const n = 12 // of 2.5, 3.5, 4.5 …
+			codes := make(chan countersign.ErrCode, n)
+			for i := 1; i <= n; i++ {
+				r.order(i)
+			}
+			for i := 1; i <= n; i++ {
+				go func() {
+					for {
+						code := r.service.Deliver(context.Background(), r.to, countersigntest.Withdrawal(i)).Code()
+						if code != countersign.CodeInternal { // changed too often: asked again, as a service does
+							codes <- code
+							return
+						}
+					}
+				}()
+			}
+			for range n {
+				if code := <-codes; code != countersign.CodeAccepted && code != countersign.CodeRefusedPolicy {
+					t.Errorf("errCode %d", code)
+				}
+			}
+			spent, err := r.end.Spent(t.Context(), store.Spent{Symbol: "USDT"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			most, _ := countersign.ParseAmount("20")
+			if !spent.Sum.IsPositive() || spent.Sum.Cmp(most) > 0 {
+				t.Fatalf("%s were confirmed, the limit is 20", spent.Sum)
+			}
+		})
+	}
+}
+
+// TestNotices holds callbacks of types 3 to 7 to moving an order forward alone.
+func TestNotices(t *testing.T) {
+	done, ended := countersign.TypeWithdraw, countersign.TypeInvalidAddress
+	short, hot := countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney
+	cases := []struct {
+		name    string
+		confirm bool
+		notices []countersign.Type
+		want    store.OrderState
+		waiting int
+		alarms  []string
+	}{
+		{"executed", true, []countersign.Type{done}, store.OrderExecuted, 0, nil},
+		{"executed after waiting", true, []countersign.Type{short, hot, done}, store.OrderExecuted, 0, nil},
+		{"waiting", true, []countersign.Type{hot}, store.OrderConfirmed, 7, nil},
+		{"ended", true, []countersign.Type{short, ended}, store.OrderEnded, 0, nil},
+		{"ended before it was asked for", false, []countersign.Type{ended}, store.OrderEnded, 0, nil},
+		{"short of funds after the end", true, []countersign.Type{ended, short}, store.OrderEnded, 0, nil},
+		{"5 after 3", true, []countersign.Type{done, ended}, store.OrderExecuted, 0, []string{store.AlarmEndedAfterExecution}},
+		{"3 after 5", true, []countersign.Type{ended, done}, store.OrderEnded, 0, []string{store.AlarmExecutedAfterEnd}},
+		{"executed without confirmation", false, []countersign.Type{done}, store.OrderExecuted, 0, []string{store.AlarmExecutedUnconfirmed}},
+	}
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url, service := d.url(t), newService(t, countersigntest.ServiceConfig{})
+			r := newRig(t, url, service, nil)
+			var alarms []string
+			for n, c := range cases {
+				r.order(n)
+				if c.confirm {
+					r.confirmed(n)
+				}
+				for _, typ := range c.notices {
+					for range 2 { // repeated, it does nothing more
+						if got := r.deliver(countersigntest.Notice(typ, n)); got != countersign.CodeAccepted {
+							t.Fatalf("%s: type %d: errCode %d", c.name, typ, got)
+						}
+					}
+				}
+				if o := r.state(n, c.want); o.Waiting != c.waiting {
+					t.Fatalf("%s: waiting is %d", c.name, o.Waiting)
+				}
+				alarms = append(alarms, c.alarms...)
+				r.wantAlarms(alarms...)
+			}
+			testNoticesThatDiffer(t, r, alarms)
+		})
+	}
+}
+
+func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
+	const n = 50
+	differs := map[string]func(*countersign.WithdrawalDone){
+		"toAddress": func(w *countersign.WithdrawalDone) { w.ToAddress = "elsewhere" },
+		"chainName": func(w *countersign.WithdrawalDone) { w.ChainName = "TRON" },
+		"symbol":    func(w *countersign.WithdrawalDone) { w.Symbol = "USDC" },
+		"amount":    func(w *countersign.WithdrawalDone) { w.Amount, _ = countersign.ParseAmount("0.1") },
+	}
+	i := n
+	for member, change := range differs {
+		i++
+		r.order(i)
+		r.confirmed(i)
+		w := countersigntest.Notice(countersign.TypeWithdraw, i).(*countersign.WithdrawalDone)
+		change(w)
+		r.deliver(w)
+		if o := r.state(i, store.OrderExecuted); o.Reason != "executed with another "+member {
+			t.Errorf("%s: %q", member, o.Reason)
+		}
+		alarms = append(alarms, store.AlarmExecutedDiffers)
+	}
+	r.wantAlarms(alarms...)
+
+	// Executed again under another transaction.
+	w := countersigntest.Notice(countersign.TypeWithdraw, i).(*countersign.WithdrawalDone)
+	w.TrackingID, w.TxID = w.TrackingID+"-2", "0xother"
+	r.deliver(w)
+	// A user that the order is not of.
+	w = countersigntest.Notice(countersign.TypeWithdraw, i).(*countersign.WithdrawalDone)
+	w.TrackingID, w.TenantUserID = w.TrackingID+"-3", "nobody"
+	r.deliver(w)
+	// Nothing was ever ordered.
+	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 99))
+	r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 98))
+	r.wantAlarms(append(alarms, store.AlarmExecutedTwice, store.AlarmUserDiffers, store.AlarmOrderUnknown)...)
+}
+
+// TestAddressChange: the new address is the one that counts.
+func TestAddressChange(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	change := countersigntest.Notice(countersign.TypeAddress, 1).(*countersign.AddressChange)
+	r.deliver(change)
+	events, err := r.client.Events(t.Context(), FeedOptions{})
+	if err != nil || len(events.Events) != 1 {
+		t.Fatalf("events: %+v, %v", events, err)
+	}
+	e := events.Events[0]
+	if e.Kind != store.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
+		e.TenantUserID != change.TenantUserID || e.ChainName != change.ChainName || e.Symbol != change.Symbol {
+		t.Fatalf("event: %+v", e)
+	}
+}
