@@ -22,6 +22,7 @@ const (
 type cli struct {
 	Config kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
 
+	Demo        demoCmd        `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
 	Serve       serveCmd       `cmd:"" help:"Run the service: the API, the outbox and its sender."`
 	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants, through its API."`
 	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`

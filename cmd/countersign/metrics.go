@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,7 +79,11 @@ func newMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *metric
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
 		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
-	m.registry.MustRegister(m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
+		Help: "1, with the build in the labels; rsa is the library that does the RSA.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version(), "rsa": rsaLibrary()},
+	}, func() float64 { return 1 })
+	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
 		m.expired, m.inFlight, m.alarms, scrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -12,7 +12,8 @@ const version = "0.1.0-dev"
 type versionCmd struct{}
 
 func (versionCmd) Run(std streams) error {
-	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\nRSA: %s\n", version, revision(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, rsaLibrary())
 	return nil
 }
 

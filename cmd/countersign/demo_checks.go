@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"countersign"
+	"countersign/internal/store"
+)
+
+// demoCheck is one thing that must hold.
+type demoCheck struct {
+	name  string
+	holds bool
+	note  string
+}
+
+func (d *demo) check(name string, holds bool, note string) {
+	d.checks = append(d.checks, demoCheck{name, holds, note})
+}
+
+// checkAll reads both databases and holds them to what was sent.
+func (d *demo) checkAll(ctx context.Context) error {
+	if err := d.checkService(ctx); err != nil {
+		return err
+	}
+	if err := d.checkMerchant(ctx); err != nil {
+		return err
+	}
+	right, wrong := 0, []string{}
+	for _, o := range d.asked {
+		if o.got == string(o.want) {
+			right++
+		} else {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, not %s", o.name, o.got, o.want))
+		}
+	}
+	d.check("every withdrawal decided as it must be", len(wrong) == 0, join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...)))
+	return d.checkFeed(ctx)
+}
+
+// tally is what one database says of the deposits.
+type tally struct {
+	count  map[string]int // trackingId
+	sums   map[string]countersign.Amount
+	broken []string
+}
+
+func newTally() *tally {
+	return &tally{count: map[string]int{}, sums: map[string]countersign.Amount{}}
+}
+
+func (t *tally) add(d *countersign.Deposit) error {
+	t.count[d.TrackingID]++
+	sum, err := t.sums[d.Symbol].Add(d.Amount)
+	t.sums[d.Symbol] = sum
+	return err
+}
+
+// against says whether t is exactly what was sent.
+func (t *tally) against(d *demo) (holds bool, note string) {
+	for id := range d.sent {
+		if t.count[id] != 1 {
+			t.broken = append(t.broken, fmt.Sprintf("%s is there %d times", id, t.count[id]))
+		}
+	}
+	for id := range t.count {
+		if _, ok := d.sent[id]; !ok {
+			t.broken = append(t.broken, id+" was never sent")
+		}
+	}
+	if len(t.broken) > 0 {
+		return false, join(t.broken[:min(3, len(t.broken))])
+	}
+	return true, fmt.Sprintf("%d, each once", len(t.count))
+}
+
+func (t *tally) sumsAgainst(d *demo) (holds bool, note string) {
+	symbols := slices.Sorted(maps.Keys(d.sums))
+	for _, s := range symbols {
+		if !t.sums[s].Equal(d.sums[s]) {
+			return false, fmt.Sprintf("%s: %s, sent %s", s, t.sums[s], d.sums[s])
+		}
+	}
+	return len(t.sums) == len(d.sums), fmt.Sprintf("%s %s, and %d more", symbols[0], t.sums[symbols[0]], len(symbols)-1)
+}
+
+func (d *demo) checkService(ctx context.Context) error {
+	t := newTally()
+	for cursor := ""; ; {
+		list, next, err := d.service.db.Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			if c.State != store.CallbackAccepted {
+				t.broken = append(t.broken, c.TrackingID+" is "+string(c.State))
+			}
+			parsed, err := countersign.ParseCallback(c.Payload, countersign.ParseOptions{})
+			if err != nil {
+				return err
+			}
+			if err := t.add(parsed.(*countersign.Deposit)); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			break
+		}
+		cursor = next
+	}
+	holds, note := t.against(d)
+	d.check("service's database: every deposit accepted", holds, note)
+	holds, note = t.sumsAgainst(d)
+	d.check("service's database: sums to the last digit", holds, note)
+	return nil
+}
+
+func (d *demo) checkMerchant(ctx context.Context) error {
+	t := newTally()
+	var held []string
+	for after := int64(0); ; {
+		list, err := d.gateway.end.Deposits(ctx, after, 1000)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, e := range list {
+			if e.Seq != after+1 {
+				t.broken = append(t.broken, fmt.Sprintf("the feed goes from %d to %d", after, e.Seq))
+			}
+			after = e.Seq
+			if e.PossibleDuplicate() {
+				held = append(held, e.Deposit.TrackingID)
+			}
+			if err := t.add(&e.Deposit); err != nil {
+				return err
+			}
+		}
+	}
+	holds, note := t.against(d)
+	d.check("merchant's database: every deposit, once", holds, note)
+	holds, note = t.sumsAgainst(d)
+	d.check("merchant's database: sums to the last digit", holds, note)
+	// One of two names for the same transfer is held, whichever came second.
+	d.check("merchant's database: what was told twice is held", len(held) == 1, join(held))
+	return nil
+}
+
+// checkFeed reads the decisions and the books of both ends against each other.
+func (d *demo) checkFeed(ctx context.Context) error {
+	list, err := d.service.db.Decisions(ctx, 0, 1000)
+	if err != nil {
+		return err
+	}
+	gaps := false
+	for i, e := range list {
+		gaps = gaps || e.Seq != int64(i)+1
+	}
+	d.check("feed of decisions: one each, no gap", !gaps && len(list) == len(d.asked), fmt.Sprint(len(list)))
+	agree := true
+	for _, e := range list {
+		w := e.Withdrawal
+		o, err := d.gateway.end.Order(ctx, w.CallBackID)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			agree = agree && w.Decision != countersign.DecisionConfirmed
+		case err != nil:
+			return err
+		case w.Decision == countersign.DecisionConfirmed:
+			current, err := d.service.db.Withdrawal(ctx, w.ID)
+			if err != nil {
+				return err
+			}
+			agree = agree && o.State == store.OrderExecuted && current.State == store.WithdrawalExecuted &&
+				w.Details != nil && w.Details.Differs(o.Details) == ""
+		}
+	}
+	d.check("both books agree on what was executed", agree, "")
+	return nil
+}

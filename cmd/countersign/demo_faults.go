@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// demoFaults stands before the merchant and misbehaves until a time: it drops
+// requests before and after they were handled, delays, fails, and answers with
+// what belongs to another request.
+type demoFaults struct {
+	next  http.Handler
+	until time.Time
+
+	mu   sync.Mutex
+	past []byte // a response of another request
+}
+
+func newDemoFaults(next http.Handler, until time.Time) *demoFaults {
+	return &demoFaults{next: next, until: until}
+}
+
+func (f *demoFaults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if time.Now().After(f.until) {
+		f.next.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return
+	}
+	handle := func() *captured {
+		rec := &captured{header: http.Header{}, status: http.StatusOK}
+		again := r.Clone(r.Context())
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		f.next.ServeHTTP(rec, again)
+		return rec
+	}
+	switch rand.IntN(6) {
+	case 0: // not done
+		panic(http.ErrAbortHandler)
+	case 1: // done, but the response is lost
+		handle()
+		panic(http.ErrAbortHandler)
+	case 2: // done twice
+		handle()
+	case 3:
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+		return
+	case 4:
+		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
+	case 5: // a lie: another request's response
+		f.mu.Lock()
+		past := f.past
+		f.mu.Unlock()
+		if past != nil {
+			handle()
+			_, _ = w.Write(past)
+			return
+		}
+	}
+	rec := handle()
+	f.mu.Lock()
+	f.past = rec.body.Bytes()
+	f.mu.Unlock()
+	maps.Copy(w.Header(), rec.header)
+	w.WriteHeader(rec.status)
+	_, _ = w.Write(rec.body.Bytes())
+}
+
+// captured is a response that is not sent yet.
+type captured struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (c *captured) Header() http.Header         { return c.header }
+func (c *captured) WriteHeader(status int)      { c.status = status }
+func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }

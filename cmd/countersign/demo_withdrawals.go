@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/internal/admin"
+	"countersign/internal/store"
+)
+
+// demoPolicy is the merchant's: it confirms what was ordered and asks a person
+// above a thousand.
+const demoPolicy = `
+default = "allow"
+
+[[limit]]
+name = "large amounts need a person"
+symbol = "USDT"
+max = "1000"
+above = "ask"
+`
+
+const (
+	// demoGrace is how long the gateway waits for an order it does not know.
+	demoGrace = time.Second
+	// demoExpiry is the shortest deadline that the service takes.
+	demoExpiry = 10 * time.Second
+)
+
+// demoWithdrawal is one withdrawal and how it must end.
+type demoWithdrawal struct {
+	name     string
+	ordered  string // amount in the merchant's book; empty: not in it
+	asked    string // amount that the service is told; empty: it takes the merchant's
+	person   string // what a person at the merchant does: approve or decline
+	deadline time.Duration
+	want     countersign.Decision
+	note     string
+}
+
+// demoOutcome is how it ended.
+type demoOutcome struct {
+	demoWithdrawal
+	got string
+	id  string
+}
+
+func demoWithdrawals() []demoWithdrawal {
+	return []demoWithdrawal{
+		{name: "ordered", ordered: "12.50", asked: "12.5", want: countersign.DecisionConfirmed, note: "amounts agree by value"},
+		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed, note: "the details are the merchant's"},
+		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined, note: "errCode 2001 after a moment's grace"},
+		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "countersigned, but not what was asked for"},
+		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", want: countersign.DecisionConfirmed, note: "held until a person approves"},
+		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline", want: countersign.DecisionDeclined, note: "held until a person declines"},
+		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: demoExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
+	}
+}
+
+func (w demoWithdrawal) details(i int, amount string) (*countersign.Details, error) {
+	if amount == "" {
+		return nil, nil
+	}
+	a, err := countersign.ParseAmount(amount)
+	if err != nil {
+		return nil, err
+	}
+	return &countersign.Details{Address: fmt.Sprintf("0x%040x", 0xdec0de+i), ChainName: "ETH", Symbol: "USDT", Amount: a}, nil
+}
+
+// withdraw asks for every withdrawal, lets a person act where one is needed,
+// and waits for the decisions.
+func (d *demo) withdraw(ctx context.Context) error {
+	for i, w := range demoWithdrawals() {
+		callBackID := fmt.Sprintf("demo-withdrawal-%d", i+1)
+		now := store.MillisOf(time.Now())
+		ordered, err := w.details(i, w.ordered)
+		if err != nil {
+			return err
+		}
+		if ordered != nil {
+			if _, _, err := d.gateway.end.AddOrder(ctx, store.NewOrder{
+				CallBackID: callBackID, TenantUserID: "75746", Details: *ordered, Expires: store.Never,
+			}, now); err != nil {
+				return err
+			}
+		}
+		asked, err := w.details(i, w.asked)
+		if err != nil {
+			return err
+		}
+		in := admin.NewWithdrawal{Merchant: demoMerchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: admin.Duration(w.deadline)}
+		if asked != nil {
+			in.Details = &admin.Details{Address: asked.Address, ChainName: asked.ChainName, Symbol: asked.Symbol, Amount: asked.Amount}
+		}
+		if d.Faults && w.deadline == 0 {
+			in.ConfirmWithin = admin.Duration(10 * time.Minute)
+		}
+		out, err := d.api.CreateWithdrawal(ctx, in)
+		if err != nil {
+			return err
+		}
+		d.asked = append(d.asked, demoOutcome{demoWithdrawal: w, id: out.ID})
+	}
+	return d.awaitDecisions(ctx)
+}
+
+func (d *demo) awaitDecisions(ctx context.Context) error {
+	for {
+		decided := 0
+		for i := range d.asked {
+			o := &d.asked[i]
+			if o.got != "" {
+				decided++
+				continue
+			}
+			w, err := d.api.Withdrawal(ctx, o.id)
+			if err != nil {
+				return err
+			}
+			if o.got = w.Decision; o.got == "" && o.person != "" {
+				if err := d.person(ctx, w.CallBackID, o.person); err != nil {
+					return err
+				}
+			}
+		}
+		d.progress("decisions", decided, len(d.asked))
+		if decided == len(d.asked) {
+			return d.execute(ctx)
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// person decides once the gateway holds the order.
+func (d *demo) person(ctx context.Context, callBackID, act string) error {
+	o, err := d.gateway.end.Order(ctx, callBackID)
+	if err != nil || o.State != store.OrderHeld {
+		return err
+	}
+	decide := d.gateway.end.ApproveOrder
+	if act == "decline" {
+		decide = d.gateway.end.DeclineOrder
+	}
+	_, err = decide(ctx, callBackID, "a person", "seen in the demo", store.MillisOf(time.Now()))
+	return err
+}
+
+// execute takes the permits of all confirmed withdrawals, with two wallets that
+// want the same ones, and reports them executed.
+func (d *demo) execute(ctx context.Context) error {
+	one := true
+	released := 0
+	for _, o := range d.asked {
+		permits := map[string]string{}
+		for _, claim := range []string{"wallet A", "wallet B", "wallet A"} {
+			p, err := d.api.ReleaseWithdrawal(ctx, o.id, claim)
+			if errors.Is(err, store.ErrConflict) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if before, ok := permits[claim]; ok && before != p.Permit.Reveal() {
+				one = false
+			}
+			permits[claim] = p.Permit.Reveal()
+		}
+		confirmed := o.got == string(countersign.DecisionConfirmed)
+		if len(permits) > 1 || len(permits) == 1 != confirmed {
+			one = false
+		}
+		if permit, ok := permits["wallet A"]; ok {
+			released++
+			if _, err := d.api.ReportOutcome(ctx, o.id, admin.Outcome{
+				Permit: admin.Secret(permit), Executed: &admin.Executed{TxID: "0xdemo" + o.id},
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two wallets", released))
+	for { // the notices of type 3
+		open, _, err := d.queue(ctx)
+		if err != nil || open == 0 {
+			return err
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
