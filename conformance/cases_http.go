@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,9 +191,13 @@ func slowBody(s *session) error {
 	body := padded(q.body, envelope.MaxBody)
 	stalled := make(chan struct{})
 	q.length = int64(len(body))
-	q.stream = &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: stalled, ctx: ctx}
+	stream := &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: stalled, ctx: ctx}
+	q.stream = stream
 	slow := make(chan *reply, 1)
-	go func() { slow <- s.sendUntil(ctx, q) }()
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { stream.gone = goneOf(i.Conn) },
+	})
+	go func() { slow <- s.sendUntil(traced, q) }()
 	var r *reply
 	select {
 	case <-stalled:
@@ -219,6 +224,7 @@ type stalling struct {
 	half    io.Reader
 	stalled chan struct{} // closed when half has been read
 	ctx     context.Context
+	gone    <-chan struct{} // set before the first Read; nil: not known
 	waiting bool
 }
 
@@ -231,8 +237,12 @@ func (r *stalling) Read(b []byte) (int, error) {
 		r.waiting = true
 		close(r.stalled)
 	}
-	<-r.ctx.Done()
-	return 0, r.ctx.Err()
+	select {
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	case <-r.gone:
+		return 0, io.ErrUnexpectedEOF
+	}
 }
 
 func emptyBody(s *session) error {

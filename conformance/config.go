@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -200,7 +202,13 @@ func newClient(allowPublic bool) *http.Client {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:         dialer.DialContext,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := dialer.DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return &watchedConn{Conn: conn, gone: make(chan struct{})}, nil
+			},
 			DisableCompression:  true,
 			MaxIdleConnsPerHost: 16,
 			IdleConnTimeout:     30 * time.Second,
@@ -208,6 +216,33 @@ func newClient(allowPublic bool) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// watchedConn says when the other end has closed it. A transport in the middle
+// of sending a body would not say so before the body ends.
+type watchedConn struct {
+	net.Conn
+	gone chan struct{} // closed after the last byte was read
+	once sync.Once
+}
+
+func (c *watchedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.once.Do(func() { close(c.gone) })
+	}
+	return n, err
+}
+
+// goneOf is when the other end has closed conn, nil if that cannot be known.
+func goneOf(conn net.Conn) <-chan struct{} {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if w, ok := conn.(*watchedConn); ok {
+		return w.gone
+	}
+	return nil
 }
 
 func checkAddress(a netip.Addr) error {

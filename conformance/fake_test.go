@@ -103,6 +103,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, status := f.read(w, r)
+	if status == http.StatusRequestTimeout && f.has("hangs up on slow bodies") {
+		panic(http.ErrAbortHandler) // allowed
+	}
 	if status != 0 {
 		w.WriteHeader(status)
 		return

@@ -1,0 +1,206 @@
+package conformance_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/conformance"
+)
+
+// examples are the merchants of the folder examples, and how to start them.
+var examples = []struct {
+	name    string
+	runtime string // the program that must be installed
+	args    []string
+	durable bool // remembers in STATE_FILE
+}{
+	{"go", "go", nil, false},
+	{"node", "node", []string{"../examples/node/merchant.mjs"}, true},
+	{"python", "python3", []string{"../examples/python/merchant.py"}, true},
+	{"java", "java", []string{"../examples/java/Merchant.java"}, true},
+}
+
+// started is an example that runs.
+type started struct {
+	url    string
+	stop   func()
+	output *bytes.Buffer // of standard error; to be read when it has stopped
+}
+
+// start runs an example until stop is called or the test ends.
+func startExample(t *testing.T, command string, args []string, env ...string) started {
+	t.Helper()
+	cmd := exec.Command(command, args...)
+	// Its own settings and what the runtimes need; nothing else of this process.
+	cmd.Env = append([]string{"LISTEN=127.0.0.1:0", "BODY_TIMEOUT_MS=1000", "API_KEY=" + testAPIKey, "CALLBACK_API_KEY=" + testCallbackKey,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := started{output: &stderr}
+	s.stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+	})
+	t.Cleanup(s.stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.stop()
+		t.Fatalf("it did not start: %v\n%s", err, stderr.String())
+	}
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !ok {
+		t.Fatalf("its first line is %q", line)
+	}
+	s.url = url
+	return s
+}
+
+// TestExamples: every example passes every case, with a service that binds and
+// with one that does not.
+func TestExamples(t *testing.T) {
+	for _, ex := range examples {
+		t.Run(ex.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(ex.runtime); err != nil {
+				if os.Getenv("CI") == "true" {
+					t.Fatalf("%s must be installed where CI=true", ex.runtime)
+				}
+				t.Skipf("%s is not installed", ex.runtime)
+			}
+			command, args := ex.runtime, ex.args
+			if ex.name == "go" {
+				command, args = filepath.Join(t.TempDir(), "merchant"), nil
+				if out, err := exec.Command("go", "build", "-o", command, "../examples/go").CombinedOutput(); err != nil {
+					t.Fatalf("building it: %v\n%s", err, out)
+				}
+			}
+			files := exampleFiles(t)
+			for _, unbound := range []bool{false, true} {
+				binding, skips := "required", needsUnbound
+				if unbound {
+					binding, skips = "off", needsBound
+				}
+				env := append(files, "BINDING="+binding)
+				state := filepath.Join(t.TempDir(), "state")
+				if ex.durable {
+					env = append(env, "STATE_FILE="+state)
+				}
+				s := startExample(t, command, args, env...)
+				t.Run("binding "+binding, func(t *testing.T) {
+					c := exampleConfig(s.url, unbound)
+					if ex.durable {
+						c.Effects = effectsIn(state)
+					}
+					allPass(t, c, skips)
+				})
+				if ex.durable && !unbound {
+					restartExample(t, s, state, func() started { return startExample(t, command, args, env...) })
+				}
+				s.stop()
+				for _, secret := range []string{testAPIKey, testCallbackKey, testKey().PublicBase64()[:60]} {
+					if strings.Contains(s.output.String(), secret) {
+						t.Error("its log holds a secret")
+					}
+				}
+			}
+		})
+	}
+}
+
+// restartExample: what was taken before the end of the process is not taken
+// again after it, even if the process died in the middle of a line.
+func restartExample(t *testing.T, s started, state string, restart func() started) {
+	t.Helper()
+	tell := func(s started) string {
+		c := exampleConfig(s.url, false)
+		c.Random = &rewinding{} // so that every run sends the same deposit
+		c.Only = func(k conformance.Case) bool { return k.Number == 101 || k.Number == 401 }
+		results, sum := check(t, c)
+		if sum.Failed > 0 || sum.Passed != 2 {
+			t.Errorf("%s", describe(results["deposit/plain"]))
+		}
+		return trackingID(t, results["deposit/plain"])
+	}
+	id := tell(s)
+	s.stop()
+	before, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(state, append(before, `{"taken":"half a li`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = restart()
+	defer s.stop()
+	if again := tell(s); again != id {
+		t.Fatalf("two deposits, %s and %s; the test needs one", id, again)
+	}
+	if n, err := effectsIn(state)(t.Context(), id); n != 1 || err != nil {
+		t.Errorf("a deposit told before and after a restart was taken %d times, %v", n, err)
+	}
+}
+
+// rewinding gives the same bytes in every run.
+type rewinding struct{ n byte }
+
+func (r *rewinding) Read(b []byte) (int, error) {
+	for i := range b {
+		r.n++
+		b[i] = r.n*31 + 7
+	}
+	return len(b), nil
+}
+
+func trackingID(t *testing.T, r conformance.Result) string {
+	t.Helper()
+	var m struct {
+		TrackingID string `json:"trackingId"`
+	}
+	if len(r.Exchanges) == 0 || json.Unmarshal([]byte(r.Exchanges[0].Plaintext), &m) != nil || m.TrackingID == "" {
+		t.Fatalf("no trackingId in %s", describe(r))
+	}
+	return m.TrackingID
+}
+
+func exampleConfig(url string, unbound bool) conformance.Config {
+	return conformance.Config{
+		NotifyURL: url + "/callbacks/notify", WithdrawURL: url + "/callbacks/withdraw", Key: testKey(), APIKey: testAPIKey,
+		CallbackAPIKey: countersign.APIKey(testCallbackKey), Order: &testOrder, Unbound: unbound,
+	}
+}
+
+// exampleFiles writes the files that an example reads.
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	other := testOrder
+	other.CallBackID = "another"
+	orders, err := json.Marshal([]conformance.Order{other, testOrder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, book := filepath.Join(dir, "public.b64"), filepath.Join(dir, "orders.json")
+	for path, data := range map[string][]byte{key: []byte(testKey().PublicBase64() + "\n"), book: orders} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{"KEY_FILE=" + key, "ORDERS_FILE=" + book}
+}

@@ -1,0 +1,134 @@
+// Command go is a merchant's end of the custody callbacks made with package
+// merchant: what is left to write are the two functions below.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// order is one entry of ORDERS_FILE.
+type order struct {
+	CallBackID   string             `json:"callBackId"`
+	TenantUserID string             `json:"tenantUserId"`
+	Address      string             `json:"address"`
+	ChainName    string             `json:"chainName"`
+	Symbol       string             `json:"symbol"`
+	Amount       countersign.Amount `json:"amount"`
+}
+
+// ledger stands for the merchant's database.
+type ledger struct {
+	mu       sync.Mutex
+	credited map[string]bool // by trackingId
+}
+
+// credit is called until it has returned nil once for a trackingId, and perhaps
+// once more if the process died just then. So the trackingId decides: in a
+// database it is a unique column, written in the transaction that credits.
+func (l *ledger) credit(_ context.Context, d merchant.Deposit) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.credited[d.TrackingID] {
+		return nil
+	}
+	l.credited[d.TrackingID] = true // CREDIT d.Amount of d.Symbol to d.TenantUserID here
+	return nil
+}
+
+// confirm answers from the merchant's own order book: nothing that a request
+// says counts but its two identifiers.
+func confirm(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+	b, err := os.ReadFile(os.Getenv("ORDERS_FILE"))
+	if err != nil {
+		return merchant.Answer{}, err
+	}
+	var orders []order
+	if err := json.Unmarshal(b, &orders); err != nil {
+		return merchant.Answer{}, fmt.Errorf("orders: %w", err)
+	}
+	for _, o := range orders {
+		if o.CallBackID != w.CallBackID {
+			continue
+		}
+		if o.TenantUserID != w.TenantUserID {
+			return merchant.Refuse(countersign.CodeDetailsDiffer, ""), nil
+		}
+		return merchant.Confirm(countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}), nil
+	}
+	return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
+}
+
+func run() error {
+	text, err := os.ReadFile(os.Getenv("KEY_FILE"))
+	if err != nil {
+		return err
+	}
+	key, err := envelope.ParseKey(text)
+	if err != nil {
+		return err
+	}
+	bodyTimeout := 10 * time.Second
+	if ms := os.Getenv("BODY_TIMEOUT_MS"); ms != "" {
+		n, err := strconv.Atoi(ms)
+		if err != nil {
+			return fmt.Errorf("BODY_TIMEOUT_MS: %w", err)
+		}
+		bodyTimeout = time.Duration(n) * time.Millisecond
+	}
+	callbackKey := countersign.APIKey(os.Getenv("CALLBACK_API_KEY"))
+	if callbackKey == "" {
+		return errors.New("CALLBACK_API_KEY is not set")
+	}
+	binding := merchant.BindingRequired
+	if os.Getenv("BINDING") == "off" { // for services that do not bind
+		binding = merchant.BindingWhenPresent
+	}
+	book := ledger{credited: map[string]bool{}}
+	h, err := merchant.New(merchant.Config{
+		Key:             key,
+		APIKey:          countersign.APIKey(os.Getenv("API_KEY")),
+		CallbackAPIKeys: []countersign.APIKey{callbackKey},
+		Binding:         binding,
+		BodyTimeout:     bodyTimeout,
+		// In memory, for a try. A merchant in production has an Inbox over its
+		// database, or runs the gateway, which has one.
+		Inbox:        merchant.NewMemoryInbox(),
+		OnDeposit:    book.credit,
+		OnWithdrawal: confirm,
+		Log:          slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	address := os.Getenv("LISTEN")
+	if address == "" {
+		address = "127.0.0.1:8090"
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on http://%s\n", l.Addr())
+	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+}

@@ -1,0 +1,580 @@
+// A merchant's end of the custody callbacks for Java 17 or newer, without any
+// library: java Merchant.java. Copy it and put your own ledger where it says CREDIT.
+//
+// The rule numbers (S5, M2, B3 ...) are those of PROTOCOL.md. Settings come from
+// the environment; see README.md beside this folder.
+//
+// What was taken is remembered in STATE_FILE, one JSON text a line, written to
+// the disk before the answer is sent. Without STATE_FILE it is remembered in
+// memory only, and a deposit told again after a restart is credited again:
+// never do that outside of a try.
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.math.BigInteger;
+import java.net.InetSocketAddress;
+import java.net.URLDecoder;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.CodingErrorAction;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.KeyFactory;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import java.security.interfaces.RSAPublicKey;
+import java.security.spec.X509EncodedKeySpec;
+import java.util.*;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.regex.Pattern;
+
+public class Merchant {
+    static final int MAX_BODY = 65_536; // bytes, H2
+    static final String NOTIFY = "/callbacks/notify", WITHDRAW = "/callbacks/withdraw";
+    static final long EXACT = (1L << 53) - 1; // M4
+    static final SecureRandom RANDOM = new SecureRandom();
+
+    static String env(String name, String otherwise) {
+        String v = System.getenv(name);
+        if (v == null || v.isEmpty()) v = otherwise;
+        if (v == null) throw new IllegalStateException(name + " is not set");
+        return v;
+    }
+
+    final RSAPublicKey key = readKey(env("KEY_FILE", null)); // what the service gave you: a secret (K5)
+    final BigInteger n = key.getModulus(), e = key.getPublicExponent();
+    final int k = (n.bitLength() + 7) / 8; // block size from the modulus, never a constant (K6)
+    final String apiKey = env("API_KEY", null); // goes into every response (R1)
+    final byte[] callbackKey = sha256(utf8(env("CALLBACK_API_KEY", null))); // must come in X-API-KEY (H2)
+    final boolean bound = !env("BINDING", "required").equals("off"); // off: for services that do not bind (B4, B5)
+    final Path orders = Path.of(env("ORDERS_FILE", null));
+
+    Merchant() throws Exception {
+        openState(System.getenv("STATE_FILE"));
+    }
+
+    static RSAPublicKey readKey(String file) throws Exception { // PEM, or the bare Base64 of the same bytes (K2)
+        String text = Files.readString(Path.of(file)).replaceAll("-----[A-Z ]*-----", "");
+        byte[] der = Base64.getMimeDecoder().decode(text);
+        return (RSAPublicKey) KeyFactory.getInstance("RSA").generatePublic(new X509EncodedKeySpec(der));
+    }
+
+    // What the response says: an errCode of PROTOCOL.md, Error codes, and the HTTP status.
+    static class Refusal extends Exception {
+        final int code, status;
+
+        Refusal(int code, String message, int status) {
+            super(message);
+            this.code = code;
+            this.status = status;
+        }
+    }
+
+    static Refusal cannotOpen(String why) { return new Refusal(1001, "the request cannot be opened: " + why, 400); }
+
+    static Refusal malformed(String why) { return new Refusal(1002, "the request is malformed: " + why, 400); }
+
+    // ---- Body forms (F1-F3) and Base64 (S4, S5)
+
+    static byte[] sealedBytes(byte[] body) throws Refusal {
+        String text = trim(new String(body, StandardCharsets.ISO_8859_1));
+        if (text.startsWith("\"") || text.startsWith("{")) {
+            Object v;
+            try {
+                v = new Json(text).document();
+            } catch (Refusal r) {
+                throw cannotOpen("no known body form");
+            }
+            if (v instanceof Map<?, ?> m) v = m.get("data");
+            if (!(v instanceof String)) throw cannotOpen("no text in data");
+            text = (String) v;
+        } else if (text.startsWith("data=") || text.contains("&")) {
+            List<String> fields = Arrays.stream(text.split("&")).filter(f -> f.startsWith("data=")).toList();
+            if (fields.size() != 1) throw cannotOpen("a form has data once");
+            try { // A + that was not written as %2B becomes a space here, and is refused below (F3).
+                text = URLDecoder.decode(fields.get(0).substring(5), StandardCharsets.UTF_8);
+            } catch (IllegalArgumentException x) {
+                throw cannotOpen("no sound form");
+            }
+        }
+        text = trim(text).replace("\r", "").replace("\n", "");
+        try {
+            byte[] raw = Base64.getDecoder().decode(text); // forgives missing padding and unused bits
+            if (raw.length > 0 && Base64.getEncoder().encodeToString(raw).equals(text)) return raw;
+        } catch (IllegalArgumentException x) { /* below */ }
+        throw cannotOpen("not standard Base64");
+    }
+
+    static String trim(String s) { return s.replaceAll("^[ \t\r\n]+|[ \t\r\n]+$", ""); }
+
+    // ---- Opening and sealing (S1-S5)
+
+    byte[] openBlock(byte[] block) throws Refusal {
+        BigInteger c = new BigInteger(1, block);
+        if (c.compareTo(n) >= 0) throw cannotOpen("a block is out of range");
+        byte[] b = toBlock(c.modPow(e, n));
+        int i = 2;
+        while (i < k && b[i] == (byte) 0xff) i++;
+        if (b[0] != 0 || b[1] != 1 || i < 10 || i + 1 >= k || b[i] != 0) throw cannotOpen("a block is not of type 1");
+        return Arrays.copyOfRange(b, i + 1, k);
+    }
+
+    byte[] toBlock(BigInteger v) {
+        byte[] b = v.toByteArray(), out = new byte[k]; // b may have a sign byte in front, or be short
+        int size = Math.min(b.length, k);
+        System.arraycopy(b, b.length - size, out, k - size, size);
+        return out;
+    }
+
+    String seal(Map<String, Object> answer) { // block type 2, the padding random and never 0
+        byte[] plain = utf8(Json.write(answer));
+        byte[] sealed = new byte[(plain.length + k - 12) / (k - 11) * k];
+        for (int at = 0, to = 0; at < plain.length; at += k - 11, to += k) {
+            int size = Math.min(k - 11, plain.length - at);
+            byte[] block = new byte[k];
+            block[1] = 2;
+            for (int i = 2; i < k - size - 1; i++) block[i] = (byte) (1 + RANDOM.nextInt(255));
+            System.arraycopy(plain, at, block, k - size, size);
+            System.arraycopy(toBlock(new BigInteger(1, block).modPow(e, n)), 0, sealed, to, k);
+        }
+        return Base64.getEncoder().encodeToString(sealed);
+    }
+
+    // ---- Strict JSON (M1, M2). Numbers stay text in a Num: as doubles, 2.0 would pass for 2.
+
+    record Num(String text) {}
+
+    static class Json {
+        static final Pattern NUMBER = Pattern.compile("-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?");
+        final String s;
+        int at;
+
+        Json(String s) { this.s = s; }
+
+        Refusal bad(String what) { return malformed(what + " at character " + at); }
+
+        char peek() { return at < s.length() ? s.charAt(at) : '\0'; }
+
+        void space() { while (at < s.length() && " \t\r\n".indexOf(s.charAt(at)) >= 0) at++; }
+
+        Object document() throws Refusal {
+            Object v = value(1);
+            space();
+            if (at != s.length()) throw bad("more behind the message");
+            return v;
+        }
+
+        Object value(int depth) throws Refusal {
+            space();
+            char c = peek();
+            if (c == '"') return string();
+            if ((c == '{' || c == '[') && depth > 16) throw bad("nested too deeply");
+            if (c == '{') {
+                Map<String, Object> o = new LinkedHashMap<>();
+                for (boolean more = open('}'); more; more = next('}')) {
+                    space();
+                    String name = string();
+                    if (o.containsKey(name)) throw bad(name + " is there twice");
+                    space();
+                    if (peek() != ':') throw bad("no colon");
+                    at++;
+                    o.put(name, value(depth + 1));
+                }
+                return o;
+            }
+            if (c == '[') {
+                List<Object> a = new ArrayList<>();
+                for (boolean more = open(']'); more; more = next(']')) a.add(value(depth + 1));
+                return a;
+            }
+            if (word("null")) return null;
+            if (word("true")) return true;
+            if (word("false")) return false;
+            var m = NUMBER.matcher(s).region(at, s.length());
+            if (!m.lookingAt()) throw bad("no value");
+            at = m.end();
+            return new Num(m.group());
+        }
+
+        boolean word(String w) {
+            if (!s.startsWith(w, at)) return false;
+            at += w.length();
+            return true;
+        }
+
+        boolean open(char close) { // behind the bracket: is there a first member?
+            at++;
+            space();
+            if (peek() != close) return true;
+            at++;
+            return false;
+        }
+
+        boolean next(char close) throws Refusal {
+            space();
+            char c = peek();
+            at++;
+            if (c != ',' && c != close) throw bad("no comma");
+            return c == ',';
+        }
+
+        String string() throws Refusal {
+            if (peek() != '"') throw bad("no string");
+            StringBuilder b = new StringBuilder();
+            for (at++; peek() != '"'; at++) {
+                char c = peek();
+                if (at >= s.length() || c < 0x20) throw bad("no end of a string");
+                if (c != '\\') {
+                    b.append(c);
+                    continue;
+                }
+                at++;
+                int i = "\"\\/bfnrt".indexOf(peek());
+                if (at < s.length() && i >= 0) {
+                    b.append("\"\\/\b\f\n\r\t".charAt(i));
+                } else if (peek() == 'u' && at + 4 < s.length() && s.substring(at + 1, at + 5).matches("[0-9a-fA-F]{4}")) {
+                    b.append((char) Integer.parseInt(s.substring(at + 1, at + 5), 16));
+                    at += 4;
+                } else {
+                    throw bad("unknown escape");
+                }
+            }
+            at++;
+            // A surrogate without its partner is a code point of its own.
+            if (b.codePoints().anyMatch(p -> p == 0 || p >= 0xd800 && p <= 0xdfff)) throw bad("U+0000 or half a character");
+            return b.toString();
+        }
+
+        static String write(Object v) {
+            if (v instanceof String t) {
+                StringBuilder b = new StringBuilder("\"");
+                for (char c : t.toCharArray()) {
+                    if (c == '"' || c == '\\') b.append('\\').append(c);
+                    else if (c < 0x20) b.append(String.format("\\u%04x", (int) c));
+                    else b.append(c);
+                }
+                return b.append('"').toString();
+            }
+            if (v instanceof Map<?, ?> m) {
+                StringJoiner j = new StringJoiner(",", "{", "}");
+                m.forEach((name, x) -> j.add(write(name) + ":" + write(x)));
+                return j.toString();
+            }
+            return v instanceof Num i ? i.text() : String.valueOf(v); // null, a number, a truth value
+        }
+    }
+
+    // ---- Messages (M3-M5, A1): t text, e text that may be empty, n whole number,
+    // a amount; ? may be absent or null.
+
+    static final String COMMON = "trackingId:t tenantUserId:t callBackId:t business:n requestUUID:t";
+    static final Map<Integer, String> MEMBERS = Map.of(
+        1, "trackingId:t tenantUserId:t txId:t chainName:t symbol:t amount:a fromAddress:e toAddress:t riskLevelFrom:n riskLevelTo:n "
+            + "txIndex:n newAddress:e business:n requestUUID:t",
+        2, COMMON,
+        3, COMMON + " txId:t chainName:t symbol:t amount:a fromAddress:e? toAddress:t newAddress:e?",
+        4, "trackingId:e? tenantUserId:t chainName:t symbol:t toAddress:e? newAddress:t business:n requestUUID:t",
+        5, COMMON + " toAddress:e?",
+        6, COMMON,
+        7, COMMON);
+    static final Map<String, long[]> RANGES = Map.of(
+        "riskLevelFrom", new long[] {0, 100}, "riskLevelTo", new long[] {0, 100}, "txIndex", new long[] {-1, EXACT});
+
+    static Map<String, Object> parseCallback(byte[] plain) throws Refusal {
+        String text;
+        try {
+            text = StandardCharsets.UTF_8.newDecoder().onMalformedInput(CodingErrorAction.REPORT).decode(ByteBuffer.wrap(plain)).toString();
+        } catch (CharacterCodingException x) {
+            throw malformed("not UTF-8");
+        }
+        if (!(new Json(text).document() instanceof Map<?, ?> o)) throw malformed("not an object");
+        long type = whole(o, "type");
+        String rules = type < 1 || type > 7 ? null : MEMBERS.get((int) type);
+        if (rules == null) throw new Refusal(1003, "the callback type is unknown", 200);
+        Map<String, Object> m = new LinkedHashMap<>();
+        Set<String> known = new TreeSet<>(String.CASE_INSENSITIVE_ORDER), exact = new HashSet<>(List.of("type"));
+        m.put("type", type);
+        for (String rule : rules.split(" ")) {
+            String name = rule.substring(0, rule.indexOf(':')), kind = rule.substring(name.length() + 1);
+            exact.add(name);
+            Object v = o.get(name);
+            if (v == null && kind.endsWith("?")) continue;
+            if (kind.equals("n")) {
+                m.put(name, whole(o, name));
+                continue;
+            }
+            if (!(v instanceof String t) || t.isEmpty() && !kind.startsWith("e")) throw malformed(name + " is missing or no text");
+            if (kind.equals("a") && (!t.matches("(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?") || t.replace(".", "").length() > 78)) throw malformed("amount");
+            m.put(name, t);
+        }
+        known.addAll(exact);
+        for (Object name : o.keySet()) { // M2: another case of a known name would be read by lax parsers
+            if (!exact.contains(name) && known.contains(name)) throw malformed(name + " is in another case");
+        }
+        return m;
+    }
+
+    static long whole(Map<?, ?> o, String name) throws Refusal { // M4: no fraction, no exponent, exact
+        long[] range = RANGES.getOrDefault(name, new long[] {-EXACT, EXACT});
+        if (o.get(name) instanceof Num v && v.text().matches("0|-?[1-9][0-9]{0,15}")) {
+            long value = Long.parseLong(v.text());
+            if (value >= range[0] && value <= range[1]) return value;
+        }
+        throw malformed(name + " is no whole number in its range");
+    }
+
+    // ---- Binding (B1-B5)
+
+    static final Pattern VERSION_8 = Pattern.compile("[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
+
+    void checkBinding(byte[] plain, String uuid, byte[][] blocks) throws Exception {
+        // As Latin-1 every byte is one character, so positions are those of the bytes.
+        String latin = new String(plain, StandardCharsets.ISO_8859_1);
+        if (bound) {
+            int at = latin.indexOf(uuid); // it cannot be anywhere else in a message that it was made from
+            Refusal notBound = new Refusal(1002, "the request is not bound", 200);
+            if (!VERSION_8.matcher(uuid).matches() || at < 0 || latin.indexOf(uuid, at + 1) >= 0) throw notBound;
+            byte[] unbound = plain.clone(), made = new BigInteger("1" + uuid.replace("-", ""), 16).toByteArray(); // the 1 keeps leading zeros
+            Arrays.fill(unbound, at, at + 36, (byte) '0');
+            MessageDigest d = MessageDigest.getInstance("SHA-256");
+            d.update(utf8("countersign request binding 1\n"));
+            d.update(made, 1, 6);
+            byte[] h = d.digest(unbound);
+            h[0] = (byte) (0x80 | h[0] & 0x0f);
+            h[2] = (byte) (0x80 | h[2] & 0x3f);
+            if (!Arrays.equals(h, 0, 10, made, 7, 17)) throw notBound;
+            return;
+        }
+        // B5: the first block of a request never comes with another rest. Only a block
+        // that holds the whole requestUUID is a first block in that sense.
+        if (!new String(openBlock(blocks[0]), StandardCharsets.ISO_8859_1).contains(uuid)) return;
+        String first = hex(sha256(blocks[0])), rest = hex(sha256(concat(blocks)));
+        synchronized (this) {
+            String seen = firsts.get(first);
+            if (seen != null && !seen.equals(rest)) throw new Refusal(1002, "the request repeats the beginning of another one", 200);
+            if (seen == null) remember(Map.of("first", first, "rest", rest));
+        }
+    }
+
+    // ---- What was taken (I1, I2). "synchronized" lets in one callback at a time.
+
+    final Set<String> taken = new HashSet<>();
+    final Map<String, List<Long>> transfers = new HashMap<>();
+    final Map<String, Map<?, ?>> confirmed = new HashMap<>();
+    final Map<String, String> firsts = new HashMap<>();
+    RandomAccessFile state;
+
+    void openState(String file) throws Exception {
+        if (file == null || file.isEmpty()) return;
+        state = new RandomAccessFile(file, "rw");
+        byte[] data = new byte[(int) state.length()];
+        state.readFully(data);
+        int end = data.length;
+        while (end > 0 && data[end - 1] != '\n') end--;
+        state.setLength(end); // half a line was never answered for, so it comes again
+        for (String line : new String(data, 0, end, StandardCharsets.UTF_8).split("\n")) {
+            if (!line.isEmpty()) apply((Map<?, ?>) new Json(line).document());
+        }
+        state.seek(end);
+    }
+
+    // One step: what is not on the disk is not in memory either.
+    synchronized void remember(Map<String, Object> record) {
+        if (state != null) {
+            try {
+                state.write(utf8(Json.write(record) + "\n"));
+                state.getFD().sync();
+            } catch (IOException x) {
+                System.err.println("the state cannot be kept: " + x.getMessage());
+                Runtime.getRuntime().halt(1); // whoever cannot keep may not answer; the service tries again
+            }
+        }
+        apply(record);
+    }
+
+    void apply(Map<?, ?> r) {
+        if (r.containsKey("first")) firsts.put((String) r.get("first"), (String) r.get("rest"));
+        if (r.containsKey("confirmed")) confirmed.put((String) r.get("confirmed"), (Map<?, ?>) r.get("details"));
+        if (r.containsKey("taken")) taken.add((String) r.get("taken"));
+        if (r.containsKey("transfer")) {
+            Object i = r.get("txIndex");
+            transfers.computeIfAbsent((String) r.get("transfer"), t -> new ArrayList<>()).add(i instanceof Num v ? Long.parseLong(v.text()) : (Long) i);
+        }
+    }
+
+    synchronized void take(Map<String, Object> m) {
+        Object id = m.get("trackingId");
+        String name = m.get("type") + " " + (id == null || id.equals("") ? m.get("requestUUID") : id);
+        if (taken.contains(name)) return; // I1: told before; answered again, done once
+        Map<String, Object> record = new LinkedHashMap<>();
+        record.put("taken", name);
+        record.put("callback", m);
+        if (m.get("type").equals(1L)) {
+            String to = (String) m.get("toAddress");
+            if (to.matches("0x[0-9a-fA-F]{40}")) to = to.toLowerCase(Locale.ROOT); // D2
+            String transfer = String.join("\n", (String) m.get("chainName"), (String) m.get("txId"), (String) m.get("symbol"), to);
+            long index = (Long) m.get("txIndex");
+            record.put("transfer", transfer);
+            record.put("txIndex", index);
+            // I2: perhaps told before under another name. Kept, not credited, until a person has looked.
+            record.put("possibleDuplicate", transfers.getOrDefault(transfer, List.of()).stream().anyMatch(i -> i == index || i < 0 || index < 0));
+        }
+        // CREDIT: this line is the effect. With a database, insert the deposit under
+        // its trackingId (a unique column) and credit tenantUserId in the same
+        // transaction, unless it is a possible duplicate. Types 3 to 7 are notices: M8, M9.
+        remember(record);
+    }
+
+    // ---- Answers (R2-R5)
+
+    static Map<String, Object> pick(Map<?, ?> m, String... names) {
+        Map<String, Object> out = new LinkedHashMap<>();
+        for (String name : names) if (m.containsKey(name)) out.put(name, m.get(name));
+        return out;
+    }
+
+    Map<String, Object> answerTo(Map<String, Object> m) throws Exception {
+        long type = (Long) m.get("type");
+        Map<String, Object> a;
+        if (type == 1) {
+            take(m);
+            a = pick(m, "type", "trackingId", "txId", "txIndex", "chainName", "symbol", "amount", "fromAddress", "toAddress", "tenantUserId");
+            for (String name : List.of("callBackId", "state", "tenantType")) a.put(name, null);
+        } else if (type == 2) {
+            a = pick(m, "type", "tenantUserId", "callBackId");
+            detailsOf(m).forEach((name, v) -> a.put((String) name, v));
+        } else {
+            take(m);
+            a = pick(m, "type", "trackingId", "tenantUserId", "callBackId", "txId", "chainName", "symbol", "amount", "fromAddress", "toAddress");
+            if (type == 4) a.put("toAddress", m.get("newAddress")); // M8
+        }
+        a.put("requestUUID", m.get("requestUUID"));
+        return a;
+    }
+
+    // A withdrawal is confirmed from your own order book and from nothing that the
+    // request says but its two identifiers. What was confirmed once is said again (D4).
+    synchronized Map<?, ?> detailsOf(Map<String, Object> m) throws Exception {
+        String id = (String) m.get("callBackId");
+        for (Object o : (List<?>) new Json(Files.readString(orders)).document()) {
+            Map<?, ?> order = (Map<?, ?>) o;
+            if (!order.get("callBackId").equals(id)) continue;
+            if (!order.get("tenantUserId").equals(m.get("tenantUserId"))) throw new Refusal(2002, "the order is of another user", 200);
+            if (!confirmed.containsKey(id)) remember(Map.of("confirmed", id, "details", pick(order, "address", "chainName", "symbol", "amount")));
+            return confirmed.get(id);
+        }
+        throw new Refusal(2001, "the order is unknown", 200);
+    }
+
+    // ---- HTTP (H2)
+
+    String handle(String path, byte[] body) throws Exception {
+        byte[] raw = sealedBytes(body);
+        if (raw.length % k != 0) throw cannotOpen("not a whole number of blocks");
+        byte[][] blocks = new byte[raw.length / k][], opened = new byte[raw.length / k][];
+        for (int i = 0; i < blocks.length; i++) {
+            blocks[i] = Arrays.copyOfRange(raw, i * k, i * k + k);
+            opened[i] = openBlock(blocks[i]);
+        }
+        byte[] plain = concat(opened);
+        Map<String, Object> m = parseCallback(plain);
+        if (m.get("type").equals(2L) != path.equals(WITHDRAW)) throw new Refusal(1004, "the callback type does not belong to this URL", 200);
+        checkBinding(plain, (String) m.get("requestUUID"), blocks);
+        return seal(answerTo(m));
+    }
+
+    final long bodyTimeout = Long.parseLong(env("BODY_TIMEOUT_MS", "10000"));
+    final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
+
+    // Bounded in size and in time: what is too large or too slow never gets to RSA.
+    // The server itself has no time-out, but an interrupt closes its connection.
+    byte[] readBody(HttpExchange x) throws IOException {
+        AtomicBoolean over = new AtomicBoolean();
+        Thread reader = Thread.currentThread();
+        Future<?> alarm = clock.schedule(() -> {
+            if (over.compareAndSet(false, true)) reader.interrupt();
+        }, bodyTimeout, TimeUnit.MILLISECONDS);
+        try {
+            return x.getRequestBody().readNBytes(MAX_BODY + 1);
+        } finally {
+            if (over.compareAndSet(false, true)) alarm.cancel(false);
+            else while (!Thread.interrupted()) Thread.onSpinWait(); // it must not hit what this thread does next
+        }
+    }
+
+    void serve(HttpExchange x) throws IOException {
+        try (x) {
+            byte[] body = readBody(x);
+            String path = x.getRequestURI().getPath(), given = x.getRequestHeaders().getFirst("X-API-KEY");
+            int status = 200;
+            if (!path.equals(NOTIFY) && !path.equals(WITHDRAW)) status = 404;
+            else if (!x.getRequestMethod().equals("POST")) status = 405;
+            // Digests have one length, so the comparison takes one time.
+            else if (!MessageDigest.isEqual(sha256(utf8(given == null ? "" : given)), callbackKey)) status = 401;
+            else if (body.length > MAX_BODY) status = 413;
+            if (status != 200) {
+                x.sendResponseHeaders(status, -1);
+                return;
+            }
+            Map<String, Object> response = new LinkedHashMap<>();
+            response.put("apiKey", apiKey);
+            try {
+                response.put("data", handle(path, body));
+                response.put("errCode", 0);
+                response.put("message", "");
+            } catch (Refusal r) {
+                status = r.status;
+                response.putAll(Map.of("data", "", "errCode", r.code, "message", r.getMessage()));
+            } catch (Exception t) { // the log gets the cause, the peer a fixed word
+                t.printStackTrace();
+                response.putAll(Map.of("data", "", "errCode", 5000, "message", "internal error"));
+            }
+            byte[] out = utf8(Json.write(response));
+            x.getResponseHeaders().set("Content-Type", "application/json");
+            x.sendResponseHeaders(status, out.length);
+            x.getResponseBody().write(out);
+        }
+    }
+
+    static byte[] utf8(String s) { return s.getBytes(StandardCharsets.UTF_8); }
+
+    static byte[] sha256(byte[] b) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(b);
+        } catch (java.security.NoSuchAlgorithmException x) {
+            throw new IllegalStateException(x);
+        }
+    }
+
+    static String hex(byte[] b) { return HexFormat.of().formatHex(b); }
+
+    static byte[] concat(byte[][] parts) {
+        byte[] out = new byte[Arrays.stream(parts).mapToInt(p -> p.length).sum()];
+        int at = 0;
+        for (byte[] p : parts) {
+            System.arraycopy(p, 0, out, at, p.length);
+            at += p.length;
+        }
+        return out;
+    }
+
+    public static void main(String[] args) throws Exception {
+        System.setProperty("sun.net.httpserver.nodelay", "true"); // else answers wait 40 ms for nothing
+        Merchant merchant = new Merchant();
+        String listen = env("LISTEN", "127.0.0.1:8090");
+        int colon = listen.lastIndexOf(':');
+        String host = listen.substring(0, colon);
+        HttpServer server = HttpServer.create(new InetSocketAddress(host, Integer.parseInt(listen.substring(colon + 1))), 128);
+        server.createContext("/", merchant::serve);
+        server.setExecutor(Executors.newCachedThreadPool());
+        server.start();
+        System.out.println("listening on http://" + host + ":" + server.getAddress().getPort());
+    }
+}
