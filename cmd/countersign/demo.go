@@ -32,6 +32,8 @@ type demoCmd struct {
 	Repeat int    `help:"Send the deposits this many times, each time as new ones." default:"1" placeholder:"N"`
 	Faults bool   `help:"For the first minute the merchant drops, delays and lies."`
 	Stay   bool   `help:"Keep both ends running afterwards and print where they are, until Ctrl-C."`
+
+	FaultTime time.Duration `hidden:"" default:"1m"`
 }
 
 // Help is the long help of the subcommand.
@@ -41,10 +43,7 @@ func (demoCmd) Help() string {
 		"Exit status 0 only if all of it holds."
 }
 
-const (
-	demoMerchantID = "demo"
-	demoFaultTime  = time.Minute
-)
+const demoMerchantID = "demo"
 
 // demo is one run: both ends and what was sent.
 type demo struct {
@@ -160,7 +159,7 @@ func (d *demo) buildGateway(ctx context.Context, quiet streams, path string, log
 	g.end = store.NewMerchantEnd(g.db, false)
 	handler := g.gateway.Callbacks()
 	if d.Faults {
-		handler = newDemoFaults(handler, time.Now().Add(demoFaultTime))
+		handler = newDemoFaults(handler, time.Now().Add(d.FaultTime))
 	}
 	if g.callbacks, err = listen("callbacks", "127.0.0.1:0", handler, 5*time.Second, log); err != nil {
 		return nil, err

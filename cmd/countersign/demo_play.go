@@ -27,7 +27,7 @@ func (d *demo) play(ctx context.Context) error {
 	d.say("service    %s  (SQLite, RSA %d bit)", d.service.api.url(), d.Bits)
 	d.say("merchant   %s  (the gateway, SQLite)", d.gateway.callbacks.url())
 	if d.Faults {
-		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", demoFaultTime)
+		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.FaultTime)
 	}
 	if err := d.deliver(ctx); err != nil {
 		return fmt.Errorf("delivering deposits: %w", err)
