@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const allowAll = "default = \"allow\"\n"
+
+// refused are files that must not be read, and a part of what is said of them.
+var refused = []struct{ file, want string }{
+	{"", "neither a rule nor a default"},
+	{"# nothing\n", "neither a rule nor a default"},
+	{names, "neither a rule nor a default"},
+	{`default = "permit"`, `policy file: default: "permit" is none of deny, ask, allow`},
+	{`Default = "deny"`, `policy file: Default: is no key here; there are default, hours, limit, lists, rule, time-zone`},
+	{`default = true`, `default: is not a text in quotes`},
+	{`default = ""`, `default: is empty`},
+	{`default = `, `policy file: line 1`},
+	{"default = \"deny\"\n\ndefault = \"allow\"", `policy file: line 3`},
+	{"default = \"deny\"\n[[rules]]\nname = \"a\"", `rules: is no key here`},
+	{"[rule]\nname = \"a\"", `rule: is not a list of tables`},
+	{"rule = 5", `rule: is not a list of tables`},
+	{"[[rule]]\nwhen = \"true\"\neffect = \"deny\"", `rule 1: name: is missing`},
+	{"[[rule]]\nname = 5", `rule 1: name: is not a text`},
+	{"[[rule]]\nname = \"a\"\neffect = \"deny\"", `rule 1 "a": when: is missing`},
+	{"[[rule]]\nname = \"a\"\nwhen = true\neffect = \"deny\"", `rule 1 "a": when: is not a condition in quotes`},
+	{"[[rule]]\nname = \"a\"\nwhen = \" \"\neffect = \"deny\"", `when: is not a condition`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"", `rule 1 "a": effect: is missing`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"Deny\"", `rule 1 "a": effect: "Deny" is none of deny, ask, allow`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nwen = \"x\"", `rule 1 "a": wen: is no key here; there are effect, name, reason, when`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nreason = \"a\\nb\"", `rule 1 "a": reason: is not one line`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\n[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"", `rule 2 "a": name: is taken`},
+	{"[[limit]]\nname = \"l\"", `limit 1 "l": symbol: is missing`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"", `limit 1 "l": max: is missing`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = 1000.5", `limit 1 "l": max: is a number without quotes`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = 1000", `max: is a number without quotes`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1e3\"", `limit 1 "l": max: amount has an exponent`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"day\"", `limit 1 "l": window: "day" is no length of time`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"-24h\"", `window:`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"9999h\"", `window:`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nper = \"tenant\"", `per: has no meaning without window`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"1h\"\nper = \"user\"", `per: "user" is neither tenant nor all`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nabove = \"allow\"", `above: "allow" is none of deny, ask`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"\nwhen = \"amount\"", `limit 1 "l": when: is a condition of type Amount, not bool`},
+	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1\"", `neither a rule nor a default`},
+	{allowAll + `time-zone = "Berlin"`, `time-zone: "Berlin" is no time zone`},
+	{allowAll + `time-zone = "Local"`, `time-zone: is of the machine`},
+	{allowAll + `time-zone = "../../etc/passwd"`, `is no time zone`},
+	{allowAll + `lists = 5`, `lists: is not a table`},
+	{allowAll + "[lists]\namount = []", `lists: amount: has a meaning of its own`},
+	{allowAll + "[lists]\nin = []", `lists: in: has a meaning of its own`},
+	{allowAll + "[lists]\n\"a-b\" = []", `lists: a-b: is no name`},
+	{allowAll + "[lists]\na = \"x\"", `lists: a: is not a list of texts`},
+	{allowAll + "[lists]\na = [\"x\", 5]", `lists: a: has an entry, number 2, that is not a text`},
+	{allowAll + "[lists]\na = [\"\"]", `lists: a: has an empty entry`},
+	{allowAll + "[lists]\na = []\n[hours]\na = []", `hours: a: is the name of a list too`},
+	{allowAll + "[hours]\na = [\"mon-fri\"]", `hours: a: "mon-fri" is not written like`},
+	{allowAll + strings.Repeat("#", maxPolicyFile), `is larger than`},
+	{allowAll + "a = " + strings.Repeat("[", maxArrays+1), `brackets`},
+	{allowAll + "a = " + strings.Repeat("{a=", maxTables+1), `braces`},
+	{allowAll + "[" + strings.Repeat("a.", maxPointsOnLine+1) + "a]", `line 2, column 1: has more than`},
+	{allowAll + "\xff\xfe", `policy file: line 2`},
+	{allowAll + "\x00", `policy file: line 2`},
+}
+
+func TestParsePolicyRefuses(t *testing.T) {
+	for _, c := range refused {
+		p, err := ParsePolicy([]byte(c.file))
+		var pe *PolicyError
+		switch {
+		case err == nil || p != nil:
+			t.Errorf("%.100q is read", c.file)
+		case !errors.Is(err, ErrPolicy) || !errors.As(err, &pe):
+			t.Errorf("%.100q: %v is no PolicyError", c.file, err)
+		case !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400:
+			t.Errorf("%.100q: %v, want %q", c.file, err, c.want)
+		}
+	}
+	many := new(strings.Builder)
+	for i := range maxRules + 1 {
+		fmt.Fprintf(many, "[[rule]]\nname = \"%d\"\nwhen = \"true\"\neffect = \"deny\"\n", i)
+	}
+	if _, err := ParsePolicy([]byte(many.String())); err == nil || !strings.Contains(err.Error(), "more than 500") {
+		t.Errorf("%d rules: %v", maxRules+1, err)
+	}
+}
+
+// TestHours goes by the wall clock of Berlin, over both changes of the clock.
+func TestHours(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spans string
+		at    string // in Berlin
+		want  bool
+	}{
+		{"mon-fri 09:00-17:30", "Wed 2026-07-15 09:00:00", true},
+		{"mon-fri 09:00-17:30", "Wed 2026-07-15 08:59:59", false},
+		{"mon-fri 09:00-17:30", "Wed 2026-07-15 17:29:59", true},
+		{"mon-fri 09:00-17:30", "Wed 2026-07-15 17:30:00", false},
+		{"mon-fri 09:00-17:30", "Sat 2026-07-18 12:00:00", false},
+		{"sat,sun 10:00-24:00", "Sun 2026-07-19 23:59:59", true},
+		{"sat,sun 10:00-24:00", "Mon 2026-07-20 00:00:00", false},
+		{"fri-mon 00:00-24:00", "Sun 2026-07-19 00:00:00", true},
+		{"fri-mon 00:00-24:00", "Tue 2026-07-21 00:00:00", false},
+		{"fri 22:00-06:00", "Fri 2026-07-17 23:00:00", true},
+		{"fri 22:00-06:00", "Sat 2026-07-18 05:59:59", true},
+		{"fri 22:00-06:00", "Sat 2026-07-18 06:00:00", false},
+		{"fri 22:00-06:00", "Fri 2026-07-17 05:00:00", false},
+		{"fri 22:00-06:00", "Sat 2026-07-18 22:30:00", false},
+		{"sun 22:00-00:00", "Sun 2026-07-19 23:59:59", true},
+		{"sun 22:00-00:00", "Mon 2026-07-20 00:00:00", false},
+		{"sun 02:00-03:00", "Sun 2026-03-29 03:00:00", false}, // the hour that is skipped
+		{"sun 03:00-04:00", "Sun 2026-03-29 03:00:00", true},
+		{"sun 02:00-03:00", "Sun 2026-10-25 02:59:59", true}, // the hour that comes twice
+		{"mon 01:00-02:00;wed 09:00-10:00", "Wed 2026-07-15 09:30:00", true},
+	} {
+		h := hoursValue{zone: zone}
+		for s := range strings.SplitSeq(c.spans, ";") {
+			one, err := parseSpan(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.spans = append(h.spans, one)
+		}
+		at, err := time.ParseInLocation("Mon 2006-01-02 15:04:05", c.at, zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.at(at.UTC()); got != c.want {
+			t.Errorf("%s at %s: %v", c.spans, c.at, got)
+		}
+	}
+	for _, s := range []string{
+		"", "mon", "mon ", "mon-fri", "09:00-17:00", "Mon 09:00-17:00", "monday 09:00-17:00", "mon-fri-sat 09:00-17:00", "mon, 09:00-17:00",
+		"mon 9:00-17:00", "mon 09:00", "mon 09:00-", "mon 09:00-17:60", "mon 09:00-24:01", "mon 24:00-06:00", "mon 09:00-09:00", "mon 09:00-17:00 ",
+		"mon  09:00-17:00", "mon 09.00-17.00", "mon +9:00-17:00", "mon 09:00-17:00-18:00",
+	} {
+		if _, err := parseSpan(s); err == nil {
+			t.Errorf("%q is read", s)
+		}
+	}
+}
+
+// FuzzParsePolicy: whatever the file, reading it ends with a policy or a
+// PolicyError, and the policy gives an Effect.
+func FuzzParsePolicy(f *testing.F) {
+	files, err := filepath.Glob("testdata/policies/*.toml")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no seeds", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, c := range refused {
+		if len(c.file) < 1000 {
+			f.Add([]byte(c.file))
+		}
+	}
+	f.Add([]byte(withRule(`address in known && now in day || amount > amount("5")`)))
+	f.Fuzz(func(t *testing.T, file []byte) { checkPolicy(t, file) })
+}
+
+// FuzzCondition: the same, within a rule.
+func FuzzCondition(f *testing.F) {
+	for _, s := range []string{
+		`true`, `amount + amount("1") > amount("5.50")`, `address in known`, `!(now in day)`, `labels.exists(k, labels[k] == "gold")`,
+		`risk < 50 && has(labels.tier)`, `now - createdAt < duration("1h")`, `[1, 2].all(i, i > 0)`, `amount > 1.5`, `symbol.matches("^a+$")`,
+		`{"a": amount}["a"] == amount`, `type(amount) == type(address)`, `[amount, amount("1")].exists_one(a, a < amount("2"))`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, condition string) {
+		if !strings.Contains(condition, "'''") {
+			checkPolicy(t, []byte(withRule(condition)))
+		}
+	})
+}
+
+func checkPolicy(t *testing.T, file []byte) {
+	p, err := ParsePolicy(file)
+	var pe *PolicyError
+	if err != nil {
+		if p != nil || !errors.As(err, &pe) || pe.Problem == "" || len(err.Error()) > 1000 {
+			t.Fatalf("%v is no PolicyError", err)
+		}
+		return
+	}
+	r := someRequest(t)
+	ruling := decide(t, p, r)
+	if ruling.Effect < Deny || ruling.Effect > Allow || ruling.Rule == "" && ruling.Reason == "" {
+		t.Fatalf("%+v", ruling)
+	}
+	if again := decide(t, p, r); again != ruling {
+		t.Fatalf("%+v, then %+v", ruling, again)
+	}
+}

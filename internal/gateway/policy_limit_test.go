@@ -1,0 +1,288 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+)
+
+// confirmed is an order that was confirmed.
+type confirmed struct {
+	symbol, user, amount string
+	at                   time.Time
+}
+
+// book keeps what was confirmed, and gives sums as a store would.
+type book struct {
+	mu      sync.Mutex
+	entries []confirmed
+}
+
+func (b *book) spent(_ context.Context, symbol, user string, since time.Time) (countersign.Amount, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum(symbol, user, since)
+}
+
+func (b *book) sum(symbol, user string, since time.Time) (countersign.Amount, error) {
+	var sum countersign.Amount
+	for _, e := range b.entries {
+		if e.symbol != symbol || user != "" && e.user != user || e.at.Before(since) {
+			continue
+		}
+		a, err := countersign.ParseAmount(e.amount)
+		if err == nil {
+			sum, err = sum.Add(a)
+		}
+		if err != nil {
+			return countersign.Amount{}, err
+		}
+	}
+	return sum, nil
+}
+
+func genAmount(whole, frac int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		s := rapid.StringMatching(fmt.Sprintf(`[1-9][0-9]{0,%d}`, whole-1)).Draw(t, "whole")
+		if f := rapid.StringMatching(fmt.Sprintf(`[0-9]{0,%d}`, frac)).Draw(t, "fraction"); f != "" {
+			s += "." + f
+		}
+		return s
+	})
+}
+
+func ratOf(s string) *big.Rat {
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		panic("no number: " + s)
+	}
+	return r
+}
+
+// TestLimitsAgreeWithBigRat: for any limits and any history, what the limits say
+// is what exact fractions say.
+func TestLimitsAgreeWithBigRat(t *testing.T) {
+	symbols, users := []string{"USDT", "USDC"}, []string{"u1", "u2"}
+	windows := []string{"", "1h", "24h"}
+	rapid.Check(t, func(t *rapid.T) {
+		type spec struct {
+			symbol, max, window, per string
+			above                    Effect
+		}
+		amounts := genAmount(4, 20)
+		file := strings.Builder{}
+		fallback := rapid.SampledFrom([]Effect{Deny, Ask, Allow}).Draw(t, "default")
+		fmt.Fprintf(&file, "default = %q\n", fallback)
+		var specs []spec
+		for i := range rapid.IntRange(0, 5).Draw(t, "limits") {
+			s := spec{
+				symbol: rapid.SampledFrom(symbols).Draw(t, "symbol"), max: amounts.Draw(t, "max"),
+				window: rapid.SampledFrom(windows).Draw(t, "window"), above: rapid.SampledFrom([]Effect{Deny, Ask}).Draw(t, "above"),
+			}
+			fmt.Fprintf(&file, "[[limit]]\nname = \"%d\"\nsymbol = %q\nmax = %q\nabove = %q\n", i, s.symbol, s.max, s.above)
+			if s.window != "" {
+				s.per = rapid.SampledFrom([]string{"all", "tenant"}).Draw(t, "per")
+				fmt.Fprintf(&file, "window = %q\nper = %q\n", s.window, s.per)
+			}
+			specs = append(specs, s)
+		}
+		p, err := ParsePolicy([]byte(file.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &book{}
+		for range rapid.IntRange(0, 8).Draw(t, "history") {
+			b.entries = append(b.entries, confirmed{
+				rapid.SampledFrom(symbols).Draw(t, "symbol"), rapid.SampledFrom(users).Draw(t, "user"), amounts.Draw(t, "amount"),
+				wednesday.Add(-time.Duration(rapid.IntRange(0, 30*60).Draw(t, "ago")) * time.Minute),
+			})
+		}
+		r := Request{Now: wednesday, Spent: b.spent}
+		r.Withdrawal.CallBackID, r.Withdrawal.TenantUserID = "w", rapid.SampledFrom(users).Draw(t, "user")
+		r.Order.TenantUserID = r.Withdrawal.TenantUserID
+		amount := amounts.Draw(t, "amount")
+		r.Order.Details = countersign.Details{Address: "a", ChainName: "c", Symbol: rapid.SampledFrom(symbols).Draw(t, "symbol")}
+		if r.Order.Details.Amount, err = countersign.ParseAmount(amount); err != nil {
+			t.Fatal(err)
+		}
+
+		want := fallback
+		for _, s := range specs {
+			if s.symbol != r.Order.Details.Symbol {
+				continue
+			}
+			sum := ratOf(amount)
+			if s.window != "" {
+				d, _ := time.ParseDuration(s.window)
+				for _, e := range b.entries {
+					if e.symbol == s.symbol && (s.per == "all" || e.user == r.Order.TenantUserID) && !e.at.Before(wednesday.Add(-d)) {
+						sum.Add(sum, ratOf(e.amount))
+					}
+				}
+			}
+			if sum.Cmp(ratOf(s.max)) > 0 {
+				want = min(want, s.above)
+			}
+		}
+		got, err := p.Decide(context.Background(), r)
+		if err != nil || got.Effect != want {
+			t.Fatalf("%+v, %v, want %v of\n%s", got, err, want, file.String())
+		}
+
+		// Limits names the same ceilings: with the sums of the book, they hold
+		// unless the order exceeds one.
+		limits, err := p.Limits(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range limits {
+			sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !l.Holds(sum, r.Order.Details.Amount) && got.Effect > l.Above {
+				t.Fatalf("%+v does not hold, yet %+v", l, got)
+			}
+		}
+	})
+}
+
+// TestFirstRuleDecides: against a model, for any sequence of rules.
+func TestFirstRuleDecides(t *testing.T) {
+	effects := []Effect{Deny, Ask, Allow}
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SampledFrom(effects).Draw(t, "default")
+		file, name, decided := fmt.Sprintf("default = %q\n", want), "", false
+		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
+			e, matches := rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "matches")
+			file += fmt.Sprintf("[[rule]]\nname = \"%d\"\neffect = %q\nwhen = '(symbol == \"USDT\") == %v'\n", i, e, matches)
+			if matches && !decided {
+				want, name, decided = e, fmt.Sprint(i), true
+			}
+		}
+		p, err := ParsePolicy([]byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{Now: wednesday, Order: Order{TenantUserID: "u", Details: countersign.Details{Address: "a", ChainName: "c", Symbol: "USDT"}}}
+		r.Withdrawal.CallBackID, r.Withdrawal.TenantUserID = "w", "u"
+		r.Order.Details.Amount, _ = countersign.ParseAmount("1")
+		if got, err := p.Decide(context.Background(), r); err != nil || got.Effect != want || got.Rule != name {
+			t.Fatalf("%+v, %v, want %v by %q of\n%s", got, err, want, name, file)
+		}
+	})
+}
+
+// TestLimitsUnderConcurrency keeps the contract of Limit in both ways it names,
+// and the ceiling stands; without either it is broken, so the test can tell.
+func TestLimitsUnderConcurrency(t *testing.T) {
+	const callers, each = 8, 12
+	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100.5\"\nwindow = \"24h\"\n")
+	type read struct {
+		symbol, user string
+		since        time.Time
+		sum          countersign.Amount
+	}
+	for _, way := range []string{"sums unchanged", "limits hold", "neither"} {
+		t.Run(way, func(t *testing.T) {
+			b := &book{}
+			barrier := make(chan struct{})
+			var looked, done sync.WaitGroup
+			looked.Add(callers)
+			// one attempt: false where the sums changed meanwhile.
+			attempt := func(r Request, first bool) bool {
+				var reads []read
+				r.Spent = func(ctx context.Context, symbol, user string, since time.Time) (countersign.Amount, error) {
+					sum, err := b.spent(ctx, symbol, user, since)
+					reads = append(reads, read{symbol, user, since, sum})
+					return sum, err
+				}
+				ruling, err := p.Decide(t.Context(), r)
+				limits, err2 := p.Limits(t.Context(), r)
+				if err != nil || err2 != nil {
+					t.Error(err, err2)
+					return true
+				}
+				if first { // all have decided before any confirms
+					looked.Done()
+					<-barrier
+				}
+				if ruling.Effect != Allow {
+					return true
+				}
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				switch way {
+				case "sums unchanged":
+					for _, rd := range reads {
+						if sum, err := b.sum(rd.symbol, rd.user, rd.since); err != nil || !sum.Equal(rd.sum) && (sum.IsSet() || rd.sum.IsSet()) {
+							return false
+						}
+					}
+				case "limits hold":
+					for _, l := range limits {
+						if sum, err := b.sum(l.Symbol, l.TenantUserID, l.Since); err != nil || !l.Holds(sum, r.Order.Details.Amount) {
+							return false
+						}
+					}
+				}
+				b.entries = append(b.entries, confirmed{"USDT", r.Order.TenantUserID, r.Order.Details.Amount.String(), r.Now})
+				return true
+			}
+			for i := range callers {
+				r := someRequest(t, ofAmount(t, "13.4"), by(fmt.Sprintf("user-%d", i)))
+				done.Go(func() {
+					for n := range each {
+						for first := n == 0; !attempt(r, first); first = false {
+							continue
+						}
+					}
+				})
+			}
+			looked.Wait()
+			close(barrier)
+			done.Wait()
+			sum, err := b.spent(t.Context(), "USDT", "", time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch over := sum.Cmp(mustAmount(t, "100.5")) > 0; {
+			case way == "neither" && !over:
+				t.Errorf("the sum is %v: this test tells nothing", sum)
+			case way != "neither" && !sum.Equal(mustAmount(t, "93.8")): // 7 × 13.4; an eighth would be 107.2
+				t.Errorf("the sum is %v", sum)
+			}
+		})
+	}
+}
+
+func TestLimitHolds(t *testing.T) {
+	huge := mustAmount(t, strings.Repeat("9", 78))
+	l := Limit{Max: huge}
+	none := countersign.Amount{}
+	for _, c := range []struct {
+		spent, amount countersign.Amount
+		want          bool
+	}{
+		{none, huge, true},
+		{mustAmount(t, "1"), huge, false}, // more digits than an amount has
+		{huge, none, false},
+		{mustAmount(t, "0.00"), huge, true},
+		{mustAmount(t, "0.1"), huge, false},
+	} {
+		if got := l.Holds(c.spent, c.amount); got != c.want {
+			t.Errorf("%v + %v: %v", c.spent, c.amount, got)
+		}
+	}
+	if (Limit{}).Holds(none, mustAmount(t, "1")) {
+		t.Error("a limit without Max holds")
+	}
+}

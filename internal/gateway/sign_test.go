@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"pgregory.net/rapid"
+)
+
+// The example that is published with the specification's libraries: a vector,
+// no secret of anyone.
+const (
+	vectorSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	vectorID     = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+	vectorTime   = 1614265330
+	vectorBody   = `{"test": 2432232314}`
+	vectorSigned = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+)
+
+func vectorHeader(signature string) http.Header {
+	h := http.Header{}
+	h.Set(HeaderID, vectorID)
+	h.Set(HeaderTimestamp, strconv.Itoa(vectorTime))
+	h.Set(HeaderSignature, signature)
+	return h
+}
+
+func mustSecret(t testing.TB, s string) SigningSecret {
+	t.Helper()
+	secret, err := ParseSecret(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestSignVector(t *testing.T) {
+	secret := mustSecret(t, vectorSecret)
+	at := time.Unix(vectorTime, 999_999_999)
+	if got := Sign(secret, vectorID, at, []byte(vectorBody)); got != vectorSigned {
+		t.Errorf("Sign gives %s, not %s", got, vectorSigned)
+	}
+	if err := Verify(secret, vectorHeader(vectorSigned), []byte(vectorBody), at, DefaultTolerance); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	secret := mustSecret(t, vectorSecret)
+	now := time.Unix(vectorTime, 0)
+	other := Sign(append(bytes.Clone(secret), 'x'), vectorID, now, []byte(vectorBody))
+	set := func(key, value string) func(http.Header) { return func(h http.Header) { h.Set(key, value) } }
+	for _, c := range []struct {
+		name   string
+		change func(http.Header)
+		body   string
+		after  time.Duration
+		ok     bool
+	}{
+		{name: "as signed", ok: true},
+		{name: "second of two", change: set(HeaderSignature, other+" "+vectorSigned), ok: true},
+		{name: "first of two", change: set(HeaderSignature, vectorSigned+" "+other), ok: true},
+		{name: "twice", change: set(HeaderSignature, vectorSigned+" "+vectorSigned), ok: true},
+		{name: "beside another version", change: set(HeaderSignature, "v1a,AAAA "+vectorSigned), ok: true},
+		{name: "late, just so", after: DefaultTolerance, ok: true},
+		{name: "early, just so", after: -DefaultTolerance, ok: true},
+		{name: "too late", after: DefaultTolerance + time.Second},
+		{name: "too early", after: -DefaultTolerance - time.Second},
+		{name: "another body", body: vectorBody + " "},
+		{name: "another secret", change: set(HeaderSignature, other)},
+		{name: "another id", change: set(HeaderID, "msg_2")},
+		{name: "another time", change: set(HeaderTimestamp, strconv.Itoa(vectorTime+1))},
+		{name: "another version", change: set(HeaderSignature, "v2,"+strings.TrimPrefix(vectorSigned, "v1,"))},
+		{name: "no version", change: set(HeaderSignature, strings.TrimPrefix(vectorSigned, "v1,"))},
+		{name: "cut", change: set(HeaderSignature, vectorSigned[:20])},
+		{name: "empty signature", change: set(HeaderSignature, "v1,")},
+		{name: "no signature", change: func(h http.Header) { h.Del(HeaderSignature) }},
+		{name: "no id", change: func(h http.Header) { h.Del(HeaderID) }},
+		{name: "no time", change: func(h http.Header) { h.Del(HeaderTimestamp) }},
+		{name: "time with a sign", change: set(HeaderTimestamp, "+"+strconv.Itoa(vectorTime))},
+		{name: "time with a point", change: set(HeaderTimestamp, strconv.Itoa(vectorTime)+".0")},
+		{name: "the end of time", change: set(HeaderTimestamp, "9223372036854775807")},
+		{name: "the start of time", change: set(HeaderTimestamp, "-9223372036854775808")},
+	} {
+		h := vectorHeader(vectorSigned)
+		if c.change != nil {
+			c.change(h)
+		}
+		body := vectorBody
+		if c.body != "" {
+			body = c.body
+		}
+		err := Verify(secret, h, []byte(body), now.Add(c.after), DefaultTolerance)
+		if c.ok != (err == nil) || err != nil && !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if Verify(nil, vectorHeader(Sign([]byte{}, vectorID, now, nil)), nil, now, DefaultTolerance) == nil {
+		t.Error("no secret verifies")
+	}
+}
+
+// TestSignNothing: what could be taken for something else is not signed.
+func TestSignNothing(t *testing.T) {
+	secret := mustSecret(t, vectorSecret)
+	now := time.Unix(vectorTime, 0)
+	for _, id := range []string{"", "a.1614265330", "."} {
+		if got := Sign(secret, id, now, []byte("x")); got != "" {
+			t.Errorf("id %q is signed", id)
+		}
+	}
+	if Sign(nil, "a", now, nil) != "" {
+		t.Error("signed without a secret")
+	}
+}
+
+func TestParseSecret(t *testing.T) {
+	raw := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, n)) }
+	for _, n := range []int{24, 25, 32, 64} {
+		if s, err := ParseSecret("whsec_" + raw(n)); err != nil || len(s) != n {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	for _, s := range []string{
+		"", "whsec_", raw(32), "WHSEC_" + raw(32), "whsec_" + raw(23), "whsec_" + raw(65), "whsec_" + raw(32) + "\n",
+		"whsec_" + strings.TrimRight(raw(32), "="), "whsec_" + strings.Repeat("-", 32), "whsec_" + raw(31)[:42] + "x=", " whsec_" + raw(32),
+	} {
+		_, err := ParseSecret(s)
+		if !errors.Is(err, ErrSecret) {
+			t.Errorf("%q: %v", s, err)
+		} else if len(s) > 10 && strings.Contains(err.Error(), s[len(s)-10:]) {
+			t.Errorf("the error %q holds the secret", err)
+		}
+	}
+}
+
+func TestSecretHides(t *testing.T) {
+	secret := mustSecret(t, vectorSecret)
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&out, verb+verb, secret, struct{ S SigningSecret }{secret})
+	}
+	fmt.Fprint(&out, secret, []any{secret})
+	j, err := json.Marshal(map[string]any{"s": secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(j)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", secret, "in", struct{ S SigningSecret }{secret})
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "s", secret)
+	for _, bad := range []string{string(secret), vectorSecret[6:], fmt.Sprintf("%x", []byte(secret)), fmt.Sprint([]byte(secret))} {
+		if strings.Contains(strings.ToLower(out.String()), strings.ToLower(bad)) {
+			t.Errorf("%q is in the output", bad)
+		}
+	}
+	if !strings.Contains(out.String(), hiddenSigning) {
+		t.Error("nothing was printed at all")
+	}
+}
+
+// TestSignOracle: ours and the specification's own library agree both ways.
+func TestSignOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.SliceOfN(rapid.Byte(), 24, 64).Draw(t, "secret")
+		id := rapid.StringMatching(`[A-Za-z0-9_-]{1,40}`).Draw(t, "id")
+		body := rapid.SliceOf(rapid.Byte()).Draw(t, "body")
+		at := time.Now()
+		text := "whsec_" + base64.StdEncoding.EncodeToString(raw)
+		secret, err := ParseSecret(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		oracle, err := standardwebhooks.NewWebhook(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := Sign(secret, id, at, body)
+		theirs, err := oracle.Sign(id, at, body)
+		if err != nil || ours != theirs {
+			t.Fatalf("ours %s, theirs %s, %v", ours, theirs, err)
+		}
+		h := http.Header{}
+		h.Set(HeaderID, id)
+		h.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+		h.Set(HeaderSignature, ours)
+		if err := oracle.VerifyIgnoringTimestamp(body, h); err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(secret, h, body, at, DefaultTolerance); err != nil {
+			t.Fatal(err)
+		}
+		broken := append(bytes.Clone(body), 0)
+		if oracle.VerifyIgnoringTimestamp(broken, h) == nil || Verify(secret, h, broken, at, DefaultTolerance) == nil {
+			t.Fatal("another body verifies")
+		}
+	})
+}
+
+// FuzzVerify: no header makes Verify accept what was not signed, or panic.
+func FuzzVerify(f *testing.F) {
+	f.Add(vectorID, strconv.Itoa(vectorTime), vectorSigned, []byte(vectorBody))
+	f.Add("", "", "", []byte(nil))
+	f.Add("a", "1614265330", "v1,AAAA v1, v1,,", []byte("x"))
+	f.Fuzz(func(t *testing.T, id, ts, signatures string, body []byte) {
+		secret, now := mustSecret(t, vectorSecret), time.Unix(vectorTime, 0)
+		h := http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {ts}, "Webhook-Signature": {signatures}}
+		if Verify(secret, h, body, now, DefaultTolerance) != nil {
+			return
+		}
+		seconds, err := strconv.ParseInt(ts, 10, 64)
+		if err != nil || !strings.Contains(signatures, Sign(secret, id, time.Unix(seconds, 0), body)) || id == "" {
+			t.Fatalf("%q %q %q verifies", id, ts, signatures)
+		}
+	})
+}
