@@ -42,7 +42,12 @@ func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
 	case got := <-done:
 		return got.body, got.refused
 	case <-timer.C:
-		return nil, tooSlow(errors.New("reading the body: time is over"))
+		select {
+		case got := <-done: // both at once: it did come in time
+			return got.body, got.refused
+		default:
+			return nil, tooSlow(errors.New("reading the body: time is over"))
+		}
 	}
 }
 

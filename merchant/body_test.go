@@ -205,24 +205,52 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestKeepAlive: the read deadline of the body does not outlive it, neither for
-// the function that works on it nor for the next request of the connection.
-func TestKeepAlive(t *testing.T) {
-	wait := make(chan struct{})
+// deadlines is a connection that notes the read deadlines it is given.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error { d.set = append(d.set, t); return nil }
+
+// TestReadDeadline: the read deadline of the body is set before anything else
+// and gone before the function begins, since net/http would end the context of
+// the request with it, and the next request of the connection.
+func TestReadDeadline(t *testing.T) {
+	d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	called := false
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
-		c.BodyTimeout = 30 * time.Millisecond
-		c.OnNotice = func(ctx context.Context, _ countersign.Callback) error {
-			select {
-			case <-wait:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
+		c.OnDeposit = func(context.Context, merchant.Deposit) error {
+			called = true
+			if len(d.set) != 2 || d.set[0].IsZero() || !d.set[1].IsZero() {
+				t.Errorf("the deadlines before the function: %v", d.set)
 			}
+			return nil
 		}
 	})
+	body, _, err := w.service.Body(countersigntest.Deposit(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("POST", merchant.DefaultNotifyPath, bytes.NewReader(body))
+	r.Header.Set("X-API-KEY", w.service.CallbackAPIKey().Reveal())
+	w.handler.ServeHTTP(d, r)
+	if !called || len(d.set) != 2 {
+		t.Errorf("called %v, deadlines %v", called, d.set)
+	}
+	d = &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	w.handler.ServeHTTP(d, httptest.NewRequest("POST", merchant.DefaultNotifyPath, nil))
+	if d.Code != 401 || len(d.set) != 1 || d.set[0].IsZero() {
+		t.Errorf("a stranger: status %d, deadlines %v", d.Code, d.set)
+	}
+}
+
+// TestKeepAlive: one connection serves many callbacks.
+func TestKeepAlive(t *testing.T) {
+	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
-	var dialled int
+	dialled := 0
 	client := server.Client()
 	transport := client.Transport.(*http.Transport)
 	dial := transport.DialContext
@@ -234,9 +262,8 @@ func TestKeepAlive(t *testing.T) {
 		return dial(ctx, network, addr)
 	}
 	to := countersigntest.ToURLs(server.URL+merchant.DefaultNotifyPath, server.URL+merchant.DefaultWithdrawPath, client)
-	time.AfterFunc(100*time.Millisecond, func() { close(wait) })
-	for _, cb := range []countersign.Callback{countersigntest.Notice(countersign.TypeWithdraw, 1), countersigntest.Deposit(1)} {
-		if r := w.service.Deliver(context.Background(), to, cb); r.Err != nil {
+	for n := range 5 {
+		if r := w.service.Deliver(context.Background(), to, countersigntest.Deposit(n)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}

@@ -60,7 +60,7 @@ func FuzzHandler(f *testing.F) {
 		acted := 0
 		inbox := merchant.NewMemoryInbox()
 		c := service.MerchantConfig()
-		c.Inbox = inbox
+		c.Inbox, c.Timeout, c.BodyTimeout = inbox, patience, patience
 		c.OnDeposit = func(context.Context, merchant.Deposit) error { acted++; return nil }
 		c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
 			acted++

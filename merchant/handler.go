@@ -187,9 +187,10 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 		header.Set("WWW-Authenticate", `ApiKey realm="callbacks"`)
 		plain(w, r.status, "wrong X-API-KEY")
 		return
-	case http.StatusOK:
-	default:
-		header.Set("Connection", "close") // the body was not read to its end
+	}
+	switch r.reason {
+	case ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed:
+		header.Set("Connection", "close") // nobody waits for the rest of the body
 	}
 	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 	if err != nil {

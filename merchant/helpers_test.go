@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -97,6 +98,9 @@ func newHandler(tb testing.TB, c merchant.Config) *merchant.Handler {
 	return h
 }
 
+// patience is a time-out that no test waits for and no machine is too slow for.
+const patience = 10 * time.Minute
+
 // world is an honest service and a handler that counts.
 type world struct {
 	service *countersigntest.Service
@@ -160,6 +164,7 @@ func newWorld(tb testing.TB, sc countersigntest.ServiceConfig, change func(*merc
 	c := w.service.MerchantConfig()
 	c.Inbox = w.inbox
 	c.Observer = w
+	c.BodyTimeout = patience
 	c.OnDeposit = func(_ context.Context, d merchant.Deposit) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()

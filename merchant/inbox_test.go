@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign"
@@ -168,10 +169,13 @@ func TestInboxFaults(t *testing.T) {
 // TestClaimLost: a claim that took effect and failed blocks its callback until
 // the lease ends, as a process does that dies.
 func TestClaimLost(t *testing.T) {
+	synctest.Test(t, testClaimLost)
+}
+
+func testClaimLost(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	broken := true
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
-		c.Timeout = 20 * time.Millisecond
 		c.Now = func() time.Time { return now }
 		c.Inbox = &countersigntest.FaultyInbox{Inbox: c.Inbox, Fault: func(string) countersigntest.InboxFault {
 			if broken {

@@ -93,6 +93,7 @@ func TestAnySequence(t *testing.T) {
 		}
 		c := service.MerchantConfig()
 		c.Inbox, c.Log = inbox, slog.New(slog.NewTextHandler(io.Discard, nil))
+		c.Timeout, c.BodyTimeout = patience, patience
 		c.OnDeposit = func(_ context.Context, d merchant.Deposit) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -1,7 +1,6 @@
 package merchant_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,9 +23,6 @@ func TestNothingPrintsSecrets(t *testing.T) {
 			fmt.Fprintf(&log, verb+"\n", v)
 		}
 		logger.Info("x", "v", v)
-	}
-	if b, err := json.Marshal(w.handler); err == nil {
-		log.Write(b)
 	}
 	for _, secret := range []string{
 		w.service.APIKey().Reveal(), w.service.CallbackAPIKey().Reveal(), w.service.MerchantKey().PublicBase64()[40:80],

@@ -313,7 +313,7 @@ func TestThousandAtOnce(t *testing.T) {
 	const deliveries = 1000
 	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
 	config := w.service.MerchantConfig()
-	config.Inbox = w.inbox
+	config.Inbox, config.Timeout, config.BodyTimeout = w.inbox, patience, patience
 	config.OnDeposit = func(_ context.Context, d merchant.Deposit) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
