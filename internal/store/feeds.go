@@ -112,8 +112,10 @@ func (s *Store) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, er
 // RaiseAlarm keeps an alarm. The same merchant, kind and subject within an hour
 // is kept once.
 func (s *Store) RaiseAlarm(ctx context.Context, a Alarm) error {
-	if err := checkText("merchant", a.Merchant); err != nil {
-		return err
+	for _, text := range []struct{ member, text string }{{"merchant", a.Merchant}, {"kind", a.Kind}, {"subject", a.Subject}} {
+		if err := checkIdentifier(text.member, text.text); err != nil {
+			return err
+		}
 	}
 	return s.db.write(ctx, func(ctx context.Context, t *tx) error {
 		f := &feedEntries{}

@@ -77,7 +77,7 @@ func (s *Store) newRow(item int, n NewCallback, now Millis) (newRow, error) {
 	for _, text := range []struct{ member, text string }{
 		{"eventId", n.EventID}, {"trackingId", n.TrackingID}, {"txId", n.TxID}, {"callBackId", n.CallBackID},
 	} {
-		if err := checkText(text.member, text.text); err != nil {
+		if err := checkIdentifier(text.member, text.text); err != nil {
 			return row, &ItemError{Item: item, Member: text.member, Err: err}
 		}
 	}

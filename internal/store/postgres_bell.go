@@ -28,18 +28,20 @@ type bell struct {
 	self string // sender, so that a node passes over its own
 
 	rung   [topics]chan struct{}
+	begun  chan struct{} // closed when it listens, or could not at first
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
 func newBell(pool *pgxpool.Pool, h *hub, log *slog.Logger) *bell {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &bell{pool: pool, hub: h, log: log, self: rand.Text(), cancel: cancel}
+	b := &bell{pool: pool, hub: h, log: log, self: rand.Text(), cancel: cancel, begun: make(chan struct{})}
 	for i := range b.rung {
 		b.rung[i] = make(chan struct{}, 1)
 	}
 	b.done.Go(func() { b.send(ctx) })
 	b.done.Go(func() { b.listen(ctx) })
+	<-b.begun
 	return b
 }
 
@@ -88,10 +90,20 @@ func (b *bell) send(ctx context.Context) {
 	}
 }
 
+// start lets Open go on. Only listen's goroutine calls it.
+func (b *bell) start() {
+	select {
+	case <-b.begun:
+	default:
+		close(b.begun)
+	}
+}
+
 // listen holds a connection of its own and connects again when it breaks.
 func (b *bell) listen(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		heard, err := b.connected(ctx)
+		b.start()
 		if ctx.Err() != nil {
 			return
 		}
@@ -118,6 +130,7 @@ func (b *bell) connected(ctx context.Context) (heard bool, err error) {
 	for topic := range topics {
 		b.hub.wake(topic)
 	}
+	b.start()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {

@@ -226,9 +226,13 @@ func (db *sqliteDB) ping(ctx context.Context) error {
 }
 
 func (db *sqliteDB) close() error {
-	db.once.Do(func() { close(db.closing) })
-	<-db.closed
-	return db.closeFiles()
+	var err error
+	db.once.Do(func() {
+		close(db.closing)
+		<-db.closed
+		err = db.closeFiles()
+	})
+	return err
 }
 
 // closeFiles closes what is open; the lock last.

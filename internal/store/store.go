@@ -170,6 +170,18 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
+// identifierMost bounds identifiers, in bytes. PostgreSQL keeps no more than
+// about 2,700 in an entry of an index.
+const identifierMost = 1024
+
+// checkIdentifier is checkText for what is looked up by an index.
+func checkIdentifier(member, text string) error {
+	if len(text) > identifierMost {
+		return fmt.Errorf("%s is %w: it has %d bytes, at most %d go", member, ErrInvalid, len(text), identifierMost)
+	}
+	return checkText(member, text)
+}
+
 // checkText refuses what one of the databases would not keep unchanged.
 func checkText(member, text string) error {
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {

@@ -10,7 +10,7 @@ type Swept struct {
 	Lost      []string // callbacks whose lease was lost; pending again
 	Expired   []string // withdrawals that expired
 	Exhausted int      // callbacks other than type 2 that passed their deadline
-	Repaired  int      // merchants whose waiting work had been overlooked
+	Repaired  int      // lanes whose waiting work had been overlooked or held back by a clock that was set back
 	More      bool     // a bound was reached: sweep again soon
 }
 
@@ -229,28 +229,46 @@ func (s *Store) sweepLeases(ctx context.Context, until, now Millis, done *Swept)
 	return total, nil
 }
 
-// overlookedSQL finds lanes in which something waits before next_due says so.
+// overlookedSQL finds lanes in which something waits before next_due says so,
+// and those that a clock has left which was set back by more than clockStep.
 const overlookedSQL = `
-SELECT l.merchant, l.lane, CASE WHEN l.next_due > COALESCE((
-	SELECT o.due FROM outbox o
-	WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
-	ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END
+SELECT l.merchant, l.lane,
+	CASE WHEN l.next_due > COALESCE((
+		SELECT o.due FROM outbox o
+		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
+		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
+	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END
 FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
+
+// clockStep is how far clocks of nodes may differ, in milliseconds.
+const clockStep Millis = 1000
+
+// resetClockSQL forgets what a lane holds of times that no right clock has
+// reached. Its callbacks would wait until one does.
+const resetClockSQL = `
+UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
+	bucket = CASE WHEN bucket > $3 THEN 0 ELSE bucket END, rate_ready = CASE WHEN bucket > $3 THEN 0 ELSE rate_ready END,
+	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
+WHERE merchant = $1 AND lane = $2`
 
 // sweepLanes looks at some lanes and goes on from there the next time.
 func (s *Store) sweepLanes(ctx context.Context, now Millis, done *Swept) error {
 	s.swept.mu.Lock()
 	defer s.swept.mu.Unlock()
-	var overlooked []laneKey
+	var overlooked, ahead []laneKey
 	last, n := "", 0
 	const most = 2 * sweepMost // two lanes a merchant: never part of one
-	err := each(ctx, s.db, overlookedSQL, []any{s.swept.after, most, int64(now)}, func(r rows) error {
+	latest, longestOpen := now+clockStep, now+clockStep+breakerMostNotify
+	err := each(ctx, s.db, overlookedSQL, []any{s.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r rows) error {
 		var k laneKey
-		var is int
-		err := r.Scan(&k.merchant, &k.lane, &is)
+		var waits, early int
+		err := r.Scan(&k.merchant, &k.lane, &waits, &early)
 		last, n = k.merchant, n+1
-		if is == 1 {
+		if waits == 1 {
 			overlooked = append(overlooked, k)
+		}
+		if early == 1 {
+			ahead = append(ahead, k)
 		}
 		return err
 	})
@@ -261,17 +279,25 @@ func (s *Store) sweepLanes(ctx context.Context, now Millis, done *Swept) error {
 		last = ""
 	}
 	s.swept.after = last
-	for _, k := range overlooked {
+	repair := func(k laneKey, text string, args ...any) error {
 		var repaired int64
 		err := s.db.write(ctx, func(ctx context.Context, t *tx) (err error) {
 			t.wakeHere(topicOf(k.lane))
-			repaired, err = t.exec(ctx, recheckSQL, k.merchant, int64(k.lane), int64(now))
+			repaired, err = t.exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
 			return err
 		})
-		if err != nil {
+		done.Repaired += int(repaired)
+		return err
+	}
+	for _, k := range overlooked {
+		if err := repair(k, recheckSQL, int64(now)); err != nil {
 			return err
 		}
-		done.Repaired += int(repaired)
+	}
+	for _, k := range ahead {
+		if err := repair(k, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
