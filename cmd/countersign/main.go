@@ -32,6 +32,7 @@ type cli struct {
 	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`
+	Check   checkCmd   `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
 	Version versionCmd `cmd:"" help:"Say which build this is."`
 }
 

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/conformance"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+// checked is a merchant's endpoint and the flags that check it.
+type checked struct {
+	dir   string
+	flags []string
+}
+
+const (
+	checkedAPIKey      = "merchant-key-check-1"
+	checkedCallbackKey = "callback-key-check-1"
+)
+
+// startChecked starts package merchant's endpoint with a new pair. change may
+// break it.
+func startChecked(t *testing.T, change func(*merchant.Config)) checked {
+	t.Helper()
+	dir := t.TempDir()
+	key, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	amount, err := countersign.ParseAmount("12.50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := merchant.Config{
+		Key: key.Public(), APIKey: checkedAPIKey, CallbackAPIKeys: []countersign.APIKey{checkedCallbackKey}, BodyTimeout: time.Second,
+		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+			if w.CallBackID != "order-1" || w.TenantUserID != "65515" {
+				return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
+			}
+			return merchant.Confirm(countersign.Details{Address: "TJRab", ChainName: "TRON", Symbol: "USDT", Amount: amount}), nil
+		},
+	}
+	if change != nil {
+		change(&config)
+	}
+	h, err := merchant.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	for name, data := range map[string]string{
+		"private.pem": string(private), "api-key": checkedAPIKey + "\n",
+		"order.json": `{"callBackId":"order-1","tenantUserId":"65515","address":"TJRab","chainName":"TRON","symbol":"USDT","amount":"12.5"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return checked{dir, []string{
+		"--notify-url", srv.URL + merchant.DefaultNotifyPath, "--withdraw-url", srv.URL + merchant.DefaultWithdrawPath,
+		"--key", filepath.Join(dir, "private.pem"), "--api-key", "@" + filepath.Join(dir, "api-key"),
+		"--callback-api-key", checkedCallbackKey, "--order", filepath.Join(dir, "order.json"),
+	}}
+}
+
+// check runs the command line in this process.
+func (c checked) check(t *testing.T, flags ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	status = run(append(append([]string{"check"}, c.flags...), flags...), streams{strings.NewReader(""), &out, &errOut})
+	for _, secret := range []string{checkedAPIKey, checkedCallbackKey} {
+		if strings.Contains(out.String()+errOut.String(), secret) {
+			t.Errorf("the output holds the secret %s", secret)
+		}
+	}
+	return status, out.String(), errOut.String()
+}
+
+func TestCheckPasses(t *testing.T) {
+	status, out, errOut := startChecked(t, nil).check(t)
+	if status != exitDone || errOut != "" {
+		t.Fatalf("status %d\n%s%s", status, out, errOut)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if want := len(conformance.Cases()) + 1; len(lines) != want {
+		t.Errorf("%d lines, want one a case and a summary, %d", len(lines), want)
+	}
+	if !strings.HasPrefix(lines[0], "101  pass  deposit/plain") || !strings.Contains(lines[len(lines)-1], " passed, 0 failed, ") {
+		t.Errorf("first and last line:\n%s\n%s", lines[0], lines[len(lines)-1])
+	}
+	if strings.Contains(out, "\x1b") {
+		t.Error("colour where no terminal is")
+	}
+}
+
+// TestCheckFails: the report of a failed case says all that one needs, in text,
+// JSON and JUnit.
+func TestCheckFails(t *testing.T) {
+	c := startChecked(t, func(m *merchant.Config) { m.Binding = merchant.BindingWhenPresent })
+	junit := filepath.Join(c.dir, "junit.xml")
+	status, out, errOut := c.check(t, "--run", "^binding/|^101$", "--junit", junit)
+	if status != exitFailed || !strings.Contains(errOut, "the endpoint does not pass") {
+		t.Errorf("status %d, %s", status, errOut)
+	}
+	for _, want := range []string{
+		"101  pass  deposit/plain\n", "901  FAIL  binding/absent\n",
+		"       rule       PROTOCOL.md, Binding, B4: A request that is not bound is refused.\n",
+		"       wrong      a deposit with a random requestUUID: it was accepted, with errCode 0\n",
+		"       sent       POST ", "       plaintext  {\"type\":1,", "       came back  status 200 {apiKey: as expected, errCode: 0,",
+		"       answer     {\"type\":1,", "       to fix     Recompute the binding",
+		"921  skip  binding/first-block-other-rest  (needs a service that does not bind)\n",
+		"passed, 2 failed, 3 skipped in ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	data, err := os.ReadFile(junit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Skipped  int `xml:"skipped,attr"`
+		Cases    []struct {
+			Name    string `xml:"name,attr"`
+			Failure *struct {
+				Message string `xml:"message,attr"`
+				Text    string `xml:",chardata"`
+			} `xml:"failure"`
+		} `xml:"testcase"`
+	}
+	if err := xml.Unmarshal(data, &suite); err != nil {
+		t.Fatal(err)
+	}
+	if suite.Tests != len(suite.Cases) || suite.Failures != 2 || suite.Skipped != 3 {
+		t.Errorf("JUnit: %d tests, %d failures, %d skipped, %d cases", suite.Tests, suite.Failures, suite.Skipped, len(suite.Cases))
+	}
+	if f := suite.Cases[1].Failure; f == nil || !strings.Contains(f.Message, "it was accepted") || !strings.Contains(f.Text, "to fix") {
+		t.Errorf("JUnit: %s", data)
+	}
+	if bytes.Contains(data, []byte(checkedAPIKey)) {
+		t.Error("JUnit: it holds the API key")
+	}
+
+	status, out, _ = c.check(t, "--run", "binding/absent", "--json")
+	var report struct {
+		Summary conformance.Summary
+		Results []struct {
+			Number    int
+			Outcome   string
+			Exchanges []conformance.Exchange
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("--json: %v\n%s", err, out)
+	}
+	if status != exitFailed || report.Summary.Failed != 1 || len(report.Results) != 1 || report.Results[0].Number != 901 ||
+		report.Results[0].Outcome != "fail" || len(report.Results[0].Exchanges) != 1 {
+		t.Errorf("--json: status %d, %+v", status, report)
+	}
+}
+
+// TestCheckOtherSettings: what is wrong with the settings shows as what is wrong
+// with the endpoint, with a hint.
+func TestCheckOtherSettings(t *testing.T) {
+	c := startChecked(t, nil)
+	for _, tc := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--callback-api-key", "another"}, "Compare X-API-KEY"},
+		{[]string{"--api-key", "another"}, "the apiKey of the response is not the merchant's"},
+		{[]string{"--notify-url", strings.Replace(c.flags[1], "/notify", "/elsewhere", 1)}, "Check the URLs"},
+		{[]string{"--unbound"}, "errCode is 1002"},
+	} {
+		status, out, _ := c.check(t, append(tc.flags, "--run", "deposit/plain")...)
+		if status != exitFailed || !strings.Contains(out, "101  FAIL") || !strings.Contains(out, tc.want) {
+			t.Errorf("%v: status %d, no %q in\n%s", tc.flags, status, tc.want, out)
+		}
+	}
+}
+
+func TestCheckReportPaints(t *testing.T) {
+	var out bytes.Buffer
+	r := checkReport{std: streams{out: &out}, painted: true}
+	r.add(conformance.Result{Case: conformance.Case{Number: 7, Name: "a/b"}, Outcome: conformance.Pass, Note: "well"})
+	r.end(conformance.Summary{Passed: 1}, 1500*time.Millisecond)
+	if got, want := out.String(), "7  \x1b[32mpass\x1b[0m  a/b  (well)\n\x1b[32m1 passed, 0 failed, 0 skipped\x1b[0m in 1.5 s\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
