@@ -80,7 +80,7 @@ func newMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *metric
 		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
-		Help: "1, with the build in the labels; rsa is the library that does the RSA.",
+		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version(), "rsa": rsaLibrary()},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
