@@ -73,6 +73,7 @@ type sender struct {
 	log    *slog.Logger
 	count  func(ForwardOutcome, time.Duration)
 	agent  string
+	poll   time.Duration // longest pause between looks
 }
 
 func newSender(end *store.MerchantEnd, c Config) (*sender, error) {
@@ -92,7 +93,7 @@ func newSender(end *store.MerchantEnd, c Config) (*sender, error) {
 	if f.Concurrency == 0 {
 		f.Concurrency = 8
 	}
-	s := &sender{end: end, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version,
+	s := &sender{end: end, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version, poll: forwardPoll,
 		wake:  func() (<-chan struct{}, func()) { return c.Store.Watch(store.TopicForwards) },
 		count: func(ForwardOutcome, time.Duration) {},
 		client: &http.Client{
@@ -156,7 +157,7 @@ func (s *sender) claim(ctx context.Context, n int) []store.Forward {
 
 // wait returns when there may be something to do, false when ctx has ended.
 func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full bool) bool {
-	pause := forwardPoll
+	pause := s.poll
 	if !full {
 		if due, err := s.end.NextForward(ctx); err == nil && due < store.Never {
 			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))

@@ -1,0 +1,356 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"countersign/countersigntest"
+	"countersign/internal/store"
+)
+
+// send makes a request with plain net/http.
+func (c *Client) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b), resp.Header
+}
+
+const goodOrder = `{"callBackId":"c1","tenantUserId":"7","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
+
+// TestWrongMembers: each wrong member gets a 4xx that names it and never
+// repeats its value.
+func TestWrongMembers(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	with := func(member, value string) string {
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(goodOrder), &m); err != nil {
+			t.Fatal(err)
+		}
+		m[member] = json.RawMessage(value)
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	without := func(member string) string {
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(goodOrder), &m); err != nil {
+			t.Fatal(err)
+		}
+		delete(m, member)
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	long := `"` + strings.Repeat("SECRETx", 50) + `"`
+	type attempt struct {
+		method, path, body string
+		status             int
+		location           string
+	}
+	attempts := []attempt{
+		{"POST", "/v1/orders", ``, 415, "header.Content-Type"},
+		{"POST", "/v1/orders", `{`, 400, "body"},
+		{"POST", "/v1/orders", `[]`, 400, "body"},
+		{"POST", "/v1/orders", "{\"a\":\"\xff\"}", 400, "body"},
+		{"POST", "/v1/orders", goodOrder + goodOrder, 400, "body"},
+		{"POST", "/v1/orders", strings.Repeat(" ", maxBody) + goodOrder, 413, "body"},
+		{"POST", "/v1/orders", `{"callBackId":"c2",` + goodOrder[1:], 422, "body.callBackId"},
+		{"POST", "/v1/orders", with("callbackId", `"SECRET"`), 422, "body.callbackId"},
+		{"POST", "/v1/orders", with("extra", `"SECRET"`), 422, "body.extra"},
+		{"POST", "/v1/orders", with("amount", `2.5`), 422, "body.amount"},
+		{"POST", "/v1/orders", with("amount", `"SECRET"`), 422, "body.amount"},
+		{"POST", "/v1/orders", with("amount", `"0.00"`), 422, "body.amount"},
+		{"POST", "/v1/orders", with("amount", `"-1"`), 422, "body.amount"},
+		{"POST", "/v1/orders", with("expiresAt", `"SECRET"`), 422, "body.expiresAt"},
+		{"POST", "/v1/orders", with("expiresAt", `"2029-01-01T00:00:00Z"`), 422, "body.expiresAt"},
+		{"POST", "/v1/orders", with("expiresAt", `7`), 422, "body.expiresAt"},
+		{"POST", "/v1/orders", with("labels", `["SECRET"]`), 422, "body.labels"},
+		{"POST", "/v1/orders", with("labels", `{"a":1}`), 422, "body.labels"},
+		{"POST", "/v1/orders", with("labels", `{"a":"b","a":"c"}`), 422, "body.labels"},
+		{"POST", "/v1/orders", with("labels", `{"":"b"}`), 422, "body.labels"},
+		{"POST", "/v1/orders", with("labels", `{"a":`+long+`}`), 422, "body.labels"},
+		{"POST", "/v1/orders/nope/approve", `{}`, 404, ""},
+		{"POST", "/v1/orders/nope/approve", `{"reason":7}`, 422, "body.reason"},
+		{"POST", "/v1/orders/nope/decline", `{"reason":` + `"` + strings.Repeat("SECRET", 100) + `"}`, 422, "body.reason"},
+		{"GET", "/v1/orders/nope", "", 404, ""},
+		{"GET", "/v1/orders?state=SECRET", "", 422, "query.state"},
+		{"GET", "/v1/orders?limit=0", "", 422, "query.limit"},
+		{"GET", "/v1/orders?limit=1001", "", 422, "query.limit"},
+		{"GET", "/v1/orders?limit=1&limit=1", "", 422, "query.limit"},
+		{"GET", "/v1/orders?cursor=SECRET", "", 422, "query.cursor"},
+		{"GET", "/v1/orders?SECRET=1", "", 422, "query."},
+		{"GET", "/v1/deposits?after=-1", "", 422, "query.after"},
+		{"GET", "/v1/deposits?wait=61s", "", 422, "query.wait"},
+		{"GET", "/v1/deposits?wait=SECRET", "", 422, "query.wait"},
+		{"GET", "/v1/deposits?reader=a&after=1", "", 422, "query.reader"},
+		{"GET", "/v1/deposits?state=taken", "", 422, "query.state"},
+		{"GET", "/v1/deposits/0", "", 404, ""},
+		{"GET", "/v1/deposits/SECRET", "", 404, ""},
+		{"POST", "/v1/deposits/1/credit", "", 404, ""},
+		{"PUT", "/v1/cursors/a", `{"deposits":-1}`, 422, "body.deposits"},
+		{"PUT", "/v1/cursors/a", `{"deposits":1.5}`, 422, "body.deposits"},
+		{"PUT", "/v1/cursors/a", `{"deposits":"1"}`, 422, "body.deposits"},
+		{"PUT", "/v1/cursors/a", `{"deposits":1}`, 409, "body.deposits"},
+		{"PUT", "/v1/cursors/" + strings.Repeat("a", 101), `{}`, 422, "path.name"},
+		{"GET", "/v1/callbacks?type=8", "", 422, "query.type"},
+		{"GET", "/v1/callbacks?settled=true", "", 422, "query.settled"},
+		{"POST", "/v1/tokens", `{"name":"a","role":"ingest"}`, 422, "body.role"},
+		{"POST", "/v1/tokens", `{"name":"","role":"app"}`, 422, "body.name"},
+		{"DELETE", "/v1/tokens/nope", "", 404, ""},
+		{"PATCH", "/v1/orders", "{}", 405, ""},
+		{"GET", "/v1/nothing", "", 404, ""},
+	}
+	for _, member := range []string{"callBackId", "tenantUserId", "address", "chainName", "symbol", "amount"} {
+		attempts = append(attempts, attempt{"POST", "/v1/orders", without(member), 422, "body." + member})
+		for _, value := range []string{`null`, `""`, `{}`, `true`, `"a\u0000"`, `"\ud800"`, long} {
+			attempts = append(attempts, attempt{"POST", "/v1/orders", with(member, value), 422, "body." + member})
+		}
+	}
+	for _, a := range attempts {
+		contentType := "application/json"
+		if a.status == 415 {
+			contentType, a.body = "text/plain", goodOrder
+		}
+		status, body, header := r.client.send(t, a.method, a.path, contentType, a.body)
+		var p Problem
+		if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s %.80s: no problem details: %s", a.method, a.path, a.body, body)
+			continue
+		}
+		at := ""
+		if len(p.Errors) > 0 {
+			at = p.Errors[0].Location
+		}
+		if status != a.status || p.Status != a.status || !strings.HasPrefix(at, a.location) || a.location == "" && at != "" {
+			t.Errorf("%s %s %.100s: %d %s", a.method, a.path, a.body, status, body)
+		}
+		if strings.Contains(strings.ReplaceAll(body, "query.SECRET", ""), "SECRET") {
+			t.Errorf("%s %s: the answer repeats the value: %s", a.method, a.path, body)
+		}
+	}
+	if s, err := r.client.Stats(t.Context()); err != nil || len(s.Orders) != 0 {
+		t.Fatalf("something was added: %+v, %v", s, err)
+	}
+}
+
+// TestAddOrderAgain: the same again is the same order, other content is not.
+func TestAddOrderAgain(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			full := strings.TrimSuffix(goodOrder, "}") + `,"expiresAt":"2031-01-01T00:00:00Z","labels":{"a":"1","b":"2"}}`
+			same := strings.NewReplacer("2.50", "2.5", `"a":"1","b":"2"`, `"b":"2","a":"1"`).Replace(full)
+			for i, body := range []string{full, full, same} {
+				status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", body)
+				var o AddedOrder
+				if err := json.Unmarshal([]byte(answer), &o); err != nil || o.Duplicate != (i > 0) || status != []int{201, 200, 200}[i] || o.State != "open" {
+					t.Fatalf("%d: %d %s", i, status, answer)
+				}
+			}
+			for member, change := range map[string][2]string{
+				"tenantUserId": {`"7"`, `"8"`}, "address": {"TX", "TY"}, "chainName": {"TRON", "ETH"}, "symbol": {"USDT", "USDC"},
+				"amount": {"2.50", "2.51"}, "expiresAt": {"2031", "2032"}, "labels": {`"1"`, `"3"`},
+			} {
+				status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", strings.Replace(full, change[0], change[1], 1))
+				if status != 409 || !strings.Contains(answer, "body.callBackId") || !strings.Contains(answer, "another "+member) {
+					t.Errorf("%s: %d %s", member, status, answer)
+				}
+			}
+			if status, answer, _ := r.client.send(t, "GET", "/v1/orders/c1", "", ""); status != 200 || !strings.Contains(answer, `"amount":"2.50"`) {
+				t.Errorf("the order: %d %s", status, answer)
+			}
+		})
+	}
+}
+
+// TestRoles tries every route with every role.
+func TestRoles(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	clients := map[access]*Client{open: {base: r.client.base, http: http.DefaultClient},
+		viewer: r.withRole(r.client.base, store.RoleViewer), app: r.withRole(r.client.base, store.RoleApp), operator: r.client}
+	ingest := r.withRole(r.client.base, store.RoleIngest) // of a service, on the same database
+	for _, route := range r.api.routes() {
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.path, "77")
+		for has, c := range clients {
+			status, body, header := c.send(t, route.method, path, "application/json", `{"none":1}`)
+			refused := status == 401 || status == 403
+			if refused != (has < route.need) || status == 401 != (refused && has == open) {
+				t.Errorf("%s with %s: %d %s", route.id, has, status, body)
+			}
+			if status == 401 && header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s: no challenge", route.id)
+			}
+		}
+		if status, body, _ := ingest.send(t, route.method, path, "application/json", `{}`); (status == 403) != (route.need != open) {
+			t.Errorf("%s with a service's token: %d %s", route.id, status, body)
+		}
+	}
+}
+
+// TestTokens makes, lists and revokes them.
+func TestTokens(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	made, err := r.client.CreateToken(t.Context(), NewToken{Name: "till", Role: "operator"})
+	if err != nil || made.Token == "" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if text := fmt.Sprintf("%v %+v %s", made.Token, made, made.Token); strings.Contains(text, made.Token.Reveal()) {
+		t.Fatal("the token prints")
+	}
+	c, err := NewClient(r.client.base, made.Token.Reveal(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := do[TokenList](t.Context(), c, get, "/v1/tokens", nil)
+	if err != nil || len(list.Tokens) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, id := range []string{list.Tokens[0].ID, list.Tokens[1].ID} {
+		err = c.RevokeToken(t.Context(), id)
+		if last := id == made.ID; (err != nil) != last {
+			t.Fatalf("revoking %s: %v", id, err)
+		}
+	}
+	if _, err := r.client.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Fatalf("a revoked token: %v", err)
+	}
+	if log := r.log.String(); strings.Contains(log, made.Token.Reveal()) || strings.Contains(log, r.client.token.Reveal()) {
+		t.Error("a token is in the log")
+	}
+}
+
+// TestOpenAPI holds the document to describing each route with references that
+// resolve.
+func TestOpenAPI(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Metrics = http.NotFoundHandler() })
+	_, body, _ := r.client.send(t, "GET", "/openapi.json", "", "")
+	var doc struct {
+		OpenAPI    string
+		Paths      map[string]map[string]struct{ OperationID string }
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range append(r.api.routes(), route{method: "GET", path: "/metrics", id: "metrics"}) {
+		if got := doc.Paths[route.path][strings.ToLower(route.method)].OperationID; got != route.id {
+			t.Errorf("%s %s is %q", route.method, route.path, got)
+		}
+	}
+	refs := regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(body, -1)
+	if len(refs) < 20 {
+		t.Fatalf("%d references", len(refs))
+	}
+	for _, ref := range refs {
+		if doc.Components.Schemas[ref[1]] == nil {
+			t.Errorf("%s is not described", ref[1])
+		}
+	}
+}
+
+func TestProbes(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	c := &Client{base: r.client.base}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404} {
+		if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	r.Stop()
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
+			t.Errorf("%s when stopping: %d %s", path, status, body)
+		}
+	}
+}
+
+// TestLists pages through orders and the inbox.
+func TestLists(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			for n := range 7 {
+				r.order(n)
+				r.deliver(countersigntest.Deposit(n))
+			}
+			r.confirmed(3)
+			r.deliver(countersigntest.Withdrawal(50)) // stays open
+			pages := func(path string) (ids []string) {
+				for next := ""; ; {
+					_, body, _ := r.client.send(t, "GET", path+next, "", "")
+					var page struct {
+						Orders    []OrderStatus
+						Callbacks []CallbackEntry
+						Next      *string
+					}
+					if err := json.Unmarshal([]byte(body), &page); err != nil {
+						t.Fatalf("%s: %s", path, body)
+					}
+					for _, o := range page.Orders {
+						ids = append(ids, o.CallBackID)
+					}
+					for _, c := range page.Callbacks {
+						ids = append(ids, c.ID)
+					}
+					if page.Next == nil {
+						return ids
+					}
+					next = "&cursor=" + *page.Next
+				}
+			}
+			for path, want := range map[string]string{
+				"/v1/orders?limit=2":               "[order-6 order-5 order-4 order-3 order-2 order-1 order-0]",
+				"/v1/orders?state=confirmed":       "[order-3]",
+				"/v1/orders?tenantUserId=60002":    "[order-2]",
+				"/v1/callbacks?limit=4&type=1":     "[deposit-6 deposit-5 deposit-4 deposit-3 deposit-2 deposit-1 deposit-0]",
+				"/v1/callbacks?id=deposit-2":       "[deposit-2]",
+				"/v1/callbacks?callBackId=order-3": "[order-3]",
+				"/v1/callbacks?settled=false":      "[order-50]",
+				"/v1/callbacks?type=2":             "[order-50 order-3]",
+			} {
+				if got := fmt.Sprint(pages(path)); got != want {
+					t.Errorf("%s: %s, want %s", path, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestPanicInHandler answers and logs, and goes on.
+func TestPanicInHandler(t *testing.T) {
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+	e := &endpoint{r.api, route{method: get, path: "/v1/x", status: 200, handler: handle(func(*call, none) (any, error) { panic("SECRET") })}}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("GET", "/v1/x", nil))
+	if w.Code != 500 || strings.Contains(w.Body.String(), "SECRET") || !strings.Contains(r.log.String(), "panic") {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+}

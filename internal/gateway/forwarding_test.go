@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/countersigntest"
+	"countersign/internal/store"
+)
+
+var testSecret = SigningSecret("a secret of thirty-two bytes,ok!")
+
+// application is the merchant's own, which checks signatures and counts.
+type application struct {
+	*httptest.Server
+	mu     sync.Mutex
+	told   map[string]int // id → how often it was accepted
+	bodies map[string]string
+	answer func(id string, attempt int) int
+	tries  map[string]int
+	errs   []string
+	now    func() time.Time
+}
+
+func newApplication(t *testing.T) *application {
+	a := &application{told: map[string]int{}, bodies: map[string]string{}, tries: map[string]int{}}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id := r.Header.Get(HeaderID)
+	if err := Verify(testSecret, r.Header, body, a.now(), DefaultTolerance); err != nil {
+		a.errs = append(a.errs, err.Error())
+	}
+	if r.Header.Get("Content-Type") != "application/json" || r.Method != http.MethodPost {
+		a.errs = append(a.errs, "not a POST of JSON")
+	}
+	if before, ok := a.bodies[id]; ok && before != string(body) {
+		a.errs = append(a.errs, id+" came with another body")
+	}
+	a.bodies[id] = string(body)
+	a.tries[id]++
+	status := http.StatusNoContent
+	if a.answer != nil {
+		status = a.answer(id, a.tries[id])
+	}
+	if status/100 == 2 {
+		a.told[id]++
+	}
+	w.Header().Set("Location", "/elsewhere")
+	w.WriteHeader(status)
+}
+
+// TestForwarding tells the application of everything, again until it says 2xx.
+func TestForwarding(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			a := newApplication(t)
+			a.answer = func(id string, attempt int) int {
+				return []int{500, 302, 200}[min(attempt, 3)-1] // a redirect is not followed
+			}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+				c.Forward = Forwarding{URL: a.URL, Secret: testSecret, Concurrency: 3}
+			})
+			a.now = r.clock.now
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			r.sender.poll = 5 * time.Millisecond // the clock is not the real one
+			go func() { ended <- r.Run(ctx) }()
+			const n = 10
+			for i := range n {
+				r.deliver(countersigntest.Deposit(i))
+			}
+			r.order(1)
+			r.confirmed(1)
+			deadline := time.Now().Add(time.Minute)
+			for {
+				s, err := r.client.Stats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Forwards == 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("still to be told: %+v\n%s", s, r.log)
+				}
+				r.clock.advance(time.Second) // brings the next attempt
+				time.Sleep(5 * time.Millisecond)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if len(a.errs) > 0 || len(a.told) != n+1 {
+				t.Fatalf("errors %v, told %v", a.errs, a.told)
+			}
+			for id, times := range a.told {
+				if times != 1 || a.tries[id] != 3 {
+					t.Errorf("%s was told %d times with %d attempts", id, times, a.tries[id])
+				}
+			}
+			checkForwardBodies(t, a)
+			if strings.Contains(r.log.String(), a.URL) || strings.Contains(r.log.String(), string(testSecret)) {
+				t.Error("the log holds the URL or the secret")
+			}
+		})
+	}
+}
+
+func checkForwardBodies(t *testing.T, a *application) {
+	var m struct {
+		Type      string
+		Timestamp time.Time
+		Data      struct {
+			Seq        int64
+			TrackingID string
+			CallBackID string
+			Amount     string
+		}
+	}
+	if err := json.Unmarshal([]byte(a.bodies["deposit_1"]), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Type != "deposit.taken" || m.Data.Seq != 1 || m.Data.TrackingID != "deposit-0" || m.Data.Amount != "1.00" || m.Timestamp.Year() != 2030 {
+		t.Errorf("deposit: %s", a.bodies["deposit_1"])
+	}
+	if err := json.Unmarshal([]byte(a.bodies["event_1"]), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Type != store.EventOrderConfirmed || m.Data.CallBackID != "order-1" {
+		t.Errorf("event: %s", a.bodies["event_1"])
+	}
+}
+
+// TestForwardsAreLeased gives each entry to one of two processes at a time, and
+// to another once a lease is lost.
+func TestForwardsAreLeased(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			s := openStore(t, url)
+			one := store.NewMerchantEnd(s, true)
+			for n := range 20 {
+				claim(t, one, n)
+			}
+			now := store.Millis(1_900_000_000_000)
+			seen := map[int64]bool{}
+			for len(seen) < 20 {
+				list, err := one.ClaimForwards(t.Context(), now, time.Minute, 7)
+				if err != nil || len(list) == 0 {
+					t.Fatalf("%d of 20 claimed: %v", len(seen), err)
+				}
+				for _, f := range list {
+					if seen[f.Seq] || f.Attempts != 1 || f.Deposit.Seq != f.Seq {
+						t.Fatalf("claimed twice, or wrong: %+v", f)
+					}
+					seen[f.Seq] = true
+				}
+			}
+			again, err := one.ClaimForwards(t.Context(), now+60_000, time.Minute, 1)
+			if err != nil || len(again) != 1 || again[0].Attempts != 2 {
+				t.Fatalf("after the lease: %+v, %v", again, err)
+			}
+			seq := again[0].Seq
+			// The first attempt comes back late and failed: the second stands.
+			err = one.SettleForwards(t.Context(), []store.Forwarded{{Seq: seq, Attempts: 1, Due: now, Reason: "failed"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// It comes back late and done: nothing is left to be told.
+			if err := one.SettleForwards(t.Context(), []store.Forwarded{{Seq: seq, Attempts: 1, Done: true}}); err != nil {
+				t.Fatal(err)
+			}
+			if st, err := one.Stats(t.Context()); err != nil || st.Forwards != 19 {
+				t.Fatalf("stats: %+v, %v", st, err)
+			}
+		})
+	}
+}
+
+// claim takes deposit n into the inbox without a handler.
+func claim(t *testing.T, end *store.MerchantEnd, n int) {
+	t.Helper()
+	c := countersigntest.Deposit(n)
+	_, err := end.Claim(t.Context(), store.InboxEntry{Callback: c, ID: c.TrackingID, Content: [32]byte{byte(n)}, TxIndex: -1, At: 1_800_000_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForwardDelay(t *testing.T) {
+	var got []time.Duration
+	for _, n := range []int{-1, 1, 2, 3, 10, 11, 1000} {
+		got = append(got, forwardDelay(n))
+	}
+	s := time.Second
+	if want := []time.Duration{5 * s, 5 * s, 10 * s, 20 * s, 2560 * s, 3600 * s, 3600 * s}; !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+func TestForwardConfig(t *testing.T) {
+	s := openStore(t, dialects[0].url(t))
+	service := newService(t, countersigntest.ServiceConfig{})
+	for name, f := range map[string]Forwarding{
+		"no secret":  {URL: "https://app.example/in"},
+		"short":      {URL: "https://app.example/in", Secret: SigningSecret("short")},
+		"scheme":     {URL: "ftp://app.example/in", Secret: testSecret},
+		"user":       {URL: "https://u:p@app.example/in", Secret: testSecret},
+		"no host":    {URL: "https:///in", Secret: testSecret},
+		"timeout":    {URL: "https://app.example/in", Secret: testSecret, Timeout: -1},
+		"concurrent": {URL: "https://app.example/in", Secret: testSecret, Concurrency: -1},
+	} {
+		if _, err := New(Config{Store: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("no store: no error")
+	}
+	if _, err := New(Config{Store: s}); err == nil {
+		t.Error("no key: no error")
+	}
+}
