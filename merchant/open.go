@@ -37,9 +37,10 @@ type opener struct {
 type reply struct {
 	status int
 	Outcome
-	data   string // sealed answer, where Code is 0
-	reason Reason
-	cause  error
+	plaintext []byte // of the answer, where it does not depend on the outcome
+	data      string // sealed answer, where Code is 0
+	reason    Reason
+	cause     error
 
 	typ      countersign.Type
 	callback countersign.Callback // nil where none was read

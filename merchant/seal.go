@@ -18,7 +18,10 @@ func (h *Handler) sealed(r reply) reply {
 	if r.Code != countersign.CodeAccepted {
 		return r
 	}
-	plaintext, err := h.plaintext(r.callback, r.Details)
+	plaintext, err := r.plaintext, error(nil)
+	if plaintext == nil {
+		plaintext, err = h.plaintext(r.callback, r.Details)
+	}
 	if err == nil {
 		var data []byte
 		if data, err = envelope.Seal(h.c.ResponseKey, h.c.ResponsePadding, plaintext); err == nil {
@@ -28,16 +31,6 @@ func (h *Handler) sealed(r reply) reply {
 	}
 	// What was done is kept; the next attempt gets its answer.
 	return r.end(failed(ReasonSeal, err))
-}
-
-// answerable fails where no answer to cb fits into a response, so that nothing
-// is done that could never be told.
-func (h *Handler) answerable(cb countersign.Callback) error {
-	if cb.CallbackType() == countersign.TypeRequestWithdraw {
-		return nil // its answer is not known yet, and what is asked has no effect
-	}
-	_, err := h.plaintext(cb, countersign.Details{})
-	return err
 }
 
 // plaintext is the answer that accepts or confirms cb. Where saying everything

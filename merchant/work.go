@@ -29,10 +29,14 @@ type function func(context.Context, Claimed) verdict
 // answer sealed, in that order.
 func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, blocks *Blocks) reply {
 	rep := reply{status: http.StatusOK, typ: cb.CallbackType(), callback: cb}
-	if err := h.answerable(cb); err != nil {
-		return rep.end(verdict{
-			Outcome: Outcome{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
-		})
+	if rep.typ != countersign.TypeRequestWithdraw { // whose answer is not known yet
+		// First of all, so that nothing is done that could never be told.
+		var err error
+		if rep.plaintext, err = h.plaintext(cb, countersign.Details{}); err != nil {
+			return rep.end(verdict{
+				Outcome: Outcome{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
+			})
+		}
 	}
 	e := NewEntry(cb)
 	e.Blocks = blocks
