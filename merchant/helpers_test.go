@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(leakChecker{m}) }
 type leakChecker struct{ m *testing.M }
 
 func (l leakChecker) Run() int {
+	// Each sequence costs many RSA operations. The command line still decides.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		println(err.Error())
+		return 1
+	}
 	code := l.m.Run()
 	text := logs.String()
 	secrets.Range(func(secret, _ any) bool {
