@@ -24,7 +24,7 @@ func BenchmarkPrivate(b *testing.B) {
 		blocks := key.Blocks(PKCS1v15, payload)
 		chunk := plain[:key.MaxChunk(PKCS1v15)]
 		sealed := mustSeal(b, key.Public(), PKCS1v15, plain)
-		block, err := sealBlock(key.Public(), PKCS1v15, chunk)
+		block, err := sealBlock(key.Public(), PKCS1v15, newPublicOperation(key.p()), chunk)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func BenchmarkLargestBody(b *testing.B) {
 		bodies["FF"] = b64(sealed)
 		_, _ = rand.Read(sealed)
 		bodies["random"] = b64(sealed)
-		block, err := sealBlock(key, PKCS1v15, sample(key.MaxChunk(PKCS1v15)))
+		block, err := sealBlock(key, PKCS1v15, nil, sample(key.MaxChunk(PKCS1v15)))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func TestOpenPrivateUniform(t *testing.T) {
 	goodOAEP := unb64(t, mustSeal(t, key.Public(), OAEP, []byte("good")))
 	raw := func(b []byte) []byte { return rawPublic(t, key, b) }
 	noData := raw(encoded(key, 2, 0x55, k-3, nil))
-	noDataOAEP, err := sealBlock(key.Public(), OAEP, nil)
+	noDataOAEP, err := sealBlock(key.Public(), OAEP, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,19 +79,19 @@ func sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte,
 	size, step := key.p().size, key.MaxChunk(p)
 	sealed := make([]byte, 0, key.Blocks(p, len(plaintext))*size)
 	var op *publicOperation
-	if prev != nil {
+	if prev != nil || !key.HasPrivate() {
 		op = newPublicOperation(key.p())
 	}
 	for start := 0; start < len(plaintext); start += step {
 		chunk := plaintext[start:min(start+step, len(plaintext))]
-		if op != nil && start < len(prevPlain) &&
+		if prev != nil && start < len(prevPlain) &&
 			bytes.Equal(chunk, prevPlain[start:min(start+step, len(prevPlain))]) {
 			if block := prev[len(sealed) : len(sealed)+size]; opensTo(op, block, chunk) {
 				sealed = append(sealed, block...)
 				continue
 			}
 		}
-		block, err := sealBlock(key, p, chunk)
+		block, err := sealBlock(key, p, op, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("block %d: %w: %w", len(sealed)/size, ErrSeal, err)
 		}
@@ -108,9 +108,9 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 	return reason == "" && bytes.Equal(data, chunk)
 }
 
-// sealBlock makes one block. crypto/rsa takes its randomness from the system,
-// whatever reader it is given.
-func sealBlock(key *Key, p Padding, chunk []byte) ([]byte, error) {
+// sealBlock makes one block; it holds until the next call. crypto/rsa takes its
+// randomness from the system, whatever reader it is given.
+func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {
 	case key.p().private != nil:
 		// Signing with hash 0 signs the bytes as they are, without a digest
@@ -118,8 +118,28 @@ func sealBlock(key *Key, p Padding, chunk []byte) ([]byte, error) {
 		return rsa.SignPKCS1v15(nil, key.p().private, 0, chunk)
 	case p == OAEP:
 		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p().public, chunk, nil)
+	case key.p().modulus != nil:
+		// crypto/rsa would do the same, but prepare the modulus anew for
+		// every block, which takes longer than the operation.
+		return op.raise(type2Block(key.p().size, chunk)), nil
 	default:
 		//lint:ignore SA1019 this padding is what the protocol asks for
 		return rsa.EncryptPKCS1v15(rand.Reader, key.p().public, chunk)
 	}
+}
+
+// type2Block pads a chunk, which fits, as block type 2: random bytes, none of
+// them 0.
+func type2Block(size int, chunk []byte) []byte {
+	block := make([]byte, size)
+	block[1] = 2
+	padding := block[2 : size-len(chunk)-1]
+	_, _ = rand.Read(padding) // never fails
+	for i := range padding {
+		for padding[i] == 0 {
+			_, _ = rand.Read(padding[i : i+1])
+		}
+	}
+	copy(block[size-len(chunk):], chunk)
+	return block
 }

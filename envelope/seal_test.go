@@ -228,3 +228,27 @@ func TestSeveralGoroutines(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestType2Padding: what stands before the data is random, as long as it must
+// be, and never 0, which would end the padding early.
+func TestType2Padding(t *testing.T) {
+	const size = 128
+	seen := map[[8]byte]bool{}
+	for n := range size - 10 {
+		chunk := bytes.Repeat([]byte{0}, n)
+		for range 20 {
+			block := type2Block(size, chunk)
+			padding := block[2 : size-n-1]
+			if len(block) != size || block[0] != 0 || block[1] != 2 || block[size-n-1] != 0 || len(padding) < 8 {
+				t.Fatalf("%d bytes of data: % x", n, block)
+			}
+			if bytes.IndexByte(padding, 0) >= 0 {
+				t.Fatalf("%d bytes of data: a 0 in the padding % x", n, padding)
+			}
+			seen[[8]byte(padding)] = true
+		}
+	}
+	if want := 20 * (size - 10); len(seen) != want {
+		t.Errorf("%d different paddings, want %d", len(seen), want)
+	}
+}
