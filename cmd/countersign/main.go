@@ -29,6 +29,9 @@ type cli struct {
 	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
 	Token       tokenCmd       `cmd:"" help:"The service's API tokens."`
 
+	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
+	Orders  ordersCmd  `cmd:"" help:"The merchant's orders, through the gateway's API."`
+
 	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`

@@ -255,3 +255,15 @@ func (q *conditions) newestSeq(limit int) string {
 	q.args = append(q.args, limit+1)
 	return fmt.Sprintf(" ORDER BY seq DESC LIMIT $%d", len(q.args))
 }
+
+const freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
+
+// FreeLeases ends every lease in the inbox and says how many there were. It is
+// for the start of a process that is known to be the only one.
+func (m *MerchantEnd) FreeLeases(ctx context.Context) (n int64, err error) {
+	err = m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err = t.exec(ctx, freeLeasesSQL)
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/gateway"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// forwardSecretFile holds the secret that signs what is forwarded.
+const forwardSecretFile = "forward.secret"
+
+type gatewayCmd struct {
+	Data      string `help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	DB        string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	MasterKey string `name:"master-key" help:"64 hexadecimal digits in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	logFlags
+
+	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
+	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
+
+	ServiceKey     string       `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it." placeholder:"FILE"`
+	ResponseKey    string       `help:"Public key of the service that seals answers; the service key if empty." placeholder:"FILE"`
+	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
+	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, said in every response, or @FILE." placeholder:"KEY"`
+	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. None: not checked." placeholder:"KEY" sep:"none"`
+	NotifyPath     string       `help:"Path of callbacks of types 1 and 3 to 7." default:"/callbacks/notify" placeholder:"PATH"`
+	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
+	Binding        string       `help:"Of requests: required takes bound ones alone, seen refuses broken bindings, off looks at none." enum:"required,seen,off" default:"required"`
+	Lenient        bool         `help:"Take requests of services that leave out members on which nothing rests."`
+
+	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	Grace         time.Duration `help:"For how long the service is told to ask again for an order that is not known yet." default:"30s" placeholder:"TIME"`
+	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
+	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty." placeholder:"SECRET"`
+}
+
+// Help is the long help of the subcommand.
+func (gatewayCmd) Help() string {
+	return "The merchant end: takes each deposit once, confirms withdrawals that were ordered through its API and nothing else, and tells " +
+		"the merchant's application by feeds and signed HTTP."
+}
+
+// callbackTimeout bounds the work on one callback, drainTimeout what may still
+// take when the process is to stop: the work and keeping its outcome.
+const (
+	callbackTimeout = 10 * time.Second
+	drainTimeout    = 2*callbackTimeout + 5*time.Second
+)
+
+func (c *gatewayCmd) Run(std streams) (err error) {
+	log := c.logger(std.err)
+	ctx, stop := untilSignal(log)
+	defer stop()
+	callbacks, err := c.callbacks(std)
+	if err != nil {
+		return err
+	}
+	policy, err := c.policy()
+	if err != nil {
+		return err
+	}
+	dir, db, err := (storeFlags{Data: c.Data, DB: c.DB, MasterKey: c.MasterKey}).open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	now, err := nodeClock(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := firstToken(ctx, std, dir, db, now()); err != nil {
+		return err
+	}
+	if err := freeLeases(ctx, db, log); err != nil {
+		return err
+	}
+	forward, err := c.forwarding(dir)
+	if err != nil {
+		return err
+	}
+	metrics := newGatewayMetrics(db, log, now)
+	grace := c.Grace
+	if grace <= 0 {
+		grace = -1
+	}
+	g, err := gateway.New(gateway.Config{
+		Store: db, Callbacks: callbacks, Policy: policy, Grace: grace, Forward: forward,
+		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: log, Version: version,
+	})
+	if err != nil {
+		return err
+	}
+	public, err := listen("callbacks", c.Listen, g.Callbacks(), drainTimeout, log)
+	if err != nil {
+		return err
+	}
+	private, err := listen("api", c.APIListen, g.API(), drainTimeout, log)
+	if err != nil {
+		return errors.Join(err, public.ln.Close())
+	}
+	private.beforeStop = g.Stop
+	if len(callbacks.CallbackAPIKeys) == 0 {
+		log.Warn("X-API-KEY is not checked: strangers can cost RSA operations; see --callback-api-key")
+	}
+	log.Info("serving", "callbacks", public.url(), "api", private.url(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
+		"binding", c.Binding, "database", db.Dialect(), "version", version)
+	err = runParts(ctx, public.part(), private.part(), part{"gateway", g.Run})
+	log.Info("stopped")
+	return err
+}
+
+// freeLeases lets questions go on at once that an earlier process was deciding
+// when it died.
+func freeLeases(ctx context.Context, db *store.Store, log *slog.Logger) error {
+	if db.Dialect() != "sqlite" {
+		return nil // other processes may hold them
+	}
+	n, err := store.NewMerchantEnd(db, false).FreeLeases(ctx)
+	if err != nil {
+		return fmt.Errorf("giving back leases: %w", err)
+	}
+	if n > 0 {
+		log.Warn("leases of an earlier process were given back", "callbacks", n)
+	}
+	return nil
+}
+
+// callbacks reads what the public handler needs.
+func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
+	switch {
+	case c.ServiceKey == "":
+		return m, &hintedError{errors.New("--service-key is missing"),
+			[]string{"it is the file with the public key that the service handed over, or with the pair that you made for it (countersign keys new)."}}
+	case c.APIKey == "":
+		return m, errors.New("--api-key is missing: it is said in every response")
+	}
+	if m.Key, err = readKey(c.ServiceKey, std); err != nil {
+		return m, fmt.Errorf("--service-key: %w", err)
+	}
+	if c.ResponseKey != "" {
+		if m.ResponseKey, err = readKey(c.ResponseKey, std); err != nil {
+			return m, fmt.Errorf("--response-key: %w", err)
+		}
+	}
+	if c.OAEP {
+		m.Padding = envelope.OAEP
+	}
+	apiKey, err := c.APIKey.reveal("api-key")
+	if err != nil {
+		return m, err
+	}
+	m.APIKey = countersign.APIKey(apiKey)
+	for _, k := range c.CallbackAPIKey {
+		text, err := k.reveal("callback-api-key")
+		if err != nil {
+			return m, err
+		}
+		m.CallbackAPIKeys = append(m.CallbackAPIKeys, countersign.APIKey(text))
+	}
+	if m.Binding, err = merchant.ParseBinding(c.Binding); err != nil {
+		return m, err
+	}
+	m.Lenient, m.NotifyPath, m.WithdrawPath, m.Timeout = c.Lenient, c.NotifyPath, c.WithdrawPath, callbackTimeout
+	return m, nil
+}
+
+func (c *gatewayCmd) policy() (gateway.Policy, error) {
+	if c.Policy == "" {
+		return gateway.ExactOrders(), nil
+	}
+	b, err := os.ReadFile(c.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("--policy: %w", err)
+	}
+	p, err := gateway.ParsePolicy(b)
+	if err != nil {
+		return nil, fmt.Errorf("--policy: %s: %w", c.Policy, err)
+	}
+	return p, nil
+}
+
+func (c *gatewayCmd) forwarding(dir dataDir) (f gateway.Forwarding, err error) {
+	if c.ForwardURL == "" {
+		return f, nil
+	}
+	text, err := c.ForwardSecret.reveal("forward-secret")
+	if err == nil && text == "" {
+		var fresh [32]byte
+		_, _ = rand.Read(fresh[:]) // never fails
+		text, err = keepSecret(dir.file(forwardSecretFile), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
+	}
+	if err != nil {
+		return f, fmt.Errorf("forward secret: %w", err)
+	}
+	f.URL = c.ForwardURL
+	if f.Secret, err = gateway.ParseSecret(text); err != nil {
+		return f, fmt.Errorf("forward secret: %w", err)
+	}
+	return f, nil
+}

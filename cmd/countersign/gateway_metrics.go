@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"countersign/internal/gateway"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// gatewayMetrics counts what a gateway does, by classes of fixed words.
+type gatewayMetrics struct {
+	end *store.MerchantEnd
+	log *slog.Logger
+	now func() time.Time
+
+	registry                                              *prometheus.Registry
+	callbacks, forwards                                   *prometheus.CounterVec
+	callbackTime                                          *prometheus.HistogramVec
+	forwardTime                                           prometheus.Histogram
+	orders, deposits, held, open, waiting, oldest, online *prometheus.Desc
+}
+
+var _ gateway.Observer = (*gatewayMetrics)(nil)
+
+func newGatewayMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *gatewayMetrics {
+	name := func(s string) string { return prometheus.BuildFQName("countersign", "gateway", s) }
+	m := &gatewayMetrics{
+		end: store.NewMerchantEnd(db, false), log: log, now: now, registry: prometheus.NewRegistry(),
+		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("requests_total"),
+			Help: "Requests to the public listener by callback type and reason."}, []string{"type", "reason"}),
+		callbackTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("request_seconds"),
+			Help: "Time of one request, from its first look to the end of its response.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"type"}),
+		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("forwards_total"),
+			Help: "Attempts to tell the application by outcome."}, []string{"outcome"}),
+		forwardTime: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("forward_seconds"),
+			Help: "Time of one attempt to tell the application.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
+		orders:   prometheus.NewDesc(name("orders"), "Orders by state.", []string{"state"}, nil),
+		deposits: prometheus.NewDesc(name("deposits_total"), "Deposits taken since the database was made.", nil, nil),
+		held:     prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
+		open:     prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
+		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that the application has still to be told.", nil, nil),
+		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "For how long the oldest of them has waited; 0 where there is none.", nil, nil),
+		online:   prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
+	}
+	m.registry.MustRegister(m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *gatewayMetrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+}
+
+func (m *gatewayMetrics) Observe(o merchant.Observation) {
+	m.callbacks.WithLabelValues(o.Type.String(), string(o.Reason)).Inc()
+	m.callbackTime.WithLabelValues(o.Type.String()).Observe(o.Duration.Seconds())
+}
+
+func (m *gatewayMetrics) Forwarded(outcome gateway.ForwardOutcome, took time.Duration) {
+	m.forwards.WithLabelValues(string(outcome)).Inc()
+	m.forwardTime.Observe(took.Seconds())
+}
+
+// gatewayScrape reads from the database what all processes share.
+type gatewayScrape struct{ *gatewayMetrics }
+
+func (s gatewayScrape) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.oldest, s.online} {
+		ch <- d
+	}
+}
+
+func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	stats, err := s.end.Stats(ctx)
+	if err != nil {
+		s.log.Warn("metrics without the database", "err", err)
+		gauge(s.online, 0)
+		return
+	}
+	gauge(s.online, 1)
+	for state, n := range stats.Orders {
+		gauge(s.orders, float64(n), string(state))
+	}
+	ch <- prometheus.MustNewConstMetric(s.deposits, prometheus.CounterValue, float64(stats.Deposits))
+	gauge(s.held, float64(stats.DepositsHeld))
+	gauge(s.open, float64(stats.InboxOpen))
+	gauge(s.waiting, float64(stats.Forwards))
+	oldest := 0.0
+	if stats.Forwards > 0 {
+		oldest = max(0, float64(store.MillisOf(s.now())-stats.ForwardOldest)/1000)
+	}
+	gauge(s.oldest, oldest)
+}

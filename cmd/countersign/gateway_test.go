@@ -1,0 +1,379 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/internal/store/storetest"
+	"countersign/merchant"
+)
+
+// gatewayKills is how often each database's process is killed.
+const gatewayKills = 25
+
+// TestGatewayKill kills the gateway with SIGKILL under load, again and again,
+// and then holds it to what it had said: every deposit that it answered with
+// errCode 0 is in the feed, once; every order that it confirmed stays
+// confirmed with the same details; none that it took back is ever confirmed.
+func TestGatewayKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts fifty processes")
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		testGatewayKill(t)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		testGatewayKill(t, "--db", storetest.Postgres(t))
+	})
+}
+
+func testGatewayKill(t *testing.T, args ...string) {
+	l := &gatewayLoad{gatewayDaemon: newGatewayDaemon(t, args...), taken: map[string]bool{}, told: map[string]countersign.Details{},
+		ordered: map[string]bool{}, cancelled: map[string]bool{}}
+	for range gatewayKills {
+		l.runUntilKilled()
+		l.start()
+	}
+	l.finish()
+	t.Logf("%d kills, %d deposits acknowledged, %d orders, %d confirmed, %d cancelled", gatewayKills, len(l.taken), len(l.ordered), len(l.told), len(l.cancelled))
+}
+
+// gatewayDaemon is a gateway process and the honest service that calls it.
+type gatewayDaemon struct {
+	t       *testing.T
+	args    []string
+	data    string
+	service *countersigntest.Service
+	d       *daemon
+	to      countersigntest.Endpoint
+	token   string
+}
+
+func newGatewayDaemon(t *testing.T, args ...string) *gatewayDaemon {
+	dir := t.TempDir()
+	g := &gatewayDaemon{t: t, data: filepath.Join(dir, "data"), service: countersigntest.NewService(t)}
+	key, secret, apiKey := filepath.Join(dir, "key"), filepath.Join(dir, "callback-api-key"), filepath.Join(dir, "api-key")
+	for path, text := range map[string]string{key: g.service.MerchantKey().PublicBase64(), secret: g.service.CallbackAPIKey().Reveal(), apiKey: g.service.APIKey().Reveal()} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.args = append([]string{"gateway", "--data", g.data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--service-key", key,
+		"--api-key", "@" + apiKey, "--callback-api-key", "@" + secret, "--grace", "1ms"}, args...)
+	g.start()
+	return g
+}
+
+func (g *gatewayDaemon) start() {
+	g.t.Helper()
+	g.d = startDaemon(g.t, g.args...)
+	g.to = countersigntest.ToURLs(g.d.urls["callbacks"]+merchant.DefaultNotifyPath, g.d.urls["callbacks"]+merchant.DefaultWithdrawPath, http.DefaultClient)
+	if g.token == "" {
+		b, err := os.ReadFile(filepath.Join(g.data, tokenFile))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.token = strings.TrimSpace(string(b))
+	}
+}
+
+func (g *gatewayDaemon) call(ctx context.Context, method, path string, in, out any) error {
+	return call(ctx, method, g.d.url+path, g.token, in, out)
+}
+
+// gatewayLoad writes down what was acknowledged.
+type gatewayLoad struct {
+	*gatewayDaemon
+	mu                         sync.Mutex
+	n                          int
+	taken, ordered, cancelled  map[string]bool
+	told                       map[string]countersign.Details // by callBackId, what was confirmed
+	lostDeposits, lostQuestion []int                          // whose answer did not come
+}
+
+func (l *gatewayLoad) runUntilKilled() {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var work sync.WaitGroup
+	for _, f := range []func(context.Context) error{l.deposit, l.deposit, l.deposit, l.deposit, l.withdraw, l.withdraw} {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if f(ctx) != nil {
+					return // killed
+				}
+			}
+		})
+	}
+	time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
+	l.d.kill()
+	cancel()
+	work.Wait()
+}
+
+// next gives the number of something new, or now and then one whose answer was
+// lost.
+func (l *gatewayLoad) next(lost *[]int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(*lost); n > 0 && rand.IntN(3) == 0 {
+		again := (*lost)[n-1]
+		*lost = (*lost)[:n-1]
+		return again
+	}
+	l.n++
+	return l.n
+}
+
+func (l *gatewayLoad) deposit(ctx context.Context) error {
+	n := l.next(&l.lostDeposits)
+	result := l.service.Deliver(ctx, l.to, countersigntest.Deposit(n))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if result.Err != nil {
+		l.lostDeposits = append(l.lostDeposits, n)
+		return result.Err
+	}
+	l.taken[countersigntest.Deposit(n).TrackingID] = true
+	return nil
+}
+
+// withdraw orders a withdrawal, takes some back, and lets the service ask.
+func (l *gatewayLoad) withdraw(ctx context.Context) error {
+	n := l.next(&l.lostQuestion)
+	w, details := countersigntest.Withdrawal(n), countersigntest.Order(n)
+	lost := func(err error) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lostQuestion = append(l.lostQuestion, n)
+		return err
+	}
+	err := l.call(ctx, "POST", "/v1/orders", map[string]any{"callBackId": w.CallBackID, "tenantUserId": w.TenantUserID, "address": details.Address,
+		"chainName": details.ChainName, "symbol": details.Symbol, "amount": details.Amount.String()}, nil)
+	if err != nil {
+		return lost(err)
+	}
+	l.mu.Lock()
+	l.ordered[w.CallBackID] = true
+	l.mu.Unlock()
+	if n%3 == 0 {
+		err := l.call(ctx, "POST", "/v1/orders/"+w.CallBackID+"/cancel", map[string]any{}, nil)
+		var refused *apiError
+		switch {
+		case errors.As(err, &refused) && refused.status == http.StatusConflict: // confirmed before an answer was lost
+		case err != nil:
+			return lost(err)
+		default:
+			l.mu.Lock()
+			l.cancelled[w.CallBackID] = true
+			l.mu.Unlock()
+		}
+	}
+	return l.ask(ctx, n, lost)
+}
+
+func (l *gatewayLoad) ask(ctx context.Context, n int, lost func(error) error) error {
+	id := countersigntest.Withdrawal(n).CallBackID
+	result := l.service.Deliver(ctx, l.to, countersigntest.Withdrawal(n))
+	var refused *countersigntest.Refusal
+	switch {
+	case errors.As(result.Err, &refused) && refused.Code == countersign.CodeInternal:
+		return lost(nil) // another process had been deciding when it died
+	case errors.As(result.Err, &refused):
+		if refused.Code != countersign.CodeOrderCancelled {
+			l.t.Errorf("%s: errCode %d", id, refused.Code)
+		}
+		return nil
+	case result.Err != nil:
+		return lost(result.Err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancelled[id] {
+		l.t.Errorf("%s was confirmed after it was taken back", id)
+	}
+	if before, ok := l.told[id]; ok && before.Differs(result.Withdrawal.Details) != "" {
+		l.t.Errorf("%s was confirmed with %v and then %v", id, before, result.Withdrawal.Details)
+	}
+	l.told[id] = result.Withdrawal.Details
+	return nil
+}
+
+// finish checks everything against the last process.
+func (l *gatewayLoad) finish() {
+	t, ctx := l.t, l.t.Context()
+	if len(l.taken) == 0 || len(l.told) == 0 || len(l.cancelled) == 0 {
+		t.Fatalf("too little was acknowledged: %d, %d, %d", len(l.taken), len(l.told), len(l.cancelled))
+	}
+	inFeed := map[string]bool{}
+	for after := int64(0); ; {
+		var page struct {
+			Deposits []struct {
+				Seq        int64
+				TrackingID string
+				State      string
+			}
+		}
+		if err := l.call(ctx, "GET", fmt.Sprintf("/v1/deposits?limit=1000&after=%d", after), nil, &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Deposits) == 0 {
+			break
+		}
+		for _, d := range page.Deposits {
+			if after++; d.Seq != after || inFeed[d.TrackingID] || d.State != "taken" {
+				t.Errorf("the feed has %+v as number %d", d, after)
+			}
+			inFeed[d.TrackingID] = true
+		}
+	}
+	for trackingID := range l.taken {
+		if !inFeed[trackingID] {
+			t.Errorf("deposit %s was acknowledged and is not in the feed", trackingID)
+		}
+	}
+	for id := range l.ordered {
+		var o struct{ State string }
+		if err := l.call(ctx, "GET", "/v1/orders/"+id, nil, &o); err != nil {
+			t.Errorf("order %s was acknowledged: %v", id, err)
+		}
+		_, told := l.told[id]
+		if told && o.State != "confirmed" || l.cancelled[id] && o.State != "cancelled" {
+			t.Errorf("order %s: told %v, cancelled %v, and is %s", id, told, l.cancelled[id], o.State)
+		}
+		if told { // asked once more, the same is said
+			var n int
+			if _, err := fmt.Sscanf(id, "order-%d", &n); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.ask(ctx, n, func(err error) error { return fmt.Errorf("no answer: %w", err) }); err != nil {
+				t.Errorf("order %s: %v", id, err)
+			}
+		}
+	}
+	if status := l.d.stop(t); status != 0 {
+		t.Errorf("it ended with status %d:\n%s", status, l.d.output)
+	}
+}
+
+// TestGatewayByHand does what a new merchant does: start, order, be asked, look,
+// stop, start again.
+func TestGatewayByHand(t *testing.T) {
+	g := newGatewayDaemon(t, "--forward-url", "http://127.0.0.1:1/in")
+	for _, name := range []string{masterKeyFile, tokenFile, databaseFile, forwardSecretFile} {
+		info, err := os.Stat(filepath.Join(g.data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+	order := `{"callBackId":"order-1","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
+	flags := []string{"--api", g.d.url, "--data", g.data}
+	var o struct{ CallBackID, State, Amount, Reason string }
+	mustShell(t, &o, order, append([]string{"orders", "add", "-"}, flags...)...)
+	mustShell(t, &o, order, append([]string{"orders", "approve", "order-1", "--reason", "seen"}, flags...)...)
+	if o.State != "approved" || o.Reason != "seen" {
+		t.Errorf("approved: %+v", o)
+	}
+	result := g.service.Deliver(t.Context(), g.to, countersigntest.Withdrawal(1))
+	if result.Err != nil || result.Withdrawal.Address != "TX" {
+		t.Fatalf("%+v, %v", result.Withdrawal, result.Err)
+	}
+	mustShell(t, &o, "", append([]string{"orders", "show", "order-1"}, flags...)...)
+	if o.State != "confirmed" || o.Amount != "2.50" {
+		t.Errorf("confirmed: %+v", o)
+	}
+	for _, again := range []string{"cancel", "decline"} {
+		if status, _, errOut := shell(t, "", append([]string{"orders", again, "order-1"}, flags...)...); status != exitFailed || !strings.Contains(errOut, "409") {
+			t.Errorf("%s: %d %s", again, status, errOut)
+		}
+	}
+	if result := g.service.Deliver(t.Context(), g.to, countersigntest.Deposit(1)); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	resp, err := http.Get(g.d.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`countersign_gateway_orders{state="confirmed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_database_up 1`,
+		`countersign_gateway_requests_total{reason="confirmed",type="NOTIFY_REQUEST_WITHDRAW"} 1`, `countersign_gateway_forwards_waiting 3`,
+	} {
+		if !strings.Contains(string(metrics), line) {
+			t.Errorf("the metrics have no line %s", line)
+		}
+	}
+	if status := g.d.stop(t); status != 0 {
+		t.Errorf("status %d\n%s", status, g.d.output)
+	}
+	secrets := []string{g.service.APIKey().Reveal(), g.service.CallbackAPIKey().Reveal(), g.service.MerchantKey().PublicBase64()}
+	for _, secret := range secrets {
+		if strings.Contains(g.d.output.String(), secret) {
+			t.Error("a secret was printed")
+		}
+	}
+	if n := strings.Count(g.d.output.String(), g.token); n != 1 {
+		t.Errorf("the first token was printed %d times", n)
+	}
+	g.start()
+	var stats struct {
+		Deposits int
+		Orders   map[string]int
+	}
+	if err := g.call(t.Context(), "GET", "/v1/stats", nil, &stats); err != nil || stats.Deposits != 1 || stats.Orders["confirmed"] != 1 {
+		t.Errorf("after the restart: %+v, %v", stats, err)
+	}
+}
+
+// TestGatewayStartsWrongly: what cannot work is said at the start.
+func TestGatewayStartsWrongly(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	service := countersigntest.NewService(t)
+	key, noKey := file("key", service.MerchantKey().PublicBase64()), file("nokey", "SECRET")
+	good := []string{"gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no key":         {[]string{"--api-key", "k"}, "--service-key is missing"},
+		"no api key":     {[]string{"--service-key", key}, "--api-key is missing"},
+		"bad key":        {[]string{"--api-key", "k", "--service-key", noKey}, "--service-key:"},
+		"no file":        {[]string{"--api-key", "@" + dir + "/none", "--service-key", key}, "--api-key"},
+		"same paths":     {[]string{"--api-key", "k", "--service-key", key, "--notify-path", "/a", "--withdraw-path", "/a"}, "a path of its own"},
+		"policy":         {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
+		"forward url":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
+		"forward secret": {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
+		"binding":        {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
+	} {
+		status, out, errOut := shell(t, "", append(append([]string{}, good...), c.args...)...)
+		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") {
+			t.Errorf("%s: %d %s", name, status, errOut)
+		}
+	}
+}
