@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"countersign"
 )
@@ -113,39 +116,91 @@ func (s *Store) knownMerchant(ctx context.Context, item int, id string) error {
 	return nil
 }
 
-const insertCallbackSQL = `
+const (
+	insertCallbackSQL = `
 INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-ON CONFLICT (merchant, event_id, type) DO NOTHING`
+ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 
-const insertOutboxSQL = `
+	insertOutboxSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
 
-const sameEventSQL = `
+	sameEventSQL = `
 SELECT c.id, c.payload, COALESCE(o.state, 'accepted')
 FROM callbacks c LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id
 WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3`
+)
+
+// together is how many rows one statement inserts where there are as many: a
+// statement has its own cost, whatever it inserts.
+const together = 50
+
+var (
+	insertCallbacksSQL  = manyRows(insertCallbackSQL, 10)
+	insertManyOutboxSQL = manyRows(insertOutboxSQL, 5)
+)
+
+var placeholder = regexp.MustCompile(`\$(\d+)`)
+
+// manyRows makes an insert of one row with n parameters into one of together
+// rows.
+func manyRows(text string, n int) string {
+	head, tail, _ := strings.Cut(text, "VALUES ")
+	row, tail, _ := strings.Cut(tail, ")")
+	rows := make([]string, together)
+	for i := range rows {
+		rows[i] = placeholder.ReplaceAllStringFunc(row, func(p string) string {
+			k, _ := strconv.Atoi(p[1:])
+			return "$" + strconv.Itoa(i*n+k)
+		}) + ")"
+	}
+	return head + "VALUES " + strings.Join(rows, ", ") + tail
+}
+
+// inserts adds statements that insert rows of n parameters, many at once.
+func inserts(to []statement, one, many string, n int, args []any, row func(rows) error) []statement {
+	for len(args) > 0 {
+		text, k := one, n
+		if len(args) >= n*together {
+			text, k = many, n*together
+		}
+		to = append(to, statement{sql: text, args: args[:k:k], row: row})
+		args = args[k:]
+	}
+	return to
+}
 
 // insert keeps the rows of batch and writes what became of each to done.
 func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingested, now Millis) error {
-	inserted := make([]int64, len(batch))
-	statements := make([]statement, len(batch), 2*len(batch))
+	args := make([]any, 0, 10*len(batch))
+	places := make(map[string]int, len(batch))
 	for i := range batch {
 		n := &batch[i]
-		statements[i] = statement{sql: insertCallbackSQL, n: &inserted[i], args: []any{n.Merchant, n.id, int64(n.Type), n.EventID,
-			n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now)}}
+		places[n.id] = i
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now))
 	}
-	if err := t.batch(ctx, statements); err != nil {
+	inserted := make([]bool, len(batch))
+	err := t.batch(ctx, inserts(nil, insertCallbackSQL, insertCallbacksSQL, 10, args, func(r rows) error {
+		var id string
+		err := r.Scan(&id)
+		inserted[places[id]] = true
+		return err
+	}))
+	if err != nil {
 		return err
 	}
-	statements = statements[:0]
+	args = args[:0]
+	for i := range batch {
+		if n := &batch[i]; inserted[i] {
+			args = append(args, n.Merchant, n.id, int64(LaneOf(n.Type)), int64(n.Due), int64(n.Deadline))
+		}
+	}
+	statements := inserts(nil, insertOutboxSQL, insertManyOutboxSQL, 5, args, nil)
 	kept := make([][]byte, len(batch)) // payloads that were there already
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
 		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: CallbackPending}
-		if inserted[i] == 1 {
-			statements = append(statements, statement{sql: insertOutboxSQL,
-				args: []any{n.Merchant, n.id, int64(LaneOf(n.Type)), int64(n.Due), int64(n.Deadline)}})
+		if inserted[i] {
 			continue
 		}
 		d.Duplicate = true
@@ -163,7 +218,7 @@ func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingest
 	var conflict *ConflictError
 	for i := range batch {
 		n := &batch[i]
-		if inserted[i] == 0 && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
+		if !inserted[i] && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
 			conflict = &ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is taken by a callback with other content"}
 		}
 	}
@@ -174,11 +229,11 @@ func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingest
 }
 
 // addWorks tells each lane once.
-func (s *Store) addWorks(ctx context.Context, t *tx, batch []newRow, inserted []int64) error {
+func (s *Store) addWorks(ctx context.Context, t *tx, batch []newRow, inserted []bool) error {
 	earliest := map[laneKey]Millis{}
 	var order []laneKey
 	for i := range batch {
-		if inserted[i] == 0 {
+		if !inserted[i] {
 			continue
 		}
 		k := laneKey{batch[i].Merchant, LaneOf(batch[i].Type)}
