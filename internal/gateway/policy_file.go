@@ -72,7 +72,8 @@ func (e *PolicyError) Unwrap() error { return ErrPolicy }
 // An order meets the first rule whose condition is true, or else the default;
 // then every limit of its symbol. The strictest of all that is the ruling: deny
 // before ask before allow. A window rolls: midnight lifts nothing. The sum in
-// it is of all chains together, because it is of all that has the symbol.
+// it is of what was confirmed, on all chains together; an order that waits for
+// a person counts from when it is confirmed.
 //
 // Conditions are CEL over these variables:
 //

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkDecide: one decision, sums at no cost.
+func BenchmarkDecide(b *testing.B) {
+	example, err := os.ReadFile("testdata/policies/example.toml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	hundred := new(strings.Builder)
+	hundred.WriteString("default = \"allow\"\n")
+	for i := range 100 {
+		fmt.Fprintf(hundred, "[[rule]]\nname = \"%d\"\neffect = \"deny\"\nwhen = 'symbol == \"X%d\" && amount > amount(\"%d.5\")'\n", i, i, i)
+	}
+	blocked := new(strings.Builder)
+	blocked.WriteString("default = \"allow\"\n[lists]\nblocked = [\n")
+	for i := range 20_000 {
+		fmt.Fprintf(blocked, "\"0x%040x\",\n", i)
+	}
+	blocked.WriteString("]\n[[rule]]\nname = \"r\"\neffect = \"deny\"\nwhen = 'address in blocked'\n")
+	for name, file := range map[string]string{
+		"one-rule":        withRule(`amount <= amount("1000.5")`),
+		"example-8-rules": string(example),
+		"100-rules":       hundred.String(),
+		"20000-addresses": blocked.String(),
+		"exact-orders":    "",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var p Policy = ExactOrders()
+			if file != "" {
+				p = mustPolicy(b, file)
+			}
+			r := someRequest(b, to("TXYZopYRdj2D9XRtbG411XZZ3kM5VkAeBf"))
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				ruling, err := p.Decide(ctx, r)
+				if err != nil || ruling.Effect != Allow {
+					b.Fatal(ruling, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCostLimit: the longest that one condition can take.
+func BenchmarkCostLimit(b *testing.B) {
+	numbers := strings.TrimSuffix(strings.Repeat("1,", 100), ",")
+	for name, condition := range map[string]string{
+		"loops":   fmt.Sprintf("[%s].all(a, [%s].all(b, [%s].all(c, a + b + c > 0)))", numbers, numbers, numbers),
+		"amounts": fmt.Sprintf("[%s].all(a, [%s].all(b, [%s].all(c, amount + amount + amount >= amount)))", numbers, numbers, numbers),
+		"regex":   fmt.Sprintf(`[%s].all(a, [%s].all(b, !labels.x.matches("(a|b|ab)*c$")))`, numbers, numbers),
+		"text":    fmt.Sprintf(`[%s].all(a, [%s].all(b, !(labels.x + labels.x + labels.x).contains("xyz")))`, numbers, numbers),
+		"parse":   fmt.Sprintf(`[%s].all(a, [%s].all(b, amount(labels.n) == amount(labels.n)))`, numbers, numbers),
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := mustPolicy(b, withRule(condition))
+			r := someRequest(b, labelled("x", strings.Repeat("ab", 8000), "n", strings.Repeat("9", 78)),
+				ofAmount(b, strings.Repeat("9", 38)+"."+strings.Repeat("9", 38)))
+			for b.Loop() {
+				ruling, err := p.Decide(b.Context(), r)
+				if err != nil || ruling.Effect != Deny || !strings.Contains(ruling.Reason, "cost limit") {
+					b.Fatal(ruling, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParsePolicy: reading the example, once at the start of the process.
+func BenchmarkParsePolicy(b *testing.B) {
+	file, err := os.ReadFile("testdata/policies/example.toml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		mustPolicy(b, string(file))
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	secret, body := mustSecret(b, vectorSecret), make([]byte, 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		if Sign(secret, "d-1", time.Unix(vectorTime, 0), body) == "" {
+			b.Fatal("not signed")
+		}
+	}
+}
