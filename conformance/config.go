@@ -126,6 +126,7 @@ type Checker struct {
 	cfg    Config
 	order  countersign.Details
 	client *http.Client
+	dialer *net.Dialer
 	raw    rawKey
 
 	mu     sync.Mutex // guards Random, which concurrent exchanges read
@@ -181,14 +182,14 @@ func New(c Config) (*Checker, error) {
 	if c.Random == nil {
 		k.cfg.Random = rand.Reader
 	}
+	k.dialer = newDialer(c.AllowPublic)
 	if k.client = c.Client; k.client == nil {
-		k.client = newClient(c.AllowPublic)
+		k.client = newClient(k.dialer)
 	}
 	return k, nil
 }
 
-// newClient behaves as a service does (PROTOCOL.md, HTTP).
-func newClient(allowPublic bool) *http.Client {
+func newDialer(allowPublic bool) *net.Dialer {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	if !allowPublic {
 		// At dial time, so that no second look-up can give another address.
@@ -200,6 +201,11 @@ func newClient(allowPublic bool) *http.Client {
 			return checkAddress(ap.Addr())
 		}
 	}
+	return dialer
+}
+
+// newClient behaves as a service does (PROTOCOL.md, HTTP).
+func newClient(dialer *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

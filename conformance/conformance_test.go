@@ -49,7 +49,7 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}
 	}
-	if len(results) != len(conformance.Cases()) || sum.Passed+sum.Failed+sum.Skipped != len(results) || !sum.OK() {
+	if c.Only == nil && len(results) != len(conformance.Cases()) || sum.Passed+sum.Failed+sum.Skipped != len(results) || !sum.OK() {
 		t.Errorf("%d results, %v", len(results), sum)
 	}
 	t.Log(sum)

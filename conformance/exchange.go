@@ -199,7 +199,7 @@ func (s *session) show(b []byte) string {
 	}
 	var out strings.Builder
 	for _, r := range string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) {
-		if r < 0x20 && r != '\n' && r != '\t' || r == 0x7f {
+		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
 			r = '\uFFFD' // nothing an endpoint sends may steer a terminal
 		}
 		out.WriteRune(r)

@@ -9,18 +9,9 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
-	"sync"
 
 	"countersign/envelope"
 )
-
-var otherKey = sync.OnceValue(func() *envelope.Key {
-	key, err := envelope.GenerateKey(1024)
-	if err != nil {
-		panic(err)
-	}
-	return key
-})
 
 func parsePublic(key *envelope.Key) *rsa.PublicKey {
 	der, err := base64.StdEncoding.DecodeString(key.PublicBase64())

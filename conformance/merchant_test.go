@@ -3,7 +3,10 @@ package conformance_test
 import (
 	"context"
 	"net/http/httptest"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/countersigntest"
+	"countersign/envelope"
 	"countersign/merchant"
 )
 
@@ -69,6 +73,40 @@ func TestMerchantLibraryPasses(t *testing.T) {
 					return credited[id], nil
 				},
 			}, tc.skips)
+		})
+	}
+}
+
+// TestLargerKeys: the cases are about rules, not about one size of blocks. With
+// 3072 bits Base64 needs no padding, and with 4096 a deposit is one block.
+func TestLargerKeys(t *testing.T) {
+	sizes := regexp.MustCompile(`^(sealing|form|binding)/|^deposit/(plain|short-chunks|other-scripts)$|^http/largest-|^response/data-opens$`)
+	for _, bits := range []int{2048, 3072, 4096} {
+		t.Run(strconv.Itoa(bits), func(t *testing.T) {
+			if raceDetector && bits > 2048 {
+				t.Skip("no other code than with 2048 bits, and slow with the race detector")
+			}
+			key, err := envelope.GenerateKey(bits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := newFake(false)
+			f.key, f.responseKey = key.Public(), key.Public()
+			c := f.start(t)
+			c.Key = key
+			c.Only = func(k conformance.Case) bool { return sizes.MatchString(k.Name) }
+			results, sum := check(t, c)
+			for _, r := range results {
+				skips := strings.HasPrefix(r.Problem, "needs ") || strings.Contains(r.Problem, "too close to a power of 2") ||
+					bits == 3072 && strings.Contains(r.Problem, "need no padding")
+				if r.Outcome == conformance.Fail || r.Outcome == conformance.Skip && !skips {
+					t.Error(describe(r))
+				}
+			}
+			if sum.Passed < 41 {
+				t.Errorf("%v", sum)
+			}
+			t.Log(sum)
 		})
 	}
 }

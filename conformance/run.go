@@ -61,7 +61,7 @@ func (k *Checker) reach(ctx context.Context) error {
 		if port == "" {
 			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+		conn, err := k.dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
