@@ -3,18 +3,23 @@ package main
 import (
 	"bytes"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
-// TestReadme runs every sh block of the README in order, in a fresh copy of
-// the tree, as a new user would: nothing in it may have drifted.
+// TestReadme runs every sh block of the README, in order and in one shell, in
+// a fresh copy of the tree, as a new user would: nothing in it may have
+// drifted. Only the ports are others, since those of the README may be taken.
 func TestReadme(t *testing.T) {
-	for _, program := range []string{"sh", "openssl", "split", "base64"} {
+	for _, program := range []string{"sh", "openssl", "split", "base64", "curl", "sed"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("%s is not installed, and CI needs it", program)
@@ -27,37 +32,122 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(readme, -1)
-	if len(blocks) < 4 {
+	if len(blocks) < 10 {
 		t.Fatalf("the README has %d sh blocks", len(blocks))
+	}
+	const mark = "== end of block"
+	var script strings.Builder
+	for _, b := range blocks {
+		script.Write(b[1])
+		script.WriteString("echo; echo '" + mark + "'\n")
+	}
+	text := script.String()
+	api := freePort(t) // which the shell's subcommands have as a default
+	for readme, here := range map[string]string{"127.0.0.1:8080": api, "127.0.0.1:8090": freePort(t), "127.0.0.1:8091": freePort(t)} {
+		if !strings.Contains(text, readme) {
+			t.Errorf("the README does not use %s", readme)
+		}
+		text = strings.ReplaceAll(text, readme, here)
 	}
 	dir := t.TempDir()
 	if err := copyTree("../..", dir); err != nil {
 		t.Fatal(err)
 	}
+	out := runScript(t, dir, text, "COUNTERSIGN_API=http://"+api)
+	outputs := strings.Split(out, mark)
+	if len(outputs) != len(blocks)+1 {
+		t.Fatalf("%d of %d blocks ran:\n%s", len(outputs)-1, len(blocks), out)
+	}
+
 	deposit, err := os.ReadFile("../../testdata/deposit.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var outputs []string
-	for _, b := range blocks {
-		cmd := exec.Command("sh", "-e", "-c", string(b[1]))
-		cmd.Dir = dir
-		var out, errOut bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errOut
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%s\n%v\n%s%s", b[1], err, out.Bytes(), errOut.Bytes())
-		}
-		outputs = append(outputs, out.String())
-	}
-	// The message comes back, through our opener and through OpenSSL, with
-	// another requestUUID and nothing else changed.
+	// The message comes back, through our opener, through OpenSSL and in the
+	// explanation, with another requestUUID and nothing else changed.
 	head, _, _ := strings.Cut(string(deposit), `"requestUUID"`)
-	if got := strings.Count(strings.Join(outputs, ""), head); got != 3 {
-		t.Errorf("the deposit was printed %d times, want 3:\n%s", got, strings.Join(outputs, "\n"))
+	if got := strings.Count(out, head); got != 3 {
+		t.Errorf("the sample deposit was printed %d times, want 3:\n%s", got, out)
 	}
-	if !strings.Contains(outputs[len(outputs)-1], "binding    holds") {
-		t.Errorf("the last block printed:\n%s", outputs[len(outputs)-1])
+	for _, want := range []string{
+		`"trackingId":"17173049-0001","state":"pending"`, // the service took the deposit
+		`"deposits":[{"seq":1,`,                          // the merchant has it
+		`"permit": "`,                                    // the withdrawal was countersigned
+		`deposit/plain`,                                  // the list of cases
+		`binding    holds`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
 	}
+	// What the README says of the number of cases.
+	claimed := regexp.MustCompile(`with (\d+) cases`).FindSubmatch(readme)
+	if claimed == nil {
+		t.Fatal("the README does not say how many cases there are")
+	}
+	if got := len(regexp.MustCompile(`(?m)^\d{3} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
+		t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
+	}
+}
+
+// runScript runs text and then ends what it left in the background.
+func runScript(t *testing.T, dir, text string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-e", "-c", text)
+	cmd.Dir = dir
+	// Settings of the machine must not decide; a group of its own lets the
+	// daemons be ended with it.
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "COUNTERSIGN_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatalf("%v\n%s%s", err, out.Bytes(), logsOf(dir))
+		}
+	case <-time.After(5 * time.Minute):
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-done
+		t.Fatalf("it hangs:\n%s%s", out.Bytes(), logsOf(dir))
+	}
+	return out.String()
+}
+
+func logsOf(dir string) string {
+	var text strings.Builder
+	for _, name := range []string{"serve.log", "gateway.log"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		text.WriteString("\n" + name + ":\n")
+		if err != nil {
+			text.WriteString(err.Error())
+		}
+		text.Write(b)
+	}
+	return text.String()
+}
+
+// freePort gives an address that nothing listens on at this moment.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
 }
 
 // copyTree copies what a checkout has, without the repository's own data.
@@ -71,7 +161,7 @@ func copyTree(from, to string) error {
 			return err
 		}
 		switch {
-		case d.IsDir() && d.Name() == ".git":
+		case d.IsDir() && (d.Name() == ".git" || strings.HasPrefix(d.Name(), "countersign-")):
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
