@@ -295,7 +295,8 @@ func (p *RulePolicy) readLimits(env *cel.Env, top section) *PolicyError {
 			return err
 		}
 		if l.reason == "" {
-			l.reason = l.describe()
+			window, _ := s.text("window")
+			l.reason = l.describe(window)
 		}
 		p.limits = append(p.limits, l)
 	}

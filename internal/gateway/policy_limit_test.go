@@ -102,7 +102,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 		for range rapid.IntRange(0, 8).Draw(t, "history") {
 			b.entries = append(b.entries, confirmed{
 				rapid.SampledFrom(symbols).Draw(t, "symbol"), rapid.SampledFrom(users).Draw(t, "user"), amounts.Draw(t, "amount"),
-				wednesday.Add(-time.Duration(rapid.IntRange(0, 30*60).Draw(t, "ago")) * time.Minute),
+				wednesday.Add(-rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour, time.Hour + 1, 24 * time.Hour, 24*time.Hour + 1}).Draw(t, "ago")),
 			})
 		}
 		r := Request{Now: wednesday, Spent: b.spent}
@@ -261,6 +261,25 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 				t.Errorf("the sum is %v", sum)
 			}
 		})
+	}
+}
+
+// TestWindow: a window begins exactly its length ago, whatever midnight does.
+func TestWindow(t *testing.T) {
+	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100\"\nwindow = \"24h\"\nper = \"tenant\"\n")
+	for ago, want := range map[time.Duration]Effect{
+		0: Deny, 13 * time.Hour: Deny, 24 * time.Hour: Deny, 24*time.Hour + 1: Allow, 30 * time.Hour: Allow,
+	} {
+		b := &book{entries: []confirmed{{"USDT", "user-9", "0.000001", wednesday.Add(-ago)}}}
+		r := someRequest(t, func(r *Request) { r.Spent = b.spent })
+		if got := decide(t, p, r); got.Effect != want || want == Deny && got.Reason != "above 100 USDT in 24h for one user" {
+			t.Errorf("%v ago: %+v", ago, got)
+		}
+	}
+	limits, err := p.Limits(t.Context(), someRequest(t))
+	if want := (Limit{Rule: "day", Symbol: "USDT", TenantUserID: "user-9", Since: wednesday.Add(-24 * time.Hour),
+		Max: mustAmount(t, "100"), Above: Deny}); err != nil || len(limits) != 1 || limits[0] != want {
+		t.Errorf("%+v, %v", limits, err)
 	}
 }
 

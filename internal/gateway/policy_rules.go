@@ -174,11 +174,11 @@ func unable(ctx context.Context, name string, err error) (Ruling, error) {
 	return ruling, nil
 }
 
-// describe is the reason where the file gives none.
-func (l *limit) describe() string {
+// describe is the reason where the file gives none; window is as written.
+func (l *limit) describe(window string) string {
 	s := "above " + l.max.String() + " " + l.symbol
 	if l.window > 0 {
-		s += " in " + l.window.String()
+		s += " in " + window
 	}
 	if l.perTenant {
 		s += " for one user"
