@@ -15,6 +15,7 @@ import (
 
 	"countersign"
 	"countersign/conformance"
+	"countersign/envelope"
 )
 
 // examples are the merchants of the folder examples, and how to start them.
@@ -97,13 +98,12 @@ func TestExamples(t *testing.T) {
 					t.Fatalf("building it: %v\n%s", err, out)
 				}
 			}
-			files := exampleFiles(t)
 			for _, unbound := range []bool{false, true} {
-				binding, skips := "required", needsUnbound
+				binding, skips, key := "required", needsUnbound, testKey()
 				if unbound {
-					binding, skips = "off", needsBound
+					binding, skips, key = "off", needsBound, vectorKey(t)
 				}
-				env := append(files, "BINDING="+binding)
+				env := append(exampleFiles(t, key), "BINDING="+binding)
 				state := filepath.Join(t.TempDir(), "state")
 				if ex.durable {
 					env = append(env, "STATE_FILE="+state)
@@ -111,6 +111,7 @@ func TestExamples(t *testing.T) {
 				s := startExample(t, command, args, env...)
 				t.Run("binding "+binding, func(t *testing.T) {
 					c := exampleConfig(s.url, unbound)
+					c.Key = key
 					if ex.durable {
 						c.Effects = effectsIn(state)
 					}
@@ -119,6 +120,9 @@ func TestExamples(t *testing.T) {
 					}
 					allPass(t, c, skips)
 				})
+				if unbound {
+					t.Run("vectors", func(t *testing.T) { postVectors(t, s.url) })
+				}
 				if ex.durable && !unbound {
 					restartExample(t, s, state, func() started { return startExample(t, command, args, env...) })
 				}
@@ -196,7 +200,7 @@ func exampleConfig(url string, unbound bool) conformance.Config {
 }
 
 // exampleFiles writes the files that an example reads.
-func exampleFiles(t *testing.T) []string {
+func exampleFiles(t *testing.T, service *envelope.Key) []string {
 	t.Helper()
 	dir := t.TempDir()
 	other := testOrder
@@ -206,7 +210,7 @@ func exampleFiles(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	key, book := filepath.Join(dir, "public.b64"), filepath.Join(dir, "orders.json")
-	for path, data := range map[string][]byte{key: []byte(testKey().PublicBase64() + "\n"), book: orders} {
+	for path, data := range map[string][]byte{key: []byte(service.PublicBase64() + "\n"), book: orders} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/envelope"
 )
 
 // effectsIn counts the deposits in the state file of an example.
@@ -34,4 +41,92 @@ func effectsIn(file string) func(context.Context, string) (int, error) {
 		}
 		return n, lines.Err()
 	}
+}
+
+const vectorKeyName = "rsa1024"
+
+// vectorKey is the pair of the vectors, private part included.
+func vectorKey(t *testing.T) *envelope.Key {
+	t.Helper()
+	armoured, err := os.ReadFile("../testdata/vectors/keys/" + vectorKeyName + ".pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := envelope.ParseKey(armoured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// postVectors sends every body of the vectors that a holder of the public part
+// opens, or does not, to an example that holds it: what opens elsewhere opens
+// there, and what is refused elsewhere is refused there.
+func postVectors(t *testing.T, url string) {
+	data, err := os.ReadFile("../testdata/vectors/vectors.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range bytes.Lines(data) {
+		var v struct {
+			Name, Key, Part, Padding, Body, Result, Binding string
+			Plaintext                                       []byte
+		}
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Key != vectorKeyName || v.Part != "public" {
+			continue
+		}
+		n++
+		status, code := http.StatusBadRequest, countersign.CodeCannotOpen
+		path := "/callbacks/notify"
+		if v.Result == "opens" {
+			cb, err := countersign.ParseCallback(v.Plaintext, countersign.ParseOptions{})
+			switch {
+			case errors.Is(err, countersign.ErrUnknownType):
+				status, code = http.StatusOK, countersign.CodeUnknownType
+			case err != nil:
+				code = countersign.CodeMalformed
+			case cb.CallbackType() == countersign.TypeRequestWithdraw:
+				path, status, code = "/callbacks/withdraw", http.StatusOK, countersign.CodeUnknownOrder
+			case strings.Contains(v.Name, "splice, first block"): // both genuine ones come before it
+				status, code = http.StatusOK, countersign.CodeMalformed
+			default:
+				status, code = http.StatusOK, countersign.CodeAccepted
+			}
+		}
+		gotStatus, gotCode := postBody(t, url+path, v.Body)
+		if v.Binding == "broken" && gotStatus == http.StatusOK && gotCode == countersign.CodeMalformed {
+			continue // who looks at bindings may refuse it, also where they need not be there
+		}
+		if gotStatus != status || gotCode != code {
+			t.Errorf("%s: status %d, errCode %d; want %d, %d", v.Name, gotStatus, gotCode, status, code)
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d vectors", n)
+	}
+}
+
+func postBody(t *testing.T, url, body string) (int, countersign.ErrCode) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-KEY", testCallbackKey)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var r struct {
+		ErrCode countersign.ErrCode `json:"errCode"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&r); err != nil {
+		t.Fatalf("status %d: %v", resp.StatusCode, err)
+	}
+	return resp.StatusCode, r.ErrCode
 }
