@@ -18,8 +18,9 @@ import (
 )
 
 // What an expression may cost. The first two are refused when the file is
-// read, the others end an evaluation. An evaluation within evalCost was measured
-// to take 5 ms at the very most (BenchmarkCostLimit), and microseconds if sane.
+// read, the others end an evaluation. What evalCost lets through takes
+// milliseconds where an author is out to spend it (BenchmarkCostLimit), and
+// microseconds otherwise.
 const (
 	maxExpression = 4096 // code points
 	maxNesting    = 50
