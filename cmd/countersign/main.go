@@ -36,6 +36,7 @@ type cli struct {
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`
 	Check   checkCmd   `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
+	Bench   benchCmd   `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
 	Version versionCmd `cmd:"" help:"Say which build this is."`
 }
 

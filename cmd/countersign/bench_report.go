@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// benchReport is what a run found.
+type benchReport struct {
+	Version  string         `json:"version"`
+	Go       string         `json:"go"`
+	RSA      string         `json:"rsa"`
+	System   string         `json:"system"`
+	Cores    int            `json:"cores"`
+	Bits     int            `json:"bits"`
+	Database string         `json:"database"`
+	Inbox    string         `json:"inbox"`
+	Quick    bool           `json:"quick"`
+	Started  time.Time      `json:"started"`
+	Took     float64        `json:"tookSeconds"`
+	Figures  []benchFigure  `json:"figures"`
+	Curves   []latencyCurve `json:"latencies"`
+}
+
+// benchFigure is one measured number.
+type benchFigure struct {
+	Suite string  `json:"suite"`
+	Name  string  `json:"name"` // new within its suite
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"` // the median where there were rounds
+	Low   float64 `json:"low,omitempty"`
+	High  float64 `json:"high,omitempty"`
+	// Bound is what the value is compared with, Against says what that is, and
+	// Ratio is value / bound.
+	Bound   float64 `json:"bound,omitempty"`
+	Against string  `json:"against,omitempty"`
+	Ratio   float64 `json:"ratio,omitempty"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// latencyCurve is a distribution of times.
+type latencyCurve struct {
+	Suite  string         `json:"suite"`
+	Name   string         `json:"name"`
+	Count  int64          `json:"count"`
+	Points []latencyPoint `json:"points"`
+}
+
+type latencyPoint struct {
+	Percentile float64 `json:"percentile"`
+	Ms         float64 `json:"ms"`
+}
+
+func newBenchReport(c *benchCmd) benchReport {
+	r := benchReport{
+		Version: version, Go: runtime.Version(), RSA: rsaLibrary(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Cores: runtime.GOMAXPROCS(0), Bits: c.Bits, Database: "SQLite, synchronous=FULL", Inbox: c.Inbox, Quick: c.Quick,
+		Started: time.Now().UTC().Truncate(time.Second),
+	}
+	switch {
+	case c.DB != "":
+		r.Database = "PostgreSQL"
+	case c.API != "":
+		r.Database = "of the service elsewhere"
+	}
+	return r
+}
+
+// add keeps a figure.
+func (r *benchReport) add(suite, name, unit string, value float64) *benchFigure {
+	r.Figures = append(r.Figures, benchFigure{Suite: suite, Name: name, Unit: unit, Value: value})
+	return &r.Figures[len(r.Figures)-1]
+}
+
+// addRounds keeps the median of rounds and how far apart they were.
+func (r *benchReport) addRounds(suite, name, unit string, rounds []float64) *benchFigure {
+	f := r.add(suite, name, unit, medianOf(rounds))
+	f.Low, f.High = slices.Min(rounds), slices.Max(rounds)
+	return f
+}
+
+// against compares f with a bound.
+func (f *benchFigure) against(what string, bound float64) *benchFigure {
+	f.Against, f.Bound = what, bound
+	if bound != 0 {
+		f.Ratio = f.Value / bound
+	}
+	return f
+}
+
+func (f *benchFigure) note(format string, args ...any) { f.Note = fmt.Sprintf(format, args...) }
+
+func medianOf(x []float64) float64 {
+	x = slices.Clone(x)
+	slices.Sort(x)
+	if n := len(x); n%2 == 0 {
+		return (x[n/2-1] + x[n/2]) / 2
+	}
+	return x[len(x)/2]
+}
+
+// number writes v with three digits that count, or all before the point.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 100 || v <= -100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+func (f benchFigure) spread() string {
+	if f.Low == 0 && f.High == 0 {
+		return ""
+	}
+	return number(f.Low) + "–" + number(f.High)
+}
+
+func (f benchFigure) compared() string {
+	if f.Against == "" {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of %s %s", 100*f.Ratio, number(f.Bound), f.Against)
+}
+
+// title says what the figures are of.
+func (r *benchReport) title() string {
+	return fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s, %d cores, database: %s, inbox: %s",
+		r.Version, r.Go, r.Bits, r.RSA, r.System, r.Cores, r.Database, r.Inbox)
+}
+
+func (r *benchReport) suites() []string {
+	var names []string
+	for _, f := range r.Figures {
+		if !slices.Contains(names, f.Suite) {
+			names = append(names, f.Suite)
+		}
+	}
+	return names
+}
+
+func (r *benchReport) of(suite string) []benchFigure {
+	var list []benchFigure
+	for _, f := range r.Figures {
+		if f.Suite == suite {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// print writes the report for people.
+func (r *benchReport) print(w io.Writer) error {
+	fmt.Fprintln(w, r.title())
+	if r.Quick {
+		fmt.Fprintln(w, "--quick: the sizes are too small for the figures to mean much")
+	}
+	for _, suite := range r.suites() {
+		fmt.Fprintf(w, "\n%s\n", suite)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, f := range r.of(suite) {
+			line := []string{"  " + f.Name, number(f.Value) + " " + f.Unit, f.spread(), f.compared(), f.Note}
+			fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t"))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the files that were asked for.
+func (r *benchReport) write(out, page string) (err error) {
+	if out != "" {
+		b, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(out, append(b, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	if page != "" {
+		f, err := os.Create(page)
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.html(f), f.Close())
+	}
+	return nil
+}

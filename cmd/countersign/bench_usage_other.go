@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "time"
+
+// processorTime is not known here; what is derived from it is left out.
+func processorTime() time.Duration { return 0 }
