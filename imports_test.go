@@ -30,9 +30,13 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/store"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
-	"countersign/internal/admin": {
-		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/store"},
+	"countersign/internal/jsonapi": {
+		ours:   []string{"countersign", "countersign/internal/store"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
+	},
+	"countersign/internal/admin": {
+		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/jsonapi", "countersign/internal/store"},
+		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope"}},
 	"countersign/countersigntest": {
@@ -42,9 +46,8 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/store"},
-		others: []string{"cel.dev/cel-go", "github.com/google/cel-go", "github.com/BurntSushi/toml",
-			"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
+		ours:   []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/jsonapi", "countersign/internal/store"},
+		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/cmd/countersign": {
