@@ -53,7 +53,8 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/admin", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/store"},
-		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/prometheus/client_golang"},
+		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/prometheus/client_golang",
+			"github.com/HdrHistogram/hdrhistogram-go"},
 	},
 }
 
