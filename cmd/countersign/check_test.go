@@ -207,3 +207,45 @@ func TestCheckReportPaints(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestCheckPassesGateway: the gateway, as a process with its database, passes,
+// and passes again when it knows the order's answer already.
+func TestCheckPassesGateway(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	key, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := `{"callBackId":"order-Check","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
+	for name, text := range map[string]string{
+		"private.pem": string(private), "public.b64": key.PublicBase64(), "order.json": order, "api-key": checkedAPIKey, "callback-key": checkedCallbackKey,
+	} {
+		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := startDaemon(t, "gateway", "--data", file("data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
+		"--service-key", file("public.b64"), "--api-key", "@"+file("api-key"), "--callback-api-key", "@"+file("callback-key"))
+	token, err := os.ReadFile(filepath.Join(file("data"), tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := call(t.Context(), "POST", d.urls["api"]+"/v1/orders", strings.TrimSpace(string(token)), json.RawMessage(order), nil); err != nil {
+		t.Fatal(err)
+	}
+	c := checked{dir, []string{
+		"--notify-url", d.urls["callbacks"] + merchant.DefaultNotifyPath, "--withdraw-url", d.urls["callbacks"] + merchant.DefaultWithdrawPath,
+		"--key", file("private.pem"), "--api-key", "@" + file("api-key"), "--callback-api-key", "@" + file("callback-key"), "--order", file("order.json"),
+		"--run", `^(deposit|repeat|notice|withdrawal|response|sealing|form|message|binding)/|^http/([a-rt-z]|sh)`, // all but http/slow-body, which takes as long as the gateway waits
+	}}
+	for _, run := range []string{"first", "second"} {
+		if status, out, errOut := c.check(t); status != exitDone || !strings.Contains(out, "147 passed, 0 failed, 3 skipped") {
+			t.Errorf("the %s run: status %d\n%s%s", run, status, out, errOut)
+		}
+	}
+}
