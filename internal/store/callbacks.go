@@ -118,11 +118,20 @@ func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string
 		from, ordered = ` FROM outbox o CROSS JOIN callbacks c`+joinAttempts, "o"
 		q.add("c.merchant = o.merchant AND c.id = o.id")
 	}
-	if f.Merchant != "" {
+	rare := f.Type > countersign.TypeDeposited && ordered == "c" && q.with == ""
+	switch {
+	case f.Merchant == "":
+	case rare:
+		// As an expression, which no index serves: the one by type must lead.
+		q.add("c.merchant || '' = ?", f.Merchant)
+	default:
 		q.add(ordered+".merchant = ?", f.Merchant)
 	}
 	if f.Type != countersign.TypeUnknown {
 		q.add("c.type = ?", int64(f.Type))
+	}
+	if rare {
+		q.add("c.type <> 1") // what the index by type says of itself
 	}
 	switch f.State {
 	case "":

@@ -56,6 +56,7 @@ var suite = []struct {
 	{"tokens", testTokens},
 	{"numbers", testStats},
 	{"watch", testWatch},
+	{"all of it together", testTogether},
 }
 
 func TestConformance(t *testing.T) {

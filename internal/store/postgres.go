@@ -32,7 +32,7 @@ const poolSize = 16
 // statistics say. Plans made once, that way, do not turn into scans of whole
 // tables when a table has grown or was never analysed.
 const planning = `SET plan_cache_mode = force_generic_plan; SET jit = off;
-	SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;
+	SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET enable_hashjoin = off; SET enable_mergejoin = off`
 
 func openPostgres(ctx context.Context, url string, log *slog.Logger, h *hub, committed func(*tx)) (*postgresDB, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"countersign"
@@ -132,7 +133,7 @@ WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
 // RecordOutcome ends a released withdrawal and queues o.Callback in the same
 // transaction; the callback's event is the withdrawal's callBackId, of which
-// there is one, whatever its EventID says. The same outcome again is a
+// there is one, whatever its EventID says (or a new one where that is taken). The same outcome again is a
 // duplicate; another outcome, or another permit, is a *ConflictError.
 func (s *Store) RecordOutcome(ctx context.Context, id string, o Outcome, now Millis) (w Withdrawal, duplicate bool, err error) {
 	merchant, rest, err := splitID(id)
@@ -167,7 +168,14 @@ func (s *Store) RecordOutcome(ctx context.Context, id string, o Outcome, now Mil
 			return nil
 		}
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
-		return s.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		err = s.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		if errors.Is(err, ErrConflict) {
+			// Somebody has queued such an event beside us. What became of the
+			// money must be recorded and told all the same.
+			row.EventID = row.id
+			err = s.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		}
+		return err
 	})
 	switch {
 	case err != nil:

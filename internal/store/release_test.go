@@ -230,6 +230,20 @@ func testOutcome(t *testing.T, s *Store) {
 			t.Errorf("%s: queued %+v, %v", c.name, queued, err)
 		}
 	}
+	// Its event was taken by something else: it is recorded all the same.
+	taken, _ := confirmedWithdrawal(t, s, "taken", 4000)
+	must(s.Release(ctx, taken.ID, "c1", "p3", 4100))(t)
+	squatter := done("").Callback
+	squatter.EventID, squatter.Payload, squatter.Due = "taken", []byte("something else"), Never
+	must(s.Ingest(ctx, []NewCallback{squatter}, 4100))(t)
+	o := done("p3")
+	o.Callback.Due = Never
+	if w, duplicate, err := s.RecordOutcome(ctx, taken.ID, o, 4200); err != nil || duplicate || w.State != WithdrawalExecuted {
+		t.Errorf("with a taken event: %+v, %v, %v", w, duplicate, err)
+	}
+	if queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
+		t.Errorf("with a taken event: queued %+v, %v", queued, err)
+	}
 	if p := must(s.Release(ctx, executed.ID, "c1", "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != WithdrawalExecuted {
 		t.Errorf("the same claim after the outcome gets %+v", p)
 	}

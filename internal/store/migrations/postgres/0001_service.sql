@@ -84,7 +84,8 @@ CREATE TABLE callbacks (
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, event_id, type)
 );
-CREATE INDEX callbacks_recent ON callbacks (id);
+CREATE INDEX callbacks_recent ON callbacks (id, merchant);
+CREATE INDEX callbacks_type ON callbacks (type, id, merchant) WHERE type <> 1;
 CREATE INDEX callbacks_tracking ON callbacks (merchant, tracking_id) WHERE type <> 1; -- type 1: event_id
 CREATE INDEX callbacks_tx ON callbacks (merchant, tx_id) WHERE tx_id <> '';
 CREATE INDEX callbacks_order ON callbacks (merchant, call_back_id) WHERE call_back_id <> '';
@@ -111,7 +112,7 @@ CREATE INDEX outbox_lease ON outbox (lease_until) WHERE state = 'sending';
 -- Not "lane = 0": SQLite would compare that with the parameter of every
 -- "lane = $n" and prepare those statements again for each value.
 CREATE INDEX outbox_deadline ON outbox (deadline) WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904;
-CREATE INDEX outbox_ended ON outbox (state, id) WHERE state IN ('refused', 'exhausted', 'cancelled');
+CREATE INDEX outbox_ended ON outbox (state, id, merchant) WHERE state IN ('refused', 'exhausted', 'cancelled');
 
 -- Every attempt that was settled, lost or late.
 CREATE TABLE attempts (
@@ -168,8 +169,8 @@ CREATE TABLE withdrawals (
   PRIMARY KEY (merchant, id),
   UNIQUE (merchant, call_back_id)
 );
-CREATE INDEX withdrawals_recent ON withdrawals (id);
-CREATE INDEX withdrawals_state ON withdrawals (state, id);
+CREATE INDEX withdrawals_recent ON withdrawals (id, merchant);
+CREATE INDEX withdrawals_state ON withdrawals (state, id, merchant);
 CREATE INDEX withdrawals_deadline ON withdrawals (deadline) WHERE decision = '';
 
 -- The last number given in each feed. Taken in the transaction that uses it,
