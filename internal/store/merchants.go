@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"countersign"
-	"countersign/envelope"
 )
 
 // merchantPurposes are the secrets of a merchant in the order of their columns.
@@ -180,104 +177,6 @@ func (s *Store) merchant(ctx context.Context, id string) (Merchant, int64, error
 	return m, place.version, nil
 }
 
-// sealMerchant sets the fingerprints and gives the arguments of the secret
-// columns.
-func (s *Store) sealMerchant(ctx context.Context, m *Merchant, version int64) ([]any, error) {
-	request, err := writeKey(m.Key)
-	if err != nil {
-		return nil, err
-	}
-	response, err := writeKey(m.ResponseKey)
-	if err != nil {
-		return nil, err
-	}
-	m.Fingerprint, m.ResponseFingerprint = m.Key.Fingerprint(), m.Key.Fingerprint()
-	if m.ResponseKey != nil {
-		m.ResponseFingerprint = m.ResponseKey.Fingerprint()
-	}
-	dataKey, sealed, err := sealSecrets(ctx, s.keys, record{"merchants", m.ID, version}, merchantPurposes,
-		[][]byte{[]byte(m.APIKey.Reveal()), []byte(m.CallbackAPIKey.Reveal()), request, response})
-	if err != nil {
-		return nil, err
-	}
-	return []any{version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
-}
-
-// writeKey and readKey turn a key into bytes and back; no key is no bytes.
-func writeKey(k *envelope.Key) ([]byte, error) {
-	switch {
-	case k == nil:
-		return nil, nil
-	case k.HasPrivate():
-		return k.PrivatePEM()
-	}
-	return k.PublicPEM(), nil
-}
-
-func readKey(b []byte) (*envelope.Key, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	return envelope.ParseKey(b)
-}
-
-func (m *Merchant) active() int {
-	if m.State == MerchantActive {
-		return 1
-	}
-	return 0
-}
-
-// check guards what the store itself relies on; the API checks the rest.
-func (m *Merchant) check() error {
-	switch {
-	case !validMerchantID(m.ID):
-		return fmt.Errorf("merchant id is %w: want 1 to 64 of a-z 0-9 _ -", ErrInvalid)
-	case m.State != MerchantActive && m.State != MerchantPaused:
-		return fmt.Errorf("merchant state is %w", ErrInvalid)
-	case m.Concurrency < 1:
-		return fmt.Errorf("concurrency is %w: want at least 1", ErrInvalid)
-	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
-		return fmt.Errorf("ratePerSecond is %w: want 0 or more", ErrInvalid)
-	case m.Key == nil:
-		return fmt.Errorf("merchant is %w: it has no request key", ErrInvalid)
-	}
-	for _, text := range []struct{ member, text string }{
-		{"name", m.Name}, {"pausedReason", m.PausedReason}, {"notifyUrl", m.NotifyURL}, {"withdrawUrl", m.WithdrawURL},
-		{"scheme", string(m.Scheme)}, {"contentType", m.Settings.ContentType}, {"body", m.Settings.Body},
-	} {
-		if err := checkText(text.member, text.text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *Merchant) args() ([]any, error) {
-	settings, err := json.Marshal(m.Settings)
-	if err != nil {
-		return nil, err
-	}
-	return []any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
-		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint}, nil
-}
-
-// scan reads merchantColumns and what follows them.
-func (m *Merchant) scan(r rows, more ...any) error {
-	var settings string
-	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
-		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &m.Version, &m.Created, &m.Updated,
-		&m.Fingerprint, &m.ResponseFingerprint}, more...)...)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal([]byte(settings), &m.Settings); err != nil {
-		return fmt.Errorf("settings of merchant %s: %w", m.ID, err)
-	}
-	return nil
-}
-
 const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
 
 // Merchants lists merchants in order of id, from the one after after, without
@@ -293,78 +192,4 @@ func (s *Store) Merchants(ctx context.Context, after string, limit int) ([]Merch
 		return nil
 	})
 	return list, err
-}
-
-const setMerchantStateSQL = `
-UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4
-WHERE id = $1 AND (state <> $2 OR paused_reason <> $3) RETURNING version`
-
-const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merchant = $1`
-
-const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
-
-const closeBreakersSQL = `UPDATE lanes SET failures = 0, open_until = 0 WHERE merchant = $1`
-
-// SetMerchantState pauses or resumes a merchant. Resuming also forgets its
-// opening failures and closes its breakers. Repeating it changes nothing.
-func (s *Store) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now Millis) (Merchant, error) {
-	if state != MerchantActive && state != MerchantPaused {
-		return Merchant{}, fmt.Errorf("merchant state is %w", ErrInvalid)
-	}
-	if err := checkText("reason", reason); err != nil {
-		return Merchant{}, err
-	}
-	if state == MerchantActive {
-		reason = ""
-	}
-	err := s.db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := s.setState(ctx, t, id, state, reason, now)
-		return err
-	})
-	if err != nil {
-		return Merchant{}, err
-	}
-	return s.Merchant(ctx, id)
-}
-
-// setState reports whether anything changed. It locks the merchant's row and
-// then its lanes.
-func (s *Store) setState(ctx context.Context, t *tx, id string, state MerchantState, reason string, now Millis) (bool, error) {
-	var version int64
-	changed, err := one(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
-	if err != nil || !changed {
-		return false, err
-	}
-	m := Merchant{State: state}
-	if _, err := t.exec(ctx, setLanesActiveSQL, id, m.active(), version); err != nil {
-		return false, err
-	}
-	if state == MerchantPaused {
-		return true, nil
-	}
-	if _, err := t.exec(ctx, forgetFailuresSQL, id); err != nil {
-		return false, err
-	}
-	if _, err := t.exec(ctx, closeBreakersSQL, id); err != nil {
-		return false, err
-	}
-	t.wake(TopicNotify)
-	t.wake(TopicWithdraw)
-	return true, nil
-}
-
-const pauseSQL = `
-UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
-WHERE id = $1 AND state = 'active' RETURNING version`
-
-// pause stops sending to a merchant that is active, for opening failures. It
-// reports whether the merchant was.
-func (s *Store) pause(ctx context.Context, t *tx, id string, now Millis) (bool, error) {
-	var version int64
-	changed, err := one(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
-	if err != nil || !changed {
-		return false, err
-	}
-	_, err = t.exec(ctx, setLanesActiveSQL, id, 0, version)
-	return true, err
 }
