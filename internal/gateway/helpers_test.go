@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -19,7 +20,17 @@ import (
 	"countersign/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Run(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set { // a hundred sequences on two databases take too long
+		if err := flag.Set("rapid.checks", "15"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(storetest.Run(m))
+}
 
 // dialects gives a fresh database of each kind.
 var dialects = []struct {
@@ -202,10 +213,12 @@ func (r *rig) wantAlarms(want ...string) {
 }
 
 // allDeposits reads the feed to its end and holds it to having no gap.
-func (r *rig) allDeposits() []DepositEntry {
+func (r *rig) allDeposits() []DepositEntry { return r.depositsAfter(0) }
+
+func (r *rig) depositsAfter(after int64) []DepositEntry {
 	r.t.Helper()
 	var all []DepositEntry
-	for after := int64(0); ; {
+	for {
 		part, err := r.client.Deposits(r.t.Context(), FeedOptions{After: after, Limit: 1000})
 		if err != nil {
 			r.t.Fatal(err)
