@@ -77,6 +77,9 @@ func (s *Store) newRow(item int, n NewCallback, now Millis) (newRow, error) {
 	if row.EventID == "" {
 		row.EventID = row.id
 	}
+	if row.Deadline == 0 {
+		row.Deadline = Never
+	}
 	for _, text := range []struct{ member, text string }{
 		{"eventId", n.EventID}, {"trackingId", n.TrackingID}, {"txId", n.TxID}, {"callBackId", n.CallBackID},
 	} {

@@ -46,22 +46,30 @@ func newGCM(key []byte) cipher.AEAD {
 	if err != nil {
 		panic(err) // the length is fixed
 	}
-	gcm, err := cipher.NewGCMWithRandomNonce(block)
+	gcm, err := cipher.NewGCM(block) // the one with random nonces does not take BoringCrypto's blocks
 	if err != nil {
 		panic(err)
 	}
 	return gcm
 }
 
+// sealGCM gives the format, a random nonce and the sealed text. A data key seals
+// a handful of values, a master key one for each change of a record: far from
+// where random nonces could meet.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
-	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
+	sealed := make([]byte, 1+gcm.NonceSize(), 1+gcm.NonceSize()+len(plain)+gcm.Overhead())
+	sealed[0] = sealFormat
+	nonce := sealed[1:]
+	_, _ = rand.Read(nonce) // never fails
+	return gcm.Seal(sealed, nonce, plain, []byte(about))
 }
 
 func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
-	if len(sealed) == 0 || sealed[0] != sealFormat {
+	if len(sealed) <= gcm.NonceSize() || sealed[0] != sealFormat {
 		return nil, errSealBroken
 	}
-	plain, err := gcm.Open(nil, nil, sealed[1:], []byte(about))
+	nonce, text := sealed[1:1+gcm.NonceSize()], sealed[1+gcm.NonceSize():]
+	plain, err := gcm.Open(nil, nonce, text, []byte(about))
 	if err != nil {
 		return nil, errSealBroken
 	}

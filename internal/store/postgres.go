@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,7 @@ type postgresDB struct {
 	log    *slog.Logger
 	commit func(*tx) // after each commit
 	bell   *bell
+	closed atomic.Bool
 }
 
 // poolSize is how many connections a node uses where the URL does not say
@@ -80,12 +82,22 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger, h *hub, com
 	return db, nil
 }
 
-func (db *postgresDB) ping(ctx context.Context) error { return db.pool.Ping(ctx) }
+func (db *postgresDB) ping(ctx context.Context) error { return db.orClosed(db.pool.Ping(ctx)) }
 
 func (db *postgresDB) close() error {
-	db.bell.close()
-	db.pool.Close()
+	if db.closed.CompareAndSwap(false, true) {
+		db.bell.close()
+		db.pool.Close()
+	}
 	return nil
+}
+
+// orClosed says in our word why nothing works any more.
+func (db *postgresDB) orClosed(err error) error {
+	if err != nil && db.closed.Load() {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
 }
 
 // retries bounds how often a transaction is begun again after a serialization
@@ -121,7 +133,7 @@ func (db *postgresDB) write(ctx context.Context, fn func(context.Context, *tx) e
 func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *tx) error) (*tx, error) {
 	begun, err := db.pool.Begin(ctx)
 	if err != nil {
-		return nil, poolError(err)
+		return nil, db.orClosed(err)
 	}
 	// A rollback must reach the server also where ctx has ended.
 	defer begun.Rollback(context.WithoutCancel(ctx))
@@ -133,13 +145,6 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *tx) err
 		return nil, fmt.Errorf("committing: %w", err)
 	}
 	return t, nil
-}
-
-func poolError(err error) error {
-	if err != nil && err.Error() == "closed pool" {
-		return ErrClosed
-	}
-	return err
 }
 
 // retryable: serialization failure, deadlock.
@@ -173,15 +178,17 @@ func (db *postgresDB) touch(ctx context.Context, touches []touch) {
 }
 
 func (db *postgresDB) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return pgQuerier{db.d, db.pool}.exec(ctx, text, args...)
+	n, err := pgQuerier{db.d, db.pool}.exec(ctx, text, args...)
+	return n, db.orClosed(err)
 }
 
 func (db *postgresDB) query(ctx context.Context, text string, args ...any) (rows, error) {
-	return pgQuerier{db.d, db.pool}.query(ctx, text, args...)
+	r, err := pgQuerier{db.d, db.pool}.query(ctx, text, args...)
+	return r, db.orClosed(err)
 }
 
 func (db *postgresDB) batch(ctx context.Context, list []statement) error {
-	return pgQuerier{db.d, db.pool}.batch(ctx, list)
+	return db.orClosed(pgQuerier{db.d, db.pool}.batch(ctx, list))
 }
 
 // pgConn is a pool or a transaction.
@@ -198,13 +205,13 @@ type pgQuerier struct {
 
 func (q pgQuerier) exec(ctx context.Context, text string, args ...any) (int64, error) {
 	tag, err := q.conn.Exec(ctx, q.d.sql(text), args...)
-	return tag.RowsAffected(), poolError(err)
+	return tag.RowsAffected(), err
 }
 
 func (q pgQuerier) query(ctx context.Context, text string, args ...any) (rows, error) {
 	r, err := q.conn.Query(ctx, q.d.sql(text), args...)
 	if err != nil {
-		return nil, poolError(err)
+		return nil, err
 	}
 	return pgRows{r}, nil
 }
@@ -220,7 +227,7 @@ func (q pgQuerier) batch(ctx context.Context, list []statement) (err error) {
 	results := q.conn.SendBatch(ctx, b)
 	defer func() {
 		if closing := results.Close(); err == nil {
-			err = poolError(closing)
+			err = closing
 		}
 	}()
 	for _, s := range list {
@@ -236,7 +243,7 @@ func (q pgQuerier) batch(ctx context.Context, list []statement) (err error) {
 		}
 		tag, err := results.Exec()
 		if err != nil {
-			return poolError(err)
+			return err
 		}
 		if s.n != nil {
 			*s.n = tag.RowsAffected()

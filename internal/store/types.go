@@ -172,7 +172,7 @@ type NewCallback struct {
 	CallBackID string // for look-ups; may be empty
 	Payload    []byte
 	Due        Millis // earliest first attempt
-	Deadline   Millis // no attempt starts after it; Never for none
+	Deadline   Millis // no attempt starts at it or after it; Never, or 0, for none
 }
 
 // Callback is one thing the service says to a merchant.

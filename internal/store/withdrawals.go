@@ -95,6 +95,9 @@ func (s *Store) checkWithdrawal(ctx context.Context, n NewWithdrawal, now Millis
 	if n.CallBackID == "" {
 		return newRow{}, &ItemError{Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", ErrInvalid)}
 	}
+	if n.Deadline <= 0 || n.Deadline >= Never {
+		return newRow{}, &ItemError{Member: "deadline", Err: fmt.Errorf("deadline is %w: a question must end", ErrInvalid)}
+	}
 	if n.Details != nil {
 		if err := n.Details.Validate(); err != nil {
 			return newRow{}, err

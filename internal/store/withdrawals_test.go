@@ -96,6 +96,8 @@ func testWithdrawalsRefused(t *testing.T, s *Store) {
 		"NUL in callBackId":   {func(n *NewWithdrawal) { n.CallBackID = "\x00" }, ErrInvalid},
 		"NUL in tenantUserId": {func(n *NewWithdrawal) { n.TenantUserID = "\x00" }, ErrInvalid},
 		"no payload":          {func(n *NewWithdrawal) { n.Payload = nil }, ErrInvalid},
+		"no deadline":         {func(n *NewWithdrawal) { n.Deadline = 0 }, ErrInvalid},
+		"never a deadline":    {func(n *NewWithdrawal) { n.Deadline = Never }, ErrInvalid},
 		"empty details":       {func(n *NewWithdrawal) { n.Details = &countersign.Details{} }, countersign.ErrMalformed},
 	} {
 		n := newWithdrawal("cb", 5000, someDetails(t, "1"))

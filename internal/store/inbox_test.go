@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+)
+
+// inboxDeposit is a deposit on its way into the inbox.
+func inboxDeposit(trackingID, tx string, index int64) InboxEntry {
+	amount, _ := countersign.ParseAmount("1.50")
+	c := &countersign.Deposit{TrackingID: trackingID, TenantUserID: "7", TxID: tx, ChainName: "TRON", Symbol: "USDT", Amount: amount,
+		ToAddress: "T", TxIndex: index, RiskLevelFrom: 1, RiskLevelTo: countersign.RiskUnknown}
+	return InboxEntry{Callback: c, ID: trackingID, Content: sha256.Sum256([]byte(tx)), Transfer: sha256.Sum256([]byte(tx)), TxIndex: index, At: 1000}
+}
+
+// TestInboxShares claims from many sides at once, the same deposits and others,
+// so that transactions are shared, and reads the feed meanwhile.
+func TestInboxShares(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			s := openAt(t, url)
+			ends := []*MerchantEnd{NewMerchantEnd(s, true), NewMerchantEnd(s, true)}
+			if d.name == "postgres" {
+				ends[1] = NewMerchantEnd(openAt(t, url), true)
+			}
+			const deposits, times = 120, 4
+			var work sync.WaitGroup
+			var mu sync.Mutex
+			taken := map[string]int{}
+			seqs := map[string]int64{}
+			for i := range deposits * times {
+				work.Go(func() {
+					id := fmt.Sprint("d", i%deposits)
+					r, err := ends[i%2].Claim(ctx, inboxDeposit(id, "tx"+id, -1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					switch r.State {
+					case InboxTaken:
+						taken[id]++
+					case InboxSettled:
+					default:
+						t.Errorf("%s: state %d", id, r.State)
+					}
+					if seqs[id] != 0 && seqs[id] != r.Seq || r.Seq == 0 {
+						t.Errorf("%s has the numbers %d and %d", id, seqs[id], r.Seq)
+					}
+					seqs[id] = r.Seq
+				})
+			}
+			read := int64(0)
+			for done := false; !done; {
+				list, err := ends[0].Deposits(ctx, read, 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range list {
+					if read++; d.Seq != read {
+						t.Fatalf("after deposit %d comes %d", read-1, d.Seq)
+					}
+				}
+				done = read == deposits
+			}
+			work.Wait()
+			for id, n := range taken {
+				if n != 1 {
+					t.Errorf("%s was taken %d times", id, n)
+				}
+			}
+			st, err := ends[1].Stats(ctx)
+			if err != nil || len(taken) != deposits || st.Deposits != deposits || st.Forwards != deposits || st.InboxOpen != 0 || st.DepositsHeld != 0 {
+				t.Fatalf("%d taken, %+v, %v", len(taken), st, err)
+			}
+		})
+	}
+}
+
+// TestInboxTransfersAtOnce: of one transfer under many names, claimed at once on
+// two nodes, one counts.
+func TestInboxTransfersAtOnce(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			s := openAt(t, url)
+			ends := []*MerchantEnd{NewMerchantEnd(s, false), NewMerchantEnd(s, false)}
+			if d.name == "postgres" {
+				ends[1] = NewMerchantEnd(openAt(t, url), false)
+			}
+			var work sync.WaitGroup
+			for i := range 40 {
+				work.Go(func() {
+					r, err := ends[i%2].Claim(ctx, inboxDeposit(fmt.Sprint("d", i), "tx", -1))
+					if err != nil || r.State != InboxTaken {
+						t.Errorf("%+v, %v", r, err)
+					}
+				})
+			}
+			work.Wait()
+			held, err := ends[0].DepositsIn(ctx, DepositHeld, 0, 100)
+			if err != nil || len(held) != 39 {
+				t.Fatalf("%d held, %v", len(held), err)
+			}
+			all, err := ends[0].Deposits(ctx, 0, 100)
+			if err != nil || len(all) != 40 || all[0].State != DepositTaken || all[0].Deposit.RiskLevelTo != countersign.RiskUnknown {
+				t.Fatalf("%+v, %v", all[:1], err)
+			}
+		})
+	}
+}
+
+// TestInboxPoison: an entry that the database refuses fails alone.
+func TestInboxPoison(t *testing.T) {
+	s := openAt(t, dialects[1].url(t))
+	end := NewMerchantEnd(s, false)
+	var work sync.WaitGroup
+	for i := range 60 {
+		work.Go(func() {
+			e := inboxDeposit(fmt.Sprint("d", i), fmt.Sprint("tx", i), -1)
+			if i%20 == 0 {
+				e.Callback.(*countersign.Deposit).FromAddress = "a\x00b" // the parser lets none through
+			}
+			r, err := end.Claim(ctx, e)
+			if (err != nil) != (i%20 == 0) || err == nil && r.State != InboxTaken {
+				t.Errorf("%d: %+v, %v", i, r, err)
+			}
+		})
+	}
+	work.Wait()
+	if st, err := end.Stats(ctx); err != nil || st.Deposits != 57 || st.Inbox < 57 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+}
+
+// TestInboxGone: callers that cannot wait, and a store that was closed.
+func TestInboxGone(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			s := openAt(t, d.url(t))
+			end := NewMerchantEnd(s, false)
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			if _, err := end.Claim(gone, inboxDeposit("d", "tx", 0)); !errors.Is(err, context.Canceled) {
+				t.Fatalf("a caller that has gone: %v", err)
+			}
+			if _, err := end.Claim(ctx, InboxEntry{ID: "x"}); !errors.Is(err, ErrInvalid) {
+				t.Fatalf("no callback: %v", err)
+			}
+			if _, err := end.Claim(ctx, InboxEntry{Callback: &countersign.Deposit{}, ID: "a\x00"}); !errors.Is(err, ErrInvalid) {
+				t.Fatalf("an id with a NUL: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := end.Claim(ctx, inboxDeposit("d", "tx", 0)); !errors.Is(err, ErrClosed) {
+				t.Fatalf("closed: %v", err)
+			}
+		})
+	}
+}
+
+// TestFreeLeases ends leases and nothing else.
+func TestFreeLeases(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			end := NewMerchantEnd(openAt(t, d.url(t)), false)
+			ask := InboxEntry{Callback: &countersign.WithdrawalRequest{TrackingID: "w", TenantUserID: "7", CallBackID: "c"}, ID: "c", At: 1000, Lease: time.Minute}
+			claim := func(want InboxState) InboxResult {
+				t.Helper()
+				r, err := end.Claim(ctx, ask)
+				if err != nil || r.State != want {
+					t.Fatalf("%+v, %v; want state %d", r, err, want)
+				}
+				return r
+			}
+			claim(InboxClaimed)
+			claim(InboxBusy)
+			if n, err := end.FreeLeases(ctx); err != nil || n != 1 {
+				t.Fatalf("freed %d, %v", n, err)
+			}
+			r := claim(InboxClaimed)
+			_, err := end.Settle(ctx, InboxSettlement{Type: 2, ID: "c", Claim: r.Claim, Final: true, Outcome: InboxOutcome{Code: 2001, Message: "no"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := end.FreeLeases(ctx); err != nil || n != 0 {
+				t.Fatalf("freed %d, %v", n, err)
+			}
+			if r := claim(InboxSettled); r.Outcome.Code != 2001 || r.Outcome.Message != "no" {
+				t.Fatalf("%+v", r)
+			}
+		})
+	}
+}
