@@ -46,7 +46,7 @@ type checkCmd struct {
 	Timeout  time.Duration `help:"How long one exchange may take." default:"15s"`
 	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
 
-	YesPublic bool `help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
+	YesPublic bool `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
 }
 
 // Help is the long help of the subcommand.
