@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -55,6 +57,22 @@ func (d *dialect) sql(text string) string {
 		return done.(string)
 	}
 	done := d.marks.Replace(text)
+	if !d.concurrent {
+		done = unnumbered(done)
+	}
 	d.texts.Store(text, done)
 	return done
+}
+
+var placeholder = regexp.MustCompile(`\$\d+`)
+
+// unnumbered writes placeholders as ? where each stands once and they are in
+// order. SQLite looks numbers up by name, one by one, each time it binds.
+func unnumbered(text string) string {
+	for i, p := range placeholder.FindAllString(text, -1) {
+		if p != "$"+strconv.Itoa(i+1) {
+			return text
+		}
+	}
+	return placeholder.ReplaceAllString(text, "?")
 }

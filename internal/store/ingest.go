@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,8 +141,6 @@ var (
 	insertCallbacksSQL  = manyRows(insertCallbackSQL, 10)
 	insertManyOutboxSQL = manyRows(insertOutboxSQL, 5)
 )
-
-var placeholder = regexp.MustCompile(`\$(\d+)`)
 
 // manyRows makes an insert of one row with n parameters into one of together
 // rows.
