@@ -225,7 +225,7 @@ const (
 	EventOrderWaiting     = "order.waiting" // the service is short of funds and tries again
 	EventOrderExecuted    = "order.executed"
 	EventOrderEnded       = "order.ended"
-	EventAddressChanged   = "address.changed"
+	EventAddressChanged   = "address.changed" // may repeat: a type 4 without trackingId is new in each attempt
 	EventDepositCredited  = "deposit.credited"
 	EventDepositRejected  = "deposit.rejected"
 	eventOrderStatePrefix = "order."

@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"countersign/conformance"
+	"countersign/countersigntest"
+	"countersign/merchant"
+)
+
+// TestConformance holds the gateway to every case that a merchant's endpoint
+// must pass, and to the feed's count of what was credited.
+func TestConformance(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			for _, unbound := range []bool{false, true} {
+				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound})
+				r := newRig(t, d.url(t), service, func(c *Config) {
+					c.Grace = -1
+					c.Callbacks.BodyTimeout = time.Second
+				})
+				r.order(1)
+				server := httptest.NewServer(r.Callbacks())
+				defer server.Close()
+				o := newOrder(1)
+				checker, err := conformance.New(conformance.Config{
+					NotifyURL: server.URL + merchant.DefaultNotifyPath, WithdrawURL: server.URL + merchant.DefaultWithdrawPath,
+					Key: testPair(), APIKey: service.APIKey(), CallbackAPIKey: service.CallbackAPIKey(), Unbound: unbound,
+					Order: &conformance.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Address, ChainName: o.ChainName,
+						Symbol: o.Symbol, Amount: o.Amount.String()},
+					Effects: func(_ context.Context, trackingID string) (int, error) {
+						n := 0
+						for _, d := range r.allDeposits() {
+							if d.TrackingID == trackingID && d.State == "taken" {
+								n++
+							}
+						}
+						return n, nil
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				summary, err := checker.Run(t.Context(), func(res conformance.Result) {
+					if res.Outcome == conformance.Fail {
+						t.Errorf("unbound %v: %s: %s", unbound, res.Name, res.Problem)
+					}
+				})
+				if err != nil || !summary.OK() {
+					t.Fatalf("unbound %v: %v, %v", unbound, summary, err)
+				}
+				t.Logf("unbound %v: %v", unbound, summary)
+			}
+		})
+	}
+}
