@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -19,9 +20,9 @@ func (f CallbackFilter) kept() store.CallbackFilter {
 	}
 }
 
-func (s *Server) callbacks(c *call, q callbackQuery, _ none) (CallbackPage, error) {
+func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (CallbackPage, error) {
 	out := CallbackPage{Callbacks: []Callback{}}
-	list, next, err := s.Store.Callbacks(c.r.Context(), q.kept(), q.Limit, q.Cursor)
+	list, next, err := s.Store.Callbacks(c.R.Context(), q.kept(), q.Limit, q.Cursor)
 	for i := range list {
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
@@ -29,16 +30,16 @@ func (s *Server) callbacks(c *call, q callbackQuery, _ none) (CallbackPage, erro
 	return out, cursorFault(err, q.page)
 }
 
-func (s *Server) callback(c *call, _ none, _ none) (CallbackDetail, error) {
-	id, err := c.pathID()
+func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (CallbackDetail, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return CallbackDetail{}, err
 	}
-	cb, err := s.Store.Callback(c.r.Context(), id)
+	cb, err := s.Store.Callback(c.R.Context(), id)
 	if err != nil {
 		return CallbackDetail{}, err
 	}
-	attempts, err := s.Store.Attempts(c.r.Context(), id)
+	attempts, err := s.Store.Attempts(c.R.Context(), id)
 	if err != nil {
 		return CallbackDetail{}, err
 	}
@@ -48,7 +49,7 @@ func (s *Server) callback(c *call, _ none, _ none) (CallbackDetail, error) {
 	}
 	for _, a := range attempts {
 		out.Attempts = append(out.Attempts, Attempt{
-			Number: a.Number, RequestUUID: a.RequestUUID, Started: timeOf(a.Started),
+			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
 			Outcome: a.Outcome, Reason: a.Reason, Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash,
@@ -68,27 +69,27 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-func (s *Server) resendCallback(c *call, _ none, _ none) (Callback, error) {
-	id, err := c.pathID()
+func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Callback, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Callback{}, err
 	}
-	cb, err := s.Store.Resend(c.r.Context(), id, c.now)
+	cb, err := s.Store.Resend(c.R.Context(), id, c.Now)
 	return shownCallback(&cb), err
 }
 
-func (s *Server) resendCallbacks(c *call, _ none, in Resend) (Resent, error) {
-	c.concerns(in.Filter.Merchant)
+func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in Resend) (Resent, error) {
+	c.Concerns(in.Filter.Merchant)
 	if in.Filter == (CallbackFilter{}) {
-		return Resent{}, invalid(Detail{"body.filter", "has no member; name at least what is to be sent again"})
+		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "has no member; name at least what is to be sent again"))
 	}
 	if st := store.CallbackState(in.Filter.State); st != "" && st != store.CallbackRefused && st != store.CallbackExhausted {
-		return Resent{}, invalid(Detail{"body.filter.state", "is neither refused nor exhausted"})
+		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
 	}
 	if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
-		return Resent{}, invalid(Detail{"body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"})
+		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"))
 	}
-	n, err := s.Store.ResendMatching(c.r.Context(), in.Filter.kept(), in.DryRun, c.now)
+	n, err := s.Store.ResendMatching(c.R.Context(), in.Filter.kept(), in.DryRun, c.Now)
 	return Resent{Count: n, DryRun: in.DryRun}, err
 }
 
@@ -97,14 +98,14 @@ func shownCallback(cb *store.Callback) Callback {
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: string(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: timeOf(cb.Deadline), LastReason: cb.LastReason,
-		Created: timeOf(cb.Created), Settled: timeOf(cb.Settled),
+		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: cb.LastReason,
+		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled),
 	}
 	switch cb.State {
 	case store.CallbackPending:
-		out.Due = timeOf(cb.Due)
+		out.Due = jsonapi.TimeOf(cb.Due)
 	case store.CallbackSending:
-		out.LeaseUntil = timeOf(cb.LeaseUntil)
+		out.LeaseUntil = jsonapi.TimeOf(cb.LeaseUntil)
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+
+	"countersign/internal/jsonapi"
 )
 
 // CreateMerchant makes a merchant and its keys. What the answer holds beside
@@ -14,7 +16,7 @@ func (c *Client) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerc
 
 // Merchants gives a page of merchants by id.
 func (c *Client) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
-	return get1[MerchantPage](ctx, c, get, query("/v1/merchants", o), nil)
+	return get1[MerchantPage](ctx, c, get, jsonapi.Query("/v1/merchants", o), nil)
 }
 
 // AllMerchants gives every merchant by id, page after page.
@@ -78,7 +80,7 @@ type WithdrawalFilter struct {
 
 // Withdrawals gives a page of withdrawals, the newest first.
 func (c *Client) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
-	return get1[WithdrawalPage](ctx, c, get, query("/v1/withdrawals", f, o), nil)
+	return get1[WithdrawalPage](ctx, c, get, jsonapi.Query("/v1/withdrawals", f, o), nil)
 }
 
 // AllWithdrawals gives every withdrawal that f selects, the newest first.
@@ -113,7 +115,7 @@ func (c *Client) ReportOutcome(ctx context.Context, id string, o Outcome) (Accep
 
 // Decisions gives a part of the decision feed.
 func (c *Client) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
-	return get1[Decisions](ctx, c, get, query("/v1/decisions", o), nil)
+	return get1[Decisions](ctx, c, get, jsonapi.Query("/v1/decisions", o), nil)
 }
 
 // FollowDecisions gives the decisions after a sequence number and waits for
@@ -127,7 +129,7 @@ func (c *Client) FollowDecisions(ctx context.Context, after int64) iter.Seq2[Dec
 
 // Callbacks gives a page of callbacks, the newest first.
 func (c *Client) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
-	return get1[CallbackPage](ctx, c, get, query("/v1/callbacks", f, o), nil)
+	return get1[CallbackPage](ctx, c, get, jsonapi.Query("/v1/callbacks", f, o), nil)
 }
 
 // AllCallbacks gives every callback that f selects, the newest first.
@@ -155,7 +157,7 @@ func (c *Client) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) 
 
 // Alarms gives a part of the alarm feed.
 func (c *Client) Alarms(ctx context.Context, o FeedOptions) (Alarms, error) {
-	return get1[Alarms](ctx, c, get, query("/v1/alarms", o), nil)
+	return get1[Alarms](ctx, c, get, jsonapi.Query("/v1/alarms", o), nil)
 }
 
 // FollowAlarms gives the alarms after a sequence number and waits for new
@@ -186,14 +188,14 @@ func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
 // RevokeToken ends a token: at once on the node that is asked, within a second
 // on the others.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	return c.do(ctx, remove, idPath("tokens", id), nil, nil)
+	return c.base.Do(ctx, remove, idPath("tokens", id), nil, nil)
 }
 
 // Healthz fails where the process does not answer.
-func (c *Client) Healthz(ctx context.Context) error { return c.do(ctx, get, "/healthz", nil, nil) }
+func (c *Client) Healthz(ctx context.Context) error { return c.base.Do(ctx, get, "/healthz", nil, nil) }
 
 // Readyz fails where the service cannot work.
-func (c *Client) Readyz(ctx context.Context) error { return c.do(ctx, get, "/readyz", nil, nil) }
+func (c *Client) Readyz(ctx context.Context) error { return c.base.Do(ctx, get, "/readyz", nil, nil) }
 
 // OpenAPI gives the OpenAPI document.
 func (c *Client) OpenAPI(ctx context.Context) (json.RawMessage, error) {

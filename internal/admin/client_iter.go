@@ -8,6 +8,8 @@ import (
 	"io"
 	"iter"
 	"time"
+
+	"countersign/internal/jsonapi"
 )
 
 // all runs through a list page by page. After an error it ends.
@@ -87,7 +89,7 @@ func (c *Client) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDeposi
 			_ = body.CloseWithError(context.Canceled)
 			<-written
 		}()
-		resp, err := c.send(ctx, post, "/v1/deposits", typeNDJSON, typeNDJSON, body)
+		resp, err := c.base.Send(ctx, post, "/v1/deposits", jsonapi.TypeNDJSON, jsonapi.TypeNDJSON, body)
 		if err != nil {
 			yield(Accepted{}, err)
 			return
@@ -116,7 +118,7 @@ func (c *Client) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDeposi
 // writeLines hands over each line as it comes, for the deposits may trickle.
 func writeLines(w io.Writer, deposits iter.Seq[NewDeposit]) error {
 	for d := range deposits {
-		if err := encodeJSON(w, d); err != nil {
+		if err := jsonapi.EncodeJSON(w, d); err != nil {
 			return err
 		}
 	}

@@ -16,13 +16,13 @@ import (
 func TestClientHasEveryOperation(t *testing.T) {
 	h := sqlite(t)
 	c := reflect.TypeFor[*Client]()
-	for _, rt := range h.server.endpoints {
+	for _, rt := range h.server.api.Endpoints() {
 		found := false
 		for m := range c.Methods() {
-			found = found || strings.EqualFold(m.Name, rt.id)
+			found = found || strings.EqualFold(m.Name, rt.ID)
 		}
 		if !found {
-			t.Errorf("the client lacks %s", rt.id)
+			t.Errorf("the client lacks %s", rt.ID)
 		}
 	}
 }

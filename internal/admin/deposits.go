@@ -4,19 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func (s *Server) depositsHandler() handler {
-	h := handle(s.addDeposits)
-	h.lines = s.addDepositLines
+func (s *Server) depositsHandler() jsonapi.Handler {
+	h := jsonapi.Handle(s.addDeposits)
+	h.Lines, h.LineIn, h.LineOut = s.addDepositLines, reflect.TypeFor[NewDeposit](), reflect.TypeFor[AcceptedLine]()
 	return h
 }
 
 // addDeposits takes one deposit or an array, all of it or nothing.
-func (s *Server) addDeposits(c *call, _ none, in depositsBody) (AcceptedDeposits, error) {
+func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (AcceptedDeposits, error) {
 	place := func(i int) string {
 		if in.array {
 			return fmt.Sprintf("body[%d]", i)
@@ -24,28 +26,28 @@ func (s *Server) addDeposits(c *call, _ none, in depositsBody) (AcceptedDeposits
 		return "body"
 	}
 	batch := make([]store.NewCallback, len(in.list))
-	var faults faulty
+	var faults jsonapi.Faults
 	for i := range in.list {
-		c.concerns(in.list[i].Merchant)
+		c.Concerns(in.list[i].Merchant)
 		var err error
-		if batch[i], err = callbackOf(&in.list[i], c.now); err != nil {
+		if batch[i], err = callbackOf(&in.list[i], c.Now); err != nil {
 			faults = append(faults, memberFault(place(i), err))
 		}
-		if len(faults) == maxFaults {
+		if len(faults) == jsonapi.MaxFaults {
 			break
 		}
 	}
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return AcceptedDeposits{}, err
 	}
-	kept, err := s.Store.Ingest(c.r.Context(), batch, c.now)
+	kept, err := s.Store.Ingest(c.R.Context(), batch, c.Now)
 	if err != nil {
 		if at, p := itemProblem(err, place); at >= 0 {
 			return AcceptedDeposits{}, p
 		}
 		return AcceptedDeposits{}, err
 	}
-	c.items = len(kept)
+	c.Items = len(kept)
 	out := AcceptedDeposits{Callbacks: make([]Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)
@@ -85,9 +87,9 @@ func callbackOf(d *NewDeposit, now store.Millis) (store.NewCallback, error) {
 func memberFault(place string, err error) Detail {
 	var m *countersign.MemberError
 	if errors.As(err, &m) {
-		return Detail{place + "." + m.Member, m.Problem}
+		return jsonapi.At(place+"."+m.Member, m.Problem)
 	}
-	return Detail{place, err.Error()}
+	return jsonapi.At(place, err.Error())
 }
 
 // itemProblem finds the item that an error of Ingest is about, -1 where it is
@@ -95,12 +97,12 @@ func memberFault(place string, err error) Detail {
 func itemProblem(err error, place func(int) string) (int, *Problem) {
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) {
-		p := problem(http.StatusConflict, conflict.Error())
+		p := jsonapi.NewProblem(http.StatusConflict, conflict.Error())
 		at := place(conflict.Item)
 		if conflict.Member != "" {
 			at += "." + conflict.Member
 		}
-		p.Errors = []Detail{{at, conflict.Reason}}
+		p.Errors = []Detail{jsonapi.At(at, conflict.Reason)}
 		return conflict.Item, p
 	}
 	var item *store.ItemError
@@ -110,11 +112,11 @@ func itemProblem(err error, place func(int) string) (int, *Problem) {
 	at := place(item.Item)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return item.Item, invalid(Detail{at + ".merchant", "is not known"})
+		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", "is not known"))
 	case errors.Is(err, store.ErrInvalid) && item.Member != "":
-		return item.Item, invalid(Detail{at + "." + item.Member, "cannot be stored"})
+		return item.Item, jsonapi.Invalid(jsonapi.At(at+"."+item.Member, "cannot be stored"))
 	case errors.Is(err, store.ErrInvalid):
-		return item.Item, invalid(Detail{at, "cannot be stored"})
+		return item.Item, jsonapi.Invalid(jsonapi.At(at, "cannot be stored"))
 	}
 	return -1, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -41,7 +42,7 @@ func TestStoreFails(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
-	for _, contentType := range []string{typeJSON, typeNDJSON} {
+	for _, contentType := range []string{jsonapi.TypeJSON, jsonapi.TypeNDJSON} {
 		a := h.raw(store.RoleIngest, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
 		if a.status != 500 || strings.Contains(a.body, "disk") {
 			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
@@ -107,7 +108,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 
 func TestPanicIsA500(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) { panic("a bug") })
-	a := h.raw(store.RoleIngest, post, "/v1/deposits", typeJSON, newDeposit("acme", 1))
+	a := h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)
 	}
@@ -176,5 +177,5 @@ func TestDefaultAllowPrivate(t *testing.T) {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	// The allowance cannot be taken away from under a URL that needs it.
-	h.raw(store.RoleOperator, patch, "/v1/merchants/local", typeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+	h.raw(store.RoleOperator, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
 }

@@ -23,6 +23,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 	"countersign/internal/store/storetest"
 )
@@ -170,8 +171,8 @@ func newHarness(t testing.TB, db string, opts ...setup) *harness {
 	if h.server, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	for _, rt := range h.server.endpoints {
-		operations.Store(fmt.Sprintf("%s %d", rt.pattern(), rt.status), true)
+	for _, rt := range h.server.api.Endpoints() {
+		operations.Store(fmt.Sprintf("%s %d", rt.Pattern(), rt.Status), true)
 	}
 	srv := httptest.NewServer(h.checked(h.server.Handler()))
 	t.Cleanup(srv.Close)
@@ -236,17 +237,17 @@ func (h *harness) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := &tee{ResponseWriter: w}
 		next.ServeHTTP(t, r)
-		_, pattern := h.server.mux.Handler(r)
-		i := slices.IndexFunc(h.server.endpoints, func(rt *endpoint) bool { return rt.pattern() == pattern })
+		_, pattern := h.server.api.Mux().Handler(r)
+		i := slices.IndexFunc(h.server.api.Endpoints(), func(rt *jsonapi.Endpoint) bool { return rt.Pattern() == pattern })
 		if i < 0 {
 			return
 		}
-		rt := h.server.endpoints[i]
+		rt := h.server.api.Endpoints()[i]
 		what := fmt.Sprintf("%s %d", pattern, t.status)
 		if problem := h.fitsDocument(rt, t); problem != "" {
 			h.t.Errorf("%s does not fit the document: %s\n%s", what, problem, t.body.String()[:min(500, t.body.Len())])
 		}
-		if !slices.Contains(shows, rt.id) || t.status >= 400 {
+		if !slices.Contains(shows, rt.ID) || t.status >= 400 {
 			if leaked := secrets.in(t.body.String()); leaked != "" {
 				h.t.Errorf("%s shows a secret: %s", what, leaked)
 			}
@@ -255,8 +256,8 @@ func (h *harness) checked(next http.Handler) http.Handler {
 	})
 }
 
-func (h *harness) fitsDocument(rt *endpoint, t *tee) string {
-	op := rt.operation()
+func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
+	op := rt.Operation()
 	resp := op.Responses[fmt.Sprint(t.status)]
 	if resp == nil {
 		return "no such status"
@@ -273,7 +274,7 @@ func (h *harness) fitsDocument(rt *endpoint, t *tee) string {
 		return "media type " + mediaType
 	}
 	bodies := [][]byte{t.body.Bytes()}
-	if mediaType == typeNDJSON {
+	if mediaType == jsonapi.TypeNDJSON {
 		// The last line may be cut where the client went away.
 		whole := t.body.Bytes()[:bytes.LastIndexByte(t.body.Bytes(), '\n')+1]
 		bodies = bytes.Split(bytes.TrimSpace(whole), []byte("\n"))
@@ -284,7 +285,7 @@ func (h *harness) fitsDocument(rt *endpoint, t *tee) string {
 			return err.Error()
 		}
 		res := &huma.ValidateResult{}
-		huma.Validate(h.server.registry, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, res)
+		huma.Validate(h.server.api.Registry(), media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, v, res)
 		if len(res.Errors) > 0 {
 			return errors.Join(res.Errors...).Error()
 		}
@@ -357,7 +358,7 @@ func (h *harness) raw(role store.Role, method, path, contentType string, body an
 
 func (h *harness) postJSON(path string, body any) answer {
 	h.t.Helper()
-	return h.raw(store.RoleOperator, post, path, typeJSON, body)
+	return h.raw(store.RoleOperator, post, path, jsonapi.TypeJSON, body)
 }
 
 // names fails unless a is a refusal with this status that names location.

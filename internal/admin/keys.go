@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"countersign/envelope"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -15,7 +16,7 @@ const defaultBits = 2048
 // answers need a pair of ours.
 type keyMaker struct {
 	scheme   store.Scheme
-	faults   *faulty
+	faults   *jsonapi.Faults
 	warnings []string
 
 	request, response *envelope.Key // read from the request; nil: to be generated or kept
@@ -38,10 +39,10 @@ func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
 	case spec == nil:
 		return nil
 	case spec.PublicKey != "":
-		k.faults.add(location+".publicKey", fmt.Sprintf("has no place here in scheme %s: the service needs the private part", k.scheme))
+		k.faults.Add(location+".publicKey", fmt.Sprintf("has no place here in scheme %s: the service needs the private part", k.scheme))
 		return nil
 	case spec.Bits != 0 && spec.PrivateKey != "":
-		k.faults.add(location+".privateKey", "is there beside bits; give one of them")
+		k.faults.Add(location+".privateKey", "is there beside bits; give one of them")
 		return nil
 	case spec.PrivateKey == "":
 		return nil
@@ -49,10 +50,10 @@ func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
 	key, err := envelope.ParseKey([]byte(spec.PrivateKey))
 	switch {
 	case err != nil:
-		k.faults.add(location+".privateKey", "is refused: "+err.Error())
+		k.faults.Add(location+".privateKey", "is refused: "+err.Error())
 		return nil
 	case !key.HasPrivate():
-		k.faults.add(location+".privateKey", "is a public key")
+		k.faults.Add(location+".privateKey", "is a public key")
 		return nil
 	}
 	return key
@@ -62,27 +63,27 @@ func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
 func (k *keyMaker) public(location string, spec *KeySpec, required bool) *envelope.Key {
 	switch {
 	case spec == nil && required:
-		k.faults.add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
+		k.faults.Add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
 		return nil
 	case spec == nil:
 		return nil
 	case spec.Bits != 0:
-		k.faults.add(location+".bits", fmt.Sprintf("has no place here in scheme %s: the merchant made the pair", k.scheme))
+		k.faults.Add(location+".bits", fmt.Sprintf("has no place here in scheme %s: the merchant made the pair", k.scheme))
 		return nil
 	case spec.PrivateKey != "":
-		k.faults.add(location+".privateKey", fmt.Sprintf("has no place here in scheme %s: the merchant keeps it to itself", k.scheme))
+		k.faults.Add(location+".privateKey", fmt.Sprintf("has no place here in scheme %s: the merchant keeps it to itself", k.scheme))
 		return nil
 	case spec.PublicKey == "":
-		k.faults.add(location+".publicKey", "is missing")
+		k.faults.Add(location+".publicKey", "is missing")
 		return nil
 	}
 	key, err := envelope.ParseKey([]byte(spec.PublicKey))
 	switch {
 	case err != nil:
-		k.faults.add(location+".publicKey", "is refused: "+err.Error())
+		k.faults.Add(location+".publicKey", "is refused: "+err.Error())
 		return nil
 	case key.HasPrivate():
-		k.faults.add(location+".publicKey", "is a private key, which the merchant keeps to itself; make a new pair")
+		k.faults.Add(location+".publicKey", "is a private key, which the merchant keeps to itself; make a new pair")
 		return nil
 	}
 	return key
@@ -151,25 +152,25 @@ func (k *keyMaker) responsePublicPart() string {
 	return k.response.PublicBase64()
 }
 
-func (s *Server) rotateKeys(c *call, _ none, in NewKeys) (Keys, error) {
-	id, err := c.pathID()
+func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in NewKeys) (Keys, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Keys{}, err
 	}
-	m, err := s.Store.Merchant(c.r.Context(), id)
+	m, err := s.Store.Merchant(c.R.Context(), id)
 	if err != nil {
 		return Keys{}, err
 	}
-	var faults faulty
+	var faults jsonapi.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return Keys{}, err
 	}
 	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
 		return Keys{}, err
 	}
-	m, err = s.Store.UpdateMerchant(c.r.Context(), id, c.now, func(m *store.Merchant) error {
+	m, err = s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
 		k.apply(m)
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -39,8 +40,8 @@ type line struct {
 // One goroutine reads while this one commits, so that a commit takes whatever
 // has come meanwhile: few lines when they trickle, many when they pour.
 // Neither the body nor the answer is ever held whole.
-func (s *Server) addDepositLines(c *call) error {
-	conn := http.NewResponseController(c.w)
+func (s *Server) addDepositLines(c *jsonapi.Call) error {
+	conn := http.NewResponseController(c.W)
 	// Without full duplex the server would read the rest of the body before
 	// the first byte of the answer. A recorder in a test cannot do it and does
 	// not need it.
@@ -56,8 +57,8 @@ func (s *Server) addDepositLines(c *call) error {
 	err := s.commitLines(c, conn, lines)
 	close(done)
 	if err != nil {
-		if c.w.status == 0 {
-			writeProblem(c.w, problemOf(err))
+		if !c.W.Answered() {
+			jsonapi.WriteProblem(c.W, s.api.ProblemOf(err))
 			_ = conn.Flush()
 		}
 		// The client may still be sending. It reads its answer only if the
@@ -65,7 +66,7 @@ func (s *Server) addDepositLines(c *call) error {
 		// away, within bounds.
 		_ = conn.SetReadDeadline(time.Now().Add(drainFor))
 		<-readerGone
-		_, _ = io.CopyN(io.Discard, c.r.Body, drainLimit)
+		_, _ = io.CopyN(io.Discard, c.R.Body, drainLimit)
 	}
 	<-readerGone
 	return err
@@ -73,7 +74,7 @@ func (s *Server) addDepositLines(c *call) error {
 
 // readLines reads and checks lines until the body ends, one is at fault, or
 // done is closed.
-func (s *Server) readLines(c *call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
+func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
 	put := func(l line) bool {
 		select {
 		case lines <- l:
@@ -84,23 +85,23 @@ func (s *Server) readLines(c *call, conn *http.ResponseController, lines chan<- 
 	}
 	defer func() { // outside the handler's goroutine a panic would end the process
 		if v := recover(); v != nil {
-			s.Log.Error("panic", "route", c.rt.pattern(), "stack", string(debug.Stack()))
-			put(line{fault: problemOf(errors.New("panic"))})
+			s.Log.Error("panic", "route", c.Endpoint().Pattern(), "stack", string(debug.Stack()))
+			put(line{fault: s.api.ProblemOf(errors.New("panic"))})
 		}
 	}()
-	in := bufio.NewReaderSize(c.r.Body, maxLine)
+	in := bufio.NewReaderSize(c.R.Body, maxLine)
 	for n := int64(1); ; n++ {
 		_ = conn.SetReadDeadline(time.Now().Add(lineTimeout))
 		text, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			put(line{number: n, fault: problem(http.StatusRequestEntityTooLarge, "", Detail{"body", fmt.Sprintf("is a line of more than %d bytes", maxLine)})})
+			put(line{number: n, fault: jsonapi.NewProblem(http.StatusRequestEntityTooLarge, "", jsonapi.At("body", fmt.Sprintf("is a line of more than %d bytes", maxLine)))})
 			return
 		case err != nil && err != io.EOF:
-			put(line{number: n, fault: problem(http.StatusBadRequest, "the body could not be read")})
+			put(line{number: n, fault: jsonapi.NewProblem(http.StatusBadRequest, "the body could not be read")})
 			return
 		}
-		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(n, text)) {
+		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(c, n, text)) {
 			return
 		}
 		if err == io.EOF {
@@ -109,16 +110,16 @@ func (s *Server) readLines(c *call, conn *http.ResponseController, lines chan<- 
 	}
 }
 
-func (s *Server) readLine(n int64, text []byte) line {
+func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 	l := line{number: n}
 	var d NewDeposit
-	if err := s.decode(s.lineSchema, text, &d); err != nil {
-		l.fault = problemOf(err)
+	if err := c.DecodeLine(text, &d); err != nil {
+		l.fault = s.api.ProblemOf(err)
 		return l
 	}
 	var err error
 	if l.callback, err = callbackOf(&d, store.MillisOf(s.Now())); err != nil {
-		l.fault = invalid(memberFault("body", err))
+		l.fault = jsonapi.Invalid(memberFault("body", err))
 	}
 	l.merchant = d.Merchant
 	return l
@@ -126,30 +127,29 @@ func (s *Server) readLine(n int64, text []byte) line {
 
 // commitLines commits what has been read and answers it, until lines is closed
 // or a line is at fault.
-func (s *Server) commitLines(c *call, conn *http.ResponseController, lines <-chan line) error {
-	out := bufio.NewWriterSize(c.w, 64<<10)
+func (s *Server) commitLines(c *jsonapi.Call, conn *http.ResponseController, lines <-chan line) error {
+	out := bufio.NewWriterSize(c.W, 64<<10)
 	for more := true; more; {
 		var chunk []line
 		chunk, more = gather(lines)
 		taken, bad := s.takeLines(c, chunk)
-		if c.w.status == 0 {
+		if !c.W.Answered() {
 			switch {
 			case bad != nil && len(taken) == 0:
 				bad.fault.Detail = fmt.Sprintf("line %d: %s; nothing was taken", bad.number, or(bad.fault.Detail, bad.fault.Title))
 				return bad.fault
 			case len(chunk) == 0:
-				return problem(http.StatusBadRequest, "", Detail{"body", "is empty"})
+				return jsonapi.NewProblem(http.StatusBadRequest, "", jsonapi.At("body", "is empty"))
 			}
-			c.jsonHeader(typeNDJSON)
-			c.w.WriteHeader(c.rt.status)
+			c.WriteHeader(jsonapi.TypeNDJSON)
 		}
-		c.items += len(taken)
-		c.writeWithin(lineTimeout)
+		c.Items += len(taken)
+		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
-			_ = encodeJSON(out, AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate})
+			_ = jsonapi.EncodeJSON(out, AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate})
 		}
 		if bad != nil {
-			_ = encodeJSON(out, AcceptedLine{Line: bad.number, Error: bad.fault})
+			_ = jsonapi.EncodeJSON(out, AcceptedLine{Line: bad.number, Error: bad.fault})
 		}
 		// A client that is gone is told nothing more; what was committed stays,
 		// and sending it again gives duplicates.
@@ -183,14 +183,14 @@ func gather(lines <-chan line) (chunk []line, more bool) {
 }
 
 // takeLines commits the lines of chunk up to the first at fault.
-func (s *Server) takeLines(c *call, chunk []line) (taken []store.Ingested, bad *line) {
+func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []store.Ingested, bad *line) {
 	batch := make([]store.NewCallback, 0, len(chunk))
 	for i := range chunk {
 		if chunk[i].fault != nil {
 			bad = &chunk[i]
 			break
 		}
-		c.concerns(chunk[i].merchant)
+		c.Concerns(chunk[i].merchant)
 		batch = append(batch, chunk[i].callback)
 	}
 	taken, fault := s.ingestLines(c, batch)
@@ -201,18 +201,18 @@ func (s *Server) takeLines(c *call, chunk []line) (taken []store.Ingested, bad *
 }
 
 // ingestLines commits batch. A fault is that of the item after those taken.
-func (s *Server) ingestLines(c *call, batch []store.NewCallback) ([]store.Ingested, *Problem) {
+func (s *Server) ingestLines(c *jsonapi.Call, batch []store.NewCallback) ([]store.Ingested, *Problem) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	taken, err := s.Store.Ingest(c.r.Context(), batch, store.MillisOf(s.Now()))
+	taken, err := s.Store.Ingest(c.R.Context(), batch, store.MillisOf(s.Now()))
 	if err == nil {
 		return taken, nil
 	}
 	at, fault := itemProblem(err, func(int) string { return "body" })
 	if at < 0 {
-		s.Log.Error("request failed", "token", c.token.ID, "route", c.rt.pattern(), "cause", err.Error())
-		return nil, problemOf(err)
+		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "cause", err.Error())
+		return nil, s.api.ProblemOf(err)
 	}
 	taken, earlier := s.ingestLines(c, batch[:at])
 	if earlier != nil {

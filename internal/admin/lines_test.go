@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -112,9 +113,9 @@ func TestLinesUpToAConflict(t *testing.T) {
 		case "dep-50":
 			d.Merchant = "none"
 		}
-		_ = encodeJSON(&body, d)
+		_ = jsonapi.EncodeJSON(&body, d)
 	}
-	a := h.raw(store.RoleIngest, post, "/v1/deposits", typeNDJSON, body.String())
+	a := h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, body.String())
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
 	var last AcceptedLine
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
@@ -127,7 +128,7 @@ func TestLinesUpToAConflict(t *testing.T) {
 		t.Errorf("%d stored, want 40", stored)
 	}
 	// The first line of all at fault: an ordinary problem.
-	h.raw(store.RoleIngest, post, "/v1/deposits", typeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
+	h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
 }
 
 func encodeLine(t *testing.T, d NewDeposit) string { return string(encode(t, d)) + "\n" }
@@ -143,7 +144,7 @@ func TestLinesTrickle(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+h.tokens[store.RoleIngest])
-	req.Header.Set("Content-Type", typeNDJSON)
+	req.Header.Set("Content-Type", jsonapi.TypeNDJSON)
 	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -202,7 +203,7 @@ func TestGather(t *testing.T) {
 	for i := range maxBatch + 3 {
 		lines <- line{number: int64(i + 1)}
 	}
-	lines <- line{number: maxBatch + 4, fault: invalid()}
+	lines <- line{number: maxBatch + 4, fault: jsonapi.Invalid()}
 	lines <- line{number: maxBatch + 5}
 	close(lines)
 	for i, want := range []struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -41,7 +42,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 	}
 	if len(s.OneOf) > 0 {
 		for _, alt := range s.OneOf {
-			if kind := resolved(reg, alt).Type; kind == kindOf(encode(t, good)[0]) {
+			if kind := resolved(reg, alt).Type; kind == kindOf(good) {
 				return spoil(t, reg, alt, good, location)
 			}
 		}
@@ -108,7 +109,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 		if s.MaxLength != nil {
 			as("too long", strings.Repeat("ü", *s.MaxLength+1))
 		}
-		if len(s.Enum) > 0 || s.Format == formatDuration || s.Pattern != "" {
+		if len(s.Enum) > 0 || s.Format == jsonapi.FormatDuration || s.Pattern != "" {
 			as("no such value", "Ä no such value")
 		}
 	case huma.TypeInteger, huma.TypeNumber:
@@ -141,6 +142,18 @@ func encode(t testing.TB, v any) []byte {
 	return b
 }
 
+func kindOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return huma.TypeObject
+	case []any:
+		return huma.TypeArray
+	case string:
+		return huma.TypeString
+	}
+	return huma.TypeNumber
+}
+
 func resolved(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	for s.Ref != "" {
 		s = reg.SchemaFromRef(s.Ref)
@@ -150,7 +163,7 @@ func resolved(reg huma.Registry, s *huma.Schema) *huma.Schema {
 
 func nullable(reg huma.Registry, s *huma.Schema) bool {
 	s = resolved(reg, s)
-	return s.Nullable || slices.ContainsFunc(s.OneOf, func(a *huma.Schema) bool { return a.Type == typeNull })
+	return s.Nullable || slices.ContainsFunc(s.OneOf, func(a *huma.Schema) bool { return a.Type == "null" })
 }
 
 // Every member of every endpoint, wrong in every way that its schema knows,
@@ -183,19 +196,19 @@ func TestEveryWrongMember(t *testing.T) {
 		"createToken":       map[string]any{"name": "n", "role": "viewer"},
 	}
 	before, total := h.counts(), 0
-	for _, rt := range h.server.endpoints {
-		if rt.method == get {
+	for _, rt := range h.server.api.Endpoints() {
+		if rt.Method == get {
 			continue
 		}
-		path := strings.Replace(rt.path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
-		body, ok := good[rt.id]
+		path := strings.Replace(rt.Path, "{id}", idFor(rt, "acme", withdrawal.ID, callback.ID), 1)
+		body, ok := good[rt.ID]
 		if !ok {
 			// A route without a body refuses one that has a member.
-			h.raw(store.RoleOperator, rt.method, path, typeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
+			h.raw(store.RoleOperator, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
 			continue
 		}
-		cases := spoil(t, h.server.registry, rt.schema, body, "body")
-		if rt.id == "addDeposits" {
+		cases := spoil(t, h.server.api.Registry(), rt.Body(), body, "body")
+		if rt.ID == "addDeposits" {
 			for _, c := range cases[:len(cases):len(cases)] {
 				if strings.HasPrefix(c.location, "body.") {
 					cases = append(cases, spoiled{"in an array: " + c.name, "[" + string(encode(t, deposit)) + "," + c.body + "]", "body[1]" + strings.TrimPrefix(c.location, "body")})
@@ -203,14 +216,14 @@ func TestEveryWrongMember(t *testing.T) {
 			}
 		}
 		if len(cases) < 5 {
-			t.Errorf("%s: only %d wrong bodies", rt.id, len(cases))
+			t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
 		}
 		for _, c := range cases {
-			a := h.raw(store.RoleOperator, rt.method, path, typeJSON, c.body)
+			a := h.raw(store.RoleOperator, rt.Method, path, jsonapi.TypeJSON, c.body)
 			if a.status == 422 && slices.ContainsFunc(a.Errors, func(d Detail) bool { return d.Location == c.location }) {
 				continue
 			}
-			t.Errorf("%s, %s %s: not refused for it: %d %s\n%s", rt.id, c.location, c.name, a.status, a.body, c.body)
+			t.Errorf("%s, %s %s: not refused for it: %d %s\n%s", rt.ID, c.location, c.name, a.status, a.body, c.body)
 		}
 		total += len(cases)
 	}
@@ -220,13 +233,13 @@ func TestEveryWrongMember(t *testing.T) {
 	t.Logf("%d wrong bodies refused", total)
 }
 
-func idFor(rt *endpoint, merchant, withdrawal, callback string) string {
+func idFor(rt *jsonapi.Endpoint, merchant, withdrawal, callback string) string {
 	switch {
-	case strings.HasPrefix(rt.path, "/v1/merchants"):
+	case strings.HasPrefix(rt.Path, "/v1/merchants"):
 		return merchant
-	case strings.HasPrefix(rt.path, "/v1/withdrawals"):
+	case strings.HasPrefix(rt.Path, "/v1/withdrawals"):
 		return withdrawal
-	case strings.HasPrefix(rt.path, "/v1/callbacks"):
+	case strings.HasPrefix(rt.Path, "/v1/callbacks"):
 		return callback
 	}
 	return "tok_none"
@@ -328,7 +341,7 @@ func TestWrongByMeaning(t *testing.T) {
 		"resend of the decided":   {post, "/v1/callbacks/" + w.Callback + "/resend", nil, 409, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			contentType := typeJSON
+			contentType := jsonapi.TypeJSON
 			if c.body == nil {
 				contentType = ""
 			}
@@ -443,18 +456,18 @@ func TestBodiesThatAreNone(t *testing.T) {
 		"form":              {"application/x-www-form-urlencoded", good, 415, "header.Content-Type"},
 		"other text":        {"text/json", good, 415, "header.Content-Type"},
 		"other characters":  {"application/json; charset=utf-16", good, 415, "header.Content-Type"},
-		"empty":             {typeJSON, "", 400, "body"},
-		"white space":       {typeJSON, " \n", 400, "body"},
-		"half":              {typeJSON, good[:40], 400, "body"},
-		"two":               {typeJSON, good + good, 400, "body"},
-		"byte order mark":   {typeJSON, "\ufeff" + good, 400, "body"},
-		"not UTF-8":         {typeJSON, strings.Replace(good, "TFrom", "\xff", 1), 400, "body"},
-		"too long":          {typeJSON, `"` + longText(4096) + `"`, 413, "body"},
-		"deep":              {typeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
-		"lines, empty":      {typeNDJSON, "\n\n", 400, "body"},
-		"lines, first bad":  {typeNDJSON, "{}\n" + good, 422, "body.merchant"},
-		"lines, first long": {typeNDJSON, `"` + longText(maxLine) + `"`, 413, "body"},
-		"lines, an array":   {typeNDJSON, "[" + good + "]\n", 422, "body"},
+		"empty":             {jsonapi.TypeJSON, "", 400, "body"},
+		"white space":       {jsonapi.TypeJSON, " \n", 400, "body"},
+		"half":              {jsonapi.TypeJSON, good[:40], 400, "body"},
+		"two":               {jsonapi.TypeJSON, good + good, 400, "body"},
+		"byte order mark":   {jsonapi.TypeJSON, "\ufeff" + good, 400, "body"},
+		"not UTF-8":         {jsonapi.TypeJSON, strings.Replace(good, "TFrom", "\xff", 1), 400, "body"},
+		"too long":          {jsonapi.TypeJSON, `"` + longText(4096) + `"`, 413, "body"},
+		"deep":              {jsonapi.TypeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
+		"lines, empty":      {jsonapi.TypeNDJSON, "\n\n", 400, "body"},
+		"lines, first bad":  {jsonapi.TypeNDJSON, "{}\n" + good, 422, "body.merchant"},
+		"lines, first long": {jsonapi.TypeNDJSON, `"` + longText(maxLine) + `"`, 413, "body"},
+		"lines, an array":   {jsonapi.TypeNDJSON, "[" + good + "]\n", 422, "body"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.raw(store.RoleIngest, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -23,8 +24,8 @@ const (
 	defaultPauseReason   = "paused by an operator"
 )
 
-func (s *Server) createMerchant(c *call, _ none, in NewMerchant) (CreatedMerchant, error) {
-	c.concerns(in.ID)
+func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in NewMerchant) (CreatedMerchant, error) {
+	c.Concerns(in.ID)
 	m := store.Merchant{
 		ID: in.ID, Name: in.Name, State: store.MerchantActive,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
@@ -44,11 +45,11 @@ func (s *Server) createMerchant(c *call, _ none, in NewMerchant) (CreatedMerchan
 	if in.Retry != nil {
 		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = in.Retry.Notify.kept(), in.Retry.Withdraw.kept()
 	}
-	var faults faulty
+	var faults jsonapi.Faults
 	s.checkMerchant(&m, &faults)
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, true)
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return CreatedMerchant{}, err
 	}
 	if err := k.make(in.Key, in.ResponseKey, true); err != nil {
@@ -57,10 +58,10 @@ func (s *Server) createMerchant(c *call, _ none, in NewMerchant) (CreatedMerchan
 	k.apply(&m)
 	out := CreatedMerchant{Warnings: k.warnings, PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
-		out.APIKey = Secret(randomText(24))
+		out.APIKey = Secret(jsonapi.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
 	}
-	made, err := s.Store.CreateMerchant(c.r.Context(), m, c.now)
+	made, err := s.Store.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
 		return CreatedMerchant{}, err
 	}
@@ -69,19 +70,19 @@ func (s *Server) createMerchant(c *call, _ none, in NewMerchant) (CreatedMerchan
 }
 
 // checkMerchant names what is wrong with settings that a schema cannot judge.
-func (s *Server) checkMerchant(m *store.Merchant, faults *faulty) {
+func (s *Server) checkMerchant(m *store.Merchant, faults *jsonapi.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
-		faults.add("body.notifyUrl", "is refused: "+err.Error())
+		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
 	if err := s.CheckURL(m.WithdrawURL, m.Settings.AllowPrivate); err != nil {
-		faults.add("body.withdrawUrl", "is refused: "+err.Error())
+		faults.Add("body.withdrawUrl", "is refused: "+err.Error())
 	}
 	if normalURL(m.NotifyURL) == normalURL(m.WithdrawURL) {
-		faults.add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
+		faults.Add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
 	}
 	for i, r := range m.Settings.FinalCodes {
 		if r.To < r.From {
-			faults.add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")
+			faults.Add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")
 		}
 	}
 	checkRetry(m.Settings.NotifyRetry, "body.retry.notify", faults)
@@ -89,28 +90,28 @@ func (s *Server) checkMerchant(m *store.Merchant, faults *faulty) {
 	checkWithin("body.confirmWithin", m.ConfirmWithin, faults)
 	if t := m.Settings.ContentType; t != "" {
 		if _, _, err := mime.ParseMediaType(t); err != nil || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
-			faults.add("body.contentType", "is not a media type")
+			faults.Add("body.contentType", "is not a media type")
 		}
 	}
 }
 
-func checkWithin(location string, d time.Duration, faults *faulty) {
+func checkWithin(location string, d time.Duration, faults *jsonapi.Faults) {
 	if d < minConfirmWithin || d > maxConfirmWithin {
-		faults.add(location, "is not between 10s and 168h")
+		faults.Add(location, "is not between 10s and 168h")
 	}
 }
 
-func checkRetry(r *store.Retry, location string, faults *faulty) {
+func checkRetry(r *store.Retry, location string, faults *jsonapi.Faults) {
 	if r == nil {
 		return
 	}
 	for i, d := range r.Delays {
 		if d < 0 || d > maxDelay.Milliseconds() {
-			faults.add(fmt.Sprintf("%s.delays[%d]", location, i), "is not between 0s and 168h")
+			faults.Add(fmt.Sprintf("%s.delays[%d]", location, i), "is not between 0s and 168h")
 		}
 	}
 	if r.Every != 0 && (r.Every < 1000 || r.Every > maxDelay.Milliseconds()) {
-		faults.add(location+".every", "is not between 1s and 168h")
+		faults.Add(location+".every", "is not between 1s and 168h")
 	}
 }
 
@@ -129,8 +130,8 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-func (s *Server) merchants(c *call, q page, _ none) (MerchantPage, error) {
-	list, err := s.Store.Merchants(c.r.Context(), q.Cursor, q.Limit+1)
+func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (MerchantPage, error) {
+	list, err := s.Store.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
 	if err != nil {
 		return MerchantPage{}, err
 	}
@@ -145,25 +146,25 @@ func (s *Server) merchants(c *call, q page, _ none) (MerchantPage, error) {
 	return out, nil
 }
 
-func (s *Server) merchant(c *call, _ none, _ none) (Merchant, error) {
-	id, err := c.pathID()
+func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Merchant, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Merchant{}, err
 	}
-	m, err := s.Store.Merchant(c.r.Context(), id)
+	m, err := s.Store.Merchant(c.R.Context(), id)
 	return merchantOf(m), err
 }
 
-func (s *Server) updateMerchant(c *call, _ none, in MerchantPatch) (Merchant, error) {
-	id, err := c.pathID()
+func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in MerchantPatch) (Merchant, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Merchant{}, err
 	}
-	m, err := s.Store.UpdateMerchant(c.r.Context(), id, c.now, func(m *store.Merchant) error {
+	m, err := s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
 		s.applyPatch(m, in)
-		var faults faulty
+		var faults jsonapi.Faults
 		s.checkMerchant(m, &faults)
-		return faults.err()
+		return faults.Err()
 	})
 	return merchantOf(m), err
 }
@@ -217,20 +218,20 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-func (s *Server) pauseMerchant(c *call, _ none, in Pause) (Merchant, error) {
+func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in Pause) (Merchant, error) {
 	return s.setState(c, store.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
-func (s *Server) resumeMerchant(c *call, _ none, _ none) (Merchant, error) {
+func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Merchant, error) {
 	return s.setState(c, store.MerchantActive, "")
 }
 
-func (s *Server) setState(c *call, state store.MerchantState, reason string) (Merchant, error) {
-	id, err := c.pathID()
+func (s *Server) setState(c *jsonapi.Call, state store.MerchantState, reason string) (Merchant, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Merchant{}, err
 	}
-	m, err := s.Store.SetMerchantState(c.r.Context(), id, state, reason, c.now)
+	m, err := s.Store.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
 	return merchantOf(m), err
 }
 
@@ -287,7 +288,7 @@ func merchantOf(m store.Merchant) Merchant {
 		FinalCodes: []CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: or(m.Settings.Body, defaultBody),
-		Version: m.Version, Created: timeOf(m.Created), Updated: timeOf(m.Updated),
+		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {
 		out.FinalCodes = append(out.FinalCodes, CodeRange{int64(r.From), int64(r.To)})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/envelope"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -150,7 +151,7 @@ func TestMerchantIsPatched(t *testing.T) {
 			t.Error("the secrets are not as they should be")
 		}
 		// JSON Merge Patch by hand: null clears, absent stays.
-		a := h.raw(store.RoleOperator, patch, "/v1/merchants/acme", typeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		a := h.raw(store.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m Merchant
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
 			t.Fatal(a.body, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 	"countersign/internal/store/storetest"
 )
@@ -23,7 +24,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
 		c := h.client(store.RoleIngest)
-		a := h.raw(store.RoleIngest, post, "/v1/deposits", typeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
+		a := h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
 		if a.status != 202 {
 			t.Fatal(a.body)
 		}

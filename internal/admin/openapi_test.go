@@ -48,7 +48,7 @@ func TestDocumentMatchesHandlers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, got := h.server.mux.Handler(r); got != pattern {
+			if _, got := h.server.api.Mux().Handler(r); got != pattern {
 				t.Errorf("%s is in the document; the mux gives it to %q", pattern, got)
 			}
 			if (op.Role == "none") != (len(op.Security) == 0) {
@@ -61,13 +61,13 @@ func TestDocumentMatchesHandlers(t *testing.T) {
 			golden = append(golden, fmt.Sprintf("%s %s role=%s%s -> %s", pattern, op.OperationID, op.Role, bodies, strings.Join(slices.Sorted(maps.Keys(op.Responses)), ",")))
 		}
 	}
-	for _, rt := range h.server.endpoints {
-		if !documented[rt.pattern()] {
-			t.Errorf("%s is not in the document", rt.pattern())
+	for _, rt := range h.server.api.Endpoints() {
+		if !documented[rt.Pattern()] {
+			t.Errorf("%s is not in the document", rt.Pattern())
 		}
 	}
-	if len(documented) != len(h.server.endpoints)+1 { // and /metrics
-		t.Errorf("%d operations for %d routes and /metrics", len(documented), len(h.server.endpoints))
+	if len(documented) != len(h.server.api.Endpoints())+1 { // and /metrics
+		t.Errorf("%d operations for %d routes and /metrics", len(documented), len(h.server.api.Endpoints()))
 	}
 	slices.Sort(golden)
 	checkGolden(t, "operations.golden", []byte(strings.Join(golden, "\n")+"\n"))
@@ -108,15 +108,15 @@ func firstDifference(got, want string) string {
 // Every reference leads somewhere and every schema is used.
 func TestDocumentIsWhole(t *testing.T) {
 	h := sqlite(t)
-	text := string(h.server.document)
-	for name := range h.server.registry.Map() {
+	text := string(h.server.api.Document())
+	for name := range h.server.api.Registry().Map() {
 		if !strings.Contains(text, `"#/components/schemas/`+name+`"`) {
 			t.Errorf("schema %s is not used", name)
 		}
 	}
 	for _, part := range strings.Split(text, `"$ref":"#/components/schemas/`)[1:] {
 		name, _, _ := strings.Cut(part, `"`)
-		if h.server.registry.Map()[name] == nil {
+		if h.server.api.Registry().Map()[name] == nil {
 			t.Errorf("schema %s is not there", name)
 		}
 	}

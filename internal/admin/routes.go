@@ -1,6 +1,12 @@
 package admin
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+
+	"countersign/internal/jsonapi"
+	"countersign/internal/store"
+)
 
 const (
 	get    = http.MethodGet
@@ -9,41 +15,68 @@ const (
 	remove = http.MethodDelete
 )
 
+// route is one row of the table of routes.
+type route jsonapi.Route
+
 // routes is the whole API. /metrics is beside it, since it is not JSON.
 func (s *Server) routes() []route {
 	return []route{
-		{post, "/v1/merchants", "createMerchant", operator, 201, handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", viewer, 200, handle(s.merchants), "List merchants by id", nil},
-		{get, "/v1/merchants/{id}", "merchant", viewer, 200, handle(s.merchant), "Show one merchant", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", operator, 200, handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operator, 200, handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still taken", nil},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operator, 200, handle(s.resumeMerchant), "Send to a merchant again", nil},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", operator, 200, handle(s.rotateKeys), "Make or set new keys; they hold from the next attempt on", nil},
+		{post, "/v1/merchants", "createMerchant", jsonapi.Operator, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
+		{get, "/v1/merchants", "merchants", jsonapi.Viewer, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
+		{get, "/v1/merchants/{id}", "merchant", jsonapi.Viewer, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still taken", nil},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Send to a merchant again", nil},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; they hold from the next attempt on", nil},
 
-		{post, "/v1/deposits", "addDeposits", ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault)", []int{409}},
+		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault)", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", ingest, 202, handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
-		{get, "/v1/withdrawals", "withdrawals", viewer, 200, handle(s.withdrawals), "List withdrawals, the newest first", nil},
-		{get, "/v1/withdrawals/{id}", "withdrawal", viewer, 200, handle(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", ingest, 200, handle(s.cancelWithdrawal), "Withdraw the question while it awaits its answer", []int{409}},
-		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", ingest, 200, handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", ingest, 200, handle(s.reportOutcome), "Say how a released withdrawal ended; the merchant is told", []int{409}},
-		{get, "/v1/decisions", "decisions", viewer, 200, handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
+		{post, "/v1/withdrawals", "createWithdrawal", jsonapi.Ingest, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
+		{get, "/v1/withdrawals", "withdrawals", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
+		{get, "/v1/withdrawals/{id}", "withdrawal", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Withdraw the question while it awaits its answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Say how a released withdrawal ended; the merchant is told", []int{409}},
+		{get, "/v1/decisions", "decisions", jsonapi.Viewer, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
 
-		{get, "/v1/callbacks", "callbacks", viewer, 200, handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", viewer, 200, handle(s.callback), "Show one callback with its attempts", nil},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", operator, 200, handle(s.resendCallback), "Send a refused or exhausted callback again", []int{409}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", operator, 200, handle(s.resendCallbacks), "Send all refused and exhausted callbacks that match again", nil},
+		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", jsonapi.Viewer, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again", []int{409}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallbacks), "Send all refused and exhausted callbacks that match again", nil},
 
-		{get, "/v1/alarms", "alarms", viewer, 200, handle(s.alarms), "Read the feed of alarms", nil},
-		{get, "/v1/stats", "stats", viewer, 200, handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
+		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 
-		{post, "/v1/tokens", "createToken", operator, 201, handle(s.createToken), "Make a token; its secret is shown once", nil},
-		{get, "/v1/tokens", "tokens", operator, 200, handle(s.listTokens), "List tokens", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", operator, 204, handle(s.revokeToken), "Revoke a token", []int{409}},
+		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(s.revokeToken), "Revoke a token", []int{409}},
 
-		{get, "/healthz", "healthz", open, 200, handle(s.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", open, 200, handle(s.readyz), "Say whether the service can work", []int{503}},
-		{get, "/openapi.json", "openapi", open, 200, handle(s.openapi), "Give this document", nil},
+		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", jsonapi.Open, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},
+		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(s.openapi), "Give this document", nil},
 	}
+}
+
+// grants turns a role into the access that it gives. A role that is not one of
+// the service gives none that a route asks for.
+func grants(r store.Role) jsonapi.Access {
+	switch r {
+	case store.RoleViewer:
+		return jsonapi.Viewer
+	case store.RoleIngest:
+		return jsonapi.Ingest
+	case store.RoleOperator:
+		return jsonapi.Operator
+	}
+	return jsonapi.Open
+}
+
+// concernsPath notes the merchant that an id in the path begins with.
+func concernsPath(c *jsonapi.Call) {
+	id, err := c.PathID()
+	if err != nil || strings.HasPrefix(c.Endpoint().Path, "/v1/tokens/") {
+		return
+	}
+	merchant, _, _ := strings.Cut(id, ".")
+	c.Concerns(merchant)
 }

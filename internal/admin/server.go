@@ -3,13 +3,14 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
+	"reflect"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
@@ -86,14 +87,7 @@ const maxBatch = 1000
 // Server answers the API. Make it with New.
 type Server struct {
 	Config
-	registry   huma.Registry
-	lineSchema *huma.Schema // of one line of deposits
-	endpoints  []*endpoint
-	mux        *http.ServeMux
-	document   []byte
-	tokens     tokens
-	stopOnce   sync.Once
-	stopping   chan struct{}
+	api *jsonapi.API
 }
 
 // New checks c. It starts nothing.
@@ -124,28 +118,29 @@ func New(c Config) (*Server, error) {
 	if c.Version == "" {
 		c.Version = "dev"
 	}
-	s := &Server{Config: c, stopping: make(chan struct{})}
-	s.tokens.init()
-	if err := s.build(); err != nil {
-		return nil, err
+	s := &Server{Config: c}
+	var routes []jsonapi.Route
+	for _, r := range s.routes() {
+		routes = append(routes, jsonapi.Route(r))
+	}
+	var err error
+	s.api, err = jsonapi.New(jsonapi.Config{
+		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
+		Store: c.Store, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
+		MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
+		Aliases: map[reflect.Type]reflect.Type{reflect.TypeFor[countersign.Amount](): reflect.TypeFor[amountSchema]()},
+	}, routes)
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
 	}
 	return s, nil
 }
 
 // Handler answers every route, /healthz, /readyz, /metrics and /openapi.json
 // included.
-func (s *Server) Handler() http.Handler { return s.mux }
+func (s *Server) Handler() http.Handler { return s.api.Mux() }
 
 // Stop makes requests that wait for something to happen answer at once and
 // /readyz say no. Call it before http.Server.Shutdown, which would otherwise
 // wait for them.
-func (s *Server) Stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
-
-func (s *Server) isStopping() bool {
-	select {
-	case <-s.stopping:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Server) Stop() { s.api.Stop() }

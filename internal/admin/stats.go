@@ -4,17 +4,19 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"countersign/internal/jsonapi"
 )
 
-func (s *Server) stats(c *call, _ none, _ none) (Stats, error) {
-	ctx := c.r.Context()
+func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Stats, error) {
+	ctx := c.R.Context()
 	out := Stats{Lanes: []LaneStats{}, Withdrawals: map[string]int64{}, Breakers: []Breaker{}}
 	lanes, err := s.Store.Stats(ctx)
 	if err != nil {
 		return out, err
 	}
 	for _, l := range lanes {
-		out.Lanes = append(out.Lanes, LaneStats{Lane: l.Lane.String(), State: string(l.State), Count: l.Count, OldestDue: timeOf(l.OldestDue)})
+		out.Lanes = append(out.Lanes, LaneStats{Lane: l.Lane.String(), State: string(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
 	}
 	counts, err := s.Store.WithdrawalCounts(ctx)
 	if err != nil {
@@ -23,30 +25,32 @@ func (s *Server) stats(c *call, _ none, _ none) (Stats, error) {
 	for state, n := range counts {
 		out.Withdrawals[string(state)] = n
 	}
-	breakers, err := s.Store.Breakers(ctx, c.now)
+	breakers, err := s.Store.Breakers(ctx, c.Now)
 	if err != nil {
 		return out, err
 	}
 	for _, b := range breakers {
-		out.Breakers = append(out.Breakers, Breaker{Merchant: b.Merchant, Lane: b.Lane.String(), Failures: b.Failures, OpenUntil: timeOf(b.OpenUntil)})
+		out.Breakers = append(out.Breakers, Breaker{Merchant: b.Merchant, Lane: b.Lane.String(), Failures: b.Failures, OpenUntil: jsonapi.TimeOf(b.OpenUntil)})
 	}
 	return out, nil
 }
 
-func (s *Server) healthz(*call, none, none) (Health, error) { return Health{"ok"}, nil }
+func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
+	return Health{"ok"}, nil
+}
 
 // readyTimeout bounds how long /readyz asks.
 const readyTimeout = 5 * time.Second
 
-func (s *Server) readyz(c *call, _ none, _ none) (Health, error) {
-	if s.isStopping() {
-		return Health{}, errStopping
+func (s *Server) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
+	if s.api.Stopping() {
+		return Health{}, jsonapi.ErrStopping
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), readyTimeout)
+	ctx, cancel := context.WithTimeout(c.R.Context(), readyTimeout)
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
 		s.Log.Warn("not ready", "cause", err.Error())
-		return Health{}, problem(http.StatusServiceUnavailable, "the service is not ready; its log says why")
+		return Health{}, jsonapi.NewProblem(http.StatusServiceUnavailable, "the service is not ready; its log says why")
 	}
 	return Health{"ok"}, nil
 }

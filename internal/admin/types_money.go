@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 )
 
 // amountSchema stands for countersign.Amount in the document: a decimal in a
@@ -20,8 +21,8 @@ func (amountSchema) Schema(huma.Registry) *huma.Schema {
 		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written",
 		Examples:    []any{"2.500000"},
 		OneOf: []*huma.Schema{
-			{Type: huma.TypeString, Format: formatDecimal, Pattern: digits},
-			{Type: huma.TypeNumber, Format: formatDecimal},
+			{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Pattern: digits},
+			{Type: huma.TypeNumber, Format: jsonapi.FormatDecimal},
 		},
 	}
 }

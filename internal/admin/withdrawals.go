@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func (s *Server) createWithdrawal(c *call, _ none, in NewWithdrawal) (AcceptedWithdrawal, error) {
-	c.concerns(in.Merchant)
-	ctx := c.r.Context()
+func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in NewWithdrawal) (AcceptedWithdrawal, error) {
+	c.Concerns(in.Merchant)
+	ctx := c.R.Context()
 	trackingID := or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
 		RequestUUID: countersign.UnboundUUID, TrackingID: trackingID,
 		TenantUserID: in.TenantUserID, CallBackID: in.CallBackID, Business: in.Business,
 	}).Marshal()
-	var faults faulty
+	var faults jsonapi.Faults
 	if err != nil {
 		faults = append(faults, memberFault("body", err))
 	}
@@ -30,7 +31,7 @@ func (s *Server) createWithdrawal(c *call, _ none, in NewWithdrawal) (AcceptedWi
 	if in.ConfirmWithin != 0 {
 		checkWithin("body.confirmWithin", time.Duration(in.ConfirmWithin), &faults)
 	}
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return AcceptedWithdrawal{}, err
 	}
 	within := time.Duration(in.ConfirmWithin)
@@ -44,8 +45,8 @@ func (s *Server) createWithdrawal(c *call, _ none, in NewWithdrawal) (AcceptedWi
 	w, duplicate, err := s.Store.CreateWithdrawal(ctx, store.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
 		TrackingID: trackingID, Business: in.Business, Details: in.Details.protocol(),
-		Deadline: c.now + store.Millis(within.Milliseconds()), Payload: payload,
-	}, c.now)
+		Deadline: c.Now + store.Millis(within.Milliseconds()), Payload: payload,
+	}, c.Now)
 	if err != nil {
 		return AcceptedWithdrawal{}, unknownMerchant(err)
 	}
@@ -56,17 +57,17 @@ func (s *Server) createWithdrawal(c *call, _ none, in NewWithdrawal) (AcceptedWi
 // there.
 func unknownMerchant(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return invalid(Detail{"body.merchant", "is not known"})
+		return jsonapi.Invalid(jsonapi.At("body.merchant", "is not known"))
 	}
 	return err
 }
 
-func (s *Server) withdrawal(c *call, _ none, _ none) (Withdrawal, error) {
-	id, err := c.pathID()
+func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Withdrawal, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Withdrawal{}, err
 	}
-	w, err := s.Store.Withdrawal(c.r.Context(), id)
+	w, err := s.Store.Withdrawal(c.R.Context(), id)
 	return withdrawalOf(w), err
 }
 
@@ -77,8 +78,8 @@ type withdrawalQuery struct {
 	page
 }
 
-func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage, error) {
-	ctx := c.r.Context()
+func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None) (WithdrawalPage, error) {
+	ctx := c.R.Context()
 	out := WithdrawalPage{Withdrawals: []Withdrawal{}}
 	if q.CallBackID == "" {
 		list, next, err := s.Store.Withdrawals(ctx, q.Merchant, store.WithdrawalState(q.State), q.Limit, q.Cursor)
@@ -89,7 +90,7 @@ func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage
 		return out, cursorFault(err, q.page)
 	}
 	if q.Merchant == "" {
-		return out, invalid(Detail{"query.merchant", "is missing: a callBackId is unique within one merchant only"})
+		return out, jsonapi.Invalid(jsonapi.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
 	}
 	w, err := s.Store.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
@@ -107,7 +108,7 @@ func (s *Server) withdrawals(c *call, q withdrawalQuery, _ none) (WithdrawalPage
 // other parameters have been checked.
 func cursorFault(err error, p page) error {
 	if errors.Is(err, store.ErrInvalid) && p.Cursor != "" {
-		return invalid(Detail{"query.cursor", "is not from a list of this kind"})
+		return jsonapi.Invalid(jsonapi.At("query.cursor", "is not from a list of this kind"))
 	}
 	return err
 }
@@ -119,23 +120,23 @@ func nextOf(cursor string) *string {
 	return &cursor
 }
 
-func (s *Server) cancelWithdrawal(c *call, _ none, _ none) (Withdrawal, error) {
-	id, err := c.pathID()
+func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Withdrawal, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Withdrawal{}, err
 	}
-	w, err := s.Store.CancelWithdrawal(c.r.Context(), id, c.now)
+	w, err := s.Store.CancelWithdrawal(c.R.Context(), id, c.Now)
 	return withdrawalOf(w), err
 }
 
-func (s *Server) releaseWithdrawal(c *call, _ none, in Claim) (Permit, error) {
-	id, err := c.pathID()
+func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in Claim) (Permit, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return Permit{}, err
 	}
 	// The store keeps the permit of the first release and gives it back to the
 	// same claim; this one is then forgotten.
-	p, err := s.Store.Release(c.r.Context(), id, in.Claim, "cpt_"+randomText(24), c.now)
+	p, err := s.Store.Release(c.R.Context(), id, in.Claim, "cpt_"+jsonapi.RandomText(24), c.Now)
 	if err != nil {
 		return Permit{}, err
 	}
@@ -145,29 +146,29 @@ func (s *Server) releaseWithdrawal(c *call, _ none, in Claim) (Permit, error) {
 	return Permit{Permit: Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal)}, nil
 }
 
-func (s *Server) reportOutcome(c *call, _ none, in Outcome) (AcceptedWithdrawal, error) {
-	id, err := c.pathID()
+func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in Outcome) (AcceptedWithdrawal, error) {
+	id, err := c.PathID()
 	if err != nil {
 		return AcceptedWithdrawal{}, err
 	}
 	switch {
 	case in.Executed == nil && in.Failed == nil:
-		return AcceptedWithdrawal{}, invalid(Detail{"body.executed", "is missing, and so is failed; give one of them"})
+		return AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.executed", "is missing, and so is failed; give one of them"))
 	case in.Executed != nil && in.Failed != nil:
-		return AcceptedWithdrawal{}, invalid(Detail{"body.failed", "is there beside executed; give one of them"})
+		return AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.failed", "is there beside executed; give one of them"))
 	}
-	w, err := s.Store.Withdrawal(c.r.Context(), id)
+	w, err := s.Store.Withdrawal(c.R.Context(), id)
 	if err != nil {
 		return AcceptedWithdrawal{}, err
 	}
 	if w.Released == 0 || w.Details == nil {
-		return AcceptedWithdrawal{}, problem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
+		return AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
 	}
-	o, err := outcomeOf(w, in, c.now)
+	o, err := outcomeOf(w, in, c.Now)
 	if err != nil {
 		return AcceptedWithdrawal{}, err
 	}
-	ended, duplicate, err := s.Store.RecordOutcome(c.r.Context(), id, o, c.now)
+	ended, duplicate, err := s.Store.RecordOutcome(c.R.Context(), id, o, c.Now)
 	if err != nil {
 		return AcceptedWithdrawal{}, err
 	}
@@ -198,7 +199,7 @@ func outcomeOf(w store.Withdrawal, in Outcome, now store.Millis) (store.Outcome,
 	}
 	payload, err := message.Marshal()
 	if err != nil {
-		return o, invalid(memberFault("body.executed", err))
+		return o, jsonapi.Invalid(memberFault("body.executed", err))
 	}
 	o.Callback = store.NewCallback{
 		Merchant: w.Merchant, Type: message.CallbackType(), EventID: w.CallBackID, TrackingID: w.TrackingID,
@@ -213,8 +214,8 @@ func withdrawalOf(w store.Withdrawal) Withdrawal {
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
 		State: string(w.State), Decision: string(w.Decision), Reason: w.Reason,
-		Deadline: timeOf(w.Deadline), Created: timeOf(w.Created), Decided: timeOf(w.Decided),
-		Released: timeOf(w.Released), Ended: timeOf(w.Ended),
+		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
+		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
 		Claim: w.Claim, TxID: w.TxID, FailReason: w.FailReason,
 	}
 }

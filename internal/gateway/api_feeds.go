@@ -2,48 +2,48 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-// pollEvery is how often a waiting reader of a feed looks by itself, because a
-// wake-up between processes can get lost.
-const pollEvery = 2 * time.Second
-
 // after is where a reader of a feed starts: behind the number given, or behind
 // what its cursor has acknowledged.
-func (a *api) after(c *call, feed store.Feed) (int64, error) {
-	name := c.query["reader"]
-	if name == "" {
-		return c.number("after"), nil
+func (a *api) after(c *jsonapi.Call, q readerFeed, feed store.Feed) (int64, error) {
+	if q.Reader == "" {
+		return int64(q.After), nil
 	}
-	if c.r.URL.Query().Has("after") {
-		return 0, invalid(Fault{"query.reader", "is in place of after, not beside it"})
+	if c.R.URL.Query().Has("after") {
+		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "is in place of after, not beside it"))
 	}
-	cursor, err := a.end.Cursor(c.r.Context(), name)
+	cursor, err := a.end.Cursor(c.R.Context(), q.Reader)
 	if feed == store.FeedEvents {
 		return cursor.Events, err
 	}
 	return cursor.Deposits, err
 }
 
-func (a *api) deposits(c *call, _ none) (any, error) {
-	after, err := a.after(c, store.FeedDeposits)
+type depositQuery struct {
+	State string `query:"state" enum:"held,credited,rejected" doc:"only in this state of doubt; such a part of the feed has gaps"`
+	readerFeed
+}
+
+func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (Deposits, error) {
+	after, err := a.after(c, q.readerFeed, store.FeedDeposits)
 	if err != nil {
-		return nil, err
+		return Deposits{}, err
 	}
 	out := Deposits{Deposits: []DepositEntry{}, Next: after}
-	err = a.follow(c, store.TopicDeposits, func(ctx context.Context) (bool, error) {
+	err = a.follow(c, q.Wait, store.TopicDeposits, func(ctx context.Context) (bool, error) {
 		read := a.end.Deposits
-		if state := store.DepositState(c.query["state"]); state != "" {
+		if state := store.DepositState(q.State); state != "" {
 			read = func(ctx context.Context, after int64, limit int) ([]store.TakenDeposit, error) {
 				return a.end.DepositsIn(ctx, state, after, limit)
 			}
 		}
-		list, err := read(ctx, after, int(c.number("limit")))
+		list, err := read(ctx, after, int(q.Limit))
 		for _, d := range list {
 			out.Deposits = append(out.Deposits, depositOf(d))
 			out.Next = d.Seq
@@ -53,14 +53,14 @@ func (a *api) deposits(c *call, _ none) (any, error) {
 	return out, err
 }
 
-func (a *api) events(c *call, _ none) (any, error) {
-	after, err := a.after(c, store.FeedEvents)
+func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (Events, error) {
+	after, err := a.after(c, q, store.FeedEvents)
 	if err != nil {
-		return nil, err
+		return Events{}, err
 	}
 	out := Events{Events: []EventEntry{}, Next: after}
-	err = a.follow(c, store.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.end.Events(ctx, after, int(c.number("limit")))
+	err = a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
+		list, err := a.end.Events(ctx, after, int(q.Limit))
 		for _, e := range list {
 			out.Events = append(out.Events, eventOf(e))
 			out.Next = e.Seq
@@ -70,10 +70,10 @@ func (a *api) events(c *call, _ none) (any, error) {
 	return out, err
 }
 
-func (a *api) alarms(c *call, _ none) (any, error) {
-	out := AlarmList{Alarms: []AlarmEntry{}, Next: c.number("after")}
-	err := a.follow(c, store.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.c.Store.Alarms(ctx, c.number("after"), int(c.number("limit")))
+func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (AlarmList, error) {
+	out := AlarmList{Alarms: []AlarmEntry{}, Next: int64(q.After)}
+	err := a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
+		list, err := a.c.Store.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
 			out.Alarms = append(out.Alarms, AlarmEntry{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, At: timeOf(x.At)})
 			out.Next = x.Seq
@@ -83,61 +83,32 @@ func (a *api) alarms(c *call, _ none) (any, error) {
 	return out, err
 }
 
-// follow calls read until it finds something, the reader's wait is over, or the
-// gateway stops. The answer is then what there is, which may be nothing.
-func (a *api) follow(c *call, topic store.Topic, read func(context.Context) (bool, error)) error {
-	wait, _ := time.ParseDuration(c.query["wait"])
-	wake, stop := a.c.Store.Watch(topic) // before the first look, or what comes in between is missed
+// follow reads a feed that a topic wakes, and waits where there is nothing.
+func (a *api) follow(c *jsonapi.Call, wait spanParam, topic store.Topic, read func(context.Context) (bool, error)) error {
+	wake, stop := a.c.Store.Watch(topic)
 	defer stop()
-	ctx := c.r.Context()
-	found, err := read(ctx)
-	if found || err != nil || wait == 0 {
-		return err
-	}
-	// The server's own time-outs are for answers that do not wait.
-	conn := http.NewResponseController(c.w)
-	_ = conn.SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
-	defer func() { _ = conn.SetWriteDeadline(time.Time{}) }()
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
-		select {
-		case <-wake:
-		case <-poll.C:
-		case <-over.C:
-			return nil
-		case <-a.stopping:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if found, err := read(ctx); found || err != nil {
-			return err
-		}
-	}
+	return c.Follow(time.Duration(wait), wake, read)
 }
 
-func (a *api) cursor(c *call, _ none) (any, error) {
-	cursor, err := a.end.Cursor(c.r.Context(), c.r.PathValue("name"))
+func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (CursorStatus, error) {
+	cursor, err := a.end.Cursor(c.R.Context(), c.R.PathValue("name"))
 	return cursorOf(cursor), err
 }
 
 // maxCursorName is the longest name of a reader, in bytes.
 const maxCursorName = 100
 
-func (a *api) moveCursor(c *call, in CursorMove) (any, error) {
-	name := c.r.PathValue("name")
+func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in CursorMove) (CursorStatus, error) {
+	name := c.R.PathValue("name")
 	if len(name) > maxCursorName {
-		return nil, invalid(Fault{"path.name", "is longer than 100 bytes"})
+		return CursorStatus{}, jsonapi.Invalid(jsonapi.At("path.name", "is longer than 100 bytes"))
 	}
-	cursor, err := a.end.MoveCursor(c.r.Context(), name, in.Deposits, in.Events, c.now)
+	cursor, err := a.end.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 	return cursorOf(cursor), err
 }
 
-func (a *api) stats(c *call, _ none) (any, error) {
-	s, err := a.end.Stats(c.r.Context())
+func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Stats, error) {
+	s, err := a.end.Stats(c.R.Context())
 	out := Stats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
 		Orders: map[string]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {
@@ -151,22 +122,22 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-func (a *api) healthz(*call, none) (any, error) { return Health{"ok"}, nil }
+func (a *api) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
+	return Health{"ok"}, nil
+}
 
 // readyTimeout bounds how long /readyz waits for the database.
 const readyTimeout = 5 * time.Second
 
-func (a *api) readyz(c *call, _ none) (any, error) {
-	if a.isStopping() {
-		return nil, errStopping
+func (a *api) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
+	if a.base.Stopping() {
+		return Health{}, jsonapi.ErrStopping
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), readyTimeout)
+	ctx, cancel := context.WithTimeout(c.R.Context(), readyTimeout)
 	defer cancel()
 	if err := a.c.Store.Ping(ctx); err != nil {
 		a.c.Log.Warn("not ready", "cause", err)
-		return nil, problem(http.StatusServiceUnavailable, "the database does not answer")
+		return Health{}, jsonapi.NewProblem(http.StatusServiceUnavailable, "the database does not answer")
 	}
 	return Health{"ready"}, nil
 }
-
-func (a *api) openapi(*call, none) (any, error) { return json.RawMessage(a.document), nil }

@@ -6,27 +6,31 @@ import (
 	"strconv"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-var orderStates = []string{
-	string(store.OrderOpen), string(store.OrderHeld), string(store.OrderApproved), string(store.OrderConfirmed),
-	string(store.OrderExecuted), string(store.OrderEnded), string(store.OrderDeclined), string(store.OrderCancelled),
-	string(store.OrderExpired), string(store.OrderUnknown),
-}
-
-func (a *api) addOrder(c *call, in NewOrder) (any, error) {
-	o, duplicate, err := a.end.AddOrder(c.r.Context(), in.stored(), c.now)
+func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in NewOrder) (AddedOrder, error) {
+	if err := in.check(); err != nil {
+		return AddedOrder{}, err
+	}
+	o, duplicate, err := a.end.AddOrder(c.R.Context(), in.stored(), c.Now)
 	if duplicate {
-		c.status = http.StatusOK
+		c.Status = http.StatusOK
 	}
 	return AddedOrder{orderOf(o), duplicate}, err
 }
 
-func (a *api) orders(c *call, _ none) (any, error) {
+type orderQuery struct {
+	State        string `query:"state" enum:"open,held,approved,confirmed,executed,ended,declined,cancelled,expired,unknown" doc:"only in this state"`
+	TenantUserID string `query:"tenantUserId" doc:"only of this user"`
+	page
+}
+
+func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (OrderPage, error) {
 	out := OrderPage{Orders: []OrderStatus{}}
-	list, next, err := a.end.Orders(c.r.Context(), store.OrderFilter{State: store.OrderState(c.query["state"]), TenantUserID: c.query["tenantUserId"]},
-		int(c.number("limit")), c.number("cursor"))
+	list, next, err := a.end.Orders(c.R.Context(), store.OrderFilter{State: store.OrderState(q.State), TenantUserID: q.TenantUserID},
+		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))
 	}
@@ -43,60 +47,68 @@ func cursorText(seq int64) *string {
 	return &text
 }
 
-func (a *api) order(c *call, _ none) (any, error) {
-	o, err := a.end.Order(c.r.Context(), c.r.PathValue("callBackId"))
+func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (OrderStatus, error) {
+	o, err := a.end.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return orderOf(o), err
 }
 
-func (a *api) approveOrder(c *call, in Decide) (any, error) {
-	return c.decideOrder(in, a.end.ApproveOrder)
+func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+	return decideOrder(c, in, a.end.ApproveOrder)
 }
 
-func (a *api) declineOrder(c *call, in Decide) (any, error) {
-	return c.decideOrder(in, a.end.DeclineOrder)
+func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+	return decideOrder(c, in, a.end.DeclineOrder)
 }
 
-func (a *api) cancelOrder(c *call, in Decide) (any, error) {
-	return c.decideOrder(in, a.end.CancelOrder)
+func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+	return decideOrder(c, in, a.end.CancelOrder)
 }
 
 // decideOrder lets the owner of the token change an order.
-func (c *call) decideOrder(in Decide, change func(ctx context.Context, callBackID, by, reason string, now store.Millis) (store.Order, error)) (any, error) {
-	o, err := change(c.r.Context(), c.r.PathValue("callBackId"), c.token.ID, in.Reason, c.now)
+func decideOrder(c *jsonapi.Call, in Decide, change func(ctx context.Context, callBackID, by, reason string, now store.Millis) (store.Order, error)) (OrderStatus, error) {
+	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err
 }
 
-func (a *api) deposit(c *call, _ none) (any, error) {
-	seq, err := c.pathSeq()
+func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (DepositEntry, error) {
+	seq, err := pathSeq(c)
 	if err != nil {
-		return nil, err
+		return DepositEntry{}, err
 	}
-	d, err := a.end.Deposit(c.r.Context(), seq)
+	d, err := a.end.Deposit(c.R.Context(), seq)
 	return depositOf(d), err
 }
 
-func (a *api) creditDeposit(c *call, in Decide) (any, error) {
+func (a *api) creditDeposit(c *jsonapi.Call, _ jsonapi.None, in Decide) (DepositEntry, error) {
 	return a.decideDeposit(c, in, store.DepositCredited)
 }
 
-func (a *api) rejectDeposit(c *call, in Decide) (any, error) {
+func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in Decide) (DepositEntry, error) {
 	return a.decideDeposit(c, in, store.DepositRejected)
 }
 
-func (a *api) decideDeposit(c *call, in Decide, to store.DepositState) (any, error) {
-	seq, err := c.pathSeq()
+func (a *api) decideDeposit(c *jsonapi.Call, in Decide, to store.DepositState) (DepositEntry, error) {
+	seq, err := pathSeq(c)
 	if err != nil {
-		return nil, err
+		return DepositEntry{}, err
 	}
-	d, err := a.end.DecideDeposit(c.r.Context(), seq, to, c.token.ID, in.Reason, c.now)
+	d, err := a.end.DecideDeposit(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
 	return depositOf(d), err
 }
 
-func (a *api) callbacks(c *call, _ none) (any, error) {
+type callbackQuery struct {
+	Type       string `query:"type" enum:"1,2,3,4,5,6,7" doc:"only of this type"`
+	ID         string `query:"id" doc:"only with this trackingId; callBackId for type 2"`
+	CallBackID string `query:"callBackId" doc:"only about this order"`
+	Settled    string `query:"settled" enum:"false" doc:"false: only those without a final answer"`
+	page
+}
+
+func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (CallbackPage, error) {
 	out := CallbackPage{Callbacks: []CallbackEntry{}}
-	f := store.InboxFilter{Type: countersign.Type(c.number("type")), ID: c.query["id"], CallBackID: c.query["callBackId"],
-		Open: c.query["settled"] == "false"}
-	list, next, err := a.end.Entries(c.r.Context(), f, int(c.number("limit")), c.number("cursor"))
+	t, _ := strconv.Atoi(q.Type) // one of the list, or none
+	f := store.InboxFilter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
+	list, next, err := a.end.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
 	for _, r := range list {
 		out.Callbacks = append(out.Callbacks, callbackOf(r))
 	}

@@ -2,53 +2,15 @@ package gateway
 
 import (
 	"net/http"
-	"reflect"
+	"time"
 
-	"countersign/internal/store"
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/jsonapi"
 )
 
 // route is one row of the table of routes.
-type route struct {
-	method, path string
-	id           string // operationId; the client's method has the same name
-	need         access
-	status       int // of success
-	handler
-	out     any // zero value of the answer's type; nil: none
-	summary string
-	params  []param
-	errors  []int // beside those that every route of its kind gives
-}
-
-// handler is a function with the type of its body.
-type handler struct {
-	in           reflect.Type // nil: no body
-	bodyOptional bool
-	run          func(c *call) (any, error)
-}
-
-// none is the body of a handler that takes none.
-type none struct{}
-
-// handle makes a handler of f. The body reaches f checked; what only f can
-// know, f checks.
-func handle[In any](f func(*call, In) (any, error)) handler {
-	t := reflect.TypeFor[In]()
-	if t == reflect.TypeFor[none]() {
-		return handler{run: func(c *call) (any, error) { return f(c, *new(In)) }}
-	}
-	h := handler{in: t, bodyOptional: true, run: func(c *call) (any, error) {
-		var in In
-		if err := c.readBody(&in); err != nil {
-			return nil, err
-		}
-		return f(c, in)
-	}}
-	for _, known := range fieldsOf(t) {
-		h.bodyOptional = h.bodyOptional && !known.required
-	}
-	return h
-}
+type route jsonapi.Route
 
 const (
 	get    = http.MethodGet
@@ -59,41 +21,79 @@ const (
 
 // routes is the whole API. /metrics is beside it, since it is not JSON.
 func (a *api) routes() []route {
-	lists := []param{limitedTo, cursorParam}
-	feeds := []param{afterParam, limitedTo, waitFor, readerParam}
-	orderLists := append([]param{{name: "state", doc: "only in this state", enum: orderStates}, {name: "tenantUserId", doc: "only of this user"}}, lists...)
-	depositLists := append([]param{{name: "state", doc: "only in this state of doubt; such a part of the feed has gaps",
-		enum: []string{string(store.DepositHeld), string(store.DepositCredited), string(store.DepositRejected)}}}, feeds...)
-	callbackLists := append([]param{{name: "type", doc: "only of this type", enum: []string{"1", "2", "3", "4", "5", "6", "7"}},
-		{name: "id", doc: "only with this trackingId; callBackId for type 2"}, {name: "callBackId", doc: "only about this order"},
-		{name: "settled", doc: "false: only those without a final answer", enum: []string{"false"}}}, lists...)
+	addOrder := jsonapi.Handle(a.addOrder)
+	addOrder.AlsoStatus = http.StatusOK
 	return []route{
-		{post, "/v1/orders", "addOrder", app, 201, handle(a.addOrder), AddedOrder{}, "Order a withdrawal; the same again answers 200", nil, []int{409}},
-		{get, "/v1/orders", "orders", viewer, 200, handle(a.orders), OrderPage{}, "List orders, the newest first", orderLists, nil},
-		{get, "/v1/orders/{callBackId}", "order", viewer, 200, handle(a.order), OrderStatus{}, "Show one order", nil, nil},
-		{post, "/v1/orders/{callBackId}/approve", "approveOrder", operator, 200, handle(a.approveOrder), OrderStatus{}, "Approve an order that awaits a person, or will", nil, []int{409}},
-		{post, "/v1/orders/{callBackId}/decline", "declineOrder", operator, 200, handle(a.declineOrder), OrderStatus{}, "Decline an order; the service is told so when it asks", nil, []int{409}},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", app, 200, handle(a.cancelOrder), OrderStatus{}, "Take an order back that is not confirmed yet", nil, []int{409}},
+		{post, "/v1/orders", "addOrder", jsonapi.App, 201, addOrder, "Order a withdrawal; the same again answers 200", []int{409}},
+		{get, "/v1/orders", "orders", jsonapi.Viewer, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
+		{get, "/v1/orders/{callBackId}", "order", jsonapi.Viewer, 200, jsonapi.Handle(a.order), "Show one order", nil},
+		{post, "/v1/orders/{callBackId}/approve", "approveOrder", jsonapi.Operator, 200, jsonapi.Handle(a.approveOrder), "Approve an order that awaits a person, or will", []int{409}},
+		{post, "/v1/orders/{callBackId}/decline", "declineOrder", jsonapi.Operator, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
+		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", jsonapi.App, 200, jsonapi.Handle(a.cancelOrder), "Take an order back that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", viewer, 200, handle(a.deposits), Deposits{}, "Read the feed of deposits, in order and without gaps", depositLists, nil},
-		{get, "/v1/deposits/{seq}", "deposit", viewer, 200, handle(a.deposit), DepositEntry{}, "Show one deposit", nil, nil},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", operator, 200, handle(a.creditDeposit), DepositEntry{}, "Let a held possible duplicate count", nil, []int{409}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", operator, 200, handle(a.rejectDeposit), DepositEntry{}, "Let a held possible duplicate not count", nil, []int{409}},
+		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits, in order and without gaps", nil},
+		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit", nil},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Let a held possible duplicate count", []int{409}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Let a held possible duplicate not count", []int{409}},
 
-		{get, "/v1/events", "events", viewer, 200, handle(a.events), Events{}, "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", feeds, nil},
-		{get, "/v1/cursors/{name}", "cursor", viewer, 200, handle(a.cursor), CursorStatus{}, "Show how far a reader has acknowledged the feeds", nil, nil},
-		{put, "/v1/cursors/{name}", "moveCursor", app, 200, handle(a.moveCursor), CursorStatus{}, "Acknowledge the feeds; a cursor never goes back", nil, []int{409}},
+		{get, "/v1/events", "events", jsonapi.Viewer, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
+		{get, "/v1/cursors/{name}", "cursor", jsonapi.Viewer, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
+		{put, "/v1/cursors/{name}", "moveCursor", jsonapi.App, 200, jsonapi.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", viewer, 200, handle(a.callbacks), CallbackPage{}, "List the inbox, the newest first", callbackLists, nil},
-		{get, "/v1/alarms", "alarms", viewer, 200, handle(a.alarms), AlarmList{}, "Read the feed of alarms", []param{afterParam, limitedTo, waitFor}, nil},
-		{get, "/v1/stats", "stats", viewer, 200, handle(a.stats), Stats{}, "Count what the gateway holds", nil, nil},
+		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
+		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
+		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 
-		{post, "/v1/tokens", "createToken", operator, 201, handle(a.createToken), CreatedToken{}, "Make a token; its secret is shown once", nil, nil},
-		{get, "/v1/tokens", "tokens", operator, 200, handle(a.listTokens), TokenList{}, "List tokens", nil, nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", operator, 204, handle(a.revokeToken), nil, "Revoke a token", nil, []int{409}},
+		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(a.revokeToken), "Revoke a token", []int{409}},
 
-		{get, "/healthz", "healthz", open, 200, handle(a.healthz), Health{}, "Say that the process runs", nil, nil},
-		{get, "/readyz", "readyz", open, 200, handle(a.readyz), Health{}, "Say whether the gateway can work", nil, []int{503}},
-		{get, "/openapi.json", "openapi", open, 200, handle(a.openapi), nil, "Give this document", nil, nil},
+		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", jsonapi.Open, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},
+		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(a.openapi).Undescribed(), "Give this document", nil},
 	}
+}
+
+// page is where a reader of a list stands.
+type page struct {
+	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer"`
+	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the page before"`
+}
+
+// feed is where a reader of a feed stands.
+type feed struct {
+	After numberParam `query:"after" default:"0" doc:"the last sequence number that the reader has"`
+	Limit limitParam  `query:"limit" default:"100" doc:"most entries to answer"`
+	Wait  spanParam   `query:"wait" doc:"how long to wait for an entry where there is none, at most 60s"`
+}
+
+// readerFeed is a feed that cursors stand in.
+type readerFeed struct {
+	feed
+	Reader string `query:"reader" doc:"in place of after: start where this cursor stands"`
+}
+
+// The kinds of query parameters that are no text: a whole number from 0, one
+// from 1 to 1,000, a span of time.
+type (
+	numberParam int64
+	limitParam  int64
+	spanParam   time.Duration
+)
+
+// Schema describes a numberParam.
+func (numberParam) Schema(huma.Registry) *huma.Schema {
+	least := 0.0
+	return &huma.Schema{Type: huma.TypeInteger, Minimum: &least}
+}
+
+// Schema describes a limitParam.
+func (limitParam) Schema(huma.Registry) *huma.Schema {
+	least, most := 1.0, 1000.0
+	return &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most}
+}
+
+// Schema describes a spanParam.
+func (spanParam) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Examples: []any{"30s"}}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,18 +12,46 @@ import (
 	"testing"
 
 	"countersign/countersigntest"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-// send makes a request with plain net/http.
-func (c *Client) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
+// mintToken and randomText make what tests keep as tokens.
+func mintToken() (Secret, [32]byte) { return jsonapi.MintToken() }
+
+func randomText(n int) string { return jsonapi.RandomText(n) }
+
+// url is the client's base URL and secret its token.
+func (c *Client) url() string { return c.request().URL.String() }
+
+func (c *Client) secret() string {
+	return strings.TrimPrefix(c.request().Header.Get("Authorization"), "Bearer ")
+}
+
+func (c *Client) request() *http.Request {
+	r, err := c.base.NewRequest(context.Background(), get, "", nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// anonymous is the client without its token.
+func (c *Client) anonymous(t *testing.T) *Client {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	other, err := NewClient(c.url(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	return other
+}
+
+// send makes a request with plain net/http and the client's own token.
+func (c *Client) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
+	t.Helper()
+	req, err := c.base.NewRequest(t.Context(), method, path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -194,23 +223,23 @@ func TestAddOrderAgain(t *testing.T) {
 // TestRoles tries every route with every role.
 func TestRoles(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	clients := map[access]*Client{open: {base: r.client.base, http: http.DefaultClient},
-		viewer: r.withRole(r.client.base, store.RoleViewer), app: r.withRole(r.client.base, store.RoleApp), operator: r.client}
-	ingest := r.withRole(r.client.base, store.RoleIngest) // of a service, on the same database
+	clients := map[jsonapi.Access]*Client{jsonapi.Open: r.client.anonymous(t),
+		jsonapi.Viewer: r.withRole(r.client.url(), store.RoleViewer), jsonapi.App: r.withRole(r.client.url(), store.RoleApp), jsonapi.Operator: r.client}
+	ingest := r.withRole(r.client.url(), store.RoleIngest) // of a service, on the same database
 	for _, route := range r.api.routes() {
-		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.path, "77")
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "77")
 		for has, c := range clients {
-			status, body, header := c.send(t, route.method, path, "application/json", `{"none":1}`)
+			status, body, header := c.send(t, route.Method, path, "application/json", `{"none":1}`)
 			refused := status == 401 || status == 403
-			if refused != (has < route.need) || status == 401 != (refused && has == open) {
-				t.Errorf("%s with %s: %d %s", route.id, has, status, body)
+			if refused != (has < route.Need) || status == 401 != (refused && has == jsonapi.Open) {
+				t.Errorf("%s with %s: %d %s", route.ID, has, status, body)
 			}
 			if status == 401 && header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s: no challenge", route.id)
+				t.Errorf("%s: no challenge", route.ID)
 			}
 		}
-		if status, body, _ := ingest.send(t, route.method, path, "application/json", `{}`); (status == 403) != (route.need != open) {
-			t.Errorf("%s with a service's token: %d %s", route.id, status, body)
+		if status, body, _ := ingest.send(t, route.Method, path, "application/json", `{}`); (status == 403) != (route.Need != jsonapi.Open) {
+			t.Errorf("%s with a service's token: %d %s", route.ID, status, body)
 		}
 	}
 }
@@ -225,7 +254,7 @@ func TestTokens(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %s", made.Token, made, made.Token); strings.Contains(text, made.Token.Reveal()) {
 		t.Fatal("the token prints")
 	}
-	c, err := NewClient(r.client.base, made.Token.Reveal(), nil)
+	c, err := NewClient(r.client.url(), made.Token.Reveal(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +271,7 @@ func TestTokens(t *testing.T) {
 	if _, err := r.client.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Fatalf("a revoked token: %v", err)
 	}
-	if log := r.log.String(); strings.Contains(log, made.Token.Reveal()) || strings.Contains(log, r.client.token.Reveal()) {
+	if log := r.log.String(); strings.Contains(log, made.Token.Reveal()) || strings.Contains(log, r.client.secret()) {
 		t.Error("a token is in the log")
 	}
 }
@@ -260,9 +289,9 @@ func TestOpenAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, route := range append(r.api.routes(), route{method: "GET", path: "/metrics", id: "metrics"}) {
-		if got := doc.Paths[route.path][strings.ToLower(route.method)].OperationID; got != route.id {
-			t.Errorf("%s %s is %q", route.method, route.path, got)
+	for _, route := range append(r.api.routes(), route{Method: "GET", Path: "/metrics", ID: "metrics"}) {
+		if got := doc.Paths[route.Path][strings.ToLower(route.Method)].OperationID; got != route.ID {
+			t.Errorf("%s %s is %q", route.Method, route.Path, got)
 		}
 	}
 	refs := regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(body, -1)
@@ -278,7 +307,7 @@ func TestOpenAPI(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	c := &Client{base: r.client.base}
+	c := r.client.anonymous(t)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404} {
 		if status, body, _ := c.send(t, "GET", path, "", ""); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
@@ -347,7 +376,8 @@ func TestLists(t *testing.T) {
 // TestPanicInHandler answers and logs, and goes on.
 func TestPanicInHandler(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	e := &endpoint{r.api, route{method: get, path: "/v1/x", status: 200, handler: handle(func(*call, none) (any, error) { panic("SECRET") })}}
+	e := r.api.base.Endpoint(jsonapi.Route{Method: get, Path: "/v1/x", Status: 200,
+		Handler: jsonapi.Handle(func(*jsonapi.Call, jsonapi.None, jsonapi.None) (jsonapi.None, error) { panic("SECRET") })})
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest("GET", "/v1/x", nil))
 	if w.Code != 500 || strings.Contains(w.Body.String(), "SECRET") || !strings.Contains(r.log.String(), "panic") {

@@ -1,75 +1,37 @@
 package gateway
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
-	"log/slog"
-	"time"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign"
+	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-// Time is a moment in milliseconds since 1970 UTC, written as RFC 3339 in UTC
-// with three digits after the second. The zero Time is no time.
-type Time int64
+// What the API of the other end has too.
+type (
+	// Problem is an answer that says what went wrong.
+	Problem = jsonapi.Problem
+	// Time is a moment in milliseconds since 1970 UTC.
+	Time = jsonapi.Time
+	// Secret is a text that is shown to its owner alone.
+	Secret = jsonapi.Secret
+	// FeedOptions says where a reader of a feed stands.
+	FeedOptions = jsonapi.FeedOptions
+)
 
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
-// Time gives t in UTC.
-func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
-
-func (t Time) String() string { return t.Time().Format(timeLayout) }
-
-// MarshalJSON writes t as text.
-func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
-
-// UnmarshalJSON reads any RFC 3339 time.
-func (t *Time) UnmarshalJSON(b []byte) error {
-	var v time.Time
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	*t = Time(v.UnixMilli())
-	return nil
-}
-
-// Schema describes t in the OpenAPI document.
-func (Time) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Description: "RFC 3339, UTC, milliseconds"}
-}
-
-// timeOf leaves out the times that stand for "none" and "never".
-func timeOf(m store.Millis) Time {
-	if m <= 0 || m >= store.Never {
-		return 0
-	}
-	return Time(m)
-}
-
-// Secret is a text that is shown to its owner alone. No fmt verb and no logger
-// prints it; JSON, which is how its owner gets it, does.
-type Secret string
-
-const hiddenSecret = "[secret]"
-
-// Reveal gives the text.
-func (s Secret) Reveal() string { return string(s) }
-
-// Format hides the text from every fmt verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecret)) }
-
-// LogValue hides the text from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }
+func timeOf(m store.Millis) Time { return jsonapi.TimeOf(m) }
 
 // amountSchema stands for countersign.Amount in the OpenAPI document.
 type amountSchema struct{}
 
 // Schema describes an amount.
 func (amountSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "decimal", Description: "exact decimal number, such as 2.50", Examples: []any{"2.50"}}
+	return &huma.Schema{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Description: "exact decimal number, such as 2.50", Examples: []any{"2.50"}}
 }
 
 // NewOrder is a withdrawal that the merchant orders, before the service asks
@@ -115,6 +77,38 @@ func orderOf(o store.Order) OrderStatus {
 		State: string(o.State), Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: int(o.Waiting), TxID: o.TxID,
 		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended),
 	}
+}
+
+// The bounds of labels.
+const (
+	maxLabels     = 32
+	maxLabelName  = 64
+	maxLabelValue = 200
+)
+
+// check says what is wrong with the members of n that a schema cannot judge.
+func (n NewOrder) check() error {
+	var faults jsonapi.Faults
+	if !n.Amount.IsPositive() {
+		faults.Add("body.amount", "is not above 0")
+	}
+	if len(n.Labels) > maxLabels {
+		faults.Add("body.labels", fmt.Sprintf("has more than %d members", maxLabels))
+	}
+	for name, value := range n.Labels {
+		problem := ""
+		switch {
+		case name == "" || len(name) > maxLabelName || strings.IndexByte(name, 0) >= 0:
+			problem = fmt.Sprintf("has a member without a name of 1 to %d bytes", maxLabelName)
+		case len(value) > maxLabelValue:
+			problem = fmt.Sprintf("has a member longer than %d bytes", maxLabelValue)
+		}
+		if problem != "" {
+			faults.Add("body.labels", problem)
+			break
+		}
+	}
+	return faults.Err()
 }
 
 func (n NewOrder) stored() store.NewOrder {
@@ -344,6 +338,7 @@ func forwardBody(f store.Forward) (id string, body []byte, err error) {
 		m = forwarded{Type: f.Event.Kind, Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)}
 		id = fmt.Sprintf("event_%d", f.Seq)
 	}
-	body, err = encodeJSON(m)
-	return id, body, err
+	var b bytes.Buffer
+	err = jsonapi.EncodeJSON(&b, m)
+	return id, b.Bytes(), err
 }

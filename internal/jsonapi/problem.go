@@ -1,10 +1,12 @@
-package admin
+package jsonapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -20,6 +22,15 @@ type Problem struct {
 	Detail string   `json:"detail,omitempty" doc:"what is wrong"`
 	Errors []Detail `json:"errors,omitempty" nullable:"false" doc:"the members at fault, with their items where there are several"`
 }
+
+// Detail names one fault of a request.
+type Detail struct {
+	Location string `json:"location" doc:"where: body, query, path or header, then the member, such as body[3].amount"`
+	Message  string `json:"message" doc:"what is wrong with it"`
+}
+
+// At makes a Detail.
+func At(location, message string) Detail { return Detail{location, message} }
 
 func (p *Problem) Error() string {
 	var b strings.Builder
@@ -44,30 +55,37 @@ func (p *Problem) Is(target error) bool {
 		target == store.ErrConflict && p.Status == http.StatusConflict
 }
 
-func problem(status int, detail string, faults ...Detail) *Problem {
+// NewProblem makes a Problem. Its words are shown to the caller.
+func NewProblem(status int, detail string, faults ...Detail) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Errors: faults}
 }
 
-// invalid is what a request with wrong members gets.
-func invalid(faults ...Detail) *Problem {
-	return problem(http.StatusUnprocessableEntity, "the request is not valid", faults...)
+// Invalid is what a request with wrong members gets.
+func Invalid(faults ...Detail) *Problem {
+	return NewProblem(http.StatusUnprocessableEntity, "the request is not valid", faults...)
 }
 
-// faulty collects what is wrong with a request.
-type faulty []Detail
+// Faults collects what is wrong with a request.
+type Faults []Detail
 
-func (f *faulty) add(location, message string) { *f = append(*f, Detail{location, message}) }
+// Add notes one fault.
+func (f *Faults) Add(location, message string) { *f = append(*f, Detail{location, message}) }
 
-func (f faulty) err() error {
+// Err gives the Problem of the faults, nil where there are none.
+func (f Faults) Err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return invalid(f...)
+	return Invalid(f...)
 }
+
+// ErrStopping is for handlers that have nothing to say because the end stops:
+// a 503 that is no failure.
+var ErrStopping = errors.New("stopping")
 
 // statuses is the one table from errors to statuses; the first row that the
 // error is wins. A row without words lets the error speak: such errors are
-// made for the caller and hold no secret.
+// made for the caller and hold no secret. END is the end's own name.
 var statuses = []struct {
 	is     error
 	status int
@@ -76,31 +94,34 @@ var statuses = []struct {
 	{store.ErrConflict, http.StatusConflict, ""},
 	{store.ErrNotFound, http.StatusNotFound, "there is no such thing"},
 	{store.ErrInvalid, http.StatusUnprocessableEntity, "the request holds what cannot be stored"},
-	{store.ErrClosed, http.StatusServiceUnavailable, "the service is stopping"},
+	{store.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
 	{countersign.ErrMalformed, http.StatusUnprocessableEntity, "the request is not valid"},
-	{errStopping, http.StatusServiceUnavailable, "the service is stopping"},
+	{ErrStopping, http.StatusServiceUnavailable, "END is stopping"},
 	{context.Canceled, http.StatusServiceUnavailable, "the request was given up"},
-	{context.DeadlineExceeded, http.StatusServiceUnavailable, "the service is too busy"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-var errStopping = errors.New("stopping")
-
-// problemOf turns an error into what the caller is told. What is not in the
+// ProblemOf turns an error into what the caller is told. What is not in the
 // table is a 500 that says nothing; the log has the cause.
-func problemOf(err error) *Problem {
+func (a *API) ProblemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return problem(http.StatusRequestEntityTooLarge, "", Detail{"body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)})
+		return NewProblem(http.StatusRequestEntityTooLarge, "", Detail{"body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)})
+	}
+	if a.c.ProblemOf != nil {
+		if p := a.c.ProblemOf(err); p != nil {
+			return p
+		}
 	}
 	for _, row := range statuses {
 		if !errors.Is(err, row.is) {
 			continue
 		}
-		p := problem(row.status, row.detail)
+		p := NewProblem(row.status, strings.Replace(row.detail, "END", a.c.Self, 1))
 		var conflict *store.ConflictError
 		var member *countersign.MemberError
 		switch {
@@ -116,19 +137,32 @@ func problemOf(err error) *Problem {
 		}
 		return p
 	}
-	return problem(http.StatusInternalServerError, "the service failed; its log says why")
+	return NewProblem(http.StatusInternalServerError, a.c.Self+" failed; its log says why")
 }
 
-// writeProblem answers with p. It needs no handler to have run.
-func writeProblem(w http.ResponseWriter, p *Problem) {
-	b, err := json.Marshal(p)
-	if err != nil { // only strings and numbers: cannot be
-		b = []byte(`{"title":"Internal Server Error","status":500}`)
+// WriteProblem answers with p. It needs no handler to have run.
+func WriteProblem(w http.ResponseWriter, p *Problem) {
+	var b bytes.Buffer
+	if err := EncodeJSON(&b, p); err != nil { // only strings and numbers: cannot be
+		b.Reset()
+		b.WriteString(`{"title":"Internal Server Error","status":500}`)
 	}
+	writeHeader(w, p.Status, typeProblem)
+	_, _ = w.Write(b.Bytes()) // nobody is left to be told
+}
+
+// writeHeader begins an answer with a body.
+func writeHeader(w http.ResponseWriter, status int, mediaType string) {
 	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Type", mediaType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(b, '\n'))
+	w.WriteHeader(status)
+}
+
+// EncodeJSON writes v and a line feed, leaving <, > and & as they are.
+func EncodeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }

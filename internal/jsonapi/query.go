@@ -1,7 +1,8 @@
-package admin
+package jsonapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
@@ -51,20 +52,21 @@ func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < maxFaults {
+		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
 			faults = append(faults, Detail{"query." + printable(name), "is not known here"})
 		}
 	}
 	for _, p := range params {
 		values := query[p.name]
 		text := p.fallback
+		field := v.FieldByIndex(p.index)
 		switch {
 		case len(values) > 1:
 			faults = append(faults, Detail{"query." + p.name, "is there twice"})
 			continue
 		case len(values) == 1:
 			text = values[0]
-			if problem := checkParam(p.schema, text); problem != "" {
+			if problem := checkParam(p.schema, field.Kind(), text); problem != "" {
 				faults = append(faults, Detail{"query." + p.name, problem})
 				continue
 			}
@@ -73,13 +75,16 @@ func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
 			continue
 		}
 		if text != "" {
-			setField(v.FieldByIndex(p.index), text)
+			setField(field, p.schema, text)
 		}
 	}
 	return faults
 }
 
-func checkParam(s *huma.Schema, text string) string {
+// maxText bounds texts whose schema does not, in bytes.
+const maxText = 300
+
+func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 	switch {
 	case !utf8.ValidString(text):
 		return "is not valid UTF-8"
@@ -88,23 +93,29 @@ func checkParam(s *huma.Schema, text string) string {
 			return "is not a whole number"
 		}
 		return checkNumber(s, text)
-	default:
-		return checkText(s, text)
+	case kind == reflect.Int64: // a span of time, whatever its schema's format
+		if _, err := time.ParseDuration(text); err != nil {
+			return "is not a duration such as 30s, 10m or 1h30m"
+		}
+		return ""
+	case s.MaxLength == nil && len(text) > maxText:
+		return fmt.Sprintf("is longer than %d bytes", maxText)
 	}
+	return checkText(s, text)
 }
 
 // setField sets a field to a text that has been checked. The kinds are those
-// that query types use.
-func setField(f reflect.Value, text string) {
-	switch f.Interface().(type) {
-	case string:
+// that query types use; an int64 that is no number is a span of time.
+func setField(f reflect.Value, s *huma.Schema, text string) {
+	switch kind := f.Kind(); {
+	case kind == reflect.String:
 		f.SetString(text)
-	case int, int64:
-		n, _ := strconv.ParseInt(text, 10, 64)
-		f.SetInt(n)
-	case Duration:
+	case kind == reflect.Int64 && s.Type == huma.TypeString:
 		d, _ := time.ParseDuration(text)
 		f.SetInt(int64(d))
+	case kind == reflect.Int, kind == reflect.Int64:
+		n, _ := strconv.ParseInt(text, 10, 64)
+		f.SetInt(n)
 	default:
 		panic("query parameter of type " + f.Type().String())
 	}

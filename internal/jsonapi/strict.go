@@ -1,8 +1,6 @@
-package admin
+package jsonapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,52 +13,29 @@ import (
 // Words of the schemas that this reader gives a meaning of its own.
 const (
 	typeNull       = "null"
-	formatDecimal  = "decimal"     // countersign.ParseAmount decides
-	formatDuration = "go-duration" // time.ParseDuration decides
+	formatTime     = "date-time"   // time.Parse decides, from 1971 to 9999
+	FormatDecimal  = "decimal"     // countersign.ParseAmount decides
+	FormatDuration = "go-duration" // time.ParseDuration decides
 )
 
-// maxFaults bounds how many faults one answer names.
-const maxFaults = 20
+// MaxFaults bounds how many faults one answer names.
+const MaxFaults = 20
 
 // maxNesting is deeper than any request. Values of unknown members are skipped,
 // not descended into.
 const maxNesting = 16
 
-// Detail names one fault of a request.
-type Detail struct {
-	Location string `json:"location" doc:"where: body, query, path or header, then the member, such as body[3].amount"`
-	Message  string `json:"message" doc:"what is wrong with it"`
-}
-
 // checkJSON holds src against schema s. It is stricter than encoding/json,
 // which takes members whose names differ by case and the last of two members
 // with one name: other software in the path may take the first. What passes is
 // safe to give to json.Unmarshal. Faults never repeat a value.
-func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, root string) []Detail {
+func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, root string, refuseReplacement bool) []Detail {
 	if problem := syntax(src); problem != "" {
 		return []Detail{{root, problem}}
 	}
-	c := checker{reg: reg, src: src, path: []step{{name: root}}}
+	c := checker{reg: reg, src: src, path: []step{{name: root}}, refuseReplacement: refuseReplacement}
 	c.value(s)
 	return c.faults
-}
-
-// syntax says what keeps src from being one JSON value in UTF-8.
-func syntax(src []byte) string {
-	switch {
-	case len(bytes.TrimSpace(src)) == 0:
-		return "is empty"
-	case !utf8.Valid(src):
-		return "is not valid UTF-8"
-	case json.Valid(src):
-		return ""
-	}
-	var v json.RawMessage
-	err := json.Unmarshal(src, &v)
-	if at, ok := err.(*json.SyntaxError); ok {
-		return fmt.Sprintf("is not JSON: fault near byte %d", at.Offset)
-	}
-	return "is not JSON"
 }
 
 type step struct {
@@ -75,10 +50,21 @@ type checker struct {
 	pos    int
 	path   []step
 	faults []Detail
+
+	refuseReplacement bool // of Config
+}
+
+// text gives the text of a JSON string and what is wrong with it.
+func (c *checker) text(raw []byte) (text, problem string) {
+	text, problem = unquote(raw)
+	if problem == "" && c.refuseReplacement && strings.ContainsRune(text, utf8.RuneError) {
+		problem = "holds U+FFFD or half of a surrogate pair"
+	}
+	return text, problem
 }
 
 func (c *checker) fault(message string) {
-	if len(c.faults) < maxFaults {
+	if len(c.faults) < MaxFaults {
 		c.faults = append(c.faults, Detail{c.location(), message})
 	}
 }
@@ -115,72 +101,6 @@ func printable(name string) string {
 		}
 		return r
 	}, name)
-}
-
-func (c *checker) space() {
-	for c.pos < len(c.src) && strings.IndexByte(" \t\r\n", c.src[c.pos]) >= 0 {
-		c.pos++
-	}
-}
-
-// skip passes over one value and gives its bytes.
-func (c *checker) skip() []byte {
-	c.space()
-	start, depth := c.pos, 0
-	for c.pos < len(c.src) {
-		switch ch := c.src[c.pos]; ch {
-		case '"':
-			c.str()
-		case '{', '[':
-			depth++
-			c.pos++
-		case '}', ']':
-			if depth == 0 {
-				return c.src[start:c.pos]
-			}
-			depth--
-			c.pos++
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return c.src[start:c.pos]
-			}
-			c.pos++
-		default:
-			c.pos++
-		}
-		if depth == 0 && (c.src[c.pos-1] == '"' || c.src[c.pos-1] == '}' || c.src[c.pos-1] == ']') {
-			break
-		}
-	}
-	return c.src[start:c.pos]
-}
-
-// str passes over one string and gives its bytes, quotes included.
-func (c *checker) str() []byte {
-	start := c.pos
-	for c.pos++; c.src[c.pos] != '"'; c.pos++ {
-		if c.src[c.pos] == '\\' {
-			c.pos++
-		}
-	}
-	c.pos++
-	return c.src[start:c.pos]
-}
-
-func kindOf(first byte) string {
-	switch first {
-	case '{':
-		return huma.TypeObject
-	case '[':
-		return huma.TypeArray
-	case '"':
-		return huma.TypeString
-	case 't', 'f':
-		return huma.TypeBoolean
-	case 'n':
-		return typeNull
-	}
-	return huma.TypeNumber
 }
 
 func withArticle(kind string) string {
@@ -248,7 +168,7 @@ func (c *checker) value(s *huma.Schema) {
 	case kind == huma.TypeArray && s.Type == huma.TypeArray:
 		c.array(s)
 	case kind == huma.TypeString && s.Type == huma.TypeString:
-		text, problem := unquote(c.str())
+		text, problem := c.text(c.str())
 		if problem == "" {
 			problem = checkText(s, text)
 		}
@@ -268,6 +188,7 @@ func (c *checker) object(s *huma.Schema) {
 	c.pos++ // {
 	var seen [32]string
 	n := 0
+	var others map[string]bool // members that the schema does not name and allows
 	for {
 		c.space()
 		switch c.src[c.pos] {
@@ -283,7 +204,7 @@ func (c *checker) object(s *huma.Schema) {
 			c.pos++
 			c.space()
 		}
-		name, problem := unquote(c.str())
+		name, problem := c.text(c.str())
 		c.space()
 		c.pos++ // :
 		prop := s.Properties[name]
@@ -292,10 +213,14 @@ func (c *checker) object(s *huma.Schema) {
 		case problem != "":
 			c.faultAt(name, problem)
 			c.skip()
-		case slices.Contains(seen[:n], name):
+		case slices.Contains(seen[:n], name), others[name]:
 			c.faultAt(name, "is there twice")
 			c.skip()
 		case prop == nil && anyMember:
+			if others == nil {
+				others = map[string]bool{}
+			}
+			others[name] = true
 			c.path = append(c.path, step{name: name})
 			c.value(more)
 			c.path = c.path[:len(c.path)-1]

@@ -1,4 +1,4 @@
-package admin
+package jsonapi
 
 import (
 	"bytes"
@@ -97,9 +97,14 @@ func checkText(s *huma.Schema, text string) string {
 		return "is none of " + listed(s.Enum)
 	}
 	switch s.Format {
-	case formatDecimal:
+	case FormatDecimal:
 		return decimalProblem(text)
-	case formatDuration:
+	case formatTime:
+		if t, err := time.Parse(time.RFC3339, text); err != nil || t.Year() < 1971 || t.Year() > 9999 {
+			return "is not a time such as 2030-01-31T12:00:00Z"
+		}
+		return ""
+	case FormatDuration:
 		if _, err := time.ParseDuration(text); err != nil {
 			return "is not a duration such as 30s, 10m or 1h30m"
 		}
@@ -123,7 +128,7 @@ func decimalProblem(text string) string {
 
 // checkNumber holds a number, as it is written, against s.
 func checkNumber(s *huma.Schema, raw string) string {
-	if s.Format == formatDecimal {
+	if s.Format == FormatDecimal {
 		return decimalProblem(raw)
 	}
 	v, err := strconv.ParseFloat(raw, 64)

@@ -1,0 +1,141 @@
+package jsonapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/store"
+)
+
+// Config is what an API is made of.
+type Config struct {
+	// Self is what the end calls itself in problems, such as "the service".
+	// Required.
+	Self string
+	// Title, Description and TokenDescription are told in the OpenAPI document.
+	// Required.
+	Title, Description, TokenDescription string
+	// Version is told in the OpenAPI document.
+	Version string
+	// Store keeps the tokens. Required.
+	Store TokenStore
+	// Grants turns a role into the access that it gives, Open for a role that
+	// is none of this end's. Required.
+	Grants func(store.Role) Access
+	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	Metrics http.Handler
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Log gets one line for every call that changes something, is refused or
+	// fails. Required.
+	Log *slog.Logger
+	// MaxBody is the longest body in bytes. Required.
+	MaxBody int64
+	// RatePerSecond is how many requests a second one token may make, and how
+	// many at once. 0: no limit.
+	RatePerSecond float64
+	// ProblemOf is asked before the table of errors; nil from it leaves the
+	// error to the table. Nil: nothing is asked.
+	ProblemOf func(error) *Problem
+	// Concerns notes the merchant whose data a call is about before anything
+	// else is done with it. Nil: the audit names no merchant.
+	Concerns func(*Call)
+	// Aliases name the types that others are described by in the document.
+	Aliases map[reflect.Type]reflect.Type
+	// ObjectsOnly: a body that is no object is a 400, as if it were no JSON.
+	ObjectsOnly bool
+	// RefuseReplacement: texts that hold U+FFFD are refused.
+	RefuseReplacement bool
+}
+
+// API answers the routes of one end. Make it with New.
+type API struct {
+	c         Config
+	registry  huma.Registry
+	endpoints []*Endpoint
+	mux       *http.ServeMux
+	document  []byte
+	tokens    tokens
+	stopOnce  sync.Once
+	stopping  chan struct{}
+}
+
+// New makes the mux and the document from the one table of routes. It starts
+// nothing.
+func New(c Config, routes []Route) (*API, error) {
+	if c.Self == "" || c.Store == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
+		return nil, errors.New("jsonapi: Config is not complete")
+	}
+	a := &API{c: c, mux: http.NewServeMux(), stopping: make(chan struct{})}
+	a.tokens.init()
+	a.registry = huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	for t, alias := range c.Aliases {
+		a.registry.RegisterTypeAlias(t, alias)
+	}
+	for _, r := range routes {
+		rt := a.Endpoint(r)
+		a.endpoints = append(a.endpoints, rt)
+		a.mux.Handle(rt.Pattern(), rt)
+	}
+	if c.Metrics != nil {
+		a.mux.Handle("GET /metrics", c.Metrics)
+	}
+	a.mux.HandleFunc("/", a.noRoute)
+	var err error
+	if a.document, err = json.Marshal(a.describe()); err != nil {
+		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
+	}
+	return a, nil
+}
+
+// Mux answers every route.
+func (a *API) Mux() *http.ServeMux { return a.mux }
+
+// Endpoints are the routes made ready, in the order of the table.
+func (a *API) Endpoints() []*Endpoint { return a.endpoints }
+
+// Registry has the schemas of the document.
+func (a *API) Registry() huma.Registry { return a.registry }
+
+// Document is the OpenAPI document.
+func (a *API) Document() json.RawMessage { return a.document }
+
+// Stop makes calls that wait for something to happen answer at once.
+func (a *API) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
+
+// Stopping says whether Stop was called.
+func (a *API) Stopping() bool {
+	select {
+	case <-a.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// noRoute answers what no route takes: 405 where another method would do.
+func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+		other := &http.Request{Method: m, URL: r.URL, Host: r.Host}
+		if _, pattern := a.mux.Handler(other); pattern != "" && pattern != "/" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		WriteProblem(w, NewProblem(http.StatusNotFound, "there is no such path"))
+		return
+	}
+	allow := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", allow)
+	WriteProblem(w, NewProblem(http.StatusMethodNotAllowed, "this path takes "+allow))
+}

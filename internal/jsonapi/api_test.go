@@ -1,0 +1,175 @@
+package jsonapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"countersign/internal/store"
+)
+
+// tokenList is a store of tokens in memory.
+type tokenList struct {
+	byHash map[[sha256.Size]byte]store.Token
+	asked  int
+	fails  error
+}
+
+func (l *tokenList) TokenByHash(_ context.Context, hash [sha256.Size]byte) (store.Token, error) {
+	l.asked++
+	t, ok := l.byHash[hash]
+	if !ok && l.fails == nil {
+		return t, store.ErrNotFound
+	}
+	return t, l.fails
+}
+
+func (l *tokenList) Tokens(context.Context) (list []store.Token, err error) {
+	for _, t := range l.byHash {
+		list = append(list, t)
+	}
+	return list, l.fails
+}
+
+func (l *tokenList) RevokeToken(_ context.Context, id string, now store.Millis) error {
+	for hash, t := range l.byHash {
+		if t.ID == id {
+			t.Revoked = now
+			l.byHash[hash] = t
+		}
+	}
+	return l.fails
+}
+
+func (l *tokenList) add(role store.Role) (id, secret string) {
+	minted, hash := MintToken()
+	t := NewStoreToken("test", role, 1)
+	l.byHash[hash] = t
+	return t.ID, minted.Reveal()
+}
+
+// end is an API with a clock that tests move.
+type end struct {
+	*API
+	tokens *tokenList
+	at     time.Time
+}
+
+func newEnd(t *testing.T, routes ...Route) *end {
+	t.Helper()
+	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]store.Token{}}, at: time.UnixMilli(1_750_000_000_000)}
+	var err error
+	e.API, err = New(Config{
+		Self: "the end", Store: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
+		Grants: func(r store.Role) Access { return map[store.Role]Access{"viewer": Viewer, "operator": Operator}[r] },
+	}, routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *end) ask(secret string) error {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	_, err := e.authenticate(r)
+	return err
+}
+
+func (e *end) call(method, path, secret string) int {
+	r, w := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+	r.Header.Set("Authorization", "Bearer "+secret)
+	e.Mux().ServeHTTP(w, r)
+	return w.Code
+}
+
+// Another node has a revoked token in its cache, and asks again after a second.
+func TestRevokedTokenEndsWithTheCache(t *testing.T) {
+	e := newEnd(t)
+	id, secret := e.tokens.add(store.RoleViewer)
+	if err := e.ask(secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.tokens.RevokeToken(t.Context(), id, 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.ask(secret); err != nil {
+		t.Errorf("within the cache's time: %v", err)
+	}
+	e.at = e.at.Add(tokenTTL)
+	if err := e.ask(secret); !errors.Is(err, errToken) {
+		t.Errorf("after the cache's time: %v, want it refused", err)
+	}
+}
+
+// Guesses are asked for each time and leave no trace.
+func TestGuessesFillNothing(t *testing.T) {
+	e := newEnd(t)
+	for range 3 {
+		if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, errToken) {
+			t.Fatalf("a guess: %v", err)
+		}
+	}
+	if e.tokens.asked != 3 || len(e.API.tokens.known) != 0 {
+		t.Errorf("asked %d times, %d remembered", e.tokens.asked, len(e.API.tokens.known))
+	}
+	e.tokens.fails = errors.New("disk says no")
+	if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, e.tokens.fails) || e.ProblemOf(err).Status != 500 {
+		t.Errorf("a store that fails: %v, want a 500", err)
+	}
+}
+
+// A role that is none of the end's gets into no route that asks for one.
+func TestForeignRole(t *testing.T) {
+	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Need: Viewer, Status: 200, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	_, foreign := e.tokens.add(store.RoleApp)
+	_, own := e.tokens.add(store.RoleViewer)
+	if status := e.call("GET", "/a", foreign); status != 403 {
+		t.Errorf("a foreign role: %d, want 403", status)
+	}
+	if status := e.call("GET", "/a", own); status != 200 {
+		t.Errorf("a viewer: %d, want 200", status)
+	}
+}
+
+// A reader that waits is answered when something comes and when the end stops.
+func TestFollowEnds(t *testing.T) {
+	wake := make(chan struct{}, 1)
+	waiting := make(chan struct{}, 10)
+	found := false
+	e := newEnd(t, Route{Method: "GET", Path: "/feed", ID: "feed", Status: 200, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
+		return None{}, c.Follow(time.Minute, wake, func(context.Context) (bool, error) {
+			defer func() { waiting <- struct{}{} }()
+			return found, nil
+		})
+	})})
+	ask := func(end func()) {
+		t.Helper()
+		done := make(chan int)
+		go func() { done <- e.call("GET", "/feed", "") }()
+		<-waiting
+		end()
+		if status := <-done; status != 200 {
+			t.Errorf("%d, want 200", status)
+		}
+	}
+	ask(func() { found = true; wake <- struct{}{} })
+	<-waiting
+	found = false
+	ask(e.Stop)
+}
+
+func TestFollowRefusesLongWaits(t *testing.T) {
+	c := &Call{}
+	for _, wait := range []time.Duration{-1, maxWait + 1} {
+		var p *Problem
+		if err := c.Follow(wait, nil, nil); !errors.As(err, &p) || p.Status != 422 {
+			t.Errorf("%v: %v, want a 422", wait, err)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package jsonapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/store"
+)
+
+// Call is one request on its way through.
+type Call struct {
+	W      *Recorder
+	R      *http.Request
+	Now    store.Millis // when it came
+	Token  store.Token  // of the caller, once admitted
+	Status int          // of success; a handler may change it
+	Items  int          // for the audit: how many were taken
+
+	a        *API
+	rt       *Endpoint
+	merchant string // for the audit
+	deadline bool   // WriteWithin was called
+}
+
+// Endpoint is the route of the call.
+func (c *Call) Endpoint() *Endpoint { return c.rt }
+
+// WriteWithin gives the answer d from now, whatever the server's own time-out.
+func (c *Call) WriteWithin(d time.Duration) {
+	c.deadline = true
+	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(d))
+}
+
+// Concerns notes whose data the call is about.
+func (c *Call) Concerns(merchant string) {
+	switch c.merchant {
+	case "", merchant:
+		c.merchant = merchant
+	default:
+		c.merchant = "several"
+	}
+}
+
+var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// PathID gives the id in the path. One that cannot be an id is not found.
+func (c *Call) PathID() (string, error) {
+	id := c.R.PathValue("id")
+	if !idText.MatchString(id) {
+		return "", store.ErrNotFound
+	}
+	return id, nil
+}
+
+// mediaType gives the request's content type without its parameters.
+func (c *Call) mediaType() string {
+	t, params, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
+	if cs := params["charset"]; err != nil || cs != "" && !strings.EqualFold(cs, "utf-8") {
+		return ""
+	}
+	return t
+}
+
+// readBody fills the value that v points to.
+func (c *Call) readBody(v any) error {
+	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
+		return nil
+	}
+	limit := c.a.c.MaxBody
+	if c.R.ContentLength > limit {
+		return &http.MaxBytesError{Limit: limit}
+	}
+	var buf bytes.Buffer
+	if n := c.R.ContentLength; n > 0 {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	if _, err := buf.ReadFrom(http.MaxBytesReader(c.W, c.R.Body, limit)); err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return err
+		}
+		return NewProblem(http.StatusBadRequest, "the body could not be read")
+	}
+	body := buf.Bytes()
+	if len(body) == 0 && c.rt.mayBeEmpty {
+		return nil
+	}
+	if !slices.Contains(c.rt.accepts, c.mediaType()) {
+		return NewProblem(http.StatusUnsupportedMediaType, "", Detail{"header.Content-Type", "is not " + strings.Join(c.rt.accepts, " or ")})
+	}
+	return c.a.Decode(c.rt.schema, body, v)
+}
+
+// DecodeLine checks one line of the body and fills the value that v points to.
+func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lineSchema, line, v) }
+
+// Decode checks body against a schema and fills the value that v points to.
+func (a *API) Decode(schema *huma.Schema, body []byte, v any) error {
+	text := syntax(body)
+	if text == "" && a.c.ObjectsOnly && bytes.TrimSpace(body)[0] != '{' {
+		text = "is not an object"
+	}
+	if text != "" {
+		return NewProblem(http.StatusBadRequest, "", Detail{"body", text})
+	}
+	if faults := checkJSON(a.registry, schema, body, "body", a.c.RefuseReplacement); len(faults) > 0 {
+		return Invalid(faults...)
+	}
+	if isNone(reflect.TypeOf(v).Elem()) {
+		return nil
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		// The schema lets nothing through that a type refuses; should a type
+		// be stricter, the caller is told so without its value.
+		var at *json.UnmarshalTypeError
+		if errors.As(err, &at) && at.Field != "" {
+			return Invalid(Detail{"body." + at.Field, "is out of range"})
+		}
+		return Invalid(Detail{"body", "does not fit its schema"})
+	}
+	return nil
+}
+
+// ServeHTTP is the one path of every request: token, role and rate first, then
+// the body, the handler, the answer; the audit whatever happens.
+func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := rt.a
+	start := a.c.Now()
+	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: store.MillisOf(start), Status: rt.Status}
+	var err error
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			a.c.Log.Error("panic", "route", rt.Pattern(), "stack", string(debug.Stack()))
+			err = errors.New("panic")
+			if c.W.status == 0 {
+				WriteProblem(c.W, a.ProblemOf(err))
+			}
+		}
+		if c.deadline { // the next request on this connection has its own
+			_ = http.NewResponseController(c.W).SetWriteDeadline(time.Time{})
+		}
+		c.audit(err, a.c.Now().Sub(start))
+	}()
+	if a.c.Concerns != nil {
+		a.c.Concerns(c)
+	}
+	if err = a.admit(c); err == nil {
+		err = c.answer()
+	}
+	if err != nil && c.W.status == 0 {
+		WriteProblem(c.W, a.ProblemOf(err))
+	}
+}
+
+// answer runs the handler and writes what it gives.
+func (c *Call) answer() error {
+	if c.rt.Lines != nil && c.mediaType() == TypeNDJSON {
+		return c.rt.Lines(c)
+	}
+	out, err := c.rt.run(c)
+	if err != nil {
+		return err
+	}
+	if _, empty := out.(None); empty {
+		c.W.WriteHeader(c.Status)
+		return nil
+	}
+	var b bytes.Buffer
+	if err := EncodeJSON(&b, out); err != nil {
+		return err
+	}
+	c.WriteHeader(TypeJSON)
+	_, err = c.W.Write(b.Bytes())
+	return err
+}
+
+// WriteHeader begins the answer of success.
+func (c *Call) WriteHeader(mediaType string) { writeHeader(c.W, c.Status, mediaType) }
+
+// audit writes one line for every call that may have changed something or was
+// turned away. It never holds a body, a query or a header.
+func (c *Call) audit(err error, took time.Duration) {
+	level, message := slog.LevelInfo, "request"
+	status := c.W.status
+	switch {
+	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
+		level, message = slog.LevelError, "request failed"
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
+		level, message = slog.LevelWarn, "request refused"
+	case c.R.Method == http.MethodGet || c.R.Method == http.MethodHead:
+		return
+	}
+	attrs := []slog.Attr{slog.String("token", c.Token.ID), slog.String("route", c.rt.Pattern())}
+	if c.a.c.Concerns != nil {
+		attrs = append(attrs, slog.String("merchant", c.merchant))
+	}
+	attrs = append(attrs, slog.Int("status", status), slog.Int64("ms", took.Milliseconds()))
+	if c.Items > 0 {
+		attrs = append(attrs, slog.Int("taken", c.Items))
+	}
+	var told *Problem
+	if level == slog.LevelError && err != nil && !errors.As(err, &told) {
+		attrs = append(attrs, slog.String("cause", err.Error()))
+	}
+	c.a.c.Log.LogAttrs(c.R.Context(), level, message, attrs...)
+}
+
+// Recorder remembers what was answered.
+type Recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// Answered says whether the answer has begun.
+func (w *Recorder) Answered() bool { return w.status != 0 }
+
+// WriteHeader begins the answer.
+func (w *Recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the answer.
+func (w *Recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

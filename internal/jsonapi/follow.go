@@ -1,0 +1,50 @@
+package jsonapi
+
+import (
+	"context"
+	"time"
+)
+
+// maxWait bounds how long a reader of a feed waits; pollEvery is how often it
+// looks by itself, because a wake-up between nodes can get lost.
+const (
+	maxWait       = time.Minute
+	pollEvery     = 2 * time.Second
+	answerTimeout = 30 * time.Second // to write an answer after the wait
+)
+
+// Follow calls read until it finds something, wait (at most a minute) is over,
+// or the end stops. The answer is then what there is, which may be nothing.
+// Watch for what wakes it before the call, or what comes in between is missed;
+// a nil wake is never ready.
+func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
+	if wait < 0 || wait > maxWait {
+		return Invalid(Detail{"query.wait", "is not between 0s and 60s"})
+	}
+	ctx := c.R.Context()
+	found, err := read(ctx)
+	if found || err != nil || wait == 0 {
+		return err
+	}
+	// The server's own time-outs are for answers that do not wait.
+	c.WriteWithin(wait + answerTimeout)
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for {
+		select {
+		case <-wake:
+		case <-poll.C:
+		case <-over.C:
+			return nil
+		case <-c.a.stopping:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if found, err := read(ctx); found || err != nil {
+			return err
+		}
+	}
+}

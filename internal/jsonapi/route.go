@@ -1,0 +1,141 @@
+package jsonapi
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Media types of requests and answers.
+const (
+	TypeJSON    = "application/json"
+	TypeMerge   = "application/merge-patch+json"
+	TypeNDJSON  = "application/x-ndjson"
+	typeProblem = "application/problem+json"
+)
+
+// Route is one row of a table of routes.
+type Route struct {
+	Method, Path string
+	ID           string // operationId; the client's method has the same name
+	Need         Access
+	Status       int // of success
+	Handler
+	Summary string
+	Errors  []int // beside those that every route of its kind gives
+}
+
+// Handler is a function with the types that go in and come out of it.
+type Handler struct {
+	query, in, out reflect.Type
+	run            func(c *Call) (any, error)
+
+	// Lines takes the body as NDJSON and answers it; LineIn and LineOut are the
+	// types of one line of both. Nil: no lines are taken.
+	Lines           func(c *Call) error
+	LineIn, LineOut reflect.Type
+	// AlsoStatus is another status of success, 0 where there is none.
+	AlsoStatus int
+}
+
+// None is for a handler without query, body or answer. A body that is sent all
+// the same must be the empty object.
+type None struct{}
+
+// Unread is for a handler that does not look at the body.
+type Unread struct{}
+
+func isNone(t reflect.Type) bool { return t == reflect.TypeFor[None]() }
+
+// Handle makes a handler of f. The query and the body reach f checked against
+// their schemas; what only f can know, f checks.
+func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
+	return Handler{
+		query: reflect.TypeFor[Q](), in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		run: func(c *Call) (any, error) {
+			var q Q
+			var in In
+			if faults := readQuery(c.rt.params, c.R.URL.Query(), reflect.ValueOf(&q).Elem()); len(faults) > 0 {
+				return nil, Invalid(faults...)
+			}
+			if err := c.readBody(&in); err != nil {
+				return nil, err
+			}
+			return f(c, q, in)
+		},
+	}
+}
+
+// Undescribed leaves the answer out of the document.
+func (h Handler) Undescribed() Handler {
+	h.out = reflect.TypeFor[None]()
+	return h
+}
+
+// Endpoint is a route made ready: its parameters and the schema of its body.
+type Endpoint struct {
+	Route
+	a          *API
+	params     []param
+	schema     *huma.Schema // of the body; nil where it is not read
+	lineSchema *huma.Schema // of one line of the body; nil where it takes none
+	accepts    []string     // media types of the body
+	mayBeEmpty bool         // no body is the empty object
+}
+
+// Pattern is the route in the mux and in the log.
+func (rt *Endpoint) Pattern() string { return rt.Method + " " + rt.Path }
+
+// Body is the schema of the body, nil where it is not read.
+func (rt *Endpoint) Body() *huma.Schema { return rt.schema }
+
+// Endpoint makes r ready to be served by a.
+func (a *API) Endpoint(r Route) *Endpoint {
+	rt := &Endpoint{Route: r, a: a, params: paramsOf(a.registry, r.query), accepts: []string{TypeJSON}}
+	switch {
+	case r.in == reflect.TypeFor[Unread]():
+		return rt
+	case isNone(r.in):
+		rt.mayBeEmpty = true
+		rt.schema = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
+		return rt
+	}
+	rt.schema = a.registry.Schema(r.in, true, "")
+	full := rt.schema
+	if full.Ref != "" {
+		full = a.registry.SchemaFromRef(full.Ref)
+	}
+	rt.mayBeEmpty = r.Method != http.MethodPatch && full.Type == huma.TypeObject && len(full.Required) == 0
+	if r.Method == http.MethodPatch {
+		rt.accepts = append(rt.accepts, TypeMerge)
+	}
+	if r.Lines != nil {
+		rt.accepts = append(rt.accepts, TypeNDJSON)
+		rt.lineSchema = a.registry.Schema(r.LineIn, true, "")
+	}
+	return rt
+}
+
+// takesBody says whether the document has a body for the route.
+func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in) }
+
+// statuses lists what the route can answer beside success.
+func (rt *Endpoint) statuses() []int {
+	list := slices.Clone(rt.Errors)
+	if rt.Need != Open {
+		list = append(list, 401, 403, 422, 500, 503)
+		if rt.a.c.RatePerSecond > 0 {
+			list = append(list, 429)
+		}
+	}
+	if rt.schema != nil && rt.Method != http.MethodGet {
+		list = append(list, 400, 413, 415)
+	}
+	if pathMember.MatchString(rt.Path) {
+		list = append(list, 404)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

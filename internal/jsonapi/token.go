@@ -1,0 +1,204 @@
+package jsonapi
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"countersign/internal/store"
+)
+
+// TokenStore keeps tokens by their hashes. *store.Store is one.
+type TokenStore interface {
+	TokenByHash(ctx context.Context, hash [sha256.Size]byte) (store.Token, error)
+	Tokens(ctx context.Context) ([]store.Token, error)
+	RevokeToken(ctx context.Context, id string, now store.Millis) error
+}
+
+// Access is what a route asks of its caller. Each end uses a part of the list:
+// its Config.Grants says which roles are its own.
+type Access int
+
+// Each access includes those above it, as far as its end has them.
+const (
+	Open Access = iota // no token
+	Viewer
+	Ingest // of the service
+	App    // of the gateway
+	Operator
+)
+
+func (a Access) String() string {
+	return [...]string{"none", "viewer", "ingest", "app", "operator"}[a]
+}
+
+const tokenPrefix = "cst_"
+
+// MintToken makes a token: secret is for its owner, hash is what the store
+// keeps.
+func MintToken() (secret Secret, hash [sha256.Size]byte) {
+	text := tokenPrefix + RandomText(32)
+	return Secret(text), HashToken(text)
+}
+
+// IsToken says whether secret has the form of a token.
+func IsToken(secret string) bool {
+	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
+}
+
+// HashToken is the form in which tokens are kept.
+func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
+
+// NewStoreToken gives a token with an id of its own, to be kept beside the hash
+// of a secret from MintToken.
+func NewStoreToken(name string, role store.Role, now store.Millis) store.Token {
+	return store.Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
+}
+
+// RandomText gives n random bytes as text. The source never fails.
+func RandomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// tokenTTL bounds for how long another node still takes a revoked token.
+const tokenTTL = time.Second
+
+// tokens remembers valid tokens for tokenTTL and how much each has used up.
+// Tokens that are not valid leave no trace, so guessing fills nothing.
+type tokens struct {
+	mu     sync.Mutex
+	known  map[[sha256.Size]byte]knownToken
+	drops  int // grows with forget; a look-up from before it is not kept
+	limits map[string]*rate.Limiter
+}
+
+type knownToken struct {
+	store.Token
+	until time.Time
+}
+
+func (t *tokens) init() {
+	t.known = map[[sha256.Size]byte]knownToken{}
+	t.limits = map[string]*rate.Limiter{}
+}
+
+// forget drops all tokens, so that a revocation holds at once on this node.
+func (t *tokens) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.known)
+	t.drops++
+}
+
+var errToken = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
+
+// admit turns away a caller without a valid token, without the role that the
+// route needs, or in too great a hurry.
+func (a *API) admit(c *Call) error {
+	if c.rt.Need == Open {
+		return nil
+	}
+	token, err := a.authenticate(c.R)
+	if err != nil {
+		if errors.Is(err, errToken) {
+			c.W.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
+		}
+		return err
+	}
+	c.Token = token
+	if a.c.Grants(token.Role) < c.rt.Need {
+		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", token.Role, c.rt.Need))
+	}
+	if a.c.RatePerSecond == 0 {
+		return nil
+	}
+	now := a.c.Now()
+	if r := a.limiter(token.ID).ReserveN(now, 1); r.DelayFrom(now) > 0 {
+		wait := r.DelayFrom(now)
+		r.CancelAt(now)
+		c.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		return NewProblem(http.StatusTooManyRequests, fmt.Sprintf("more than %g requests a second with one token", a.c.RatePerSecond))
+	}
+	return nil
+}
+
+func (a *API) authenticate(r *http.Request) (store.Token, error) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+		return store.Token{}, errToken
+	}
+	hash, now := HashToken(secret), a.c.Now()
+	a.tokens.mu.Lock()
+	known, ok := a.tokens.known[hash]
+	drops := a.tokens.drops
+	a.tokens.mu.Unlock()
+	if ok && now.Before(known.until) {
+		return known.Token, nil
+	}
+	token, err := a.c.Store.TokenByHash(r.Context(), hash)
+	if errors.Is(err, store.ErrNotFound) || err == nil && token.Revoked != 0 {
+		return store.Token{}, errToken
+	}
+	if err != nil {
+		return store.Token{}, fmt.Errorf("looking up the token: %w", err)
+	}
+	a.tokens.mu.Lock()
+	if drops == a.tokens.drops {
+		a.tokens.known[hash] = knownToken{token, now.Add(tokenTTL)}
+	}
+	a.tokens.mu.Unlock()
+	return token, nil
+}
+
+func (a *API) limiter(id string) *rate.Limiter {
+	a.tokens.mu.Lock()
+	defer a.tokens.mu.Unlock()
+	l := a.tokens.limits[id]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond)))
+		a.tokens.limits[id] = l
+	}
+	return l
+}
+
+// Revoke revokes a token, at once on this node and within a second on others.
+// It refuses to take the last operator's token away: nobody could make another.
+func (a *API) Revoke(c *Call, id string) error {
+	list, err := a.c.Store.Tokens(c.R.Context())
+	if err != nil {
+		return err
+	}
+	known, others := false, 0
+	for _, t := range list {
+		switch {
+		case t.ID == id:
+			known = true
+			if t.Role != store.RoleOperator || t.Revoked != 0 {
+				others++
+			}
+		case t.Role == store.RoleOperator && t.Revoked == 0:
+			others++
+		}
+	}
+	if !known {
+		return fmt.Errorf("token: %w", store.ErrNotFound)
+	}
+	if others == 0 {
+		return NewProblem(http.StatusConflict, "this is the last operator token; make another first")
+	}
+	defer a.tokens.forget()
+	return a.c.Store.RevokeToken(c.R.Context(), id, c.Now)
+}
