@@ -26,7 +26,6 @@ type Dispatcher struct {
 	cores     *cores
 	previous  *previous
 	lanes     [2]*lane
-	ended     chan ended
 	ran       atomic.Bool
 }
 
@@ -41,7 +40,6 @@ func New(c Config) (*Dispatcher, error) {
 		merchants: newMerchants(c.Outbox, Policy{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP}),
 		cores:     newCores(c.RSA),
 		previous:  newPrevious(),
-		ended:     make(chan ended, settleBatch),
 	}
 	d.post = d.transport.post
 	d.lanes[store.LaneNotify] = newLane(d, store.LaneNotify, c.NotifyWorkers)
@@ -61,12 +59,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 
-	var claimers, settler sync.WaitGroup
+	var claimers, settlers sync.WaitGroup
 	for _, l := range d.lanes {
 		claimers.Go(func() { l.run(ctx, work) })
+		settlers.Go(func() { l.settle(hard) })
 	}
 	claimers.Go(func() { d.sweep(ctx) })
-	settler.Go(func() { d.settle(hard) })
 
 	<-ctx.Done()
 	drain := time.AfterFunc(d.cfg.DrainTimeout, breakOff)
@@ -76,9 +74,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	claimers.Wait()
 	for _, l := range d.lanes {
 		l.running.Wait()
+		close(l.ended)
 	}
-	close(d.ended)
-	settler.Wait()
+	settlers.Wait()
 	d.transport.close()
 	return nil
 }

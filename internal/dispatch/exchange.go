@@ -17,7 +17,6 @@ import (
 // ended is a claimed callback that this node is done with: attempted, or not
 // attempted and to be given back.
 type ended struct {
-	lane       *lane
 	claimed    store.Claimed
 	giveBack   bool
 	settlement store.Settlement

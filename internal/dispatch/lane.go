@@ -27,6 +27,7 @@ type lane struct {
 	d       *Dispatcher
 	id      store.Lane
 	workers int
+	ended   chan ended
 
 	mu       sync.Mutex
 	inFlight int
@@ -35,7 +36,7 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, id store.Lane, workers int) *lane {
-	return &lane{d: d, id: id, workers: workers, freed: make(chan struct{}, 1)}
+	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), freed: make(chan struct{}, 1)}
 }
 
 // held is how many callbacks are claimed and not yet settled.
@@ -194,9 +195,7 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 	}
 	for _, c := range claimed {
 		l.running.Go(func() {
-			e := l.d.attempt(stop, work, c)
-			e.lane = l
-			l.d.ended <- e
+			l.ended <- l.d.attempt(stop, work, c)
 		})
 	}
 	return len(claimed), nil

@@ -22,34 +22,35 @@ const (
 	settleSlowest = 2 * time.Second
 )
 
-// settle ends what exchanges hand over, both lanes together, until d.ended is
-// closed. What comes in while one transaction runs makes up the next one.
-func (d *Dispatcher) settle(hard context.Context) {
+// settle ends what exchanges hand over until l.ended is closed. What comes in
+// while one transaction runs makes up the next one. Each lane settles for itself:
+// a decision does not wait until enough deposits have come together.
+func (l *lane) settle(hard context.Context) {
 	for {
-		e, ok := <-d.ended
+		e, ok := <-l.ended
 		if !ok {
 			return
 		}
-		batch := d.collect(e)
-		d.settleBatch(hard, batch)
-		for _, e := range batch {
-			e.lane.done()
+		batch := l.collect(e)
+		l.d.settleBatch(hard, batch)
+		for range batch {
+			l.done()
 		}
 	}
 }
 
 // collect gives first and what has come in since, or comes in soon.
-func (d *Dispatcher) collect(first ended) []ended {
+func (l *lane) collect(first ended) []ended {
 	batch := append(make([]ended, 0, 16), first)
 	var patience <-chan time.Time
-	if d.lanes[0].held()+d.lanes[1].held() >= busy {
+	if l.held() >= busy {
 		t := time.NewTimer(settleGather)
 		defer t.Stop()
 		patience = t.C
 	}
 	for len(batch) < settleBatch {
 		select {
-		case e, ok := <-d.ended:
+		case e, ok := <-l.ended:
 			if !ok {
 				return batch
 			}
@@ -61,7 +62,7 @@ func (d *Dispatcher) collect(first ended) []ended {
 			return batch
 		}
 		select {
-		case e, ok := <-d.ended:
+		case e, ok := <-l.ended:
 			if !ok {
 				return batch
 			}
