@@ -19,7 +19,10 @@ import (
 type dialect struct {
 	name string
 	// marks gives what stands for {lock}, {skip}, {skip o} (of table o alone)
-	// and, around a placeholder, {in} and {end}.
+	// and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w
+	// of the list's values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each of
+	// them up by an index of t. PostgreSQL would choose otherwise while t is
+	// small, and keep to that plan when it has grown.
 	marks *strings.Replacer
 	// list turns strings into the argument for "{in}$n{end}".
 	list func([]string) any
@@ -35,7 +38,8 @@ func newSQLiteDialect() *dialect {
 		name: "sqlite",
 		// One writer at a time: nothing to lock.
 		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{skip o}", "",
-			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))"),
+			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
+			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", ""),
 		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
 	}
 }
@@ -45,7 +49,8 @@ func newPostgresDialect() *dialect {
 		name: "postgres",
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 			"{skip o}", " FOR UPDATE OF o SKIP LOCKED",
-			"{in}", "= ANY(", "{end}", ")"),
+			"{in}", "= ANY(", "{end}", ")",
+			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i"),
 		list:       func(l []string) any { return l },
 		concurrent: true,
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 
 	"countersign"
 )
@@ -55,22 +56,24 @@ type inboxKey struct {
 // inboxBatchTx is one transaction of claims. It takes the inbox's number first
 // and holds it to its end, so of all processes one at a time is in here: that
 // is the lock on identifiers, transfers and first blocks which the rules ask
-// for.
+// for. So it can read all that its claims rest on, decide, and write the outcome
+// with few statements.
 type inboxBatchTx struct {
 	m       *MerchantEnd
 	t       *tx
 	calls   []*inboxCall
 	results []InboxResult
 
-	last    int64 // number given last
-	rows    map[inboxKey]*inboxRow
-	updates []statement
-	ledger  ledger
+	last      int64 // number given last
+	rows      map[inboxKey]*inboxRow
+	transfers map[string][]int64 // the tx_index of every entry with that transfer
+	fresh     [][]any            // rows to be inserted
+	updates   []statement
+	ledger    ledger
 }
 
 func (b *inboxBatchTx) run(ctx context.Context) error {
-	b.rows = map[inboxKey]*inboxRow{}
-	b.ledger = ledger{m: b.m}
+	b.rows, b.transfers, b.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{m: b.m}
 	if _, err := one(ctx, b.t, lockFeedSQL, []any{"inbox"}, &b.last); err != nil {
 		return err
 	}
@@ -78,30 +81,83 @@ func (b *inboxBatchTx) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.insert(ctx, whole); err != nil {
+	if err := b.read(ctx, whole); err != nil {
 		return err
 	}
 	for i, c := range b.calls {
-		e, key := &c.entry, inboxKey{c.entry.Callback.CallbackType(), c.entry.ID}
+		e := &c.entry
 		if !whole[i] {
 			b.results[i] = InboxResult{State: InboxSpliced}
 			continue
 		}
-		row := b.rows[key]
-		if b.results[i].State == InboxNone { // not inserted just now
-			b.results[i] = row.claim(e)
-			b.update(key, e, b.results[i], row)
-		}
+		row := b.claim(i, e)
 		if b.results[i].State == InboxTaken {
 			if err := b.effect(ctx, e, row); err != nil {
 				return err
 			}
 		}
 	}
-	if err := b.t.batch(ctx, append(b.updates, statement{sql: writeFeedSQL, args: []any{"inbox", b.last}})); err != nil {
+	statements := insertRows(nil, insertInboxSQL, b.fresh)
+	statements = append(statements, b.updates...)
+	if err := b.t.batch(ctx, append(statements, statement{sql: writeFeedSQL, args: []any{"inbox", b.last}})); err != nil {
 		return err
 	}
 	return b.ledger.write(ctx, b.t)
+}
+
+// claim decides one claim and notes what it changes.
+func (b *inboxBatchTx) claim(i int, e *InboxEntry) *inboxRow {
+	key := inboxKey{e.Callback.CallbackType(), e.ID}
+	row := b.rows[key]
+	if row != nil {
+		b.results[i] = row.claim(e)
+		b.update(key, e, b.results[i], row)
+		return row
+	}
+	b.last++
+	row = &inboxRow{seq: b.last, content: e.Content, duplicate: b.addTransfer(e)}
+	b.rows[key] = row
+	b.results[i] = row.claim(e)
+	duplicate, settled, ended := 0, 0, int64(0)
+	if row.duplicate {
+		duplicate = 1
+	}
+	if row.settled {
+		settled, ended = 1, int64(e.At)
+	}
+	var transfer any
+	if t := e.transfer(); t != "" {
+		transfer = t
+	}
+	b.fresh = append(b.fresh, []any{row.seq, int64(key.typ), key.id, e.Callback.User(), callBackID(e.Callback), e.Content[:], transfer,
+		e.TxIndex, duplicate, row.claims, int64(row.leaseUntil), settled, int64(e.At), ended})
+	return row
+}
+
+// addTransfer notes the transfer of a new entry and reports whether it may be
+// one that is known: it may unless both have an index and those differ
+// (PROTOCOL.md, Deposit identity).
+func (b *inboxBatchTx) addTransfer(e *InboxEntry) (duplicate bool) {
+	t := e.transfer()
+	if t == "" {
+		return false
+	}
+	for _, index := range b.transfers[t] {
+		if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
+			duplicate = true
+		}
+	}
+	b.transfers[t] = append(b.transfers[t], e.TxIndex)
+	return duplicate
+}
+
+// transfer is how Transfer is kept, empty for none. Half of the digest tells
+// transfers apart, and keeps the index small.
+func (e *InboxEntry) transfer() string {
+	if e.Transfer == [32]byte{} {
+		return ""
+	}
+	return hex.EncodeToString(e.Transfer[:16])
 }
 
 const (
@@ -144,96 +200,68 @@ func (b *inboxBatchTx) firstBlocks(ctx context.Context) (whole []bool, err error
 }
 
 const (
-	// A transfer that is known makes the new entry a possible duplicate, unless
-	// both have an index and those differ (PROTOCOL.md, Deposit identity).
 	insertInboxSQL = `
 INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, tx_index, duplicate, claims, lease_until, settled, created, ended)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-	(SELECT COUNT(*) FROM (SELECT 1 FROM inbox WHERE transfer = $7 AND (tx_index < 0 OR CAST($8 AS BIGINT) < 0 OR tx_index = CAST($8 AS BIGINT)) LIMIT 1) AS known),
-	$9, $10, $11, $12, $13)
-ON CONFLICT (type, id) DO NOTHING RETURNING duplicate`
+VALUES `
 
 	readInboxSQL = `
-SELECT seq, content, duplicate, settled, claims, lease_until, code, message, address, chain_name, symbol, amount
-FROM inbox WHERE type = $1 AND id = $2`
+SELECT i.id, i.seq, i.content, i.duplicate, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
+
+	readTransfersSQL = `
+SELECT DISTINCT i.transfer, i.tx_index
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}`
 )
 
-// insert records what is new, and reads what is not.
-func (b *inboxBatchTx) insert(ctx context.Context, whole []bool) error {
-	statements := make([]statement, 0, len(b.calls))
+// read gets the entries that are there already, and the transfers.
+func (b *inboxBatchTx) read(ctx context.Context, whole []bool) error {
+	ids := map[countersign.Type][]string{}
+	var transfers []string
 	for i, c := range b.calls {
 		if !whole[i] {
 			continue
 		}
-		b.last++
-		statements = append(statements, b.insertOne(i, &c.entry, b.last))
-	}
-	if err := b.t.batch(ctx, statements); err != nil {
-		return err
-	}
-	statements = statements[:0]
-	asked := map[inboxKey]bool{}
-	for i, c := range b.calls {
-		key := inboxKey{c.entry.Callback.CallbackType(), c.entry.ID}
-		if !whole[i] || b.rows[key] != nil || asked[key] {
-			continue
+		typ := c.entry.Callback.CallbackType()
+		ids[typ] = append(ids[typ], c.entry.ID)
+		if t := c.entry.transfer(); t != "" {
+			transfers = append(transfers, t)
 		}
-		asked[key] = true
-		statements = append(statements, statement{sql: readInboxSQL, args: []any{int64(key.typ), key.id}, row: func(r rows) error {
-			row, err := scanInboxRow(r)
-			b.rows[key] = row
+	}
+	d := b.m.s.dialect
+	var statements []statement
+	for typ, list := range ids {
+		statements = append(statements, statement{sql: readInboxSQL, args: []any{d.list(list), int64(typ)}, row: func(r rows) error {
+			id, row, err := scanInboxRow(r)
+			b.rows[inboxKey{typ, id}] = row
+			return err
+		}})
+	}
+	if len(transfers) > 0 {
+		statements = append(statements, statement{sql: readTransfersSQL, args: []any{d.list(transfers)}, row: func(r rows) error {
+			var transfer string
+			var index int64
+			err := r.Scan(&transfer, &index)
+			b.transfers[transfer] = append(b.transfers[transfer], index)
 			return err
 		}})
 	}
 	return b.t.batch(ctx, statements)
 }
 
-// insertOne records one entry as its claim leaves it, so that the usual case
-// takes a single statement.
-func (b *inboxBatchTx) insertOne(i int, e *InboxEntry, seq int64) statement {
-	typ := e.Callback.CallbackType()
-	row := &inboxRow{seq: seq, content: e.Content}
-	result := row.claim(e)
-	var settled, ended int64
-	if row.settled {
-		settled, ended = 1, int64(e.At)
-	}
-	var transfer any
-	if e.Transfer != [32]byte{} {
-		transfer = e.Transfer[:]
-	}
-	b.results[i] = InboxResult{}
-	return statement{
-		sql: insertInboxSQL,
-		args: []any{seq, int64(typ), e.ID, e.Callback.User(), callBackID(e.Callback), e.Content[:], transfer, e.TxIndex,
-			row.claims, int64(row.leaseUntil), settled, int64(e.At), ended},
-		row: func(r rows) error { // called only where it was inserted
-			var duplicate int64
-			if err := r.Scan(&duplicate); err != nil {
-				return err
-			}
-			row.duplicate, result.PossibleDuplicate = duplicate != 0, duplicate != 0
-			b.rows[inboxKey{typ, e.ID}] = row
-			b.results[i] = result
-			return nil
-		},
-	}
-}
-
-func scanInboxRow(r rows) (*inboxRow, error) {
+func scanInboxRow(r rows) (id string, _ *inboxRow, err error) {
 	var row inboxRow
 	var content []byte
 	var duplicate, settled int64
 	var d [4]string
-	err := r.Scan(&row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.outcome.Code, &row.outcome.Message,
+	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.outcome.Code, &row.outcome.Message,
 		&d[0], &d[1], &d[2], &d[3])
 	if err != nil {
-		return nil, err
+		return id, nil, err
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.settled = duplicate != 0, settled != 0
 	row.outcome.Details, err = keptDetails(d)
-	return &row, err
+	return id, &row, err
 }
 
 const (

@@ -9,7 +9,7 @@ CREATE TABLE inbox (
   tenant_user_id TEXT COLLATE "C" NOT NULL,
   call_back_id   TEXT COLLATE "C" NOT NULL,
   content        BYTEA NOT NULL, -- digest of what the effect rests on
-  transfer       BYTEA,          -- digest of what moved to where; NULL where nothing did
+  transfer       TEXT COLLATE "C", -- digest of what moved to where, in part; NULL where nothing did
   tx_index       BIGINT NOT NULL,
   duplicate      BIGINT NOT NULL,
   claims         BIGINT NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE inbox (
   chain_name     TEXT COLLATE "C" NOT NULL DEFAULT '',
   symbol         TEXT COLLATE "C" NOT NULL DEFAULT '',
   amount         TEXT COLLATE "C" NOT NULL DEFAULT '',
-  UNIQUE (type, id)
+  UNIQUE (id, type)
 );
 CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
 CREATE INDEX inbox_order ON inbox (call_back_id) WHERE call_back_id <> '';

@@ -9,7 +9,7 @@ CREATE TABLE inbox (
   tenant_user_id TEXT NOT NULL,
   call_back_id   TEXT NOT NULL,
   content        BLOB NOT NULL, -- digest of what the effect rests on
-  transfer       BLOB,          -- digest of what moved to where; NULL where nothing did
+  transfer       TEXT, -- digest of what moved to where, in part; NULL where nothing did
   tx_index       INTEGER NOT NULL,
   duplicate      INTEGER NOT NULL,
   claims         INTEGER NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE inbox (
   chain_name     TEXT NOT NULL DEFAULT '',
   symbol         TEXT NOT NULL DEFAULT '',
   amount         TEXT NOT NULL DEFAULT '',
-  UNIQUE (type, id)
+  UNIQUE (id, type)
 ) STRICT;
 CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
 CREATE INDEX inbox_order ON inbox (call_back_id) WHERE call_back_id <> '';
