@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"countersign"
 )
@@ -200,5 +203,39 @@ func TestFreeLeases(t *testing.T) {
 				t.Fatalf("%+v", r)
 			}
 		})
+	}
+}
+
+// TestInboxPlan: the look-ups of a batch go by an index value by value, also
+// with plans that were made while the tables were empty.
+func TestInboxPlan(t *testing.T) {
+	s := openAt(t, dialects[1].url(t))
+	conn, err := s.db.(*postgresDB).pool.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for prepare, want := range map[string]string{
+		`PREPARE look (text[], bigint) AS ` + s.dialect.sql(readInboxSQL): "Index Cond: ((id = w.value) AND (type = $2))",
+		`PREPARE look (text[]) AS ` + s.dialect.sql(readTransfersSQL):     "Index Cond: (transfer = w.value)",
+	} {
+		if _, err := conn.Exec(ctx, `DEALLOCATE ALL`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(ctx, prepare); err != nil {
+			t.Fatal(err)
+		}
+		arguments := `(ARRAY['a', 'b'])`
+		if strings.Contains(prepare, "bigint") {
+			arguments = `(ARRAY['a', 'b'], 1)`
+		}
+		rows, err := conn.Query(ctx, `EXPLAIN EXECUTE look `+arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || !strings.Contains(strings.Join(plan, "\n"), want) {
+			t.Errorf("%v; want %s in\n%s", err, want, strings.Join(plan, "\n"))
+		}
 	}
 }
