@@ -43,14 +43,13 @@ func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 		defer signal.Stop(signals)
 		select {
 		case s := <-signals:
-			log.Info("stopping", "signal", s.String())
-			cancel()
+			cancel() // before the log, which may hang on a reader that is gone
+			go log.Info("stopping", "signal", s.String())
 		case <-done:
 			return
 		}
 		select {
 		case <-signals:
-			log.Error("stopped without draining")
 			os.Exit(exitFailed)
 		case <-done:
 		}
