@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -152,13 +153,20 @@ func (r *benchRig) addMerchants(ctx context.Context, n int) error {
 	r.ids = make([]string, n)
 	err := inParallel(16, n, func(i int) error {
 		r.ids[i] = fmt.Sprintf("%s-%05d", r.name, i)
-		_, err := r.api.CreateMerchant(ctx, admin.NewMerchant{
+		m := admin.NewMerchant{
 			ID: r.ids[i], Name: "bench", APIKey: admin.Secret(r.b.load.apiKey.Reveal()),
 			CallbackAPIKey: admin.Secret(r.b.load.callbackKey.Reveal()), Key: &admin.KeySpec{PrivateKey: admin.Secret(r.b.load.private)},
 			NotifyURL:   r.merchant.listener.url() + merchant.DefaultNotifyPath,
 			WithdrawURL: r.merchant.listener.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
-		})
-		return err
+		}
+		for {
+			_, err := r.api.CreateMerchant(ctx, m)
+			var p *admin.Problem
+			if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
+				return err
+			}
+			time.Sleep(100 * time.Millisecond) // the API has a limit for each token
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("registering merchants: %w", err)
