@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,12 +32,50 @@ type postgresDB struct {
 // (pool_max_conns): enough that ingest and settlement share syncs.
 const poolSize = 16
 
-// planning: every statement here reads few rows by an index, whatever the
+// sessionSettings hold for every connection where the URL does not name them.
+//
+// Planning: every statement here reads few rows by an index, whatever the
 // statistics say. Plans made once, that way, do not turn into scans of whole
 // tables when a table has grown or was never analysed.
-const planning = `SET plan_cache_mode = force_generic_plan; SET jit = off;
-	SET enable_seqscan = off; SET enable_bitmapscan = off;
-	SET enable_hashjoin = off; SET enable_mergejoin = off`
+//
+// Time: a node that is stopped or cut off inside a transaction must not keep
+// its rows locked from the others, and the server must find out that it is
+// gone. A statement timeout must not be: where it ends a COMMIT that waits for
+// the standby, PostgreSQL says that it is done, with a warning.
+var sessionSettings = []struct{ name, value string }{
+	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
+	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
+	{"idle_in_transaction_session_timeout", "3000"}, // milliseconds; a transaction here takes a few
+	{"statement_timeout", "0"},
+	{"tcp_user_timeout", "30000"},                                                                   // milliseconds
+	{"tcp_keepalives_idle", "30"}, {"tcp_keepalives_interval", "10"}, {"tcp_keepalives_count", "3"}, // seconds
+}
+
+// settings gives the statements for sessionSettings.
+func settings(url string) (list []string) {
+	for _, s := range sessionSettings {
+		if !strings.Contains(url, s.name) {
+			list = append(list, "SET "+s.name+" = "+s.value)
+		}
+	}
+	return list
+}
+
+// apply sets what the server knows. Engines that speak PostgreSQL's protocol
+// have other planners and other names.
+func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
+	_, err := conn.Exec(ctx, strings.Join(list, ";"))
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	for _, text := range list {
+		if _, err := conn.Exec(ctx, text); err != nil && !errors.As(err, &refused) {
+			return err
+		}
+	}
+	return nil
+}
 
 func openPostgres(ctx context.Context, url string, log *slog.Logger, h *hub, committed func(*tx)) (*postgresDB, error) {
 	c, err := pgxpool.ParseConfig(url)
@@ -53,14 +93,24 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger, h *hub, com
 		params["synchronous_commit"] = "on"
 	}
 	params["application_name"] = "countersign"
-	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, planning)
-		return err
+	l := newLinks(c.ConnConfig, log)
+	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
+		c.ConnConfig.ConnectTimeout = connectOne
+		if l.several() {
+			c.ConnConfig.ConnectTimeout = connectSeveral
+		}
 	}
-	// Of several hosts, the one that takes writes.
-	if c.ConnConfig.ValidateConnect == nil {
-		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	if !strings.Contains(url, "pool_ping_timeout") {
+		c.PingTimeout = stalled // of a connection that was idle
 	}
+	// Of several hosts, the one that takes writes, whatever the URL asks for.
+	c.ConnConfig.ValidateConnect = l.validate
+	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		l.prepare(c, func(string) bool { return true })
+		return nil
+	}
+	list := settings(url)
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, list) }
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
@@ -78,11 +128,11 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger, h *hub, com
 		pool.Close()
 		return nil, err
 	}
-	db.bell = newBell(pool, h, log)
+	db.bell = newBell(pool, l, h, log)
 	return db, nil
 }
 
-func (db *postgresDB) ping(ctx context.Context) error { return db.orClosed(db.pool.Ping(ctx)) }
+func (db *postgresDB) ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }
 
 func (db *postgresDB) close() error {
 	if db.closed.CompareAndSwap(false, true) {
@@ -92,12 +142,37 @@ func (db *postgresDB) close() error {
 	return nil
 }
 
-// orClosed says in our word why nothing works any more.
-func (db *postgresDB) orClosed(err error) error {
-	if err != nil && db.closed.Load() {
+// ErrUnavailable means that the database cannot be reached at present, or broke
+// off: what was asked of it may have been done all the same.
+var ErrUnavailable = errors.New("the database is not available")
+
+// explain says in our words why nothing works: for now, or any more.
+func (db *postgresDB) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case db.closed.Load():
 		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case unreachable(err) && !errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+func unreachable(err error) bool {
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	c := code(err)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false // the caller's own
+	case c != "":
+		// Connection exceptions, a server that ends or starts, a session that
+		// was idle in its transaction, no connection left.
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P") || c == "25P03" || c == "53300" || c == readOnly
+	}
+	return errors.As(err, &connecting) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
 // retries bounds how often a transaction is begun again after a serialization
@@ -131,26 +206,70 @@ func (db *postgresDB) write(ctx context.Context, fn func(context.Context, *tx) e
 }
 
 func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *tx) error) (*tx, error) {
-	begun, err := db.pool.Begin(ctx)
+	conn, begun, err := db.begin(ctx)
 	if err != nil {
-		return nil, db.orClosed(err)
+		return nil, db.explain(err)
 	}
+	defer conn.Release()
 	// A rollback must reach the server also where ctx has ended.
 	defer begun.Rollback(context.WithoutCancel(ctx))
 	t := &tx{querier: pgQuerier{db.d, begun}}
 	if err := fn(ctx, t); err != nil {
-		return nil, err
+		if code(err) == readOnly {
+			conn.Conn().Close(ctx) // the pool must not keep it
+		}
+		return nil, db.explain(err)
 	}
+	notes := conn.Conn().PgConn().CustomData()
+	delete(notes, warned)
 	if err := begun.Commit(ctx); err != nil {
-		return nil, fmt.Errorf("committing: %w", err)
+		return nil, fmt.Errorf("committing: %w", db.explain(err))
+	}
+	if notes[warned] != nil {
+		// Somebody made the server stop waiting for its standby. It calls that
+		// committed; a failover now would undo it.
+		return nil, fmt.Errorf("committing: %w: %v", ErrUnavailable, notes[warned])
 	}
 	return t, nil
 }
 
-// retryable: serialization failure, deadlock.
+// begin passes over connections that broke while they were idle: nothing has
+// been asked of the server yet. There are no more of them than the pool holds.
+func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
+	for n := db.pool.Config().MaxConns; ; n-- {
+		conn, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		begun, err := conn.Begin(ctx)
+		if err == nil {
+			return conn, begun, nil
+		}
+		broken := conn.Conn().IsClosed()
+		conn.Release()
+		if !broken || n <= 0 || ctx.Err() != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// retryable: serialization failure, also at the commit; deadlock; a server that
+// stopped taking writes under an open connection.
 func retryable(err error) bool {
+	c := code(err)
+	return c == "40001" || c == "40P01" || c == readOnly
+}
+
+// readOnly is the code of a write that the server takes no more.
+const readOnly = "25006"
+
+// code is PostgreSQL's, empty for any other error.
+func code(err error) string {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
 }
 
 const touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
@@ -179,16 +298,16 @@ func (db *postgresDB) touch(ctx context.Context, touches []touch) {
 
 func (db *postgresDB) exec(ctx context.Context, text string, args ...any) (int64, error) {
 	n, err := pgQuerier{db.d, db.pool}.exec(ctx, text, args...)
-	return n, db.orClosed(err)
+	return n, db.explain(err)
 }
 
 func (db *postgresDB) query(ctx context.Context, text string, args ...any) (rows, error) {
 	r, err := pgQuerier{db.d, db.pool}.query(ctx, text, args...)
-	return r, db.orClosed(err)
+	return r, db.explain(err)
 }
 
 func (db *postgresDB) batch(ctx context.Context, list []statement) error {
-	return db.orClosed(pgQuerier{db.d, db.pool}.batch(ctx, list))
+	return db.explain(pgQuerier{db.d, db.pool}.batch(ctx, list))
 }
 
 // pgConn is a pool or a transaction.

@@ -3,13 +3,16 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -22,10 +25,12 @@ const bellChannel = "countersign"
 // for each other: PostgreSQL queues notifications under one lock. So one
 // connection sends them afterwards, at most one for each topic at a time.
 type bell struct {
-	pool *pgxpool.Pool
-	hub  *hub
-	log  *slog.Logger
-	self string // sender, so that a node passes over its own
+	pool  *pgxpool.Pool
+	links *links
+	hub   *hub
+	log   *slog.Logger
+	self  string // sender, so that a node passes over its own
+	mute  atomic.Bool
 
 	rung   [topics]chan struct{}
 	begun  chan struct{} // closed when it listens, or could not at first
@@ -33,11 +38,14 @@ type bell struct {
 	done   sync.WaitGroup
 }
 
-func newBell(pool *pgxpool.Pool, h *hub, log *slog.Logger) *bell {
+func newBell(pool *pgxpool.Pool, l *links, h *hub, log *slog.Logger) *bell {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &bell{pool: pool, hub: h, log: log, self: rand.Text(), cancel: cancel, begun: make(chan struct{})}
+	b := &bell{pool: pool, links: l, hub: h, log: log, self: rand.Text(), cancel: cancel, begun: make(chan struct{})}
 	for i := range b.rung {
 		b.rung[i] = make(chan struct{}, 1)
+	}
+	if l.several() {
+		b.done.Go(func() { l.watch(ctx) })
 	}
 	b.done.Go(func() { b.send(ctx) })
 	b.done.Go(func() { b.listen(ctx) })
@@ -81,7 +89,12 @@ func (b *bell) send(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case unknown(err):
+			b.silence(err)
+			return
+		default:
 			b.log.Warn("other nodes were not woken", "error", err)
 		}
 		if !sleep(ctx, 2*time.Millisecond) { // what comes meanwhile shares the next
@@ -99,18 +112,52 @@ func (b *bell) start() {
 	}
 }
 
+// unknown reports whether the server has no such statement or function, as some
+// engines that speak PostgreSQL's protocol: feature not supported, syntax error,
+// undefined function or object.
+func unknown(err error) bool {
+	switch code(err) {
+	case "0A000", "42601", "42883", "42704":
+		return true
+	}
+	return false
+}
+
+// silence says once that nodes find each other's work by polling.
+func (b *bell) silence(err error) {
+	if !b.mute.Swap(true) {
+		b.log.Warn("the database has no LISTEN and NOTIFY: nodes look for each other's work from time to time", "error", err)
+	}
+}
+
+const (
+	listenAgain   = 100 * time.Millisecond
+	listenSlowest = time.Second
+	// listenCheck is how often the connection that listens is asked whether it
+	// lives, and how long it may take to answer: it says nothing by itself.
+	listenCheck = 2 * time.Second
+)
+
 // listen holds a connection of its own and connects again when it breaks.
 func (b *bell) listen(ctx context.Context) {
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+	said := false
+	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
 		heard, err := b.connected(ctx)
 		b.start()
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
-			pause = 100 * time.Millisecond
+		if unknown(err) {
+			b.silence(err)
+			return
 		}
-		b.log.Warn("listening to other nodes broke off", "error", err)
+		if heard {
+			pause, said = listenAgain, false
+		}
+		if !said { // once, however long it lasts
+			b.log.Warn("listening to other nodes broke off", "error", err)
+			said = true
+		}
 		if !sleep(ctx, pause) {
 			return
 		}
@@ -118,7 +165,7 @@ func (b *bell) listen(ctx context.Context) {
 }
 
 func (b *bell) connected(ctx context.Context) (heard bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, b.pool.Config().ConnConfig)
+	conn, err := b.links.connect(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -132,15 +179,32 @@ func (b *bell) connected(ctx context.Context) (heard bool, err error) {
 	}
 	b.start()
 	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
+		n, err := b.next(ctx, conn)
+		switch {
+		case err != nil:
 			return true, err
+		case n == nil:
+			continue
 		}
 		topic, sender, _ := strings.Cut(n.Payload, " ")
 		if t, err := strconv.Atoi(topic); err == nil && t >= 0 && Topic(t) < topics && sender != b.self {
 			b.hub.wake(Topic(t))
 		}
 	}
+}
+
+// next gives a notification, nil where none came for a while and the connection
+// lives.
+func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	wait, cancel := context.WithTimeout(ctx, listenCheck)
+	n, err := conn.WaitForNotification(wait)
+	cancel()
+	if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return n, err
+	}
+	wait, cancel = context.WithTimeout(ctx, listenCheck)
+	defer cancel()
+	return nil, conn.Ping(wait)
 }
 
 // sleep reports false where ctx ended first.
