@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,12 +20,14 @@ import (
 var errNoPostgres = errors.New("no PostgreSQL is installed (looked for initdb in /usr/lib/postgresql/*/bin and PATH)")
 
 // cluster is a PostgreSQL server with its data and its socket in a directory of
-// its own. It listens on no network.
+// its own.
 type cluster struct {
-	dir    string
-	server *exec.Cmd
-	ended  chan error
-	log    *bytes.Buffer
+	bin, dir   string
+	port       string // names the socket, and is listened on where the server listens
+	attributes *syscall.SysProcAttr
+	server     *exec.Cmd
+	ended      chan error
+	log        *bytes.Buffer
 }
 
 // binDir finds the newest installed PostgreSQL.
@@ -45,8 +48,33 @@ func binDir() (string, error) {
 	return "", errNoPostgres
 }
 
+// startCluster gives a server that listens on no network.
 func startCluster() (_ *cluster, err error) {
 	bin, err := binDir()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCluster(bin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.stop()
+		}
+	}()
+	if err := c.initialise(); err != nil {
+		return nil, err
+	}
+	if err := c.run("", "-c", "max_connections=300", "-c", "autovacuum_naptime=10"); err != nil {
+		return nil, err
+	}
+	return c, c.wait()
+}
+
+// newCluster makes the directory.
+func newCluster(bin string) (*cluster, error) {
+	attributes, owner, err := unprivileged()
 	if err != nil {
 		return nil, err
 	}
@@ -55,37 +83,41 @@ func startCluster() (_ *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, ended: make(chan error, 1), log: &bytes.Buffer{}}
-	defer func() {
-		if err != nil {
-			c.stop()
-		}
-	}()
-	attributes, owner, err := unprivileged()
-	if err != nil {
-		return nil, err
-	}
 	if owner >= 0 {
 		if err := os.Chown(dir, owner, -1); err != nil {
-			return nil, err
+			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust",
-		"-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = dir, attributes
+	return &cluster{bin: bin, dir: dir, port: "5432", attributes: attributes, ended: make(chan error, 1), log: &bytes.Buffer{}}, nil
+}
+
+// program is one of PostgreSQL's.
+func (c *cluster) program(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	cmd.Dir, cmd.SysProcAttr = c.dir, c.attributes
+	return cmd
+}
+
+func (c *cluster) initialise() error {
+	initdb := c.program("initdb", "-D", filepath.Join(c.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	c.server = exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir,
-		"-c", "listen_addresses=", "-c", "max_connections=300", "-c", "fsync="+fsync(), "-c", "autovacuum_naptime=10")
-	c.server.Dir, c.server.SysProcAttr = dir, attributes
-	c.server.Stdout, c.server.Stderr = c.log, c.log
-	if err := c.server.Start(); err != nil {
-		c.server = nil
-		return nil, err
+	return nil
+}
+
+// run starts the server, which listens on its socket and on host if that is
+// not empty.
+func (c *cluster) run(host string, settings ...string) error {
+	server := c.program("postgres", append([]string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", c.port,
+		"-c", "listen_addresses=" + host, "-c", "fsync=" + fsync()}, settings...)...)
+	server.Stdout, server.Stderr = c.log, c.log
+	if err := server.Start(); err != nil {
+		return err
 	}
-	go func() { c.ended <- c.server.Wait() }()
-	return c, c.wait()
+	c.server = server
+	go func() { c.ended <- server.Wait() }()
+	return nil
 }
 
 // fsync: tests kill programs, not machines, and go faster without. Benchmarks
@@ -118,7 +150,7 @@ func (c *cluster) wait() error {
 }
 
 func (c *cluster) url(database string) string {
-	return "postgres:///" + database + "?" + url.Values{"host": {c.dir}, "user": {"postgres"}}.Encode()
+	return "postgres:///" + database + "?" + url.Values{"host": {c.dir}, "port": {c.port}, "user": {"postgres"}}.Encode()
 }
 
 // stop ends the server at once, its clients with it, and removes everything.
