@@ -56,10 +56,15 @@ func TestFailedOver(t *testing.T) {
 	ingest("after")
 	t.Logf("the first commit came %v after the promotion", time.Since(begun).Round(time.Millisecond))
 
-	// The old primary comes back as if nothing had been, first in the URL. It
-	// is refused, whatever becomes of the connections.
+	// The old primary comes back as if nothing had been, first in the URL, and
+	// waits for no standby any more. It is refused all the same.
 	if err := pair.Primary.Start(); err != nil {
 		t.Fatal(err)
+	}
+	for _, text := range []string{"ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"} {
+		if _, err := pair.Primary.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := pair.Standby.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'countersign'"); err != nil {
 		t.Fatal(err)
