@@ -95,6 +95,7 @@ var statuses = []struct {
 	{store.ErrNotFound, http.StatusNotFound, "there is no such thing"},
 	{store.ErrInvalid, http.StatusUnprocessableEntity, "the request holds what cannot be stored"},
 	{store.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
+	{store.ErrUnavailable, http.StatusServiceUnavailable, "END cannot reach its database; repeat the request"},
 	{countersign.ErrMalformed, http.StatusUnprocessableEntity, "the request is not valid"},
 	{ErrStopping, http.StatusServiceUnavailable, "END is stopping"},
 	{context.Canceled, http.StatusServiceUnavailable, "the request was given up"},
