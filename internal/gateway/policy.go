@@ -67,6 +67,10 @@ type Ruling struct {
 	Effect Effect
 	Rule   string // name of the rule or limit that decided; empty where none did
 	Reason string // one line for people and logs, never for the service; may be empty where Rule is not
+	// Limits are the ceilings on sums that Effect rests on: without one of
+	// them it would be the same or stricter, above one of them it is stricter.
+	// A policy that looked at sums to come to Effect names them all.
+	Limits []Limit
 }
 
 // Policy says whether an order may be confirmed. It knows nothing of the
@@ -129,13 +133,12 @@ const maxLabelBytes = 16 << 10
 //
 // Decide compares sums that it has read before, so two orders decided at the
 // same moment can each fit under a ceiling that they break together. The store
-// must therefore keep the sums from changing between the decision and the
-// confirmation, in the transaction that confirms: either every sum that Spent
-// gave is still the same, or Holds is true of the sum as it is then for every
-// Limit of RulePolicy.Limits. Where neither is so, the order is decided anew.
+// must therefore look again, in the transaction that confirms and with sums that
+// nobody else can change before its commit: Holds must be true of every Limit of
+// the Ruling. Where one is not, the order is decided anew.
 type Limit struct {
-	Rule         string // name in the policy file
-	Symbol       string
+	Rule         string    // name in the policy file
+	Symbol       string    // the order's own
 	TenantUserID string    // empty: all users together
 	Since        time.Time // start of the window; it ends now
 	Max          countersign.Amount

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -203,7 +204,7 @@ func checkPolicy(t *testing.T, file []byte) {
 	if ruling.Effect < Deny || ruling.Effect > Allow || ruling.Rule == "" && ruling.Reason == "" {
 		t.Fatalf("%+v", ruling)
 	}
-	if again := decide(t, p, r); again != ruling {
+	if again := decide(t, p, r); !reflect.DeepEqual(again, ruling) {
 		t.Fatalf("%+v, then %+v", ruling, again)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cel.dev/cel-go/common/types/ref"
@@ -81,6 +82,7 @@ func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
 func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
 	sums := make(map[Limit]countersign.Amount, 1)
+	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
 		if l.above >= ruling.Effect {
@@ -106,10 +108,15 @@ func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (
 			}
 			spent = sum
 		}
-		if !ceiling.Holds(spent, b.request.Order.Details.Amount) {
+		switch {
+		case !ceiling.Holds(spent, b.request.Order.Details.Amount):
 			ruling = Ruling{Effect: l.above, Rule: l.name, Reason: l.reason}
+		case l.window > 0:
+			held = append(held, ceiling)
 		}
 	}
+	// Those that would not make it stricter may be exceeded meanwhile.
+	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return l.Above >= ruling.Effect })
 	return ruling, nil
 }
 
@@ -120,30 +127,6 @@ func (r *Request) sum(ctx context.Context, l Limit) (countersign.Amount, error) 
 		return countersign.Amount{}, errNoSums
 	}
 	return r.Spent(ctx, l.Symbol, l.TenantUserID, l.Since)
-}
-
-// Limits gives the ceilings on sums that apply to r, for the transaction that
-// confirms it; see Limit. It reads no sums. An error means that a condition
-// cannot be evaluated, or that ctx ended: then r must not be confirmed.
-func (p *RulePolicy) Limits(ctx context.Context, r Request) ([]Limit, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
-	defer cancel()
-	var out []Limit
-	b := &bindings{request: &r, named: p.named}
-	for i := range p.limits {
-		l := &p.limits[i]
-		if l.window == 0 {
-			continue
-		}
-		applies, err := l.applies(ctx, b)
-		if err != nil {
-			return nil, fmt.Errorf("policy: limit %q: %w", l.name, err)
-		}
-		if applies {
-			out = append(out, l.ceiling(&r))
-		}
-	}
-	return out, nil
 }
 
 func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -242,7 +243,7 @@ func TestConditions(t *testing.T) {
 			if c.want {
 				want = Ruling{Effect: Allow, Rule: "the rule"}
 			}
-			if got != want {
+			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
@@ -342,9 +343,6 @@ func TestConditionsThatFailDeny(t *testing.T) {
 	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = \"1000\"\nwhen = 'labels.x == \"y\"'\n")
 	if got := decide(t, p, someRequest(t)); got.Effect != Deny || got.Rule != "l" {
 		t.Errorf("limit: %+v", got)
-	}
-	if _, err := p.Limits(t.Context(), someRequest(t)); err != nil {
-		t.Errorf("a limit of single orders has no sum: %v", err)
 	}
 }
 

@@ -17,8 +17,8 @@ const (
 	byCheck  = "countersign" // the comparison of the question with the order
 )
 
-// decideTries bounds how often a decision is begun again because the order, or
-// a sum that a limit rests on, changed under it.
+// decideTries bounds how often a decision is begun again because the order
+// changed under it, or others used up a limit.
 const decideTries = 10
 
 // onWithdrawal answers what the service asks. It confirms nothing but orders of
@@ -110,24 +110,20 @@ func declinedCode(o store.Order) countersign.ErrCode {
 	return countersign.CodeRefusedPerson
 }
 
-// rule asks the policy about an order that agrees with the question. The sums
-// that the policy looks at become conditions of the change, so that two orders
+// rule asks the policy about an order that agrees with the question. The limits
+// that its ruling rests on become conditions of the change, so that two orders
 // decided at once never both use what a limit left for one.
 func (g *Gateway) rule(ctx context.Context, o store.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
-	var spent []store.Spent
 	r := policyRequest(o, w, now)
 	r.Spent = func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
 		s, err := g.end.Spent(ctx, store.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: store.MillisOf(since)})
-		if err == nil {
-			spent = append(spent, s)
-		}
 		return s.Sum, err
 	}
 	ruling, err := g.c.Policy.Decide(ctx, r)
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)
 	}
-	return ruled(o, ruling, spent), nil
+	return ruled(o, ruling), nil
 }
 
 func policyRequest(o store.Order, w countersign.WithdrawalRequest, now time.Time) Request {
@@ -142,11 +138,14 @@ func policyRequest(o store.Order, w countersign.WithdrawalRequest, now time.Time
 
 // ruled turns the policy's word into a finding. Anything but a plain Allow or
 // Ask denies.
-func ruled(o store.Order, r Ruling, spent []store.Spent) finding {
+func ruled(o store.Order, r Ruling) finding {
 	change := &store.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
 	switch {
 	case r.Effect == Allow, r.Effect == Ask && o.State == store.OrderApproved:
-		change.To, change.Spent = store.OrderConfirmed, spent
+		change.To = store.OrderConfirmed
+		for _, l := range r.Limits {
+			change.Ceilings = append(change.Ceilings, store.Ceiling{TenantUserID: l.TenantUserID, Since: store.MillisOf(l.Since), Max: l.Max})
+		}
 		return finding{answer: merchant.Confirm(o.Details), change: change}
 	case r.Effect == Ask && o.State == store.OrderHeld:
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}

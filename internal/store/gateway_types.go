@@ -181,9 +181,19 @@ type OrderChange struct {
 	By           string
 	Reason       string
 	Alarm        string // kind of alarm to raise with it, or empty
-	// Spent are sums that the change rests on. It is made only while they are
-	// still the same.
-	Spent []Spent
+	// Ceilings are what a confirmation must still fit under. They hold exactly,
+	// on however many nodes orders are confirmed at once.
+	Ceilings []Ceiling
+}
+
+// Ceiling bounds the sum of the amounts confirmed since Since with the order's
+// symbol, the order itself included, of one tenant or of all where
+// TenantUserID is empty. Since is the caller's time, and others confirmed at the
+// time of their node: the window is exact up to how far these are apart.
+type Ceiling struct {
+	TenantUserID string
+	Since        Millis
+	Max          countersign.Amount // required: without one nothing fits
 }
 
 // Spent is the sum of all amounts of Symbol confirmed since Since, of one

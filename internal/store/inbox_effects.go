@@ -16,6 +16,7 @@ type ledger struct {
 	feedEntries
 	deposits []TakenDeposit
 	events   []Event
+	sums     map[spentKey]exact // by how much each changes
 }
 
 func (l *ledger) event(e Event) { l.events = append(l.events, e) }
@@ -62,6 +63,9 @@ func (l *ledger) write(ctx context.Context, t *tx) error {
 		fresh, forwards = nil, nil
 		seq, err := lockFeed(ctx, t, FeedEvents)
 		if err != nil {
+			return err
+		}
+		if err := l.writeSpent(ctx, t); err != nil { // sums change with events alone
 			return err
 		}
 		for i := range l.events {
@@ -183,6 +187,9 @@ func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry) error {
 	}
 	if !moves {
 		return nil
+	}
+	if to.State == OrderEnded && to.Confirmed > 0 {
+		b.ledger.unspent(to)
 	}
 	_, err = b.t.exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
 	kind := eventOrderStatePrefix + string(to.State)

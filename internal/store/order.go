@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-
-	"countersign"
 )
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, seq, state, reason, decided_by,
@@ -183,31 +181,4 @@ func (m *MerchantEnd) Orders(ctx context.Context, f OrderFilter, limit int, befo
 		next = list[limit-1].Seq
 	}
 	return list, next, nil
-}
-
-const spentSQL = `SELECT amount FROM orders WHERE symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND state <> 'ended'`
-
-// Spent fills in the sum of s. Its cost grows with the orders it adds up.
-func (m *MerchantEnd) Spent(ctx context.Context, s Spent) (Spent, error) {
-	return readSpent(ctx, m.s.db, s)
-}
-
-func readSpent(ctx context.Context, q querier, s Spent) (Spent, error) {
-	text, args := spentSQL, []any{s.Symbol, int64(s.Since)}
-	if s.TenantUserID != "" {
-		text, args = spentSQL+` AND tenant_user_id = $3`, append(args, s.TenantUserID)
-	}
-	s.Sum = countersign.Amount{}
-	err := each(ctx, q, text, args, func(r rows) error {
-		var text string
-		if err := r.Scan(&text); err != nil {
-			return err
-		}
-		a, err := countersign.ParseAmount(text)
-		if err == nil {
-			s.Sum, err = s.Sum.Add(a)
-		}
-		return err
-	})
-	return s, err
 }

@@ -32,8 +32,8 @@ UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confir
 WHERE call_back_id = $1 AND state = $8`
 
 // ChangeOrder moves an order and tells of it in one transaction. It fails with
-// ErrChanged where the order is not in the state c.From any more or a sum of
-// c.Spent is another one by now, and confirms only an order of c.TenantUserID
+// ErrChanged where the order is not in the state c.From any more or does not fit
+// under one of c.Ceilings by now, and confirms only an order of c.TenantUserID
 // that has not expired. Details never change, so what is confirmed once is
 // confirmed with the same details for ever.
 func (m *MerchantEnd) ChangeOrder(ctx context.Context, c OrderChange, now Millis) (Order, error) {
@@ -63,21 +63,9 @@ func (m *MerchantEnd) changeOrder(ctx context.Context, t *tx, o *Order, c OrderC
 	if c.Alarm != "" {
 		l.alarm("", c.Alarm, c.CallBackID, now)
 	}
-	if len(c.Spent) > 0 {
-		// Confirmations that look at sums wait for each other here, so that
-		// two of them never both fit into what was left for one. Alarms come
-		// before events, so a change has one or the other.
-		if _, err := lockFeed(ctx, t, FeedEvents); err != nil {
+	if len(c.Ceilings) > 0 {
+		if err := checkCeilings(ctx, t, o, c.Ceilings); err != nil {
 			return err
-		}
-		for _, s := range c.Spent {
-			is, err := readSpent(ctx, t, s)
-			switch {
-			case err != nil:
-				return err
-			case !is.Sum.Equal(s.Sum):
-				return fmt.Errorf("%w: so has the sum of what was confirmed", ErrChanged)
-			}
 		}
 	}
 	o.State, o.Reason, o.Updated = c.To, c.Reason, now
@@ -87,6 +75,7 @@ func (m *MerchantEnd) changeOrder(ctx context.Context, t *tx, o *Order, c OrderC
 	switch {
 	case c.To == OrderConfirmed:
 		o.Confirmed = now
+		l.spent(*o)
 	case !c.To.Undecided():
 		o.Ended = now
 	}
@@ -100,6 +89,28 @@ func (m *MerchantEnd) changeOrder(ctx context.Context, t *tx, o *Order, c OrderC
 	}
 	l.event(orderEvent(eventOrderStatePrefix+string(o.State), *o, now))
 	return l.write(ctx, t)
+}
+
+// checkCeilings fails with ErrChanged where o does not fit under a ceiling. It
+// locks the feed of events first, as every confirmation does before it commits,
+// so sums stand still from here to the commit: two orders never both fit into
+// what was left for one. Alarms are locked before events, so a change with
+// ceilings raises none.
+func checkCeilings(ctx context.Context, t *tx, o *Order, ceilings []Ceiling) error {
+	if _, err := lockFeed(ctx, t, FeedEvents); err != nil {
+		return err
+	}
+	for _, c := range ceilings {
+		s, err := readSpent(ctx, t, Spent{Symbol: o.Details.Symbol, TenantUserID: c.TenantUserID, Since: c.Since})
+		if err != nil {
+			return err
+		}
+		sum, err := s.Sum.Add(o.Details.Amount)
+		if err != nil || !c.Max.IsSet() || sum.Cmp(c.Max) > 0 {
+			return fmt.Errorf("%w: and with it the sum of what was confirmed", ErrChanged)
+		}
+	}
+	return nil
 }
 
 // RefuseUnknown keeps that the service asked for an order that did not come in

@@ -140,17 +140,20 @@ func TestSpent(t *testing.T) {
 					t.Errorf("%+v: %s, %v; want %s", c.s, got.Sum, err, c.want)
 				}
 			}
-			// A sum that is another one by now stops the change.
+			// What does not fit under a ceiling by now is not confirmed.
 			if _, _, err := end.AddOrder(ctx, testOrder("f", "1"), 1); err != nil {
 				t.Fatal(err)
 			}
-			stale := OrderChange{CallBackID: "f", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Spent: []Spent{{Symbol: "USDT", TenantUserID: "8"}}}
-			if _, err := end.ChangeOrder(ctx, stale, 50); !errors.Is(err, ErrChanged) {
-				t.Fatalf("a stale sum: %v", err)
+			c := OrderChange{CallBackID: "f", TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: []Ceiling{{TenantUserID: "8"}}}
+			for _, most := range []string{"", "5", "5.99999"} {
+				c.Ceilings[0].Max, _ = countersign.ParseAmount(most)
+				if _, err := end.ChangeOrder(ctx, c, 50); !errors.Is(err, ErrChanged) {
+					t.Fatalf("above %q: %v", most, err)
+				}
 			}
-			stale.Spent[0].Sum, _ = countersign.ParseAmount("5.0")
-			if o, err := end.ChangeOrder(ctx, stale, 50); err != nil || o.Confirmed != 50 {
-				t.Fatalf("a sum that holds: %+v, %v", o, err)
+			c.Ceilings[0].Max, _ = countersign.ParseAmount("6.0")
+			if o, err := end.ChangeOrder(ctx, c, 50); err != nil || o.Confirmed != 50 {
+				t.Fatalf("what fits: %+v, %v", o, err)
 			}
 		})
 	}

@@ -87,6 +87,18 @@ CREATE INDEX orders_user ON orders (tenant_user_id, seq);
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
 CREATE INDEX orders_spent ON orders (symbol, confirmed) WHERE confirmed > 0;
 
+-- Sums of the amounts of orders that were confirmed and did not end without
+-- execution, by the span of time in which they were confirmed. An empty
+-- tenant_user_id is all users together.
+CREATE TABLE spent (
+  symbol         TEXT COLLATE "C" NOT NULL,
+  tenant_user_id TEXT COLLATE "C" NOT NULL,
+  span           BIGINT NOT NULL, -- length: a minute, an hour or a day
+  start          BIGINT NOT NULL,
+  sum            TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (symbol, tenant_user_id, span, start)
+);
+
 -- What happened to orders, addresses and doubted deposits, numbered without gaps.
 CREATE TABLE events (
   seq            BIGINT NOT NULL PRIMARY KEY,

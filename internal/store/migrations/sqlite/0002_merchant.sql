@@ -87,6 +87,18 @@ CREATE INDEX orders_user ON orders (tenant_user_id, seq);
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
 CREATE INDEX orders_spent ON orders (symbol, confirmed) WHERE confirmed > 0;
 
+-- Sums of the amounts of orders that were confirmed and did not end without
+-- execution, by the span of time in which they were confirmed. An empty
+-- tenant_user_id is all users together.
+CREATE TABLE spent (
+  symbol         TEXT NOT NULL,
+  tenant_user_id TEXT NOT NULL,
+  span           INTEGER NOT NULL, -- length: a minute, an hour or a day
+  start          INTEGER NOT NULL,
+  sum            TEXT NOT NULL,
+  PRIMARY KEY (symbol, tenant_user_id, span, start)
+) STRICT, WITHOUT ROWID;
+
 -- What happened to orders, addresses and doubted deposits, numbered without gaps.
 CREATE TABLE events (
   seq            INTEGER NOT NULL PRIMARY KEY,

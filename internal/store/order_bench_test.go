@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"countersign"
+)
+
+// fillConfirmed puts n confirmed orders of one symbol and user into the book, spread
+// evenly over the day that ends at end.
+func fillConfirmed(tb testing.TB, m *MerchantEnd, n int, end Millis) {
+	tb.Helper()
+	const insert = `INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state,
+	created, updated, confirmed) VALUES `
+	for from := 0; from < n; from += 3200 {
+		err := m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+			var fresh [][]any
+			l := ledger{m: m}
+			for i := from; i < min(n, from+3200); i++ {
+				o := Order{NewOrder: testOrder(fmt.Sprint("filled", i), "12.345678"), Confirmed: end - 86_400_000 + Millis(i)*86_400_000/Millis(n)}
+				l.spent(o)
+				fresh = append(fresh, []any{o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
+					o.Details.Amount.String(), "", int64(Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed)})
+			}
+			if err := t.batch(ctx, insertRows(nil, insert, fresh)); err != nil {
+				return err
+			}
+			return l.writeSpent(ctx, t)
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkConfirm confirms orders under a limit on the sum of a day in which
+// 100,000 others were confirmed.
+func BenchmarkConfirm(b *testing.B) {
+	const now Millis = 1_800_000_000_000
+	huge, err := countersign.ParseAmount("1000000000000")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, d := range dialects {
+		for _, n := range []int{0, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", d.name, n), func(b *testing.B) {
+				m := NewMerchantEnd(openAt(b, d.url(b)), false)
+				fillConfirmed(b, m, n, now)
+				for i := range b.N {
+					if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ResetTimer()
+				for i := range b.N {
+					since := now - 86_400_000 + 12_345
+					if _, err := m.Spent(ctx, Spent{Symbol: "USDT", Since: since}); err != nil {
+						b.Fatal(err)
+					}
+					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed,
+						Ceilings: []Ceiling{{Since: since, Max: huge}}}
+					if _, err := m.ChangeOrder(ctx, c, now); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
