@@ -16,14 +16,23 @@ import (
 // with a *BlockError where the public part opens, with ErrOpen itself where the
 // private part does, and with ErrDirection for OAEP without the private part.
 func Open(key *Key, p Padding, body []byte) ([]byte, error) {
+	return Worker{}.Open(key, p, body)
+}
+
+// Open is the function of that name.
+func (w Worker) Open(key *Key, p Padding, body []byte) (plaintext []byte, err error) {
 	sealed, err := openable(key, p, body)
 	if err != nil {
 		return nil, fmt.Errorf("opening: %w", err)
 	}
 	if !key.HasPrivate() {
-		return openPublic(key, sealed)
+		err := w.each(1, func(int) (err error) {
+			plaintext, err = openPublic(key, sealed)
+			return err
+		})
+		return plaintext, err
 	}
-	return openPrivate(key, sealed, func(block []byte) ([]byte, error) {
+	return w.openPrivate(key, sealed, func(block []byte) ([]byte, error) {
 		return decryptBlock(key.p().private, p, block)
 	})
 }
@@ -69,25 +78,31 @@ func openPublic(key *Key, sealed []byte) ([]byte, error) {
 // openPrivate opens every block with decrypt, whatever the ones before gave, and
 // says afterwards whether all was well. Stopping at the first bad block would
 // tell a peer by the time taken which of its blocks have good padding.
-func openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
+func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
 	size := key.p().size
-	plaintext := make([]byte, 0, len(sealed))
-	bad := false
-	var spare []byte
-	for start := 0; start < len(sealed); start += size {
-		block := sealed[start : start+size]
-		if !inRange(block, key.p().n) {
+	chunks := make([][]byte, len(sealed)/size)
+	err := w.each(len(chunks), func(i int) error {
+		block := sealed[i*size : (i+1)*size]
+		good := inRange(block, key.p().n)
+		if !good {
 			// crypto/rsa returns at once for a number not below the modulus.
 			// The number 1 takes its place and the same time as any other.
-			bad = true
-			if spare == nil {
-				spare = make([]byte, size)
-				spare[size-1] = 1
-			}
-			block = spare
+			block = make([]byte, size)
+			block[size-1] = 1
 		}
 		data, err := decrypt(block)
-		bad = bad || err != nil || len(data) == 0
+		if good && err == nil {
+			chunks[i] = data
+		}
+		return nil // not before every block has run
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening: %w", err)
+	}
+	plaintext := make([]byte, 0, len(sealed))
+	bad := false
+	for _, data := range chunks {
+		bad = bad || len(data) == 0
 		plaintext = append(plaintext, data...)
 	}
 	if bad {

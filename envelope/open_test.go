@@ -232,7 +232,7 @@ func TestOpenPrivateUniform(t *testing.T) {
 						t.Errorf("gave %d bytes, %v; want ErrOpen itself", len(got), err)
 					}
 					runs := 0
-					_, err := openPrivate(key, bytes.Join(blocks, nil), func(b []byte) ([]byte, error) {
+					_, err := Worker{}.openPrivate(key, bytes.Join(blocks, nil), func(b []byte) ([]byte, error) {
 						runs++
 						if !inRange(b, key.p().n) {
 							t.Error("a block above the modulus reached crypto/rsa, which returns at once")

@@ -17,10 +17,15 @@ import (
 // It fails with ErrEmpty for no plaintext, ErrTooLarge where the body would pass
 // MaxBody, ErrDirection for OAEP with the private part.
 func Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
+	return Worker{}.Seal(key, p, plaintext)
+}
+
+// Seal is the function of that name.
+func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
 	}
-	sealed, err := sealBlocks(key, p, plaintext, nil, nil)
+	sealed, err := w.sealBlocks(key, p, plaintext, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +39,11 @@ func Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 // prevBody costs time and nothing else. Where the public part seals, blocks
 // must be new every time, and Reseal is Seal.
 func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
+	return Worker{}.Reseal(key, p, prevPlain, prevBody, plaintext)
+}
+
+// Reseal is the function of that name.
+func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
 	}
@@ -44,7 +54,7 @@ func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte,
 			prev = b
 		}
 	}
-	sealed, err := sealBlocks(key, p, plaintext, prevPlain, prev)
+	sealed, err := w.sealBlocks(key, p, plaintext, prevPlain, prev)
 	if err != nil {
 		return nil, err
 	}
@@ -75,29 +85,46 @@ func encodeBody(sealed []byte) []byte {
 
 // sealBlocks gives the blocks of plaintext. prev, if there, holds those of
 // prevPlain.
-func sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
+func (w Worker) sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
 	size, step := key.p().size, key.MaxChunk(p)
-	sealed := make([]byte, 0, key.Blocks(p, len(plaintext))*size)
-	var op *publicOperation
-	if prev != nil || !key.HasPrivate() {
-		op = newPublicOperation(key.p())
+	sealed := make([]byte, key.Blocks(p, len(plaintext))*size)
+	chunk := func(of []byte, i int) []byte { return of[min(i*step, len(of)):min((i+1)*step, len(of))] }
+	if !key.HasPrivate() {
+		return sealed, w.each(1, func(int) error {
+			op := newPublicOperation(key.p())
+			for i := 0; i*size < len(sealed); i++ {
+				block, err := sealBlock(key, p, op, chunk(plaintext, i))
+				if err != nil {
+					return fmt.Errorf("block %d: %w: %w", i, ErrSeal, err)
+				}
+				copy(sealed[i*size:], block)
+			}
+			return nil
+		})
 	}
-	for start := 0; start < len(plaintext); start += step {
-		chunk := plaintext[start:min(start+step, len(plaintext))]
-		if prev != nil && start < len(prevPlain) &&
-			bytes.Equal(chunk, prevPlain[start:min(start+step, len(prevPlain))]) {
-			if block := prev[len(sealed) : len(sealed)+size]; opensTo(op, block, chunk) {
-				sealed = append(sealed, block...)
+	fresh := make([]int, 0, len(sealed)/size) // blocks to be made
+	var op *publicOperation
+	for i := range cap(fresh) {
+		if c := chunk(plaintext, i); prev != nil && len(c) > 0 && bytes.Equal(c, chunk(prevPlain, i)) {
+			if op == nil {
+				op = newPublicOperation(key.p())
+			}
+			if block := prev[i*size : (i+1)*size]; opensTo(op, block, c) {
+				copy(sealed[i*size:], block)
 				continue
 			}
 		}
-		block, err := sealBlock(key, p, op, chunk)
-		if err != nil {
-			return nil, fmt.Errorf("block %d: %w: %w", len(sealed)/size, ErrSeal, err)
-		}
-		sealed = append(sealed, block...)
+		fresh = append(fresh, i)
 	}
-	return sealed, nil
+	return sealed, w.each(len(fresh), func(n int) error {
+		i := fresh[n]
+		block, err := sealBlock(key, p, nil, chunk(plaintext, i))
+		if err != nil {
+			return fmt.Errorf("block %d: %w: %w", i, ErrSeal, err)
+		}
+		copy(sealed[i*size:], block)
+		return nil
+	})
 }
 
 func opensTo(op *publicOperation, block, chunk []byte) bool {
@@ -108,7 +135,7 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 	return reason == "" && bytes.Equal(data, chunk)
 }
 
-// sealBlock makes one block; it holds until the next call. crypto/rsa takes its
+// sealBlock makes one block; it holds until op is used again. crypto/rsa takes its
 // randomness from the system, whatever reader it is given.
 func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {

@@ -29,7 +29,8 @@ type Outbox interface {
 type Observer interface {
 	// Attempt ended: one POST, or the failure to make one.
 	Attempt(lane store.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
-	// RSA work was done: operation is "seal" or "open".
+	// RSA work of one message was done: operation is "seal" or "open", took the
+	// time of all its blocks.
 	RSA(operation string, took time.Duration)
 	// Claimed n callbacks at once.
 	Claimed(lane store.Lane, n int)

@@ -2,7 +2,11 @@ package dispatch
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"countersign/internal/store"
 )
@@ -33,20 +37,81 @@ func sealTurn(l store.Lane) turn {
 	return turnNotifySeal
 }
 
+// ofWithdrawal says which turns give way to no other lane.
+func (t turn) ofWithdrawal() bool { return t < turnNotifyOpen }
+
 // notifyShare lets every so many-th free core go to the notify lane first, so
 // that a flood of withdrawals slows deposits down and does not stop them.
 const notifyShare = 8
 
+// slice is how long RSA may keep a core before all else that can run goes first.
+const slice = 200 * time.Microsecond
+
 // cores bounds how many RSA operations run at once. Both lanes share it;
-// withdrawals go first.
+// withdrawals go first, between the blocks of a deposit too.
 type cores struct {
+	// rest returns when whatever else could run has run.
+	rest func()
+
 	mu       sync.Mutex
 	free     int
 	released int
 	waiting  [turns][]chan struct{} // first come, first served within a turn
 }
 
-func newCores(n int) *cores { return &cores{free: n} }
+func newCores(n int) *cores { return &cores{free: n, rest: runtime.Gosched} }
+
+// each runs the RSA operations f(0) to f(n-1) of one message when a core is free,
+// and on further cores where nobody waits for those. It fails only where ctx ends
+// before the first.
+func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
+	if err := c.acquire(ctx, t); err != nil {
+		return err
+	}
+	var next atomic.Int64
+	work := func() {
+		rested := time.Now()
+		c.rest()
+		for i := next.Add(1); int(i) <= n; i = next.Add(1) {
+			if !t.ofWithdrawal() {
+				c.giveWay(t)
+			}
+			if time.Since(rested) > slice {
+				c.rest()
+				rested = time.Now()
+			}
+			f(int(i - 1))
+		}
+	}
+	var others sync.WaitGroup
+	defer others.Wait() // a panic of one, too, ends when all have
+	panicked := make(chan any, n)
+	for range n - 1 {
+		if !c.spare() {
+			break
+		}
+		others.Go(func() {
+			defer c.release()
+			defer func() {
+				if p := recover(); p != nil {
+					panicked <- p
+				}
+			}()
+			work()
+		})
+	}
+	func() {
+		defer c.release()
+		work()
+	}()
+	others.Wait()
+	select {
+	case p := <-panicked:
+		panic(p) // where the caller of this can deal with it
+	default:
+		return nil
+	}
+}
 
 // acquire waits for a core. It fails only where ctx ends first.
 func (c *cores) acquire(ctx context.Context, t turn) error {
@@ -68,16 +133,47 @@ func (c *cores) acquire(ctx context.Context, t turn) error {
 	defer c.mu.Unlock()
 	for i, w := range c.waiting[t] {
 		if w == ready {
-			c.waiting[t] = append(c.waiting[t][:i], c.waiting[t][i+1:]...)
+			c.waiting[t] = slices.Delete(c.waiting[t], i, i+1)
 			return ctx.Err()
 		}
 	}
 	return nil // it was given between the two
 }
 
+// spare takes a core that nobody else wants.
+func (c *cores) spare() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free == 0 {
+		return false
+	}
+	c.free--
+	return true
+}
+
+// giveWay lets a withdrawal that waits have the core of t, and waits for the next
+// one, before all others of the turn: it is in the middle of its message.
+func (c *cores) giveWay(t turn) {
+	c.mu.Lock()
+	if len(c.waiting[turnWithdrawOpen])+len(c.waiting[turnWithdrawSeal]) == 0 {
+		c.mu.Unlock()
+		return
+	}
+	ready := make(chan struct{})
+	c.waiting[t] = slices.Insert(c.waiting[t], 0, ready)
+	c.pass()
+	c.mu.Unlock()
+	<-ready
+}
+
 func (c *cores) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.pass()
+}
+
+// pass gives a core that has come free to who is next.
+func (c *cores) pass() {
 	c.released++
 	order := [turns]turn{turnWithdrawOpen, turnWithdrawSeal, turnNotifyOpen, turnNotifySeal}
 	if c.released%notifyShare == 0 {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -26,6 +27,7 @@ type Dispatcher struct {
 	cores     *cores
 	previous  *previous
 	lanes     [2]*lane
+	offline   bool // a test without a network, which nothing waits for
 	ran       atomic.Bool
 }
 
@@ -59,6 +61,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	hard, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 
+	if !d.offline {
+		p, err := newPoller()
+		if err != nil {
+			return fmt.Errorf("dispatch: %w", err)
+		}
+		defer p.close()
+		d.cores.rest = p.rest
+	}
 	var claimers, settlers sync.WaitGroup
 	for _, l := range d.lanes {
 		claimers.Go(func() { l.run(ctx, work) })

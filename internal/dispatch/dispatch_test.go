@@ -63,7 +63,7 @@ func newRig(t *testing.T, change func(*Config, *rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.post = post
+	d.post, d.offline = post, true
 	r.d = d
 	return r
 }

@@ -7,11 +7,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/internal/store"
 )
 
@@ -71,11 +72,8 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 	lane := store.LaneOf(c.Type)
 
 	var body []byte
-	err = d.onCore(stop, sealTurn(lane), "seal", func() (err error) {
-		prevPlain, prevBody := d.previous.take(c.ID, m.version)
-		e.sealed, err = m.seal(plain, prevPlain, prevBody)
-		return err
-	})
+	prevPlain, prevBody := d.previous.take(c.ID, m.version)
+	e.sealed, err = m.seal(d.rsa(stop, sealTurn(lane), "seal"), plain, prevPlain, prevBody)
 	if stop.Err() != nil { // stopping: nothing new is sent
 		e.giveBack = true
 		return e
@@ -108,9 +106,11 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 		r.Failure = ReasonBlockedAddress
 	} else {
 		record.RequestHash = digest(body)
+		until := now.Add(timeout)
 		ctx, cancel := context.WithTimeout(work, timeout)
 		r = d.post(ctx, request{
 			url: m.urls[lane], private: m.private, contentType: m.contentType, apiKey: m.callbackKey, body: body,
+			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
 	}
@@ -119,14 +119,10 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 	if r.Body != nil {
 		record.ResponseHash = digest(r.Body)
 	}
-	v := Judge(q, r, func(data string) (opened []byte, err error) {
+	v := Judge(q, r, func(data string) ([]byte, error) {
 		// Nothing ends this wait: the response is here, and every core comes
 		// free within milliseconds.
-		err = d.onCore(context.Background(), openTurn(lane), "open", func() (err error) {
-			opened, err = m.open(data)
-			return err
-		})
-		return opened, err
+		return m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
 	})
 	record.ErrCode = v.ErrCode
 	finish(v)
@@ -163,21 +159,20 @@ func question(c store.Claimed, m *merchant) (q Question, plain []byte, uuid stri
 	return q, plain, uuid, nil
 }
 
-// onCore runs f, which does RSA, when a core is free.
-func (d *Dispatcher) onCore(ctx context.Context, t turn, operation string, f func() error) error {
-	if err := d.cores.acquire(ctx, t); err != nil {
+// rsa does the RSA of one message when its turn for a core has come.
+func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope.Worker {
+	return envelope.Worker{Each: func(n int, f func(int)) error {
+		var took atomic.Int64
+		err := d.cores.each(ctx, t, n, func(i int) {
+			start := time.Now()
+			f(i)
+			took.Add(int64(time.Since(start)))
+		})
+		if err == nil {
+			d.cfg.Observer.RSA(operation, time.Duration(took.Load()))
+		}
 		return err
-	}
-	defer d.cores.release()
-	// Whatever else can run goes first: it is short, and what it waits for is
-	// a merchant, the database or a caller. Without this, RSA on every core
-	// keeps the rest waiting for the scheduler's time slice at each step, and
-	// a backlog of deposits makes a decision take four times as long.
-	runtime.Gosched()
-	start := time.Now()
-	err := f()
-	d.cfg.Observer.RSA(operation, time.Since(start))
-	return err
+	}}
 }
 
 // settlement turns a verdict into what the store is to do. It is pure.

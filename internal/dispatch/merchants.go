@@ -33,15 +33,15 @@ type merchant struct {
 	openPad envelope.Padding
 }
 
-func (m *merchant) seal(plaintext, prevPlain, prevBody []byte) ([]byte, error) {
+func (m *merchant) seal(w envelope.Worker, plaintext, prevPlain, prevBody []byte) ([]byte, error) {
 	if prevBody != nil {
-		return envelope.Reseal(m.sealKey, m.sealPad, prevPlain, prevBody, plaintext)
+		return w.Reseal(m.sealKey, m.sealPad, prevPlain, prevBody, plaintext)
 	}
-	return envelope.Seal(m.sealKey, m.sealPad, plaintext)
+	return w.Seal(m.sealKey, m.sealPad, plaintext)
 }
 
-func (m *merchant) open(data string) ([]byte, error) {
-	return envelope.Open(m.openKey, m.openPad, []byte(data))
+func (m *merchant) open(w envelope.Worker, data string) ([]byte, error) {
+	return w.Open(m.openKey, m.openPad, []byte(data))
 }
 
 // newMerchant chooses keys and padding by scheme (PROTOCOL.md, Keys).

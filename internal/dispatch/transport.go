@@ -88,7 +88,35 @@ type request struct {
 	contentType string
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
 	body        []byte
+	// tooLate says that the request must not go out any more; nil: never.
+	tooLate func() bool
 }
+
+// errTooLate breaks a request off before its body has gone out.
+var errTooLate = errors.New("too late to send")
+
+// fenced is a request's body until it is too late. The context's deadline is not
+// enough: a process that was stopped and goes on, or a machine that slept, may
+// write before any timer fires, after another node has taken the callback over.
+type fenced struct {
+	*bytes.Reader
+	tooLate func() bool
+}
+
+func (f fenced) Read(p []byte) (int, error) {
+	if f.tooLate != nil && f.tooLate() {
+		return 0, errTooLate
+	}
+	return f.Reader.Read(p)
+}
+
+// WriteTo hides that of bytes.Reader, which would go past Read.
+func (f fenced) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
+
+func (fenced) Close() error { return nil }
+
+// reader gives the body anew.
+func (q request) reader() io.ReadCloser { return fenced{bytes.NewReader(q.body), q.tooLate} }
 
 // post makes one exchange under ctx, its deadline included, and reads the
 // response. It follows no redirect: http.Transport does not. Done of the
@@ -106,10 +134,10 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		Method: http.MethodPost, URL: q.url, Host: q.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(q.body)),
-		Body:          io.NopCloser(bytes.NewReader(q.body)),
+		Body:          q.reader(),
 		// The transport uses GetBody only where the server had closed an idle
 		// connection before a byte of a POST was written: still one POST.
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(q.body)), nil },
+		GetBody: func() (io.ReadCloser, error) { return q.reader(), nil },
 	}).WithContext(ctx)
 	rt := t.public
 	if q.private {
@@ -181,7 +209,7 @@ func classify(ctx context.Context, err error) Reason {
 	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
 		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
 		return ReasonBlockedAddress
-	case errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errTooLate):
 		return ReasonStopped
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		return ReasonTimeout

@@ -28,7 +28,7 @@ const (
 	ReasonClosed         Reason = "closed"          // closed before it was complete
 	ReasonHTTP           Reason = "http"            // not HTTP/1.1 as it should be
 	ReasonTooLarge       Reason = "too_large"       // header or body over its limit
-	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange
+	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange, or stood still until it was too late for one
 	ReasonInternal       Reason = "internal"        // this node's own failure
 )
 

@@ -1,0 +1,128 @@
+package envelope
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// backwards runs the calls beside each other, the last one first.
+func backwards(n int, f func(int)) error {
+	var wg sync.WaitGroup
+	for i := n - 1; i >= 0; i-- {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// In whatever order and on whatever goroutines blocks are worked, the messages
+// are the same.
+func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {
+	key := key1024(t)
+	w := Worker{Each: backwards}
+	for _, length := range []int{1, 117, 118, 500, 2000} {
+		plain := sample(length)
+		sealed, err := w.Seal(key, PKCS1v15, plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(sealed, mustSeal(t, key, PKCS1v15, plain)) {
+			t.Errorf("%d bytes: sealed otherwise", length)
+		}
+		next := append(slices.Clone(plain), '.')
+		resealed, err := w.Reseal(key, PKCS1v15, plain, sealed, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(resealed, mustSeal(t, key, PKCS1v15, next)) {
+			t.Errorf("%d bytes: sealed again otherwise", length)
+		}
+		for _, k := range [][2]*Key{{key, key.Public()}, {key.Public(), key}} {
+			body, err := w.Seal(k[0], PKCS1v15, plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if opened, err := w.Open(k[1], PKCS1v15, body); err != nil || !bytes.Equal(opened, plain) {
+				t.Errorf("%d bytes: opened to %d bytes, error %v", length, len(opened), err)
+			}
+		}
+	}
+}
+
+// A retry costs the blocks that changed, and no call where nothing has.
+func TestWorkerRunsOnlyBlocksThatChanged(t *testing.T) {
+	key := key1024(t)
+	plain := sample(500) // 5 blocks
+	sealed := mustSeal(t, key, PKCS1v15, plain)
+	calls := 0
+	w := Worker{Each: func(n int, f func(int)) error {
+		calls += n
+		return backwards(n, f)
+	}}
+	for at, want := range map[int]int{-1: 0, 499: 1, 0: 1} {
+		next := slices.Clone(plain)
+		if at >= 0 {
+			next[at] ^= 1
+		}
+		calls = 0
+		if _, err := w.Reseal(key, PKCS1v15, plain, sealed, next); err != nil {
+			t.Fatal(err)
+		}
+		if calls != want {
+			t.Errorf("byte %d changed: %d calls, want %d", at, calls, want)
+		}
+	}
+}
+
+// What is not done is no message.
+func TestWorkerThatGivesUpGivesNothing(t *testing.T) {
+	key := key1024(t)
+	plain := sample(300)
+	cause := errors.New("no core")
+	w := Worker{Each: func(n int, f func(int)) error {
+		for i := range n - 1 {
+			f(i)
+		}
+		return cause
+	}}
+	for _, k := range []*Key{key, key.Public()} {
+		if body, err := w.Seal(k, PKCS1v15, plain); !errors.Is(err, cause) || body != nil {
+			t.Errorf("sealing gave %d bytes, error %v", len(body), err)
+		}
+	}
+	for _, k := range [][2]*Key{{key, key.Public()}, {key.Public(), key}} {
+		body := mustSeal(t, k[0], PKCS1v15, plain)
+		if opened, err := w.Open(k[1], PKCS1v15, body); !errors.Is(err, cause) || opened != nil {
+			t.Errorf("opening gave %d bytes, error %v", len(opened), err)
+		}
+	}
+}
+
+// One bad block stops none of the others, whoever works them.
+func TestWorkerOpensEveryBlockWhateverOneGives(t *testing.T) {
+	key := key1024(t)
+	body, err := decodeBody(mustSeal(t, key.Public(), PKCS1v15, sample(500)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body[200] ^= 1 // in the second block
+	var mu sync.Mutex
+	ran := map[int]bool{}
+	w := Worker{Each: func(n int, f func(int)) error {
+		return backwards(n, func(i int) {
+			f(i)
+			mu.Lock()
+			ran[i] = true
+			mu.Unlock()
+		})
+	}}
+	if opened, err := w.Open(key, PKCS1v15, encodeBody(body)); !errors.Is(err, ErrOpen) || opened != nil {
+		t.Errorf("opening gave %d bytes, error %v", len(opened), err)
+	}
+	if len(ran) != 5 {
+		t.Errorf("%d of 5 blocks were opened", len(ran))
+	}
+}
