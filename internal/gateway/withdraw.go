@@ -55,6 +55,7 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	case f.unknown:
 		err = g.end.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
 	case f.change != nil:
+		f.change.Clock = func() store.Millis { return store.MillisOf(g.c.Now()) }
 		_, err = g.end.ChangeOrder(ctx, *f.change, at)
 	}
 	return f.answer, err

@@ -181,6 +181,10 @@ type OrderChange struct {
 	By           string
 	Reason       string
 	Alarm        string // kind of alarm to raise with it, or empty
+	// Clock is read for a confirmation once the order is locked: the process may
+	// have stood still since it decided, and the order expired meanwhile. Nil:
+	// the time that the caller gives is the time.
+	Clock func() Millis
 	// Ceilings are what a confirmation must still fit under. They hold exactly,
 	// on however many nodes orders are confirmed at once.
 	Ceilings []Ceiling

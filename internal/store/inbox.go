@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,12 +35,13 @@ func NewMerchantEnd(s *Store, forward bool) *MerchantEnd { return &MerchantEnd{s
 // wait for the last.
 const inboxBatch = 128
 
-// inboxTimeout bounds one such transaction. Its callers have their own bounds
-// and may have gone by then.
+// inboxTimeout bounds one such transaction where none of its callers has a
+// bound of its own.
 const inboxTimeout = 30 * time.Second
 
 // inboxCall is one claim that waits for its transaction.
 type inboxCall struct {
+	ctx    context.Context // of its caller
 	entry  InboxEntry
 	result InboxResult
 	err    error
@@ -64,7 +67,7 @@ func (m *MerchantEnd) Claim(ctx context.Context, e InboxEntry) (InboxResult, err
 	if err := checkText("id", e.ID); err != nil {
 		return InboxResult{}, err
 	}
-	c := &inboxCall{entry: e, done: make(chan struct{})}
+	c := &inboxCall{ctx: ctx, entry: e, done: make(chan struct{})}
 	m.mu.Lock()
 	m.waiting = append(m.waiting, c)
 	if !m.working {
@@ -83,18 +86,12 @@ func (m *MerchantEnd) Claim(ctx context.Context, e InboxEntry) (InboxResult, err
 // work answers claims until none waits.
 func (m *MerchantEnd) work() {
 	for {
-		m.mu.Lock()
-		n := min(len(m.waiting), inboxBatch)
-		if n == 0 {
-			m.working = false
-			m.mu.Unlock()
+		batch := m.nextBatch()
+		if batch == nil {
 			return
 		}
-		batch := m.waiting[:n:n]
-		m.waiting = append([]*inboxCall(nil), m.waiting[n:]...)
-		m.mu.Unlock()
-
-		if err := m.claim(batch); err != nil && n > 1 {
+		err := m.claim(batch)
+		if err != nil && len(batch) > 1 && !errors.Is(err, ErrUnavailable) {
 			// One of them may be at fault. The others shall not suffer.
 			for i := range batch {
 				m.claim(batch[i : i+1])
@@ -106,9 +103,28 @@ func (m *MerchantEnd) work() {
 	}
 }
 
-// claim runs one transaction for a batch.
+// nextBatch takes what waits, without those whose callers have gone: while the
+// database is away many come and go, and what nobody waits for any more would
+// keep new ones waiting, and would lease withdrawals that nobody works on. Nil
+// ends the work.
+func (m *MerchantEnd) nextBatch() []*inboxCall {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *inboxCall) bool { return c.ctx.Err() != nil })
+	n := min(len(m.waiting), inboxBatch)
+	if n == 0 {
+		m.working = false
+		return nil
+	}
+	batch := m.waiting[:n:n]
+	m.waiting = append([]*inboxCall(nil), m.waiting[n:]...)
+	return batch
+}
+
+// claim runs one transaction for a batch, for as long as one of its callers
+// waits: a connection on which nothing comes any more must not hold up the next.
 func (m *MerchantEnd) claim(batch []*inboxCall) error {
-	ctx, cancel := context.WithTimeout(context.Background(), inboxTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
 	defer cancel()
 	results := make([]InboxResult, len(batch))
 	err := m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -121,6 +137,18 @@ func (m *MerchantEnd) claim(batch []*inboxCall) error {
 		}
 	}
 	return err
+}
+
+// patience is how long the most patient caller waits.
+func patience(batch []*inboxCall) (longest time.Duration) {
+	for _, c := range batch {
+		wait := inboxTimeout
+		if end, ok := c.ctx.Deadline(); ok {
+			wait = min(wait, time.Until(end))
+		}
+		longest = max(longest, wait)
+	}
+	return longest
 }
 
 const (
@@ -195,6 +223,11 @@ DELETE FROM first_blocks WHERE first IN (SELECT first FROM first_blocks WHERE se
 // more.
 func (m *MerchantEnd) PruneBlocks(ctx context.Context, now Millis, limit int) (n int64, err error) {
 	err = m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+		// Among the claims, or one could find a block known and then gone.
+		var last int64
+		if _, err := one(ctx, t, lockFeedSQL, []any{"inbox"}, &last); err != nil {
+			return err
+		}
 		n, err = t.exec(ctx, pruneBlocksSQL, int64(now-BlockRetention), limit)
 		return err
 	})

@@ -69,11 +69,13 @@ type inboxBatchTx struct {
 	transfers map[string][]int64 // the tx_index of every entry with that transfer
 	fresh     [][]any            // rows to be inserted
 	updates   []statement
+	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
 }
 
 func (b *inboxBatchTx) run(ctx context.Context) error {
 	b.rows, b.transfers, b.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{m: b.m}
+	b.leased = make([]*int64, len(b.calls))
 	if _, err := one(ctx, b.t, lockFeedSQL, []any{"inbox"}, &b.last); err != nil {
 		return err
 	}
@@ -102,6 +104,14 @@ func (b *inboxBatchTx) run(ctx context.Context) error {
 	if err := b.t.batch(ctx, append(statements, statement{sql: writeFeedSQL, args: []any{"inbox", b.last}})); err != nil {
 		return err
 	}
+	for i, n := range b.leased {
+		if n != nil && *n == 0 {
+			// It was settled meanwhile: who holds a lease settles without this
+			// transaction's lock, and may do so after the lease has ended. The
+			// caller asks again and finds what stands.
+			b.results[i] = InboxResult{State: InboxBusy, Seq: b.results[i].Seq, PossibleDuplicate: b.results[i].PossibleDuplicate}
+		}
+	}
 	return b.ledger.write(ctx, b.t)
 }
 
@@ -111,7 +121,7 @@ func (b *inboxBatchTx) claim(i int, e *InboxEntry) *inboxRow {
 	row := b.rows[key]
 	if row != nil {
 		b.results[i] = row.claim(e)
-		b.update(key, e, b.results[i], row)
+		b.update(i, key, e, row)
 		return row
 	}
 	b.last++
@@ -267,16 +277,17 @@ func scanInboxRow(r rows) (id string, _ *inboxRow, err error) {
 const (
 	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3 WHERE type = $1 AND id = $2`
 
-	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2`
+	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2 AND settled = 0`
 )
 
-// update writes what a claim changed in an entry that was there before.
-func (b *inboxBatchTx) update(key inboxKey, e *InboxEntry, c InboxResult, row *inboxRow) {
-	switch c.State {
+// update notes what call i changed in an entry that was there before.
+func (b *inboxBatchTx) update(i int, key inboxKey, e *InboxEntry, row *inboxRow) {
+	switch b.results[i].State {
 	case InboxTaken:
 		b.updates = append(b.updates, statement{sql: takeInboxSQL, args: []any{int64(key.typ), key.id, int64(e.At)}})
 	case InboxClaimed:
-		b.updates = append(b.updates, statement{sql: leaseInboxSQL, args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}})
+		b.leased[i] = new(int64)
+		b.updates = append(b.updates, statement{sql: leaseInboxSQL, args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}, n: b.leased[i]})
 	}
 }
 

@@ -40,6 +40,9 @@ func (l *ledger) write(ctx context.Context, t *tx) error {
 	if err := l.feedEntries.write(ctx, t); err != nil {
 		return err
 	}
+	if len(l.alarms) > 0 {
+		t.wake(TopicEvents) // alarms have no topic of their own
+	}
 	var fresh, forwards [][]any
 	if len(l.deposits) > 0 {
 		seq, err := lockFeed(ctx, t, FeedDeposits)

@@ -87,7 +87,9 @@ func (m *MerchantEnd) AddOrder(ctx context.Context, n NewOrder, now Millis) (o O
 		inserted, err := insertOrder(ctx, t, Order{NewOrder: n, State: OrderOpen, Created: now, Updated: now})
 		duplicate = !inserted
 		if err == nil {
-			o, err = findOrder(ctx, t, readOrderSQL, n.CallBackID)
+			// Locked, so that the answer to a repetition too follows a commit
+			// that waits for the standby: the first may not have got there yet.
+			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
 		return err
 	})

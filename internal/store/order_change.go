@@ -56,6 +56,9 @@ func (m *MerchantEnd) changeOrder(ctx context.Context, t *tx, o *Order, c OrderC
 	if o.State != c.From {
 		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
 	}
+	if c.To == OrderConfirmed && c.Clock != nil {
+		now = max(now, c.Clock())
+	}
 	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
