@@ -231,3 +231,22 @@ func children(pid int) (list []int) {
 	}
 	return list
 }
+
+// Part cuts the primary off from its standby, for good: it goes on answering,
+// and its commits wait.
+func (p *Pair) Part() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, text := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
+		if _, err := p.Standby.Exec(ctx, text); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for state := "?"; state != "0"; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if state, err = p.Primary.Exec(ctx, "SELECT COUNT(*) FROM pg_stat_replication"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// drain waits until nothing is open any more.
+func (c *cluster) drain() {
+	c.t.Helper()
+	begun := time.Now()
+	for {
+		var stats struct {
+			Lanes []struct {
+				State string
+				Count int64
+			}
+		}
+		if err := c.insist(c.t.Context(), c.nodes[0], "GET", "/v1/stats", nil, &stats); err != nil {
+			c.t.Fatal(err)
+		}
+		open := int64(0)
+		for _, lane := range stats.Lanes {
+			if lane.State == "pending" || lane.State == "sending" {
+				open += lane.Count
+			}
+		}
+		if open == 0 {
+			return
+		}
+		if time.Since(begun) > 3*time.Minute {
+			c.t.Fatalf("%d callbacks are still open\n%s", open, c.nodes[0].logs[0])
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// check holds the cluster to what it has said: every deposit and withdrawal
+// that it acknowledged has reached the merchant, every withdrawal has one
+// decision and one permit, and the feed is the one that was read before.
+func (c *cluster) check() {
+	t, ctx := c.t, c.t.Context()
+	t.Helper()
+	c.drain()
+	if len(c.deposits) == 0 || len(c.withdrawals) == 0 || len(c.permits) == 0 || len(c.feed) == 0 {
+		t.Fatal("nothing was acknowledged, released or decided under load, so nothing was tested")
+	}
+	for id := range c.withdrawals {
+		for i, claim := range []string{"wallet0", "wallet1"} {
+			if err := c.releaseOne(ctx, c.nodes[i%len(c.nodes)], id, claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := map[string]bool{}
+	for _, r := range c.m.all() {
+		told[r.event] = true
+	}
+	for trackingID := range c.deposits {
+		if !told[trackingID] {
+			t.Errorf("deposit %s was acknowledged and never told", trackingID)
+		}
+	}
+	for id, callBackID := range c.withdrawals {
+		if !told[callBackID] {
+			t.Errorf("withdrawal %s was acknowledged and never asked for", callBackID)
+		}
+		if len(c.permits[id]) != 1 {
+			t.Errorf("withdrawal %s has %d permits", callBackID, len(c.permits[id]))
+		}
+	}
+	c.checkFeed(ctx)
+	c.checkAttempts(ctx)
+	checkOnceAtATime(t, c.m.all())
+}
+
+// checkFeed reads the feed anew, each page from another node.
+func (c *cluster) checkFeed(ctx context.Context) {
+	var feed []string
+	for i := 0; ; i++ {
+		page, err := c.decisions(ctx, c.nodes[i%len(c.nodes)], len(feed), "0s")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		feed = append(feed, page...)
+	}
+	if len(feed) < len(c.feed) || !slices.Equal(feed[:len(c.feed)], c.feed) {
+		c.t.Errorf("the feed of decisions has changed: it had %d entries and has %d", len(c.feed), len(feed))
+	}
+	decided := map[string]int{}
+	for _, entry := range feed {
+		f := strings.Fields(entry)
+		decided[f[1]]++
+		if f[2] != "confirmed" {
+			c.t.Errorf("decision %s, all were to be confirmed", entry)
+		}
+	}
+	for id := range c.withdrawals {
+		if decided[id] != 1 {
+			c.t.Errorf("withdrawal %s has %d decisions", id, decided[id])
+		}
+	}
+}
+
+// clusterAttempt is an attempt as the API shows it.
+type clusterAttempt struct {
+	Number                             int
+	RequestUUID, Outcome, Reason, Node string
+	Started                            time.Time
+	DurationMs                         int64
+}
+
+func (a clusterAttempt) ended() time.Time {
+	return a.Started.Add(time.Duration(a.DurationMs) * time.Millisecond)
+}
+
+// attempts gives the attempts of every callback, by its id.
+func (c *cluster) attempts(ctx context.Context) map[string][]clusterAttempt {
+	all := map[string][]clusterAttempt{}
+	var ids []string
+	for path := "/v1/callbacks?limit=1000"; path != ""; {
+		var page struct {
+			Callbacks []struct{ ID string }
+			Next      *string
+		}
+		if err := c.insist(ctx, c.nodes[0], "GET", path, nil, &page); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, cb := range page.Callbacks {
+			ids = append(ids, cb.ID)
+		}
+		path = ""
+		if page.Next != nil {
+			path = "/v1/callbacks?limit=1000&cursor=" + *page.Next
+		}
+	}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	for i := range 8 {
+		work.Go(func() {
+			for k := i; k < len(ids); k += 8 {
+				var detail struct{ Attempts []clusterAttempt }
+				if err := c.insist(ctx, c.nodes[k%len(c.nodes)], "GET", "/v1/callbacks/"+ids[k], nil, &detail); err != nil {
+					c.t.Error(err)
+					return
+				}
+				mu.Lock()
+				all[ids[k]] = detail.Attempts
+				mu.Unlock()
+			}
+		})
+	}
+	work.Wait()
+	return all
+}
+
+// clusterSkew is how far the clocks of two nodes may be apart here: each took
+// the database's time over a connection.
+const clusterSkew = time.Second
+
+// checkAttempts: the attempts of a callback are numbered without repetition and
+// follow each other, except where the lease of one had ended. And no request
+// reached the merchant from a node whose lease had ended.
+func (c *cluster) checkAttempts(ctx context.Context) {
+	arrived := map[string]time.Time{}
+	for _, r := range c.m.all() {
+		arrived[r.uuid] = r.began
+	}
+	matched := 0
+	for id, list := range c.attempts(ctx) {
+		slices.SortFunc(list, func(a, b clusterAttempt) int { return a.Number - b.Number })
+		for i, a := range list {
+			if at, ok := arrived[a.RequestUUID]; ok {
+				matched++
+				if late := at.Sub(a.Started.Add(clusterLease)); late > 0 {
+					c.t.Errorf("callback %s: attempt %d of node %s reached the merchant %v after its lease had ended", id, a.Number, a.Node, late)
+				}
+			}
+			if i == 0 {
+				continue
+			}
+			before := list[i-1]
+			if a.Number == before.Number {
+				c.t.Errorf("callback %s has two attempts with number %d", id, a.Number)
+			}
+			until := before.ended()
+			if lease := before.Started.Add(clusterLease); lease.Before(until) {
+				until = lease
+			}
+			if a.Started.Before(until.Add(-clusterSkew)) {
+				c.t.Errorf("callback %s: attempt %d of node %s began %v before attempt %d of node %s was over",
+					id, a.Number, a.Node, until.Sub(a.Started), before.Number, before.Node)
+			}
+		}
+	}
+	if matched == 0 {
+		c.t.Error("no request of the merchant's is among the attempts")
+	}
+}
+
+// stop ends every node as an operator would and looks for secrets in all that
+// they have logged. The token of the first start is printed once, on purpose.
+func (c *cluster) stop() {
+	secrets := []string{killAPIKey.Reveal(), c.m.key.PublicBase64()[40:]}
+	for _, permits := range c.permits {
+		secrets = append(secrets, slices.Collect(maps.Values(permits))...)
+	}
+	tokens := 0
+	for _, n := range c.nodes {
+		if status := n.daemon().stop(c.t); status != 0 {
+			c.t.Errorf("node %s ended with status %d:\n%s", n.name, status, n.daemon().output)
+		}
+		for _, log := range n.logs {
+			text := log.String()
+			tokens += strings.Count(text, c.token)
+			for _, s := range secrets {
+				if strings.Contains(text, s) {
+					c.t.Errorf("a secret is in the log of node %s:\n%s", n.name, text)
+				}
+			}
+		}
+	}
+	if tokens != 1 {
+		c.t.Errorf("the token was printed %d times, want once", tokens)
+	}
+}
+
+// said sums up what the cluster did.
+func (c *cluster) said() string {
+	return fmt.Sprintf("%d deposits and %d withdrawals acknowledged, %d permits, %d requests at the merchant",
+		len(c.deposits), len(c.withdrawals), len(c.permits), len(c.m.all()))
+}
+
+// until waits for what must come, however long it takes within reason.
+func (c *cluster) until(what string, is func() bool) {
+	c.t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			var logs strings.Builder
+			for _, n := range c.nodes {
+				fmt.Fprintf(&logs, "node %s:\n%s", n.name, grepNot(n.daemon().output.String(), "msg=attempt", "msg=request "))
+			}
+			c.t.Fatalf("in vain: %s\n%s", what, &logs)
+		}
+	}
+}
+
+// allWork reports whether the nodes, all where none is named, have taken and
+// settled something since a moment.
+func (c *cluster) allWork(since time.Time, nodes ...*clusterNode) bool {
+	if len(nodes) == 0 {
+		nodes = c.nodes
+	}
+	for _, n := range nodes {
+		_, took := n.acked(since)
+		_, settled := n.settled(since)
+		if !took || !settled {
+			return false
+		}
+	}
+	return true
+}

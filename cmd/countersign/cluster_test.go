@@ -1,0 +1,315 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/envelope"
+)
+
+// Times of the nodes in these tests: a lease is an exchange and five seconds at
+// least.
+const (
+	clusterExchange = time.Second
+	clusterLease    = 6 * time.Second
+)
+
+// cluster is several services on one database, and what they have said.
+type cluster struct {
+	t           *testing.T
+	m           *recorder
+	dir         string
+	token       string
+	concurrency int
+	nodes       []*clusterNode
+
+	n           atomic.Int64
+	mu          sync.Mutex
+	deposits    map[string]bool              // trackingId
+	withdrawals map[string]string            // id → callBackId
+	permits     map[string]map[string]string // id → claim → permit
+	feed        []string                     // decisions as they were read, from the first on
+}
+
+// clusterNode is one of them, in whatever process it lives now.
+type clusterNode struct {
+	name string
+	db   string // URL of its database
+
+	mu   sync.Mutex
+	d    *daemon
+	logs []*lockedBuffer // of every process
+	acks []time.Time     // of what it took
+}
+
+func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
+	c := &cluster{
+		t: t, m: newRecorder(t), dir: t.TempDir(), concurrency: concurrency,
+		deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
+	}
+	for i, url := range urls {
+		n := &clusterNode{name: string(rune('a' + i)), db: url}
+		c.nodes = append(c.nodes, n)
+		c.start(n)
+		if i == 0 { // it has made the token
+			b, err := os.ReadFile(filepath.Join(c.dir, tokenFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.token = strings.TrimSpace(string(b))
+		}
+	}
+	var made struct {
+		PublicKey string `json:"publicKey"`
+	}
+	delays := map[string]any{"delays": []string{"0s"}, "every": "1s"}
+	err := c.call(t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
+		"id": "m", "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
+		"notifyUrl": c.m.URL + "/n", "withdrawUrl": c.m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
+	}, &made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.m.key, err = envelope.ParseKey([]byte(made.PublicKey)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// start starts a process for n. All share one directory: they need the same
+// master key.
+func (c *cluster) start(n *clusterNode) {
+	c.t.Helper()
+	d := startDaemon(c.t, "serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
+		"--exchange-timeout", clusterExchange.String(), "--lease", clusterLease.String(), "--data", c.dir, "--db", n.db)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.d = d
+	n.logs = append(n.logs, d.output)
+}
+
+func (n *clusterNode) daemon() *daemon {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.d
+}
+
+// acked gives when the node first took something after a moment.
+func (n *clusterNode) acked(after time.Time) (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.acks, after.Before)
+	if i < 0 {
+		return time.Time{}, false
+	}
+	return n.acks[i], true
+}
+
+var settledLine = regexp.MustCompile(`(?m)^time=(\S+) \S+ msg=attempt .*outcome=accepted.*$`)
+
+// settled gives when the node first settled a callback after a moment, by its
+// log.
+func (n *clusterNode) settled(after time.Time) (time.Time, bool) {
+	n.mu.Lock()
+	log := n.logs[len(n.logs)-1].String()
+	n.mu.Unlock()
+	for _, m := range settledLine.FindAllStringSubmatch(log, -1) {
+		at, err := time.Parse(time.RFC3339Nano, m[1])
+		if err == nil && at.After(after) && !strings.Contains(m[0], "settled=") {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (c *cluster) call(ctx context.Context, n *clusterNode, method, path string, in, out any) error {
+	return call(ctx, method, n.daemon().url+path, c.token, in, out)
+}
+
+// callTime is how long the wallet core waits for an answer before it asks again.
+const callTime = 3 * time.Second
+
+// insist makes a call of the wallet core: it repeats it until it is answered,
+// first at n and then anywhere. It gives an error where ctx ended before, and
+// where the answer is 4xx.
+func (c *cluster) insist(ctx context.Context, n *clusterNode, method, path string, in, out any) error {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, callTime)
+		err := c.call(bounded, n, method, path, in, out)
+		cancel()
+		var refused *apiError
+		switch {
+		case err == nil:
+			if method == "POST" {
+				n.mu.Lock()
+				n.acks = append(n.acks, time.Now())
+				n.mu.Unlock()
+			}
+			return nil
+		case errors.As(err, &refused) && refused.status < 500:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		if rand.IntN(2) == 0 {
+			n = c.nodes[rand.IntN(len(c.nodes))]
+		}
+	}
+}
+
+// load is the wallet core at work on every node, until the function that it
+// gives is called.
+func (c *cluster) load() (stop func()) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var work sync.WaitGroup
+	repeat := func(f func() error) {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if err := f(); err != nil && ctx.Err() == nil {
+					c.t.Error(err)
+					return
+				}
+				time.Sleep(time.Duration(10+rand.IntN(40)) * time.Millisecond)
+			}
+		})
+	}
+	for i, n := range c.nodes {
+		repeat(func() error { return c.addDeposits(ctx, n) })
+		repeat(func() error { return c.addWithdrawal(ctx, n) })
+		repeat(func() error { return c.release(ctx, n, fmt.Sprint("wallet", i%2)) })
+	}
+	repeat(func() error { return c.follow(ctx, c.nodes[rand.IntN(len(c.nodes))], "1s") })
+	return func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+func (c *cluster) addDeposits(ctx context.Context, n *clusterNode) error {
+	var batch []map[string]any
+	for range 1 + rand.IntN(2) {
+		k := c.n.Add(1)
+		batch = append(batch, map[string]any{
+			"merchant": "m", "trackingId": fmt.Sprint("D", k), "tenantUserId": "7", "txId": fmt.Sprint("x", k), "chainName": "TRON",
+			"symbol": "USDT", "amount": "1.50", "fromAddress": "TA", "toAddress": "TB", "riskLevelFrom": 1, "riskLevelTo": 2, "txIndex": -1,
+		})
+	}
+	if err := c.insist(ctx, n, "POST", "/v1/deposits", batch, nil); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range batch {
+		c.deposits[d["trackingId"].(string)] = true
+	}
+	return nil
+}
+
+func (c *cluster) addWithdrawal(ctx context.Context, n *clusterNode) error {
+	callBackID := fmt.Sprint("W", c.n.Add(1))
+	in := map[string]any{"merchant": "m", "callBackId": callBackID, "tenantUserId": "7"}
+	if rand.IntN(2) == 0 {
+		o := orderOf(callBackID)
+		in["details"] = map[string]any{"address": o.Address, "chainName": o.ChainName, "symbol": o.Symbol, "amount": o.Amount.String()}
+	}
+	var out struct {
+		ID string `json:"id"`
+	}
+	if err := c.insist(ctx, n, "POST", "/v1/withdrawals", in, &out); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdrawals[out.ID] = callBackID
+	return nil
+}
+
+// release lets a wallet try for the permit of any withdrawal, old or new. What
+// was given before must come again, whatever has happened since.
+func (c *cluster) release(ctx context.Context, n *clusterNode, claim string) error {
+	c.mu.Lock()
+	ids := slices.Collect(maps.Keys(c.withdrawals))
+	c.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	return c.releaseOne(ctx, n, ids[rand.IntN(len(ids))], claim)
+}
+
+func (c *cluster) releaseOne(ctx context.Context, n *clusterNode, id, claim string) error {
+	var out struct {
+		Permit string `json:"permit"`
+	}
+	err := c.insist(ctx, n, "POST", "/v1/withdrawals/"+id+"/release", map[string]any{"claim": claim}, &out)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, had := c.permits[id][claim]
+	var refused *apiError
+	if errors.As(err, &refused) && refused.status == http.StatusConflict {
+		if had {
+			c.t.Errorf("withdrawal %s: claim %s lost its permit: %v", id, claim, refused)
+		}
+		return nil // not decided yet, or the other wallet has it
+	}
+	if err != nil {
+		return err
+	}
+	if had && before != out.Permit {
+		c.t.Errorf("withdrawal %s: claim %s got another permit than before", id, claim)
+	}
+	if c.permits[id] == nil {
+		c.permits[id] = map[string]string{}
+	}
+	c.permits[id][claim] = out.Permit
+	if len(c.permits[id]) > 1 {
+		c.t.Errorf("withdrawal %s was released twice, to %v", id, slices.Collect(maps.Keys(c.permits[id])))
+	}
+	return nil
+}
+
+// follow reads on in the feed of decisions. Only one goroutine does.
+func (c *cluster) follow(ctx context.Context, n *clusterNode, wait string) error {
+	page, err := c.decisions(ctx, n, len(c.feed), wait)
+	if err != nil {
+		return err
+	}
+	c.feed = append(c.feed, page...)
+	return nil
+}
+
+// decisions reads a page of the feed, each entry as one text.
+func (c *cluster) decisions(ctx context.Context, n *clusterNode, after int, wait string) (list []string, err error) {
+	var page struct {
+		Decisions []struct {
+			Seq        int
+			Withdrawal struct{ ID, Decision string }
+		}
+	}
+	if err := c.insist(ctx, n, "GET", fmt.Sprintf("/v1/decisions?limit=1000&after=%d&wait=%s", after, wait), nil, &page); err != nil {
+		return nil, err
+	}
+	for _, d := range page.Decisions {
+		after++
+		if d.Seq != after {
+			c.t.Errorf("in the feed of decisions %d stands where %d belongs", d.Seq, after)
+		}
+		list = append(list, fmt.Sprint(d.Seq, " ", d.Withdrawal.ID, " ", d.Withdrawal.Decision))
+	}
+	return list, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/store/storetest"
+)
+
+// TestFailover kills the database's primary under the load of three nodes and
+// promotes the synchronous standby. Nothing that was acknowledged is lost,
+// nothing is released twice, and what a reader of the feed has seen stays as it
+// was. It prints how long the pause was.
+func TestFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts databases and several processes")
+	}
+	// A machine that stays up refuses connections to a server that is gone.
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		pair := storetest.NewPair(t)
+		// The standby first: nobody may take it for the one to write to.
+		url := pair.URL(pair.Standby.Addr, pair.Primary.Addr)
+		testFailover(t, pair, url, pair.Primary.Kill)
+	})
+	// One that lost its power or its cable does not: nobody is told.
+	t.Run("silent", func(t *testing.T) {
+		t.Parallel()
+		pair := storetest.NewPair(t)
+		line := newProxy(t, "tcp", pair.Primary.Addr)
+		testFailover(t, pair, pair.URL(line.addr, pair.Standby.Addr), func() {
+			line.set(silent)
+			pair.Primary.Kill()
+		})
+	})
+	// One that can be reached and has lost its standby takes no commit: it is
+	// left for the one that was promoted, although it still answers.
+	t.Run("parted", func(t *testing.T) {
+		t.Parallel()
+		pair := storetest.NewPair(t)
+		testFailover(t, pair, pair.URL(), pair.Part)
+	})
+}
+
+func testFailover(t *testing.T, pair *storetest.Pair, url string, fail func()) {
+	c := newCluster(t, 16, url, url, url)
+	c.m.loses = true
+	stop := c.load()
+	underLoad := func() {
+		t.Helper()
+		mark := time.Now()
+		c.until("every node takes and settles", func() bool { return c.allWork(mark) })
+	}
+	underLoad()
+	time.Sleep(500 * time.Millisecond)
+
+	failed := time.Now()
+	fail()
+	time.Sleep(time.Second) // whoever watches over the databases needs to find out
+	pair.Promote()
+	promoted := time.Now()
+	c.until("every node takes and settles after the promotion", func() bool { return c.allWork(promoted) })
+	stop()
+
+	worst := time.Duration(0)
+	for _, n := range c.nodes {
+		took, _ := n.acked(promoted)
+		settled, _ := n.settled(promoted)
+		worst = max(worst, took.Sub(promoted), settled.Sub(promoted))
+		t.Logf("node %s: first acknowledged %v after the promotion, first settled %v", n.name,
+			took.Sub(promoted).Round(time.Millisecond), settled.Sub(promoted).Round(time.Millisecond))
+	}
+	t.Logf("failover pause: %v after the promotion, which came %v after the failure", worst.Round(time.Millisecond),
+		promoted.Sub(failed).Round(time.Millisecond))
+	c.check()
+	t.Log(c.said())
+	if os.Getenv("COUNTERSIGN_SHOW_LOGS") != "" {
+		for _, n := range c.nodes {
+			fmt.Println(n.name, grepNot(n.daemon().output.String(), "msg=attempt", "msg=request "))
+		}
+	}
+	c.stop()
+}
+
+// grepNot gives the lines of text without those that hold any of words.
+func grepNot(text string, words ...string) string {
+	var b strings.Builder
+lines:
+	for line := range strings.Lines(text) {
+		for _, w := range words {
+			if strings.Contains(line, w) {
+				continue lines
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
