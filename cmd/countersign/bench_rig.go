@@ -78,7 +78,7 @@ func (b *bench) newRig(ctx context.Context, n int) (_ *benchRig, err error) {
 		if err := r.newService(ctx); err != nil {
 			return nil, fmt.Errorf("service: %w", err)
 		}
-		parts = append(parts, r.service.api.part(), part{"dispatch", r.service.sender.Run})
+		parts = append(parts, r.service.api.part(), part{"dispatch", r.service.sender.Run}, part{"clock", r.service.clock.Run})
 	}
 	go func() { r.done <- runParts(ctx, parts...) }()
 	if err := r.addMerchants(ctx, n); err != nil {
@@ -98,11 +98,7 @@ func (r *benchRig) newService(ctx context.Context) (err error) {
 	if r.service, err = c.build(ctx, streams{strings.NewReader(""), io.Discard, io.Discard}, log); err != nil {
 		return err
 	}
-	db := r.service.db
-	now, err := nodeClock(ctx, db)
-	if err != nil {
-		return err
-	}
+	db, now := r.service.db, r.service.clock.Now
 	if err := pauseAll(ctx, db, store.MillisOf(now())); err != nil {
 		return err
 	}

@@ -75,10 +75,11 @@ func (c *gatewayCmd) Run(std streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	now, err := nodeClock(ctx, db)
+	clock, err := store.NewClock(ctx, db, log)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the database's clock: %w", err)
 	}
+	now := clock.Now
 	if err := firstToken(ctx, std, dir, db, now()); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (c *gatewayCmd) Run(std streams) (err error) {
 	}
 	log.Info("serving", "callbacks", public.url(), "api", private.url(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
 		"binding", c.Binding, "database", db.Dialect(), "version", version)
-	err = runParts(ctx, public.part(), private.part(), part{"gateway", g.Run})
+	err = runParts(ctx, public.part(), private.part(), part{"gateway", g.Run}, part{"clock", clock.Run})
 	log.Info("stopped")
 	return err
 }

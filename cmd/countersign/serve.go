@@ -78,13 +78,14 @@ func (c *serveCmd) Run(std streams) (err error) {
 type service struct {
 	dir    dataDir
 	db     *store.Store
+	clock  *store.Clock
 	sender *dispatch.Dispatcher
 	api    *listener
 }
 
 // run serves until ctx ends. The database is the caller's to close.
 func (s *service) run(ctx context.Context) error {
-	return runParts(ctx, s.api.part(), part{"dispatch", s.sender.Run})
+	return runParts(ctx, s.api.part(), part{"dispatch", s.sender.Run}, part{"clock", s.clock.Run})
 }
 
 // build opens everything that the settings name, so that what cannot work fails
@@ -99,10 +100,11 @@ func (c *serveCmd) build(ctx context.Context, std streams, log *slog.Logger) (_ 
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	now, err := nodeClock(ctx, db)
+	clock, err := store.NewClock(ctx, db, log)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the database's clock: %w", err)
 	}
+	now := clock.Now
 	if err := firstToken(ctx, std, dir, db, now()); err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (c *serveCmd) build(ctx context.Context, std streams, log *slog.Logger) (_ 
 		return nil, err
 	}
 	l.beforeStop = api.Stop
-	return &service{dir, db, sender, l}, nil
+	return &service{dir, db, clock, sender, l}, nil
 }
 
 func (c *serveCmd) node() string {
@@ -176,17 +178,4 @@ func firstToken(ctx context.Context, std streams, dir dataDir, db *store.Store, 
 	}
 	fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", secret, dir.file(tokenFile))
 	return nil
-}
-
-// nodeClock is the time by which leases end and deadlines pass. It runs on the
-// monotonic clock from one reading of the database's, so neither a step of this
-// machine's clock nor its offset from other nodes moves a lease.
-func nodeClock(ctx context.Context, db *store.Store) (func() time.Time, error) {
-	start := time.Now()
-	shared, err := db.ServerNow(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the database's clock: %w", err)
-	}
-	base := shared.Time()
-	return func() time.Time { return base.Add(time.Since(start)) }, nil
 }

@@ -55,6 +55,7 @@ var suite = []struct {
 	{"callbacks/resent by filter", testResendMatching},
 	{"tokens", testTokens},
 	{"numbers", testStats},
+	{"clock", testClock},
 	{"watch", testWatch},
 	{"all of it together", testTogether},
 }
