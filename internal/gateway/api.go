@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"countersign"
 	"countersign/internal/jsonapi"
@@ -45,6 +47,21 @@ func newAPI(end *store.MerchantEnd, c Config) (*api, error) {
 	}
 	a.mux = a.base.Mux()
 	return a, nil
+}
+
+// callTimeout bounds a call of the API beside the time for which it asked to
+// wait, so that a database that says nothing makes an error and no silence.
+const callTimeout = 15 * time.Second
+
+// ServeHTTP answers within a bounded time.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limit := callTimeout
+	if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil && wait > 0 {
+		limit += min(wait, time.Hour) // more than a minute is refused later on
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	a.mux.ServeHTTP(w, r.WithContext(ctx))
 }
 
 func (a *api) stop() { a.base.Stop() }

@@ -276,35 +276,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestOpenAPI holds the document to describing each route with references that
-// resolve.
-func TestOpenAPI(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Metrics = http.NotFoundHandler() })
-	_, body, _ := r.client.send(t, "GET", "/openapi.json", "", "")
-	var doc struct {
-		OpenAPI    string
-		Paths      map[string]map[string]struct{ OperationID string }
-		Components struct{ Schemas map[string]any }
-	}
-	if err := json.Unmarshal([]byte(body), &doc); err != nil {
-		t.Fatal(err)
-	}
-	for _, route := range append(r.api.routes(), route{Method: "GET", Path: "/metrics", ID: "metrics"}) {
-		if got := doc.Paths[route.Path][strings.ToLower(route.Method)].OperationID; got != route.ID {
-			t.Errorf("%s %s is %q", route.Method, route.Path, got)
-		}
-	}
-	refs := regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(body, -1)
-	if len(refs) < 20 {
-		t.Fatalf("%d references", len(refs))
-	}
-	for _, ref := range refs {
-		if doc.Components.Schemas[ref[1]] == nil {
-			t.Errorf("%s is not described", ref[1])
-		}
-	}
-}
-
 func TestProbes(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	c := r.client.anonymous(t)

@@ -116,7 +116,7 @@ func (g *Gateway) Callbacks() http.Handler { return g.handler }
 
 // API answers the merchant's own systems. It is what the private listener
 // serves.
-func (g *Gateway) API() http.Handler { return g.api.mux }
+func (g *Gateway) API() http.Handler { return g.api }
 
 // Stop makes requests of the API that wait answer at once and /readyz say no.
 // Call it before http.Server.Shutdown, which would otherwise wait for them.
@@ -128,6 +128,7 @@ const (
 	expireBatch = 100
 	pruneEvery  = 10 * time.Minute
 	pruneBatch  = 2000
+	turnTimeout = 30 * time.Second // of one turn: a database that says nothing must not hold up all later ones
 )
 
 // Run ends orders whose time is over, forgets old first blocks and forwards
@@ -171,7 +172,9 @@ func (g *Gateway) regularly(ctx context.Context, every time.Duration, what strin
 	turn := time.NewTicker(every)
 	defer turn.Stop()
 	for {
-		more, err := do(ctx, store.MillisOf(g.c.Now()))
+		bounded, cancel := context.WithTimeout(ctx, turnTimeout)
+		more, err := do(bounded, store.MillisOf(g.c.Now()))
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return

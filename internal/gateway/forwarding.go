@@ -55,6 +55,7 @@ const (
 	forwardMost  = time.Hour
 	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
 	forwardGrace = 15 * time.Second
+	settlePause  = 200 * time.Millisecond
 )
 
 // forwardDelay is how long after its n-th failed attempt an entry is tried
@@ -122,12 +123,15 @@ func (s *sender) run(ctx context.Context) {
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
+		// No attempt begins that could outlast its lease, wherever the process
+		// stood still meanwhile: the entry is another's by then.
+		latest := time.Now().Add(s.lease() - s.c.Timeout)
 		claimed := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
 			running.Go(func() {
 				// What has begun is finished also when the process stops.
-				s.one(context.WithoutCancel(ctx), f)
+				s.one(context.WithoutCancel(ctx), f, latest)
 				<-free
 				select {
 				case ended <- struct{}{}:
@@ -148,18 +152,26 @@ func (s *sender) claim(ctx context.Context, n int) []store.Forward {
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
-	list, err := s.end.ClaimForwards(ctx, store.MillisOf(s.now()), s.c.Timeout+forwardGrace, n)
+	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
+	defer cancel()
+	list, err := s.end.ClaimForwards(bounded, store.MillisOf(s.now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("forwarding cannot read what is due", "cause", err)
 	}
 	return list
 }
 
+// lease is how long a claimed entry is this process's alone.
+func (s *sender) lease() time.Duration { return s.c.Timeout + forwardGrace }
+
 // wait returns when there may be something to do, false when ctx has ended.
 func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full bool) bool {
 	pause := s.poll
 	if !full {
-		if due, err := s.end.NextForward(ctx); err == nil && due < store.Never {
+		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
+		due, err := s.end.NextForward(bounded)
+		cancel()
+		if err == nil && due < store.Never {
 			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))
 		}
 	}
@@ -178,9 +190,13 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full boo
 	return true
 }
 
-// one makes one attempt and settles it.
-func (s *sender) one(ctx context.Context, f store.Forward) {
+// one makes one attempt, if it is not too late for it, and settles it.
+func (s *sender) one(ctx context.Context, f store.Forward, latest time.Time) {
 	began := time.Now()
+	if began.After(latest) {
+		s.log.Warn("too late to forward: left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
+		return
+	}
 	outcome, status, err := s.post(ctx, f)
 	took := time.Since(began)
 	s.count(outcome, took)
@@ -201,10 +217,29 @@ func (s *sender) one(ctx context.Context, f store.Forward) {
 		}
 	}
 	s.log.LogAttrs(ctx, level, "forwarded", attrs...)
-	settle, cancel := context.WithTimeout(ctx, s.c.Timeout)
-	defer cancel()
-	if err := s.end.SettleForwards(settle, []store.Forwarded{done}); err != nil {
+	if err := s.settle(ctx, done, s.lease()-took); err != nil {
 		s.log.Error("the end of an attempt was not kept; it is made again", "seq", f.Seq, "cause", err)
+	}
+}
+
+// settle keeps the end of an attempt, again until it succeeds or the lease ends:
+// a database that moves to another server is away for seconds, and what is not
+// kept by then is told twice.
+func (s *sender) settle(ctx context.Context, done store.Forwarded, lease time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, lease)
+	defer cancel()
+	for {
+		err := s.end.SettleForwards(ctx, []store.Forwarded{done})
+		if err == nil || errors.Is(err, store.ErrClosed) {
+			return err
+		}
+		pause := time.NewTimer(settlePause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		}
 	}
 }
 

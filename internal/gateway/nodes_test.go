@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// twoNodes are two gateways on one PostgreSQL.
+func twoNodes(t *testing.T, service *countersigntest.Service, change func(*Config)) (a, b *rig) {
+	t.Helper()
+	url := dialects[1].url(t)
+	return newRig(t, url, service, change), newRig(t, url, service, change)
+}
+
+// TestOtherNodesAreWoken: what one node commits wakes those who wait on another,
+// by a notification and not by a look from time to time.
+func TestOtherNodesAreWoken(t *testing.T) {
+	a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+		c.Forward = Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret}
+	})
+	for topic, do := range map[store.Topic]func(){
+		store.TopicDeposits: func() { a.deliver(countersigntest.Deposit(1)) },
+		store.TopicForwards: func() { a.deliver(countersigntest.Deposit(2)) },
+		store.TopicEvents:   func() { a.order(3); a.confirmed(3) },
+	} {
+		wake, stop := b.store.Watch(topic)
+		defer stop()
+		for drained := false; !drained; { // of what was said when the node began to listen
+			select {
+			case <-wake:
+			case <-time.After(50 * time.Millisecond):
+				drained = true
+			}
+		}
+		do()
+		select {
+		case <-wake:
+		case <-time.After(time.Minute):
+			t.Errorf("nobody was woken for topic %d", topic)
+		}
+	}
+}
+
+// TestSplicesOnTwoNodes: a first block that one node has seen is not taken with
+// another rest by any. At one moment on both, one of the two is taken.
+func TestSplicesOnTwoNodes(t *testing.T) {
+	a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{Unbound: true, Order: countersigntest.UUIDFirst}), nil)
+	post := func(r *rig, body []byte) countersign.ErrCode {
+		result := r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
+		resp, err := countersign.ParseResponse(result.Raw)
+		if err != nil {
+			t.Error(err)
+		}
+		return resp.ErrCode
+	}
+	body := func(n int) []byte {
+		sealed, _, err := a.service.Body(countersigntest.Deposit(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	for round := range 10 {
+		genuine := body(10 + round)
+		splice, err := countersigntest.Splice(genuine, body(50+round), 1, testPair().Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes := make([]countersign.ErrCode, 2)
+		var work sync.WaitGroup
+		work.Go(func() { codes[0] = post(a, genuine) })
+		work.Go(func() { codes[1] = post(b, splice) })
+		work.Wait()
+		if codes[0]+codes[1] != countersign.CodeMalformed { // one of them is 0
+			t.Fatalf("errCodes %v\n%s%s", codes, a.log, b.log)
+		}
+		// And so it stays, on either node.
+		for _, r := range []*rig{a, b} {
+			if got := []countersign.ErrCode{post(r, genuine), post(r, splice)}; got[0] != codes[0] || got[1] != codes[1] {
+				t.Fatalf("errCodes %v, then %v", codes, got)
+			}
+		}
+	}
+	if n := len(a.allDeposits()); n != 10 {
+		t.Fatalf("%d deposits", n)
+	}
+}
+
+// TestForwardingTooLate: a process that stood still since it claimed an entry
+// leaves it to the others.
+func TestForwardingTooLate(t *testing.T) {
+	app := newApplication(t)
+	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+		c.Forward = Forwarding{URL: app.URL, Secret: testSecret}
+	})
+	app.now = r.clock.now
+	r.deliver(countersigntest.Deposit(1))
+	list, err := r.end.ClaimForwards(t.Context(), store.MillisOf(r.clock.now()), r.sender.lease(), 1)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	r.sender.one(context.Background(), list[0], time.Now().Add(-time.Nanosecond))
+	if n := app.tries["deposit_1"]; n != 0 {
+		t.Fatalf("%d attempts were made after the lease", n)
+	}
+	r.sender.one(context.Background(), list[0], time.Now().Add(time.Minute))
+	if s, err := r.client.Stats(t.Context()); err != nil || s.Forwards != 0 || app.told["deposit_1"] != 1 {
+		t.Fatalf("%+v, %v, told %v", s, err, app.told)
+	}
+}
