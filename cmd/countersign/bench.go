@@ -17,6 +17,7 @@ import (
 type benchCmd struct {
 	Only  []string `help:"Measure these alone, of: bounds, system, latency, merchants, faults, backlog, claims, rows, memory." placeholder:"SUITE"`
 	Quick bool     `help:"Small sizes, a few seconds in all: shows that everything works, measures little."`
+	Full  bool     `help:"Large sizes too, up to 10,000,000 settled callbacks and 1,000,000 that wait: takes an hour or more, and some 20 GB of disk."`
 	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"1024" placeholder:"BITS"`
 
 	Dir   string     `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
@@ -31,9 +32,9 @@ type benchCmd struct {
 	Rate        float64       `help:"Callbacks a second where latency is measured." default:"50" placeholder:"N"`
 	For         time.Duration `help:"How long latency is measured; default 30s." placeholder:"TIME"`
 	Merchants   []int         `help:"Numbers of merchants; default 1,10,1000,10000." placeholder:"N"`
-	Rows        []int         `help:"Numbers of settled callbacks to work beside; default 100000,1000000." placeholder:"N"`
-	Pending     int           `help:"Callbacks that wait while memory and claims are measured; default 100000." placeholder:"N"`
-	Backlog     int           `help:"Deposits that wait while withdrawals are measured; default 100000." placeholder:"N"`
+	Rows        []int         `help:"Numbers of settled callbacks to work beside; default 100000,1000000, with --full 10000000 too." placeholder:"N"`
+	Pending     int           `help:"Callbacks that wait while memory and claims are measured; default 100000, with --full 1000000." placeholder:"N"`
+	Backlog     int           `help:"Deposits that wait while withdrawals are measured; default 100000, with --full 1000000." placeholder:"N"`
 
 	Out          string `help:"Write the report as JSON." type:"path" placeholder:"FILE"`
 	HTML         string `name:"html" help:"Write the report as one HTML page." type:"path" placeholder:"FILE"`
@@ -82,17 +83,22 @@ func (benchCmd) Help() string {
 	return b.String()
 }
 
-// benchSizes are the defaults that --quick changes.
-var benchSizes = map[bool]benchCmd{
-	false: {Rounds: 5, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000},
-		Pending: 100_000, Backlog: 100_000},
-	true: {Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Rows: []int{2000},
-		Pending: 2000, Backlog: 1500},
+// sizes are the defaults of what was not said.
+func (c *benchCmd) sizes() benchCmd {
+	switch {
+	case c.Quick:
+		return benchCmd{Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Rows: []int{2000}, Pending: 2000, Backlog: 1500}
+	case c.Full:
+		return benchCmd{Rounds: 5, For: time.Minute, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000, 10_000_000},
+			Pending: 1_000_000, Backlog: 1_000_000}
+	}
+	return benchCmd{Rounds: 5, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000},
+		Pending: 100_000, Backlog: 100_000}
 }
 
 // complete fills in what was not said and refuses what cannot be.
 func (c *benchCmd) complete() error {
-	size := benchSizes[c.Quick]
+	size := c.sizes()
 	c.Callbacks = cmp.Or(c.Callbacks, size.Callbacks)
 	c.Rounds = cmp.Or(c.Rounds, size.Rounds)
 	c.For = cmp.Or(c.For, size.For)
@@ -106,6 +112,8 @@ func (c *benchCmd) complete() error {
 	}
 	slices.Sort(c.Rows)
 	switch {
+	case c.Quick && c.Full:
+		return errors.New("--quick and --full: one of them")
 	case c.Bits != 1024 && c.Bits != 2048:
 		return errors.New("--bits is 1024 or 2048")
 	case min(c.Callbacks, c.Pending, c.Backlog, slices.Min(c.Merchants), slices.Min(c.Rows)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:

@@ -42,6 +42,12 @@ func (b *bench) bounds(ctx context.Context) error {
 		}
 		b.report.add(suite, o.name, "µs", us(took)).note("%d blocks, %s µs each", o.blocks, number(us(took)/float64(o.blocks)))
 	}
+	request, response, err := b.load.bodies()
+	if err != nil {
+		return err
+	}
+	b.report.add(suite, "both bodies on the wire", "bytes a callback", float64(request+response)).
+		note("request %d, response %d, without headers", request, response)
 	rsa, err := b.load.rsaFor(ctx, b.short())
 	if err != nil {
 		return err

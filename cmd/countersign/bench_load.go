@@ -177,6 +177,20 @@ func (l *benchLoad) roundTrip() error {
 	return nil
 }
 
+// bodies is how long the bodies of one exchange are.
+func (l *benchLoad) bodies() (request, response int, err error) {
+	sealed, err := envelope.Seal(l.pair, envelope.PKCS1v15, l.plain)
+	if err != nil {
+		return 0, 0, err
+	}
+	data, err := envelope.Seal(l.pair.Public(), envelope.PKCS1v15, l.answer)
+	if err != nil {
+		return 0, 0, err
+	}
+	answer, err := countersign.Response{APIKey: l.apiKey, Data: string(data)}.Marshal()
+	return len(sealed), len(answer), err
+}
+
 // rsaOperation is one of the four of a callback.
 type rsaOperation struct {
 	name   string

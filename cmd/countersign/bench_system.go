@@ -28,6 +28,7 @@ type rate struct {
 	cpu       float64 // seconds each
 	bytes     float64 // allocated each
 	objects   float64
+	written   float64 // bytes, to disk, each
 	perClaim  float64
 	perSettle float64
 }
@@ -43,7 +44,7 @@ func (r *benchRig) round(ctx context.Context, set string, n int) (rate, error) {
 		claims, settles = r.outbox.claims.Load(), r.outbox.settles.Load()
 	}
 	before := r.settled.accepted.Load()
-	start, cpu := time.Now(), processorTime()
+	start, cpu, disk := time.Now(), processorTime(), diskWritten()
 	for from := 0; from < n; from += ingestBatch {
 		list := make([]admin.NewDeposit, min(ingestBatch, n-from))
 		for i := range list {
@@ -59,12 +60,13 @@ func (r *benchRig) round(ctx context.Context, set string, n int) (rate, error) {
 	if err := r.settled.wait(ctx, before+int64(n)); err != nil {
 		return rate{}, err
 	}
-	took, used := time.Since(start), processorTime()-cpu
+	took, used, written := time.Since(start), processorTime()-cpu, diskWritten()-disk
 	runtimemetrics.Read(heap)
 	each := float64(n)
 	got := rate{
 		perSecond: each / took.Seconds(), cpu: used.Seconds() / each,
 		bytes: float64(heap[0].Value.Uint64()-bytes) / each, objects: float64(heap[1].Value.Uint64()-objects) / each,
+		written: float64(written) / each,
 	}
 	if r.outbox != nil {
 		got.perClaim = each / float64(max(1, r.outbox.claims.Load()-claims))
@@ -154,6 +156,9 @@ func (b *bench) system(ctx context.Context) (err error) {
 	b.report.addRounds(suite, "of that in RSA", "%", all.of(func(r rate, b rsaBound) float64 { return 100 * b.cpu / max(r.cpu, 1e-9) }))
 	b.report.addRounds(suite, "allocated", "KB a callback", all.of(func(r rate, _ rsaBound) float64 { return r.bytes / 1000 }))
 	b.report.addRounds(suite, "allocations", "a callback", all.of(func(r rate, _ rsaBound) float64 { return r.objects }))
+	if written := all.of(func(r rate, _ rsaBound) float64 { return r.written / 1000 }); b.DB == "" && medianOf(written) > 0 {
+		b.report.addRounds(suite, "written to disk", "KB a callback", written)
+	}
 	b.report.addRounds(suite, "callbacks in a claim", "", all.of(func(r rate, _ rsaBound) float64 { return r.perClaim }))
 	b.report.addRounds(suite, "callbacks in a settlement", "", all.of(func(r rate, _ rsaBound) float64 { return r.perSettle }))
 	return nil

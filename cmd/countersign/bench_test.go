@@ -28,11 +28,12 @@ var benchFigures = map[string][]struct {
 		{"merchant seals answer, public", 1, 1e7}, {"service opens answer, private", 10, 1e7},
 		{"RSA of both ends, all cores", 0.1, 1e6}, {"loopback HTTP, bodies as long", 1, 1e7},
 		{"a page written and synced", 0.1, 1e7}, {"deposits kept one by one, 1 at once", 0.1, 1e7},
-		{"deposits kept one by one, 16 at once", 0.1, 1e7},
+		{"deposits kept one by one, 16 at once", 0.1, 1e7}, {"both bodies on the wire", 500, 1e5},
 	},
 	"system": {
 		{"deposits, API to settled", 0.1, 1e6}, {"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150},
 		{"allocated", 1, 1e5}, {"allocations", 10, 1e6}, {"callbacks in a claim", 1, 1e4}, {"callbacks in a settlement", 1, 1e4},
+		{mayLack + "written to disk", 0.01, 1e5}, // where the system counts it, and the directory is on a disk
 	},
 	"latency":   {{`deposits at 50.0/s, due to settled, (p50|p90|p99|p99\.9|max)`, 0.1, 3e5}},
 	"merchants": {{"1 merchants", 0.1, 1e6}, {"3 merchants", 0.1, 1e6}},
@@ -52,6 +53,9 @@ var benchFigures = map[string][]struct {
 		{"peak, nothing waiting", 5, 1e4}, {"peak, 500 taken and waiting", 5, 1e4}, {"peak, while they are delivered", 5, 1e4},
 	},
 }
+
+// mayLack begins the names of figures that not every system gives.
+const mayLack = "()"
 
 // runBench runs the command in this process and gives its report, which is
 // checked against benchFigures for the suites given, or for all.
@@ -116,7 +120,7 @@ func checkFigures(t *testing.T, report benchReport, printed string, suites ...st
 			for _, f := range report.Figures {
 				found = found || f.Suite == suite && regexp.MustCompile("^"+want.name+"$").MatchString(f.Name)
 			}
-			if !found {
+			if !found && !strings.HasPrefix(want.name, mayLack) {
 				t.Errorf("%s: %s was not measured", suite, want.name)
 			}
 		}
