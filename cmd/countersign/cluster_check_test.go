@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +215,8 @@ func (c *cluster) stop() {
 		secrets = append(secrets, slices.Collect(maps.Values(permits))...)
 	}
 	tokens := 0
+	// A server waits for connections that have said nothing yet.
+	http.DefaultClient.CloseIdleConnections()
 	for _, n := range c.nodes {
 		if status := n.daemon().stop(c.t); status != 0 {
 			c.t.Errorf("node %s ended with status %d:\n%s", n.name, status, n.daemon().output)
