@@ -23,6 +23,8 @@ type recorder struct {
 	key      *envelope.Key
 	requests []*recorded
 	loses    bool // now and then it does what it should and the answer is lost
+	quick    bool // answers at once, and only counts
+	counts   map[string]int
 }
 
 // recorded is one request that the merchant got.
@@ -35,7 +37,7 @@ type recorded struct {
 }
 
 func newRecorder(t *testing.T) *recorder {
-	m := &recorder{}
+	m := &recorder{counts: map[string]int{}}
 	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
 	t.Cleanup(m.Close)
 	return m
@@ -48,7 +50,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	key, loses := m.key, m.loses
+	key, loses, quick := m.key, m.loses, m.quick
 	m.mu.Unlock()
 	plain, err := envelope.Open(key, envelope.PKCS1v15, body)
 	if err != nil || countersign.CheckBinding(plain) != countersign.BindingHolds {
@@ -76,7 +78,10 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		answer = c.Answer()
 	}
 	m.mu.Lock()
-	m.requests = append(m.requests, seen)
+	m.counts[seen.event]++
+	if !quick {
+		m.requests = append(m.requests, seen)
+	}
 	m.mu.Unlock()
 	// The answer leaves when this function has returned.
 	defer func() {
@@ -84,7 +89,9 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		seen.ended, seen.gone = time.Now(), r.Context().Err() != nil
 		m.mu.Unlock()
 	}()
-	time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+	if !quick {
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+	}
 	if loses && rand.IntN(50) == 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -101,6 +108,13 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	_, _ = w.Write(b)
+}
+
+// count is how many events the merchant knows of.
+func (m *recorder) count() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int64(len(m.counts))
 }
 
 // all gives the requests whose answers have left, in order of their arrival.

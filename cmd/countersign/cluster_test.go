@@ -209,11 +209,7 @@ func (c *cluster) load() (stop func()) {
 func (c *cluster) addDeposits(ctx context.Context, n *clusterNode) error {
 	var batch []map[string]any
 	for range 1 + rand.IntN(2) {
-		k := c.n.Add(1)
-		batch = append(batch, map[string]any{
-			"merchant": "m", "trackingId": fmt.Sprint("D", k), "tenantUserId": "7", "txId": fmt.Sprint("x", k), "chainName": "TRON",
-			"symbol": "USDT", "amount": "1.50", "fromAddress": "TA", "toAddress": "TB", "riskLevelFrom": 1, "riskLevelTo": 2, "txIndex": -1,
-		})
+		batch = append(batch, aDeposit(c.n.Add(1)))
 	}
 	if err := c.insist(ctx, n, "POST", "/v1/deposits", batch, nil); err != nil {
 		return err
@@ -224,6 +220,13 @@ func (c *cluster) addDeposits(ctx context.Context, n *clusterNode) error {
 		c.deposits[d["trackingId"].(string)] = true
 	}
 	return nil
+}
+
+func aDeposit(k int64) map[string]any {
+	return map[string]any{
+		"merchant": "m", "trackingId": fmt.Sprint("D", k), "tenantUserId": "7", "txId": fmt.Sprint("x", k), "chainName": "TRON",
+		"symbol": "USDT", "amount": "1.50", "fromAddress": "TA", "toAddress": "TB", "riskLevelFrom": 1, "riskLevelTo": 2, "txIndex": -1,
+	}
 }
 
 func (c *cluster) addWithdrawal(ctx context.Context, n *clusterNode) error {

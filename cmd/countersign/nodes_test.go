@@ -1,0 +1,217 @@
+package main
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"countersign/internal/store/storetest"
+)
+
+// nodeFault is what becomes of one node while the others go on.
+type nodeFault struct {
+	name       string
+	begin, end func(c *cluster, n *clusterNode, line *tcpProxy)
+}
+
+var nodeFaults = []nodeFault{
+	{"stopped",
+		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().cmd.Process.Signal(syscall.SIGSTOP) },
+		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().cmd.Process.Signal(syscall.SIGCONT) }},
+	{"cut off, silently",
+		func(_ *cluster, _ *clusterNode, line *tcpProxy) { line.set(silent) },
+		func(_ *cluster, _ *clusterNode, line *tcpProxy) { line.set(pass) }},
+	{"cut off, with a reset",
+		func(_ *cluster, _ *clusterNode, line *tcpProxy) { line.set(cut) },
+		func(_ *cluster, _ *clusterNode, line *tcpProxy) { line.set(pass) }},
+	{"killed",
+		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().kill() },
+		func(c *cluster, n *clusterNode, _ *tcpProxy) { c.start(n) }},
+}
+
+// TestNodes runs four nodes on one database, first without faults, then with
+// two of them at a time killed, stopped or cut off for longer than a lease. The
+// others go on, and at no time is a callback in two attempts.
+func TestNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts several processes")
+	}
+	t.Parallel()
+	const concurrency = 8
+	lines, urls := proxied(t, storetest.Postgres(t), 4)
+	c := newCluster(t, concurrency, urls...)
+
+	// Without faults everything is said once, and no merchant has more
+	// requests than its concurrency.
+	mark := time.Now()
+	stop := c.load()
+	c.until("every node takes and settles", func() bool { return c.allWork(mark) })
+	time.Sleep(2 * time.Second)
+	stop()
+	c.drain()
+	c.checkOnce()
+	t.Logf("without faults: %s; at most %d deposits and %d questions at once", c.said(), most(c.m.all(), false), most(c.m.all(), true))
+
+	c.m.mu.Lock()
+	c.m.loses = true
+	c.m.mu.Unlock()
+	stop = c.load()
+	faults := rand.Perm(len(nodeFaults))
+	victims := rand.Perm(len(c.nodes))
+	for len(faults) > 0 {
+		healthy := make([]*clusterNode, 0, 2)
+		for _, v := range victims[2:] {
+			healthy = append(healthy, c.nodes[v])
+		}
+		for i, v := range victims[:2] {
+			f := nodeFaults[faults[i]]
+			t.Logf("node %s is %s", c.nodes[v].name, f.name)
+			f.begin(c, c.nodes[v], lines[v])
+		}
+		// The others go on at once, when the locks and when the leases of those
+		// that are lost have ended.
+		for range 3 {
+			mark = time.Now()
+			c.until("the others take and settle", func() bool { return c.allWork(mark, healthy...) })
+			time.Sleep(clusterLease/3 + 500*time.Millisecond)
+		}
+		for i, v := range victims[:2] {
+			nodeFaults[faults[i]].end(c, c.nodes[v], lines[v])
+		}
+		mark = time.Now()
+		c.until("every node takes and settles again", func() bool { return c.allWork(mark) })
+		faults, victims = faults[2:], append(victims[2:], victims[:2]...)
+	}
+	stop()
+	c.check()
+	// A node that lost its leases may still have exchanges in flight that it
+	// began before, never new ones: for each such node the merchant's
+	// concurrency once more.
+	for _, withdraw := range []bool{false, true} {
+		if n := most(c.m.all(), withdraw); n > 3*concurrency {
+			t.Errorf("the merchant had %d requests of one lane at once, with two nodes lost at most %d", n, 3*concurrency)
+		}
+	}
+	t.Logf("in all: %s; at most %d deposits and %d questions at once", c.said(), most(c.m.all(), false), most(c.m.all(), true))
+	c.stop()
+}
+
+// proxied gives n lines to a database in a socket of its own, and their URLs.
+func proxied(t *testing.T, dbURL string, n int) (lines []*tcpProxy, urls []string) {
+	u, err := url.Parse(dbURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port"))
+	for range n {
+		line := newProxy(t, "unix", socket)
+		lines = append(lines, line)
+		urls = append(urls, "postgres://postgres@"+line.addr+u.Path+"?sslmode=disable")
+	}
+	return lines, urls
+}
+
+// checkOnce holds a time without faults to more: each callback was with the
+// merchant once, in one attempt.
+func (c *cluster) checkOnce() {
+	t := c.t
+	t.Helper()
+	seen := map[string]int{}
+	for _, r := range c.m.all() {
+		seen[r.event]++
+		if r.gone {
+			t.Errorf("the sender of %s did not wait for its answer", r.event)
+		}
+	}
+	for event, n := range seen {
+		if n != 1 {
+			t.Errorf("%s came %d times", event, n)
+		}
+	}
+	if len(seen) != len(c.deposits)+len(c.withdrawals) {
+		// What was taken when the load ended may not have been acknowledged.
+		t.Logf("the merchant knows of %d events, %d were acknowledged", len(seen), len(c.deposits)+len(c.withdrawals))
+	}
+	for id, list := range c.attempts(t.Context()) {
+		if len(list) != 1 || list[0].Outcome != "accepted" {
+			t.Errorf("callback %s has the attempts %+v, want one, accepted", id, list)
+		}
+	}
+	for _, withdraw := range []bool{false, true} {
+		if n := most(c.m.all(), withdraw); n > c.concurrency || n == 0 {
+			t.Errorf("the merchant had %d requests of one lane at once, want 1 to %d", n, c.concurrency)
+		}
+	}
+}
+
+// TestSoak sends COUNTERSIGN_SOAK deposits through two nodes, without faults:
+// each is posted once, in one attempt.
+func TestSoak(t *testing.T) {
+	count, err := strconv.Atoi(os.Getenv("COUNTERSIGN_SOAK"))
+	if err != nil || count < 1 {
+		t.Skip("skipped: COUNTERSIGN_SOAK does not say how many deposits")
+	}
+	dbURL := storetest.Postgres(t)
+	c := newCluster(t, 64, dbURL, dbURL)
+	c.m.quick = true
+	begun := time.Now()
+	var next atomic.Int64
+	var work sync.WaitGroup
+	const batch = 100
+	for w := range 8 {
+		work.Go(func() {
+			for {
+				first := next.Add(batch) - batch
+				if first >= int64(count) {
+					return
+				}
+				var list []map[string]any
+				for k := first; k < min(first+batch, int64(count)); k++ {
+					list = append(list, aDeposit(k))
+				}
+				// Not so far ahead that the test measures a backlog alone.
+				for c.m.count() < first-20_000 {
+					time.Sleep(50 * time.Millisecond)
+				}
+				if err := c.insist(t.Context(), c.nodes[w%2], "POST", "/v1/deposits", list, nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	for c.m.count() < int64(count) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	took := time.Since(begun)
+	c.drain()
+	t.Logf("%d deposits by two nodes in %v: %.0f/s", count, took.Round(time.Millisecond), float64(count)/took.Seconds())
+	c.m.mu.Lock()
+	for event, n := range c.m.counts {
+		if n != 1 {
+			t.Errorf("%s came %d times", event, n)
+		}
+	}
+	if len(c.m.counts) != count {
+		t.Errorf("the merchant got %d deposits", len(c.m.counts))
+	}
+	c.m.mu.Unlock()
+	// One row for each attempt: as many as callbacks means one for each.
+	var metrics strings.Builder
+	for _, n := range c.nodes {
+		metrics.WriteString(n.daemon().output.String())
+	}
+	if n := strings.Count(metrics.String(), "msg=attempt "); n != count {
+		t.Errorf("%d deposits took %d attempts", count, n)
+	}
+	c.stop()
+}
