@@ -204,7 +204,8 @@ func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, 
 	}
 	wait, cancel = context.WithTimeout(ctx, listenCheck)
 	defer cancel()
-	return nil, conn.Ping(wait)
+	_, err = conn.Exec(wait, `LISTEN `+bellChannel) // once more does no harm
+	return nil, err
 }
 
 // sleep reports false where ctx ended first.
