@@ -1,0 +1,711 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/internal/gateway"
+	"countersign/internal/store/storetest"
+	"countersign/merchant"
+)
+
+// gwNodes are several gateways on one PostgreSQL, each a process, and the honest
+// service that calls them.
+type gwNodes struct {
+	t       *testing.T
+	service *countersigntest.Service
+	args    []string // of every node
+	token   string
+	nodes   []*gwNode
+}
+
+// gwNode is one of them, in whatever process it lives now.
+type gwNode struct {
+	name string
+	args []string
+
+	mu sync.Mutex
+	d  *daemon
+	to countersigntest.Endpoint
+}
+
+// serviceTimeout is how long the service waits for a response.
+const serviceTimeout = 15 * time.Second
+
+func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
+	t.Helper()
+	key, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := countersigntest.MakeService(countersigntest.ServiceConfig{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c := &gwNodes{t: t, service: service}
+	// All share one directory: they need the same master key.
+	c.args = append([]string{"gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
+		"--service-key", file("key", service.MerchantKey().PublicBase64()), "--api-key", "@" + file("api-key", service.APIKey().Reveal()),
+		"--callback-api-key", "@" + file("callback-api-key", service.CallbackAPIKey().Reveal()), "--grace", "1ms"}, args...)
+	for i, url := range urls {
+		n := &gwNode{name: string(rune('a' + i)), args: append(slices.Clone(c.args), "--db", url)}
+		c.nodes = append(c.nodes, n)
+		n.start(t)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "data", tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.token = strings.TrimSpace(string(b))
+	return c
+}
+
+func (n *gwNode) start(t *testing.T) {
+	t.Helper()
+	d := startDaemon(t, n.args...)
+	client := &http.Client{Timeout: serviceTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	t.Cleanup(client.CloseIdleConnections)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.d = d
+	n.to = countersigntest.ToURLs(d.urls["callbacks"]+merchant.DefaultNotifyPath, d.urls["callbacks"]+merchant.DefaultWithdrawPath, client)
+}
+
+func (n *gwNode) process() (*daemon, countersigntest.Endpoint) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.d, n.to
+}
+
+func (c *gwNodes) deliver(n *gwNode, cb countersign.Callback) countersigntest.Result {
+	_, to := n.process()
+	return c.service.Deliver(c.t.Context(), to, cb)
+}
+
+func (c *gwNodes) call(ctx context.Context, n *gwNode, method, path string, in, out any) error {
+	d, _ := n.process()
+	return call(ctx, method, d.url+path, c.token, in, out)
+}
+
+// must makes a call that has to succeed.
+func (c *gwNodes) must(n *gwNode, method, path string, in, out any) {
+	c.t.Helper()
+	if err := c.call(c.t.Context(), n, method, path, in, out); err != nil {
+		c.t.Fatalf("%s %s at %s: %v", method, path, n.name, err)
+	}
+}
+
+// status makes a call and gives its status.
+func (c *gwNodes) status(n *gwNode, method, path string, in any) int {
+	c.t.Helper()
+	var refused *apiError
+	switch err := c.call(c.t.Context(), n, method, path, in, nil); {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &refused):
+		return refused.status
+	default:
+		c.t.Fatalf("%s %s at %s: %v", method, path, n.name, err)
+		return 0
+	}
+}
+
+// everywhere asks all nodes at once, times times each, and gives the errCodes.
+func (c *gwNodes) everywhere(cb countersign.Callback, times int) (codes []countersign.ErrCode, results []countersigntest.Result) {
+	results = make([]countersigntest.Result, times*len(c.nodes))
+	var work sync.WaitGroup
+	for i := range results {
+		work.Go(func() { results[i] = c.deliver(c.nodes[i%len(c.nodes)], cb) })
+	}
+	work.Wait()
+	for _, r := range results {
+		var refused *countersigntest.Refusal
+		if r.Err != nil && !errors.As(r.Err, &refused) {
+			c.t.Errorf("type %d: %v", cb.CallbackType(), r.Err)
+		}
+		codes = append(codes, r.Code())
+	}
+	return codes, results
+}
+
+type gwDeposit struct {
+	Seq        int64
+	TrackingID string
+	State      string
+}
+
+// deposits reads the feed at n to its end and holds it to having no gap.
+func (c *gwNodes) deposits(n *gwNode) (all []gwDeposit) {
+	c.t.Helper()
+	for {
+		var page struct{ Deposits []gwDeposit }
+		c.must(n, "GET", fmt.Sprintf("/v1/deposits?limit=1000&after=%d", len(all)), nil, &page)
+		if len(page.Deposits) == 0 {
+			return all
+		}
+		for _, d := range page.Deposits {
+			if d.Seq != int64(len(all)+1) {
+				c.t.Fatalf("node %s has deposit %d where %d was due", n.name, d.Seq, len(all)+1)
+			}
+			all = append(all, d)
+		}
+	}
+}
+
+type gwEvent struct {
+	Seq        int64
+	Kind       string
+	CallBackID string
+}
+
+// events is deposits for the other feed.
+func (c *gwNodes) events(n *gwNode) (all []gwEvent) {
+	c.t.Helper()
+	for {
+		var page struct{ Events []gwEvent }
+		c.must(n, "GET", fmt.Sprintf("/v1/events?limit=1000&after=%d", len(all)), nil, &page)
+		if len(page.Events) == 0 {
+			return all
+		}
+		for _, e := range page.Events {
+			if e.Seq != int64(len(all)+1) {
+				c.t.Fatalf("node %s has event %d where %d was due", n.name, e.Seq, len(all)+1)
+			}
+			all = append(all, e)
+		}
+	}
+}
+
+// gwOrder is the order that countersigntest.Withdrawal(n) asks for.
+func gwOrder(n int) map[string]any {
+	w, d := countersigntest.Withdrawal(n), countersigntest.Order(n)
+	return map[string]any{"callBackId": w.CallBackID, "tenantUserId": w.TenantUserID, "address": d.Address, "chainName": d.ChainName,
+		"symbol": d.Symbol, "amount": d.Amount.String()}
+}
+
+func orderPath(n int, action string) string {
+	return "/v1/orders/" + countersigntest.Withdrawal(n).CallBackID + action
+}
+
+// gwApp is the merchant's application, told by the nodes.
+type gwApp struct {
+	*httptest.Server
+	secret gateway.SigningSecret
+	mu     sync.Mutex
+	tries  map[string]int // by message id
+	bodies map[string]string
+	faults []string
+	hold   bool          // answer nothing
+	held   chan struct{} // gets a value for each attempt that is held
+}
+
+func newGwApp(t *testing.T) (a *gwApp, secret string) {
+	secret = "whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="
+	parsed, err := gateway.ParseSecret(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = &gwApp{secret: parsed, tries: map[string]int{}, bodies: map[string]string{}, held: make(chan struct{}, 100)}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a, secret
+}
+
+func (a *gwApp) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	a.mu.Lock()
+	id := r.Header.Get(gateway.HeaderID)
+	a.tries[id]++
+	if err := gateway.Verify(a.secret, r.Header, body, time.Now(), gateway.DefaultTolerance); err != nil {
+		a.faults = append(a.faults, id+": "+err.Error())
+	}
+	if before, ok := a.bodies[id]; ok && before != string(body) {
+		a.faults = append(a.faults, id+" came with another body")
+	}
+	a.bodies[id] = string(body)
+	hold := a.hold
+	a.mu.Unlock()
+	if hold {
+		a.held <- struct{}{}
+		<-r.Context().Done() // its sender has gone
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// untilTold waits until nothing is left to be told.
+func (c *gwNodes) untilTold(n *gwNode) {
+	c.t.Helper()
+	var stats struct{ Forwards int }
+	d, _ := n.process()
+	await(c.t, d, func() bool {
+		c.must(n, "GET", "/v1/stats", nil, &stats)
+		return stats.Forwards == 0
+	})
+}
+
+// gwPolicy asks a person for orders of user 60200 and above, and lets 100 USDT
+// in a day pass of user 60100.
+const gwPolicy = `
+default = "allow"
+
+[[rule]]
+name   = "ask"
+when   = 'tenantUserId >= "60200"'
+effect = "ask"
+
+[[limit]]
+name   = "a day"
+symbol = "LIMITED"
+max    = "100.5"
+window = "24h"
+`
+
+// TestGatewayNodes: whichever of three nodes the service calls, and if it calls
+// all at once, each deposit counts once and each answer is the same for ever;
+// what is decided through one node holds on all.
+func TestGatewayNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts several processes")
+	}
+	t.Parallel()
+	app, secret := newGwApp(t)
+	policy := filepath.Join(t.TempDir(), "policy.toml")
+	if err := os.WriteFile(policy, []byte(gwPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := storetest.Postgres(t)
+	c := newGwNodes(t, []string{"--policy", policy, "--forward-url", app.URL, "--forward-secret", secret}, url, url, url)
+	for _, part := range []struct {
+		name string
+		test func(*gwNodes, *testing.T)
+	}{
+		{"deposits", (*gwNodes).testDeposits}, {"possible duplicates", (*gwNodes).testPossibleDuplicates},
+		{"contradictions", (*gwNodes).testContradictions}, {"orders", (*gwNodes).testOrders}, {"decisions", (*gwNodes).testDecisions},
+		{"races", (*gwNodes).testRaces}, {"limits", (*gwNodes).testLimits}, {"API", (*gwNodes).testAPI}, {"waiting", (*gwNodes).testWaiting},
+		{"forwards", func(c *gwNodes, t *testing.T) { c.testForwards(t, app) }},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			one := *c
+			one.t = t
+			part.test(&one, t)
+		})
+	}
+}
+
+func (c *gwNodes) testDeposits(t *testing.T) {
+	const n = 30
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() {
+			for range 2 {
+				if codes, _ := c.everywhere(countersigntest.Deposit(i), 2); slices.Max(codes) != 0 {
+					t.Errorf("deposit %d: errCodes %v", i, codes)
+				}
+			}
+		})
+	}
+	work.Wait()
+	first := c.deposits(c.nodes[0])
+	seen := map[string]bool{}
+	for _, d := range first {
+		if seen[d.TrackingID] || d.State != "taken" {
+			t.Errorf("the feed has %+v", d)
+		}
+		seen[d.TrackingID] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d deposits, want %d", len(seen), n)
+	}
+	for _, other := range c.nodes[1:] {
+		if !slices.Equal(c.deposits(other), first) {
+			t.Errorf("node %s has another feed", other.name)
+		}
+	}
+}
+
+// testPossibleDuplicates tells the same transfer under another name to every
+// node, at one moment.
+func (c *gwNodes) testPossibleDuplicates(t *testing.T) {
+	before := len(c.deposits(c.nodes[0]))
+	const n = 15
+	for i := range n {
+		var work sync.WaitGroup
+		for k, node := range c.nodes {
+			d := *countersigntest.Deposit(100 + i)
+			d.TrackingID, d.TxIndex = fmt.Sprint(d.TrackingID, "-name-", k), -1
+			work.Go(func() {
+				if r := c.deliver(node, &d); r.Err != nil {
+					t.Error(r.Err)
+				}
+			})
+		}
+		work.Wait()
+	}
+	states := map[string]int{}
+	for _, d := range c.deposits(c.nodes[1])[before:] {
+		states[d.State]++
+	}
+	if states["taken"] != n || states["held"] != n*(len(c.nodes)-1) {
+		t.Errorf("%v", states)
+	}
+}
+
+// testContradictions tells other amounts under one name to every node.
+func (c *gwNodes) testContradictions(t *testing.T) {
+	before := len(c.deposits(c.nodes[0]))
+	const n = 10
+	for i := range n {
+		codes := make([]countersign.ErrCode, len(c.nodes))
+		for round := range 2 {
+			var work sync.WaitGroup
+			for k := range c.nodes {
+				d := *countersigntest.Deposit(200 + i)
+				d.Amount, _ = countersign.ParseAmount(fmt.Sprint(10 + k))
+				at := c.nodes[(k+round)%len(c.nodes)] // the second time at another node
+				work.Go(func() {
+					code := c.deliver(at, &d).Code()
+					if round > 0 && code != codes[k] {
+						t.Errorf("%s for %s: errCode %d, then %d", d.TrackingID, d.Amount, codes[k], code)
+					}
+					codes[k] = code
+				})
+			}
+			work.Wait()
+		}
+		slices.Sort(codes)
+		if !slices.Equal(codes, []countersign.ErrCode{0, countersign.CodeDetailsDiffer, countersign.CodeDetailsDiffer}) {
+			t.Errorf("errCodes %v", codes)
+		}
+	}
+	if got := len(c.deposits(c.nodes[2])) - before; got != n {
+		t.Errorf("%d deposits", got)
+	}
+}
+
+// testOrders orders at one node and lets the service ask all.
+func (c *gwNodes) testOrders(t *testing.T) {
+	const n = 20
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() {
+			c.must(c.nodes[i%3], "POST", "/v1/orders", gwOrder(i), nil)
+			for range 2 {
+				_, results := c.everywhere(countersigntest.Withdrawal(i), 2)
+				for _, r := range results {
+					if r.Err != nil || r.Withdrawal.Differs(countersigntest.Order(i)) != "" {
+						t.Errorf("order %d: %+v, %v", i, r.Withdrawal, r.Err)
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	told := map[string]int{}
+	for _, e := range c.events(c.nodes[1]) {
+		if e.Kind == "order.confirmed" {
+			told[e.CallBackID]++
+		}
+	}
+	for i := range n {
+		if id := countersigntest.Withdrawal(i).CallBackID; told[id] != 1 {
+			t.Errorf("%s was confirmed %d times", id, told[id])
+		}
+	}
+}
+
+// testDecisions decides at one node and asks another right after.
+func (c *gwNodes) testDecisions(t *testing.T) {
+	for i := range 9 {
+		a, b, d := c.nodes[i%3], c.nodes[(i+1)%3], c.nodes[(i+2)%3]
+		want := func(at *gwNode, n int, want countersign.ErrCode) {
+			t.Helper()
+			if got := c.deliver(at, countersigntest.Withdrawal(n)).Code(); got != want {
+				t.Errorf("order %d at %s: errCode %d, want %d", n, at.name, got, want)
+			}
+		}
+		cancelled, declined, held := 100+i, 110+i, 200+i // 200 and above are for a person
+		c.must(a, "POST", "/v1/orders", gwOrder(cancelled), nil)
+		c.must(b, "POST", orderPath(cancelled, "/cancel"), map[string]any{}, nil)
+		want(d, cancelled, countersign.CodeOrderCancelled)
+		want(a, cancelled, countersign.CodeOrderCancelled)
+
+		c.must(a, "POST", "/v1/orders", gwOrder(declined), nil)
+		c.must(b, "POST", orderPath(declined, "/decline"), map[string]any{"reason": "no"}, nil)
+		want(a, declined, countersign.CodeRefusedPerson)
+		want(d, declined, countersign.CodeRefusedPerson)
+
+		c.must(a, "POST", "/v1/orders", gwOrder(held), nil)
+		want(b, held, countersign.CodeAwaitingApproval)
+		want(d, held, countersign.CodeAwaitingApproval)
+		c.must(a, "POST", orderPath(held, "/approve"), map[string]any{}, nil)
+		want(b, held, 0)
+		want(d, held, 0)
+		if got := c.status(d, "POST", orderPath(held, "/cancel"), map[string]any{}); got != http.StatusConflict {
+			t.Errorf("cancelling what is confirmed: %d", got)
+		}
+		unknown := 120 + i
+		c.deliver(a, countersigntest.Withdrawal(unknown)) // begins its grace of a millisecond
+		time.Sleep(2 * time.Millisecond)
+		want(b, unknown, countersign.CodeUnknownOrder)
+		want(d, unknown, countersign.CodeUnknownOrder)
+		if got := c.status(a, "POST", "/v1/orders", gwOrder(unknown)); got != http.StatusConflict {
+			t.Errorf("ordering what was refused: %d", got)
+		}
+	}
+}
+
+// testRaces takes orders back at the very moment in which the service asks
+// another node for them.
+func (c *gwNodes) testRaces(t *testing.T) {
+	outcomes := map[countersign.ErrCode]int{}
+	for i := range 20 {
+		n := 130 + i
+		c.must(c.nodes[0], "POST", "/v1/orders", gwOrder(n), nil)
+		var status int
+		var codes []countersign.ErrCode
+		var work sync.WaitGroup
+		work.Go(func() { status = c.status(c.nodes[1], "POST", orderPath(n, "/cancel"), map[string]any{}) })
+		work.Go(func() { codes, _ = c.everywhere(countersigntest.Withdrawal(n), 1) })
+		work.Wait()
+		again, _ := c.everywhere(countersigntest.Withdrawal(n), 1)
+		all := append(codes, again...)
+		if slices.Min(all) != slices.Max(all) || (status == http.StatusOK) != (all[0] == countersign.CodeOrderCancelled) {
+			t.Errorf("order %d: cancelled with %d, errCodes %v", n, status, all)
+		}
+		outcomes[all[0]]++
+	}
+	t.Logf("by errCode: %v", outcomes)
+}
+
+// testLimits asks for more at once, at all nodes, than a limit lets pass.
+func (c *gwNodes) testLimits(t *testing.T) {
+	const first, n = 160, 24
+	codes := make([][]countersign.ErrCode, n)
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() {
+			o := gwOrder(first + i)
+			o["symbol"], o["amount"], o["tenantUserId"] = "LIMITED", "13.4", "60100"
+			c.must(c.nodes[i%3], "POST", "/v1/orders", o, nil)
+		})
+	}
+	work.Wait()
+	for range 2 {
+		for i := range n {
+			work.Go(func() {
+				w := *countersigntest.Withdrawal(first + i)
+				w.TenantUserID = "60100"
+				some, _ := c.everywhere(&w, 1)
+				codes[i] = append(codes[i], some...)
+			})
+		}
+		work.Wait()
+	}
+	confirmed := int64(0)
+	for i, all := range codes {
+		if slices.Min(all) != slices.Max(all) || all[0] != 0 && all[0] != countersign.CodeRefusedPolicy {
+			t.Errorf("order %d: errCodes %v", first+i, all)
+		}
+		if all[0] == 0 {
+			confirmed++
+		}
+	}
+	sum := new(big.Rat).Mul(big.NewRat(134, 10), big.NewRat(confirmed, 1))
+	if confirmed != 7 {
+		t.Errorf("%d were confirmed, %s in all; the limit of 100.5 has room for 7", confirmed, sum.FloatString(1))
+	}
+}
+
+// testWaiting waits at one node for what another commits. That it is a
+// notification and not the look every other second shows in the times printed.
+func (c *gwNodes) testWaiting(t *testing.T) {
+	var took []time.Duration
+	for i := range 5 {
+		after := len(c.deposits(c.nodes[1]))
+		answered := make(chan time.Time, 1)
+		go func() {
+			var page struct{ Deposits []gwDeposit }
+			if err := c.call(t.Context(), c.nodes[1], "GET", fmt.Sprintf("/v1/deposits?wait=30s&after=%d", after), nil, &page); err != nil || len(page.Deposits) != 1 {
+				t.Errorf("%+v, %v", page, err)
+			}
+			answered <- time.Now()
+		}()
+		time.Sleep(100 * time.Millisecond) // so that it waits
+		if r := c.deliver(c.nodes[0], countersigntest.Deposit(300+i)); r.Err != nil {
+			t.Error(r.Err)
+		}
+		taken := time.Now()
+		took = append(took, (<-answered).Sub(taken).Round(100*time.Microsecond))
+	}
+	t.Logf("told by another node after %v", took)
+}
+
+// testForwards wants each entry of the feeds to have been told once, and what a
+// node was telling when it was killed to be told by another, as the same
+// message.
+func (c *gwNodes) testForwards(t *testing.T, app *gwApp) {
+	a, b := c.nodes[0], c.nodes[1]
+	c.untilTold(a)
+	want := len(c.deposits(a)) + len(c.events(a))
+	app.mu.Lock()
+	for id, n := range app.tries {
+		if n != 1 {
+			t.Errorf("%s was told %d times", id, n)
+		}
+	}
+	if len(app.tries) != want || len(app.faults) > 0 {
+		t.Errorf("%d messages, want %d; %v", len(app.tries), want, app.faults)
+	}
+	app.hold = true
+	app.mu.Unlock()
+	t.Logf("%d messages, each told once", want)
+
+	for _, n := range c.nodes[1:] { // so that it is a that tells
+		d, _ := n.process()
+		d.kill()
+	}
+	if r := c.deliver(a, countersigntest.Deposit(399)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	<-app.held
+	b.start(t)
+	d, _ := a.process()
+	d.kill()
+	killed := time.Now()
+	app.mu.Lock()
+	app.hold = false
+	app.mu.Unlock()
+	c.untilTold(b)
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	id := fmt.Sprint("deposit_", len(c.deposits(b)))
+	if app.tries[id] != 2 || len(app.tries) != want+1 || len(app.faults) > 0 {
+		t.Errorf("%s was told %d times, %d messages, %v", id, app.tries[id], len(app.tries), app.faults)
+	}
+	t.Logf("told by another %v after the kill", time.Since(killed).Round(100*time.Millisecond))
+}
+
+// testAPI makes each call of the private API at a node and looks at the others.
+func (c *gwNodes) testAPI(t *testing.T) {
+	a, b, d := c.nodes[0], c.nodes[1], c.nodes[2]
+	status := func(at *gwNode, want int, method, path string, in any) {
+		t.Helper()
+		if got := c.status(at, method, path, in); got != want {
+			t.Errorf("%s %s at %s: %d, want %d", method, path, at.name, got, want)
+		}
+	}
+	// Orders.
+	var o struct {
+		State, DecidedBy string
+		Duplicate        bool
+	}
+	c.must(a, "POST", "/v1/orders", gwOrder(190), nil)
+	c.must(b, "POST", "/v1/orders", gwOrder(190), &o)
+	other := gwOrder(190)
+	other["amount"] = "7"
+	status(d, http.StatusConflict, "POST", "/v1/orders", other)
+	if !o.Duplicate {
+		t.Errorf("ordered again at another node: %+v", o)
+	}
+	c.must(d, "POST", orderPath(190, "/approve"), map[string]any{}, nil)
+	c.must(a, "GET", orderPath(190, ""), nil, &o)
+	if o.State != "approved" || o.DecidedBy == "" {
+		t.Errorf("approved at another node: %+v", o)
+	}
+	c.must(b, "POST", orderPath(190, "/decline"), map[string]any{}, nil)
+	status(a, http.StatusConflict, "POST", orderPath(190, "/approve"), map[string]any{})
+
+	// Held deposits: one is credited, the other rejected, each elsewhere.
+	var held struct{ Deposits []gwDeposit }
+	c.must(b, "GET", "/v1/deposits?state=held&limit=2", nil, &held)
+	for i, action := range []string{"credit", "reject"} {
+		path := fmt.Sprint("/v1/deposits/", held.Deposits[i].Seq)
+		opposite := []string{"/reject", "/credit"}[i]
+		c.must(b, "POST", path+"/"+action, map[string]any{"reason": "seen"}, nil)
+		c.must(d, "POST", path+"/"+action, map[string]any{}, nil)
+		status(a, http.StatusConflict, "POST", path+opposite, map[string]any{})
+		var now gwDeposit
+		c.must(a, "GET", path, nil, &now)
+		if now.State != action+"ed" {
+			t.Errorf("%+v", now)
+		}
+	}
+	// Readers' cursors.
+	c.must(a, "PUT", "/v1/cursors/books", map[string]any{"deposits": 5, "events": 3}, nil)
+	c.must(b, "PUT", "/v1/cursors/books", map[string]any{"deposits": 4, "events": 4}, nil)
+	var cursor struct{ Deposits, Events int }
+	c.must(d, "GET", "/v1/cursors/books", nil, &cursor)
+	if cursor.Deposits != 5 || cursor.Events != 4 {
+		t.Errorf("%+v", cursor)
+	}
+	status(d, http.StatusConflict, "PUT", "/v1/cursors/books", map[string]any{"deposits": 1_000_000})
+	var page struct{ Deposits []gwDeposit }
+	if c.must(b, "GET", "/v1/deposits?reader=books&limit=1", nil, &page); page.Deposits[0].Seq != 6 {
+		t.Errorf("%+v", page)
+	}
+	// Tokens: made here, used there, revoked elsewhere.
+	var made struct{ ID, Token string }
+	c.must(a, "POST", "/v1/tokens", map[string]any{"name": "t", "role": "viewer"}, &made)
+	use := func(n *gwNode) error {
+		p, _ := n.process()
+		return call(t.Context(), "GET", p.url+"/v1/stats", made.Token, nil, nil)
+	}
+	if err := use(b); err != nil {
+		t.Errorf("a token made at another node: %v", err)
+	}
+	c.must(d, "DELETE", "/v1/tokens/"+made.ID, nil, nil)
+	p, _ := a.process()
+	await(t, p, func() bool { return use(b) != nil && use(a) != nil }) // they remember it for a second
+	// What is only read is the same everywhere.
+	for _, path := range []string{"/v1/orders", "/v1/orders?state=cancelled", "/v1/events", "/v1/alarms", "/v1/callbacks", "/v1/callbacks?type=2&settled=false",
+		"/v1/deposits?state=credited", "/v1/cursors/books", "/openapi.json", "/healthz", "/readyz"} {
+		answers := make([]json.RawMessage, len(c.nodes))
+		for i, n := range c.nodes {
+			c.must(n, "GET", path, nil, &answers[i])
+		}
+		if string(answers[0]) != string(answers[1]) || string(answers[0]) != string(answers[2]) {
+			t.Errorf("%s differs:\n%s\n%s\n%s", path, answers[0], answers[1], answers[2])
+		}
+	}
+	// Each node counts what it did itself, and shows what all share.
+	for _, n := range c.nodes {
+		p, _ := n.process()
+		resp, err := http.Get(p.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(text), "countersign_database_up 1") ||
+			!strings.Contains(string(text), fmt.Sprintf("countersign_gateway_deposits_total %d\n", len(c.deposits(n)))) {
+			t.Errorf("metrics of %s: %v", n.name, err)
+		}
+	}
+}
