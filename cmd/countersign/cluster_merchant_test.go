@@ -25,11 +25,13 @@ type recorder struct {
 	loses    bool // now and then it does what it should and the answer is lost
 	quick    bool // answers at once, and only counts
 	counts   map[string]int
+	refuses  bool // answers that it takes nothing
 }
 
 // recorded is one request that the merchant got.
 type recorded struct {
 	event        string // D and W with a number, as the load makes them
+	path         string
 	uuid         string
 	withdraw     bool
 	began, ended time.Time
@@ -50,7 +52,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	key, loses, quick := m.key, m.loses, m.quick
+	key, loses, quick, refuses := m.key, m.loses, m.quick, m.refuses
 	m.mu.Unlock()
 	plain, err := envelope.Open(key, envelope.PKCS1v15, body)
 	if err != nil || countersign.CheckBinding(plain) != countersign.BindingHolds {
@@ -62,7 +64,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusBadRequest)
 		return
 	}
-	seen := &recorded{uuid: c.UUID(), event: c.EventID(), began: began}
+	seen := &recorded{uuid: c.UUID(), event: c.EventID(), path: r.URL.Path, began: began}
 	var answer interface{ Marshal() ([]byte, error) }
 	switch c := c.(type) {
 	case *countersign.Deposit:
@@ -95,6 +97,14 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 	if loses && rand.IntN(50) == 0 {
 		panic(http.ErrAbortHandler)
 	}
+	if refuses {
+		b, err := countersign.Response{APIKey: killAPIKey, ErrCode: 2003, Message: "refused"}.Marshal()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = w.Write(b)
+		return
+	}
 	b, err := answer.Marshal()
 	if err != nil {
 		panic(err)
@@ -115,6 +125,13 @@ func (m *recorder) count() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int64(len(m.counts))
+}
+
+// change makes the merchant another one.
+func (m *recorder) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
 }
 
 // all gives the requests whose answers have left, in order of their arrival.

@@ -77,21 +77,29 @@ func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
 			c.token = strings.TrimSpace(string(b))
 		}
 	}
+	c.register("m", c.m)
+	return c
+}
+
+// register makes a merchant.
+func (c *cluster) register(id string, m *recorder) {
+	c.t.Helper()
 	var made struct {
 		PublicKey string `json:"publicKey"`
 	}
 	delays := map[string]any{"delays": []string{"0s"}, "every": "1s"}
-	err := c.call(t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
-		"id": "m", "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
-		"notifyUrl": c.m.URL + "/n", "withdrawUrl": c.m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
+	err := c.call(c.t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
+		"id": id, "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": c.concurrency,
+		"notifyUrl": m.URL + "/n", "withdrawUrl": m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
 	}, &made)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	if c.m.key, err = envelope.ParseKey([]byte(made.PublicKey)); err != nil {
-		t.Fatal(err)
+	key, err := envelope.ParseKey([]byte(made.PublicKey))
+	if err != nil {
+		c.t.Fatal(err)
 	}
-	return c
+	m.change(func() { m.key = key })
 }
 
 // start starts a process for n. All share one directory: they need the same

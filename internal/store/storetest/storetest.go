@@ -79,3 +79,17 @@ func Postgres(t testing.TB) (url string) {
 	}
 	return shared.cluster.url(name)
 }
+
+// Exec runs a statement on the database that Postgres gave.
+func Exec(t testing.TB, url, text string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, text); err != nil {
+		t.Fatal(err)
+	}
+}
