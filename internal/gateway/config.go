@@ -45,6 +45,8 @@ type Config struct {
 	Log *slog.Logger
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
+
+	lease time.Duration // of a question; zero: questionLease. For tests.
 }
 
 // Observer counts what a gateway does. Its methods must not block.
@@ -86,9 +88,12 @@ func New(c Config) (*Gateway, error) {
 	if c.Version == "" {
 		c.Version = "dev"
 	}
+	if c.lease == 0 {
+		c.lease = questionLease
+	}
 	g := &Gateway{c: c, end: store.NewMerchantEnd(c.Store, c.Forward.URL != "")}
 	h := c.Callbacks
-	h.Inbox = inbox{g.end}
+	h.Inbox = inbox{g.end, c.lease}
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
 	h.OnWithdrawal = g.onWithdrawal
 	h.Log, h.Now = c.Log, c.Now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"countersign/internal/store"
 	"countersign/merchant"
@@ -11,7 +12,20 @@ import (
 
 // inbox is the durable merchant.Inbox. It translates; the rules are kept in the
 // store's transactions.
-type inbox struct{ end *store.MerchantEnd }
+type inbox struct {
+	end *store.MerchantEnd
+	// lease bounds the lease of a question. Zero: it is as asked for.
+	lease time.Duration
+}
+
+// questionLease is how long others leave a question to the node that works on
+// it. A handler asks for more than the work can take; here, what a node does
+// with a question takes milliseconds, and two that work on one at once agree:
+// whatever they answer for good has been made the order's state before, by one
+// guarded statement, and the later of the two finds it. So a lease only spares
+// work, and a short one lets the next node answer soon, within the same request,
+// where one has died or lost its database.
+const questionLease = 5 * time.Second
 
 var _ merchant.Inbox = inbox{}
 
@@ -29,6 +43,9 @@ func (in inbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, 
 	entry := store.InboxEntry{
 		Callback: e.Callback, ID: e.ID, Content: e.Content, Transfer: e.Transfer, TxIndex: e.TxIndex,
 		At: store.MillisOf(e.At), Lease: e.Lease,
+	}
+	if in.lease > 0 {
+		entry.Lease = min(entry.Lease, in.lease)
 	}
 	if e.Blocks != nil {
 		entry.First, entry.Whole = e.Blocks.First, e.Blocks.Whole

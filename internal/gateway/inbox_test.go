@@ -20,7 +20,7 @@ func TestInbox(t *testing.T) {
 				if d.name == "postgres" {
 					s2 = openStore(t, url)
 				}
-				return inbox{store.NewMerchantEnd(s, false)}, inbox{store.NewMerchantEnd(s2, true)}
+				return inbox{end: store.NewMerchantEnd(s, false)}, inbox{end: store.NewMerchantEnd(s2, true)}
 			})
 		})
 	}

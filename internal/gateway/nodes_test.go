@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -90,6 +91,65 @@ func TestSplicesOnTwoNodes(t *testing.T) {
 	}
 	if n := len(a.allDeposits()); n != 10 {
 		t.Fatalf("%d deposits", n)
+	}
+}
+
+// TestTwoWorkOnOneQuestion: a lease on a question may end while it is worked on.
+// Whoever decides, at how many nodes at once, and whatever persons do meanwhile,
+// the answers agree with each other and with what became of the order.
+func TestTwoWorkOnOneQuestion(t *testing.T) {
+	for _, policy := range []*wordPolicy{{effect: Allow}, {effect: Deny}, {effect: Ask}} {
+		a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
+			c.lease, c.Policy, c.Grace = time.Nanosecond, policy, -1
+		})
+		seen := map[countersign.ErrCode]int{}
+		for n := range 25 {
+			id := countersigntest.Withdrawal(n).CallBackID
+			if n%5 > 0 { // else it comes while it is asked for
+				a.order(n)
+			}
+			var work sync.WaitGroup
+			codes := make([]countersign.ErrCode, 6)
+			for i := range codes {
+				r := []*rig{a, b}[i%2]
+				w := *countersigntest.Withdrawal(n)
+				work.Go(func() { codes[i] = r.deliver(&w) })
+			}
+			decide := []func(context.Context, string, string) (OrderStatus, error){a.client.CancelOrder, b.client.DeclineOrder, b.client.ApproveOrder}[n%3]
+			work.Go(func() {
+				if n%5 == 0 {
+					_, _ = b.client.AddOrder(t.Context(), newOrder(n)) // may be too late
+				}
+				_, _ = decide(t.Context(), id, "") // may be too late
+			})
+			work.Wait()
+			for _, r := range []*rig{a, b} {
+				codes = append(codes, r.deliver(countersigntest.Withdrawal(n)))
+			}
+			final := codes[:0]
+			for _, code := range codes {
+				if code.Class() != countersign.ClassHold {
+					final = append(final, code)
+				}
+			}
+			if len(final) == 0 {
+				continue
+			}
+			want := map[string]countersign.ErrCode{"confirmed": 0, "cancelled": countersign.CodeOrderCancelled, "unknown": countersign.CodeUnknownOrder}
+			o, err := a.client.Order(t.Context(), id)
+			is, known := want[o.State]
+			if o.State == "declined" {
+				is, known = countersign.CodeRefusedPerson, true
+				if o.DecidedBy == byPolicy {
+					is = countersign.CodeRefusedPolicy
+				}
+			}
+			if err != nil || !known || slices.Min(final) != is || slices.Max(final) != is {
+				t.Fatalf("order %d is %s (%s): errCodes %v, %v\n%s%s", n, o.State, o.DecidedBy, codes, err, a.log, b.log)
+			}
+			seen[is]++
+		}
+		t.Logf("policy %v: by errCode %v", policy.effect, seen)
 	}
 }
 
