@@ -78,6 +78,9 @@ func (c *cluster) check() {
 	c.checkFeed(ctx)
 	c.checkAttempts(ctx)
 	checkOnceAtATime(t, c.m.all())
+	if c.wide != nil {
+		checkOnceAtATime(t, c.wide.all())
+	}
 }
 
 // checkFeed reads the feed anew, each page from another node.
@@ -172,10 +175,14 @@ const clusterSkew = time.Second
 // reached the merchant from a node whose lease had ended.
 func (c *cluster) checkAttempts(ctx context.Context) {
 	arrived := map[string]time.Time{}
-	for _, r := range c.m.all() {
+	requests := c.m.all()
+	if c.wide != nil {
+		requests = append(requests, c.wide.all()...)
+	}
+	for _, r := range requests {
 		arrived[r.uuid] = r.began
 	}
-	matched := 0
+	matched, lost := 0, 0
 	for id, list := range c.attempts(ctx) {
 		slices.SortFunc(list, func(a, b clusterAttempt) int { return a.Number - b.Number })
 		for i, a := range list {
@@ -184,6 +191,9 @@ func (c *cluster) checkAttempts(ctx context.Context) {
 				if late := at.Sub(a.Started.Add(clusterLease)); late > 0 {
 					c.t.Errorf("callback %s: attempt %d of node %s reached the merchant %v after its lease had ended", id, a.Number, a.Node, late)
 				}
+			}
+			if a.Outcome == "lost" || a.ended().Sub(a.Started) > clusterLease {
+				lost++
 			}
 			if i == 0 {
 				continue
@@ -202,6 +212,7 @@ func (c *cluster) checkAttempts(ctx context.Context) {
 			}
 		}
 	}
+	c.t.Logf("%d attempts lost their lease", lost)
 	if matched == 0 {
 		c.t.Error("no request of the merchant's is among the attempts")
 	}

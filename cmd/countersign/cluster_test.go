@@ -31,6 +31,7 @@ const (
 type cluster struct {
 	t           *testing.T
 	m           *recorder
+	wide        *recorder // of a merchant that takes much at once; nil: none
 	dir         string
 	token       string
 	concurrency int
@@ -84,12 +85,17 @@ func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
 // register makes a merchant.
 func (c *cluster) register(id string, m *recorder) {
 	c.t.Helper()
+	c.registerWith(id, m, c.concurrency)
+}
+
+func (c *cluster) registerWith(id string, m *recorder, concurrency int) {
+	c.t.Helper()
 	var made struct {
 		PublicKey string `json:"publicKey"`
 	}
 	delays := map[string]any{"delays": []string{"0s"}, "every": "1s"}
 	err := c.call(c.t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
-		"id": id, "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": c.concurrency,
+		"id": id, "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
 		"notifyUrl": m.URL + "/n", "withdrawUrl": m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
 	}, &made)
 	if err != nil {

@@ -25,8 +25,11 @@ type nodeFault struct {
 }
 
 var nodeFaults = []nodeFault{
-	{"stopped",
-		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().cmd.Process.Signal(syscall.SIGSTOP) },
+	{"stopped", // with its hands full
+		func(c *cluster, n *clusterNode, _ *tcpProxy) {
+			c.burst(n)
+			n.daemon().cmd.Process.Signal(syscall.SIGSTOP)
+		},
 		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().cmd.Process.Signal(syscall.SIGCONT) }},
 	{"cut off, silently",
 		func(_ *cluster, _ *clusterNode, line *tcpProxy) { line.set(silent) },
@@ -50,6 +53,8 @@ func TestNodes(t *testing.T) {
 	const concurrency = 8
 	lines, urls := proxied(t, storetest.Postgres(t), 4)
 	c := newCluster(t, concurrency, urls...)
+	c.wide = newRecorder(t)
+	c.registerWith("wide", c.wide, 400)
 
 	// Without faults everything is said once, and no merchant has more
 	// requests than its concurrency.
@@ -92,6 +97,7 @@ func TestNodes(t *testing.T) {
 	}
 	stop()
 	c.check()
+	t.Logf("the other merchant got %d requests", len(c.wide.all()))
 	// A node that lost its leases may still have exchanges in flight that it
 	// began before, never new ones: for each such node the merchant's
 	// concurrency once more.
@@ -102,6 +108,24 @@ func TestNodes(t *testing.T) {
 	}
 	t.Logf("in all: %s; at most %d deposits and %d questions at once", c.said(), most(c.m.all(), false), most(c.m.all(), true))
 	c.stop()
+}
+
+// burst gives n work for a merchant that takes much at once, until it has
+// claimed more than it sends in a moment.
+func (c *cluster) burst(n *clusterNode) {
+	c.t.Helper()
+	c.until("the node has its hands full", func() bool {
+		var list []map[string]any
+		for range 100 {
+			d := aDeposit(c.n.Add(1))
+			d["merchant"] = "wide"
+			list = append(list, d)
+		}
+		if err := c.insist(c.t.Context(), n, "POST", "/v1/deposits", list, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		return c.metric(n, "countersign_in_flight") >= 50
+	})
 }
 
 // proxied gives n lines to a database in a socket of its own, and their URLs.
@@ -215,8 +239,8 @@ func TestSoak(t *testing.T) {
 	c.stop()
 }
 
-// metric gives the sum of all series of a metric of n.
-func (c *cluster) metric(n *clusterNode, name string) int {
+// metrics gives what n says of itself.
+func (c *cluster) metrics(n *clusterNode) string {
 	req, err := http.NewRequestWithContext(c.t.Context(), "GET", n.daemon().url+"/metrics", nil)
 	if err != nil {
 		c.t.Fatal(err)
@@ -231,8 +255,13 @@ func (c *cluster) metric(n *clusterNode, name string) int {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return string(body)
+}
+
+// metric gives the sum of all series of a metric of n.
+func (c *cluster) metric(n *clusterNode, name string) int {
 	sum := 0.0
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(c.metrics(n)) {
 		if rest, ok := strings.CutPrefix(line, name+"{"); ok {
 			value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:]), 64)
 			if err != nil {
