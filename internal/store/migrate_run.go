@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -15,16 +16,15 @@ const (
 // run has the writer's connection for itself: the file lock keeps other
 // processes out, and the writer has not started yet.
 func (c *sqliteConn) run(ctx context.Context, fn func(migratorTx) error) error {
-	if _, err := c.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	err := fn(sqliteMigration{ctx, c})
 	if err == nil {
-		_, err = c.conn.ExecContext(ctx, "COMMIT")
+		err = c.control(ctx, "COMMIT")
 	}
 	if err != nil {
-		_, rollback := c.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		return errors.Join(err, rollback)
+		return errors.Join(err, c.control(context.WithoutCancel(ctx), "ROLLBACK"))
 	}
 	return nil
 }
@@ -34,18 +34,19 @@ type sqliteMigration struct {
 	c   *sqliteConn
 }
 
+// script runs several statements, once.
 func (m sqliteMigration) script(text string) error {
-	_, err := m.c.conn.ExecContext(m.ctx, text)
+	_, err := m.c.conn.(driver.ExecerContext).ExecContext(m.ctx, text, nil)
 	return err
 }
 
 func (m sqliteMigration) version() (n int, err error) {
-	err = m.c.conn.QueryRowContext(m.ctx, readVersionSQL).Scan(&n)
+	_, err = one(m.ctx, m.c, readVersionSQL, nil, &n)
 	return n, err
 }
 
 func (m sqliteMigration) record(number int) error {
-	_, err := m.c.conn.ExecContext(m.ctx, recordVersionSQL, number)
+	_, err := m.c.exec(m.ctx, recordVersionSQL, number)
 	return err
 }
 

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // groupMax is how many waiting writes share one commit. More would make the
@@ -22,7 +20,6 @@ const groupMax = 256
 type sqliteDB struct {
 	d       *dialect
 	lock    *os.File
-	writers *sql.DB
 	conn    *sqliteConn
 	readers *sql.DB
 	cached  sync.Map // text → *sql.Stmt of readers
@@ -73,15 +70,9 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 	}
 	var err error
 	// 4,000 pages of 4 KiB between checkpoints: each costs two more syncs.
-	if db.writers, err = sql.Open("sqlite", dsn("wal_autocheckpoint(4000)", "cache_size(-16000)")); err != nil {
+	if db.conn, err = openSQLiteConn(ctx, db.d, dsn("wal_autocheckpoint(4000)", "cache_size(-16000)")); err != nil {
 		return err
 	}
-	db.writers.SetMaxOpenConns(1)
-	conn, err := db.writers.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	db.conn = &sqliteConn{d: db.d, conn: conn, prepared: map[string]*sql.Stmt{}}
 	steps, err := readMigrations(migrations, db.d.name)
 	if err != nil {
 		return err
@@ -152,32 +143,14 @@ func (db *sqliteDB) run() {
 	}
 }
 
-// writeGroup commits a group at once. Each request has its own savepoint, so
-// that one that fails leaves the others alone; one alone needs none.
+// writeGroup commits a group at once. A savepoint for each request would let one
+// fail without the others, and would make SQLite copy every page before it is
+// changed: so first it goes without, and only where one has failed everything
+// is undone and done again with them.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
-	ctx := context.Background() // a group is not interrupted for one caller
-	errs := make([]error, len(group))
-	all := &tx{querier: db.conn}
-	err := db.conn.control(ctx, "BEGIN IMMEDIATE")
-	for i := 0; i < len(group) && err == nil; i++ {
-		if errs[i] = group[i].ctx.Err(); errs[i] != nil {
-			continue // its caller has gone: not even begun
-		}
-		if len(group) == 1 {
-			err = protect(ctx, group[i].fn, all)
-			errs[i] = err
-			break
-		}
-		err = db.savepoint(ctx, group[i].fn, all, &errs[i])
-	}
-	if err == nil {
-		err = db.conn.control(ctx, "COMMIT")
-	}
-	if err != nil {
-		// SQLite may have rolled back already; then this fails and is right.
-		_ = db.conn.control(ctx, "ROLLBACK")
-	} else {
-		db.commit(all)
+	errs, err := db.try(group, len(group) > 1, false)
+	if errors.Is(err, errSomeFailed) {
+		errs, err = db.try(group, true, true)
 	}
 	for i, r := range group {
 		if errs[i] == nil && err != nil {
@@ -185,6 +158,39 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 		}
 		r.done <- errs[i]
 	}
+}
+
+var errSomeFailed = errors.New("some of a group have failed")
+
+// try gives each request's own error, and one where the whole transaction is
+// lost: errSomeFailed where there are several and no savepoints.
+func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
+	ctx := context.Background() // a group is not interrupted for one caller
+	errs = make([]error, len(group))
+	all := &tx{querier: db.conn}
+	err = db.conn.control(ctx, "BEGIN IMMEDIATE")
+	for i := 0; i < len(group) && err == nil; i++ {
+		switch errs[i] = group[i].ctx.Err(); {
+		case errs[i] != nil: // its caller has gone: not even begun
+		case savepoints:
+			err = db.savepoint(ctx, group[i].fn, all, &errs[i])
+		default:
+			err = protect(ctx, group[i].fn, all)
+			if errs[i] = err; err != nil && several {
+				err = errSomeFailed
+			}
+		}
+	}
+	if err == nil {
+		err = db.conn.control(ctx, "COMMIT")
+	}
+	if err != nil {
+		// SQLite may have rolled back already; then this fails and is right.
+		_ = db.conn.control(ctx, "ROLLBACK")
+		return errs, err
+	}
+	db.commit(all)
+	return errs, nil
 }
 
 // savepoint runs one request. It gives an error where the whole transaction is
@@ -244,9 +250,6 @@ func (db *sqliteDB) closeFiles() error {
 	}
 	if db.conn != nil {
 		errs = append(errs, db.conn.close())
-	}
-	if db.writers != nil {
-		errs = append(errs, db.writers.Close())
 	}
 	errs = append(errs, db.lock.Close())
 	return errors.Join(errs...)

@@ -3,7 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"modernc.org/sqlite"
 )
 
 func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) {
@@ -36,18 +42,33 @@ func (db *sqliteDB) exec(context.Context, string, ...any) (int64, error) {
 func (db *sqliteDB) batch(ctx context.Context, list []statement) error { return inTurn(ctx, db, list) }
 
 // sqliteConn is the writer's connection with its prepared statements. Only one
-// goroutine uses it.
+// goroutine uses it, so that it speaks to the driver itself: what database/sql
+// does for a pool costs as much as a small statement.
 type sqliteConn struct {
 	d        *dialect
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
+	conn     driver.Conn
+	prepared map[string]driver.Stmt
+	args     []driver.NamedValue
+	spare    []*sqliteRows
 }
 
-func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+func openSQLiteConn(ctx context.Context, d *dialect, dsn string) (*sqliteConn, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &sqliteConn{d: d, conn: conn, prepared: map[string]driver.Stmt{}}, nil
+}
+
+func (c *sqliteConn) stmt(text string) (driver.Stmt, error) {
 	if s, ok := c.prepared[text]; ok {
 		return s, nil
 	}
-	s, err := c.conn.PrepareContext(ctx, c.d.sql(text))
+	s, err := c.conn.Prepare(c.d.sql(text))
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +82,29 @@ func (c *sqliteConn) control(ctx context.Context, text string) error {
 	return err
 }
 
+// bind gives args as the driver takes them, until the next call.
+func (c *sqliteConn) bind(args []any) ([]driver.NamedValue, error) {
+	c.args = c.args[:0]
+	for i, a := range args {
+		v, err := driverValue(a)
+		if err != nil {
+			return nil, err
+		}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	return c.args, nil
+}
+
 func (c *sqliteConn) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	s, err := c.stmt(ctx, text)
+	s, err := c.stmt(text)
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.ExecContext(ctx, args...)
+	bound, err := c.bind(args)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.(driver.StmtExecContext).ExecContext(ctx, bound)
 	if err != nil {
 		return 0, err
 	}
@@ -74,20 +112,80 @@ func (c *sqliteConn) exec(ctx context.Context, text string, args ...any) (int64,
 }
 
 func (c *sqliteConn) query(ctx context.Context, text string, args ...any) (rows, error) {
-	s, err := c.stmt(ctx, text)
+	s, err := c.stmt(text)
 	if err != nil {
 		return nil, err
 	}
-	return s.QueryContext(ctx, args...)
+	bound, err := c.bind(args)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.(driver.StmtQueryContext).QueryContext(ctx, bound)
+	if err != nil {
+		return nil, err
+	}
+	var r *sqliteRows
+	if n := len(c.spare); n > 0 {
+		r, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		r = &sqliteRows{conn: c}
+	}
+	r.rows, r.err, r.closed = got, nil, false
+	r.values = slices.Grow(r.values[:0], len(got.Columns()))[:len(got.Columns())]
+	return r, nil
 }
 
 func (c *sqliteConn) batch(ctx context.Context, list []statement) error { return inTurn(ctx, c, list) }
 
 func (c *sqliteConn) close() error {
+	var errs []error
 	for _, s := range c.prepared {
-		s.Close()
+		errs = append(errs, s.Close())
 	}
-	return c.conn.Close()
+	return errors.Join(append(errs, c.conn.Close())...)
+}
+
+// sqliteRows are the rows of one query of the writer. Closed, they serve the
+// next.
+type sqliteRows struct {
+	conn   *sqliteConn
+	rows   driver.Rows
+	values []driver.Value
+	err    error
+	closed bool
+}
+
+func (r *sqliteRows) Next() bool {
+	if r.err = r.rows.Next(r.values); errors.Is(r.err, io.EOF) {
+		r.err = nil
+		return false
+	}
+	return r.err == nil
+}
+
+func (r *sqliteRows) Scan(dest ...any) error {
+	if len(dest) != len(r.values) {
+		return fmt.Errorf("scanning %d columns into %d variables", len(r.values), len(dest))
+	}
+	for i, d := range dest {
+		if err := assign(d, r.values[i]); err != nil {
+			return fmt.Errorf("column %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *sqliteRows) Err() error { return r.err }
+
+func (r *sqliteRows) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	clear(r.values)
+	err := r.rows.Close()
+	r.conn.spare = append(r.conn.spare, r)
+	return err
 }
 
 // inTurn runs a batch one by one: without a network there is nothing to save.
