@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"countersign"
 )
@@ -133,69 +131,24 @@ FROM callbacks c LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id
 WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3`
 )
 
-// together is how many rows one statement inserts where there are as many: a
-// statement has its own cost, whatever it inserts.
-const together = 50
-
 var (
-	insertCallbacksSQL  = manyRows(insertCallbackSQL, 10)
-	insertManyOutboxSQL = manyRows(insertOutboxSQL, 5)
+	insertCallbacks = newInsert(insertCallbackSQL, 10)
+	insertOutbox    = newInsert(insertOutboxSQL, 5)
 )
-
-// manyRows makes an insert of one row with n parameters into one of together
-// rows.
-func manyRows(text string, n int) string {
-	head, tail, _ := strings.Cut(text, "VALUES ")
-	row, tail, _ := strings.Cut(tail, ")")
-	rows := make([]string, together)
-	for i := range rows {
-		rows[i] = placeholder.ReplaceAllStringFunc(row, func(p string) string {
-			k, _ := strconv.Atoi(p[1:])
-			return "$" + strconv.Itoa(i*n+k)
-		}) + ")"
-	}
-	return head + "VALUES " + strings.Join(rows, ", ") + tail
-}
-
-// inserts adds statements that insert rows of n parameters, many at once.
-func inserts(to []statement, one, many string, n int, args []any, row func(rows) error) []statement {
-	for len(args) > 0 {
-		text, k := one, n
-		if len(args) >= n*together {
-			text, k = many, n*together
-		}
-		to = append(to, statement{sql: text, args: args[:k:k], row: row})
-		args = args[k:]
-	}
-	return to
-}
 
 // insert keeps the rows of batch and writes what became of each to done.
 func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingested, now Millis) error {
-	args := make([]any, 0, 10*len(batch))
-	places := make(map[string]int, len(batch))
-	for i := range batch {
-		n := &batch[i]
-		places[n.id] = i
-		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now))
-	}
-	inserted := make([]bool, len(batch))
-	err := t.batch(ctx, inserts(nil, insertCallbackSQL, insertCallbacksSQL, 10, args, func(r rows) error {
-		var id string
-		err := r.Scan(&id)
-		inserted[places[id]] = true
-		return err
-	}))
+	inserted, err := s.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return err
 	}
-	args = args[:0]
+	args := make([]any, 0, 5*len(batch))
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
 			args = append(args, n.Merchant, n.id, int64(LaneOf(n.Type)), int64(n.Due), int64(n.Deadline))
 		}
 	}
-	statements := inserts(nil, insertOutboxSQL, insertManyOutboxSQL, 5, args, nil)
+	statements := insertOutbox.statements(args, nil)
 	kept := make([][]byte, len(batch)) // payloads that were there already
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
@@ -226,6 +179,24 @@ func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingest
 		return conflict
 	}
 	return s.addWorks(ctx, t, batch, inserted)
+}
+
+// insertCallbacks says of each row whether it was inserted.
+func (s *Store) insertCallbacks(ctx context.Context, t *tx, batch []newRow, now Millis) ([]bool, error) {
+	inserted := make([]bool, len(batch))
+	places := make(map[string]int, len(batch))
+	args := make([]any, 0, 10*len(batch))
+	for i := range batch {
+		n := &batch[i]
+		places[n.id] = i
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now))
+	}
+	return inserted, t.batch(ctx, insertCallbacks.statements(args, func(r rows) error {
+		var id string
+		err := r.Scan(&id)
+		inserted[places[id]] = true
+		return err
+	}))
 }
 
 // addWorks tells each lane once.

@@ -114,7 +114,8 @@ CREATE INDEX outbox_lease ON outbox (lease_until) WHERE state = 'sending';
 CREATE INDEX outbox_deadline ON outbox (deadline) WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904;
 CREATE INDEX outbox_ended ON outbox (state, id, merchant) WHERE state IN ('refused', 'exhausted', 'cancelled');
 
--- Every attempt that was settled, lost or late.
+-- Every attempt that was settled, lost or late. By callback before merchant: what
+-- is settled together is then kept together, in few pages.
 CREATE TABLE attempts (
   merchant      TEXT NOT NULL,
   callback      TEXT NOT NULL,
@@ -133,7 +134,7 @@ CREATE TABLE attempts (
   accepted      INTEGER NOT NULL, -- 1: it made the callback accepted
   settled       INTEGER NOT NULL,
   failed        INTEGER NOT NULL, -- attempts up to here that count against the schedule
-  PRIMARY KEY (merchant, callback, number)
+  PRIMARY KEY (callback, merchant, number)
 ) STRICT, WITHOUT ROWID;
 
 -- A withdrawal has the id of its type 2 callback.
