@@ -199,6 +199,11 @@ func (c *cluster) checkAttempts(ctx context.Context) {
 				continue
 			}
 			before := list[i-1]
+			// The next attempt began when the lease of the one before was over.
+			if at, ok := arrived[before.RequestUUID]; ok && at.After(a.Started.Add(clusterSkew)) {
+				c.t.Errorf("callback %s: attempt %d of node %s reached the merchant %v after attempt %d of node %s had begun",
+					id, before.Number, before.Node, at.Sub(a.Started), a.Number, a.Node)
+			}
 			if a.Number == before.Number {
 				c.t.Errorf("callback %s has two attempts with number %d", id, a.Number)
 			}

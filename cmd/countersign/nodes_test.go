@@ -116,7 +116,7 @@ func (c *cluster) burst(n *clusterNode) {
 	c.t.Helper()
 	c.until("the node has its hands full", func() bool {
 		var list []map[string]any
-		for range 100 {
+		for range 300 {
 			d := aDeposit(c.n.Add(1))
 			d["merchant"] = "wide"
 			list = append(list, d)
@@ -124,7 +124,7 @@ func (c *cluster) burst(n *clusterNode) {
 		if err := c.insist(c.t.Context(), n, "POST", "/v1/deposits", list, nil); err != nil {
 			c.t.Fatal(err)
 		}
-		return c.metric(n, "countersign_in_flight") >= 50
+		return c.metric(n, "countersign_in_flight") >= 100
 	})
 }
 
