@@ -361,13 +361,34 @@ func TestGatewayNodesFaults(t *testing.T) {
 	start := time.Now()
 	l.until("every node takes", func() bool { return l.allTake(start) })
 
-	// One stands still for longer than its leases and the time of its requests.
 	d, _ := stopped.process()
-	l.mute[stopped].Store(true)
-	l.mute[dark].Store(true)
-	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	send := func(sig syscall.Signal) {
+		t.Helper()
+		if err := d.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
 	}
+	othersTake := func(after time.Time) bool {
+		return !slices.ContainsFunc(l.nodes[:3], func(n *gwNode) bool { _, ok := l.acked(n, after); return !ok })
+	}
+	// One stands still at any point of its work, now and then inside a
+	// transaction with the lock on the inbox. The others go on.
+	l.mute[stopped].Store(true)
+	longest := time.Duration(0)
+	for range 3 {
+		send(syscall.SIGSTOP)
+		mark := time.Now()
+		l.until("the others take", func() bool { return othersTake(mark) })
+		longest = max(longest, time.Since(mark))
+		send(syscall.SIGCONT)
+		mark = time.Now()
+		l.until("every node takes", func() bool { return l.allTake(mark) })
+	}
+	t.Logf("where one node stood still the others took again after %v at most", longest.Round(time.Millisecond))
+
+	// It stands still for longer than its leases and the time of its requests.
+	l.mute[dark].Store(true)
+	send(syscall.SIGSTOP)
 	stood := time.Now()
 	var work sync.WaitGroup
 	work.Go(func() { // one is killed again and again
@@ -379,18 +400,14 @@ func TestGatewayNodesFaults(t *testing.T) {
 		}
 	})
 	work.Go(func() { l.cutOff(reset, lines[1], cut, 3*time.Second) })
-	work.Go(func() { l.cutOff(dark, lines[2], silent, 17*time.Second) })
+	work.Go(func() { l.cutOff(dark, lines[2], silent, 12*time.Second) })
 	work.Wait()
 	mark := time.Now()
-	l.until("those that were cut off take again", func() bool {
-		return !slices.ContainsFunc(l.nodes[:3], func(n *gwNode) bool { _, ok := l.acked(n, mark); return !ok })
-	})
+	l.until("those that were cut off take again", func() bool { return othersTake(mark) })
 	time.Sleep(time.Until(stood.Add(15 * time.Second)))
 	l.mute[stopped].Store(false)
 	l.mute[dark].Store(false)
-	if err := d.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	send(syscall.SIGCONT)
 	mark = time.Now()
 	l.until("every node takes", func() bool { return l.allTake(mark) })
 	takenOver()
@@ -404,6 +421,7 @@ func (l *gwLoad) cutOff(n *gwNode, line *tcpProxy, how proxyMode, long time.Dura
 	l.until("it says that it is not ready", func() bool { return l.ready(n) == http.StatusServiceUnavailable })
 	l.away[n].Store(true)
 	began := time.Now()
+	l.work.Go(func() { l.deposit(n) })
 	if got := l.status(n, "POST", "/v1/orders", gwOrder(1_000_000)); got != http.StatusServiceUnavailable {
 		l.t.Errorf("the API of node %s has no database and answers %d", n.name, got)
 	}

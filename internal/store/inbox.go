@@ -21,6 +21,7 @@ import (
 type MerchantEnd struct {
 	s       *Store
 	forward bool
+	turn    chan struct{} // holds a value while a transaction outside the inbox may lock a feed
 
 	mu      sync.Mutex
 	waiting []*inboxCall
@@ -29,7 +30,27 @@ type MerchantEnd struct {
 
 // NewMerchantEnd gives the merchant's side of s. With forward, every entry of
 // the two feeds is also queued for the merchant's application.
-func NewMerchantEnd(s *Store, forward bool) *MerchantEnd { return &MerchantEnd{s: s, forward: forward} }
+func NewMerchantEnd(s *Store, forward bool) *MerchantEnd {
+	return &MerchantEnd{s: s, forward: forward, turn: make(chan struct{}, 1)}
+}
+
+// writeFeeds is write for transactions that append to feeds, claims apart. They
+// would wait for each other at the feeds anyway. Of one node they do so here,
+// one behind the other: where a node stands still, each of its transactions that
+// has come to the front keeps all nodes waiting until the database ends its
+// session, and so one does and not as many as there were.
+func (m *MerchantEnd) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
+	if !m.s.dialect.concurrent {
+		return m.s.db.write(ctx, fn)
+	}
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.turn }()
+	return m.s.db.write(ctx, fn)
+}
 
 // inboxBatch is how many claims share a transaction. More would make the first
 // wait for the last.

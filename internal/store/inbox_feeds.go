@@ -89,7 +89,7 @@ func (m *MerchantEnd) DecideDeposit(ctx context.Context, seq int64, to DepositSt
 	if checkText("", by) != nil || checkText("", reason) != nil {
 		return TakenDeposit{}, &ItemError{Member: "reason", Err: checkText("reason", "\x00")}
 	}
-	err = m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+	err = m.writeFeeds(ctx, func(ctx context.Context, t *tx) error {
 		if d, err = findDeposit(ctx, t, lockDepositSQL, seq); err != nil {
 			return err
 		}

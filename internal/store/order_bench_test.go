@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"countersign"
@@ -67,5 +69,33 @@ func BenchmarkConfirm(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkConfirmTogether confirms orders from 16 callers at once.
+func BenchmarkConfirmTogether(b *testing.B) {
+	for _, d := range dialects {
+		b.Run(d.name, func(b *testing.B) {
+			m := NewMerchantEnd(openAt(b, d.url(b)), false)
+			for i := range b.N {
+				if _, _, err := m.AddOrder(ctx, testOrder(fmt.Sprint("o", i), "1"), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var next atomic.Int64
+			var work sync.WaitGroup
+			b.ResetTimer()
+			for range 16 {
+				work.Go(func() {
+					for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
+						c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed}
+						if _, err := m.ChangeOrder(ctx, c, 1_800_000_000_000); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			work.Wait()
+		})
 	}
 }

@@ -38,7 +38,7 @@ WHERE call_back_id = $1 AND state = $8`
 // confirmed with the same details for ever.
 func (m *MerchantEnd) ChangeOrder(ctx context.Context, c OrderChange, now Millis) (Order, error) {
 	var o Order
-	err := m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+	err := m.writeFeeds(ctx, func(ctx context.Context, t *tx) error {
 		var err error
 		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
 			return err
@@ -120,7 +120,7 @@ func checkCeilings(ctx context.Context, t *tx, o *Order, ceilings []Ceiling) err
 // time, so that nobody can add it afterwards and wait for a confirmation. Where
 // the order has come meanwhile, it fails with ErrChanged.
 func (m *MerchantEnd) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now Millis) error {
-	return m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+	return m.writeFeeds(ctx, func(ctx context.Context, t *tx) error {
 		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: Never},
 			State: OrderUnknown, Created: now, Updated: now, Ended: now}
 		inserted, err := insertOrder(ctx, t, o)
@@ -165,7 +165,7 @@ func (m *MerchantEnd) personal(ctx context.Context, c OrderChange, now Millis) (
 	if checkText("", c.CallBackID) != nil {
 		return Order{}, ErrNotFound
 	}
-	err = m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
+	err = m.writeFeeds(ctx, func(ctx context.Context, t *tx) error {
 		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
 			return err
 		}
