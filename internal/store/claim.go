@@ -20,7 +20,15 @@ type ClaimRequest struct {
 const claimLanes = 128
 
 const pickLanesSQL = `
-SELECT ` + laneColumns + ` FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
+SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
+FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
+
+// scanReady reads a row of pickLanesSQL: what free and take ask for of a lane
+// that is ready.
+func (l *laneRow) scanReady(r rows) error {
+	l.active = true
+	return r.Scan(&l.merchant, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.failures, &l.bucket)
+}
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until
 // LeaseUntil, and shares them among the merchants that wait: those served
@@ -42,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 		err := each(ctx, t, pickLanesSQL, []any{int64(r.Lane), int64(r.Now), min(r.Max, claimLanes)}, func(row rows) error {
 			l := &claimLane{}
 			lanes = append(lanes, l)
-			return l.scan(row)
+			return l.scanReady(row)
 		})
 		if err != nil || len(lanes) == 0 {
 			return err
@@ -77,9 +85,11 @@ FROM outbox o JOIN callbacks c ON c.merchant = o.merchant AND c.id = o.id
 WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
 ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT){skip o}`
 
-const markSendingSQL = `
-UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $2, node = $3, claimed = $4
-WHERE merchant = $1 AND id {in}$5{end}`
+const (
+	markSQL        = `UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3`
+	markSendingSQL = markSQL + ` WHERE merchant = $4 AND id {in}$5{end}`
+	markOneSQL     = markSQL + ` WHERE merchant = $4 AND id = $5`
+)
 
 // claimFrom takes rows in rounds. In each, every lane that still has capacity
 // gets an equal share of what is left; lanes that had less leave the rest to
@@ -115,9 +125,13 @@ func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*c
 		for i, l := range asked {
 			l.taken += len(l.ids)
 			left += limits[i] - len(l.ids)
-			if len(l.ids) > 0 {
+			switch len(l.ids) {
+			case 0:
+			case 1: // a list costs SQLite as much as three rows
+				marks = append(marks, statement{sql: markOneSQL, args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, l.ids[0]}})
+			default:
 				marks = append(marks, statement{sql: markSendingSQL,
-					args: []any{l.merchant, int64(r.LeaseUntil), r.Node, int64(r.Now), s.dialect.list(l.ids)}})
+					args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, s.dialect.list(l.ids)}})
 			}
 			if len(l.ids) == limits[i] {
 				lanes = append(lanes, l) // it may have more
@@ -164,28 +178,69 @@ func (s *Store) claimWithdrawals(ctx context.Context, t *tx, lane Lane, claimed 
 	return nil
 }
 
-const claimLaneSQL = `
-UPDATE lanes SET in_flight = $3, served = $4, bucket = $5, rate_ready = $6, next_due = COALESCE((
+// An expression around lane leaves one index to look lanes up by, that by
+// merchant, whatever the statistics say.
+const (
+	nextDueOfLaneSQL = `COALESCE((
 	SELECT o.due FROM outbox o
-	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $7
-	ORDER BY o.due LIMIT 1), 4611686018427387904)
-WHERE merchant = $1 AND lane = $2 RETURNING next_due`
+	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
+	claimLanesSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = in_flight + $2, served = $3
+WHERE merchant {in}$4{end} AND lane + 0 = $5`
+
+	claimLaneSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
+WHERE merchant = $6 AND lane = $7`
+
+	// Of lanes that gave nothing: what was due is locked by somebody.
+	restLanesSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant {in}$2{end} AND lane + 0 = $3`
+
+	returningDueSQL = ` RETURNING merchant, next_due`
+)
 
 // claimEnd writes the lanes' counters and finds what waits next in each. It
-// gives the lanes in which nothing is due any more.
+// gives the lanes in which nothing is due any more, where recheck needs them.
+// Lanes without a rate that gave equally many change alike, in one statement.
 func (s *Store) claimEnd(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (idle []laneKey, err error) {
-	ends := make([]statement, len(lanes))
-	for i, l := range lanes {
-		l.take(l.taken, r.Now)
-		ends[i] = statement{sql: claimLaneSQL,
-			args: []any{l.merchant, int64(r.Lane), l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), int64(r.Now)},
-			row: func(row rows) error {
-				err := row.Scan(&l.nextDue)
-				if l.nextDue > r.Now {
-					idle = append(idle, laneKey{l.merchant, r.Lane})
+	var ends []statement
+	end := func(text string, args ...any) {
+		e := statement{sql: text, args: append([]any{int64(r.Now)}, args...)}
+		if s.dialect.concurrent {
+			e.sql += returningDueSQL
+			e.row = func(row rows) error {
+				k, due := laneKey{lane: r.Lane}, Never
+				err := row.Scan(&k.merchant, &due)
+				if due > r.Now {
+					idle = append(idle, k)
 				}
 				return err
-			}}
+			}
+		}
+		ends = append(ends, e)
+	}
+	alike := map[int][]string{}
+	var counts []int
+	for _, l := range lanes {
+		if l.taken == 0 || l.rate == 0 {
+			if alike[l.taken] == nil {
+				counts = append(counts, l.taken)
+			}
+			alike[l.taken] = append(alike[l.taken], l.merchant)
+			continue
+		}
+		l.take(l.taken, r.Now)
+		end(claimLaneSQL, l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), l.merchant, int64(r.Lane))
+	}
+	for _, n := range counts {
+		list := s.dialect.list(alike[n])
+		if n == 0 {
+			end(restLanesSQL, list, int64(r.Lane))
+			continue
+		}
+		end(claimLanesSQL, n, int64(r.Now), list, int64(r.Lane))
 	}
 	return idle, t.batch(ctx, ends)
 }

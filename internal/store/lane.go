@@ -121,16 +121,24 @@ type laneKey struct {
 	lane     Lane
 }
 
-func (k laneKey) less(o laneKey) bool {
-	return k.merchant < o.merchant || k.merchant == o.merchant && k.lane < o.lane
-}
-
 // laneChange is what the ends of attempts do to a lane.
 type laneChange struct {
 	freed   int    // exchanges that ended
 	due     Millis // earliest new pending row; Never without
 	reached []bool // of each exchange, in order
 	final   [finals]int64
+}
+
+// plain reports whether c only frees exchanges that ended well and counts what
+// they made accepted: then apply subtracts and adds, and changes nothing else.
+func (l *laneRow) plain(c *laneChange) bool {
+	for _, reached := range c.reached {
+		if !reached {
+			return false
+		}
+	}
+	return l.failures == 0 && l.openUntil == 0 && l.inFlight >= c.freed && l.nextDue <= c.due &&
+		c.final == [finals]int64{c.final[0]}
 }
 
 // apply changes the row.

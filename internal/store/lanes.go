@@ -34,45 +34,88 @@ func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
 // back counts one callback that is pending again.
 func (c *laneChange) back(due Millis) { c.due = min(c.due, due) }
 
-const lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
+const (
+	lockLaneSQL  = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
+	lockLanesSQL = `
+SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
 
-const changeLaneSQL = `
-UPDATE lanes SET in_flight = $3, next_due = $4, failures = $5, open_until = $6,
-	accepted = $7, refused = $8, exhausted = $9, cancelled = $10
-WHERE merchant = $1 AND lane = $2`
+	changeLaneSQL = `
+UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
+	accepted = $5, refused = $6, exhausted = $7, cancelled = $8
+WHERE merchant = $9 AND lane = $10`
+
+	changeLanesSQL = `
+UPDATE lanes SET in_flight = in_flight - $1, accepted = accepted + $2 WHERE merchant {in}$3{end} AND lane + 0 = $4`
+)
 
 // changeLanes applies c and wakes this node where something can be claimed
-// now or later.
+// now or later. Lanes that change alike do so in one statement.
 func (s *Store) changeLanes(ctx context.Context, t *tx, c laneChanges, now Millis) error {
-	keys := make([]laneKey, 0, len(c))
-	for k := range c {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b laneKey) int {
-		if a.less(b) {
-			return -1
-		}
-		return 1
-	})
-	lanes := make([]laneRow, len(keys))
-	reads := make([]statement, len(keys))
-	for i, k := range keys {
-		reads[i] = statement{sql: lockLaneSQL, args: []any{k.merchant, int64(k.lane)}, row: lanes[i].scan}
-	}
-	if err := t.batch(ctx, reads); err != nil {
+	lanes, err := s.lockLanes(ctx, t, c)
+	if err != nil {
 		return err
 	}
-	writes := make([]statement, len(keys))
-	for i, k := range keys {
+	var writes []statement
+	type plain struct {
+		lane     Lane
+		freed    int
+		accepted int64
+	}
+	alike := map[plain][]string{}
+	var order []plain
+	for i := range lanes {
 		l := &lanes[i]
-		l.apply(c[k], now)
-		writes[i] = statement{sql: changeLaneSQL, args: []any{k.merchant, int64(k.lane), l.inFlight, int64(l.nextDue), l.failures,
-			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3]}}
+		change := c[laneKey{l.merchant, l.lane}]
+		together := l.plain(change)
+		l.apply(change, now)
 		if l.ready() < Never {
-			t.wakeHere(topicOf(k.lane))
+			t.wakeHere(topicOf(l.lane))
 		}
+		if together {
+			p := plain{l.lane, change.freed, change.final[0]}
+			if alike[p] == nil {
+				order = append(order, p)
+			}
+			alike[p] = append(alike[p], l.merchant)
+			continue
+		}
+		writes = append(writes, statement{sql: changeLaneSQL, args: []any{l.inFlight, int64(l.nextDue), l.failures,
+			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}})
+	}
+	for _, p := range order {
+		writes = append(writes, statement{sql: changeLanesSQL,
+			args: []any{p.freed, p.accepted, s.dialect.list(alike[p]), int64(p.lane)}})
 	}
 	return t.batch(ctx, writes)
+}
+
+// laneCount is how many lanes there are, each a number below it.
+const laneCount = 2
+
+// lockLanes reads the lanes of c, one lane's after the other's, each in order of
+// the merchants: everybody locks them so.
+func (s *Store) lockLanes(ctx context.Context, t *tx, c laneChanges) ([]laneRow, error) {
+	var merchants [laneCount][]string
+	for k := range c {
+		merchants[k.lane] = append(merchants[k.lane], k.merchant)
+	}
+	found := make([]laneRow, 0, len(c))
+	var reads []statement
+	read := func(r rows) error {
+		found = append(found, laneRow{})
+		return found[len(found)-1].scan(r)
+	}
+	for lane, list := range merchants {
+		switch len(list) {
+		case 0:
+		case 1:
+			reads = append(reads, statement{sql: lockLaneSQL, args: []any{list[0], lane}, row: read})
+		default:
+			slices.Sort(list)
+			reads = append(reads, statement{sql: lockLanesSQL, args: []any{s.dialect.list(list), lane}, row: read})
+		}
+	}
+	return found, t.batch(ctx, reads)
 }
 
 // addWork tells a lane of a new pending callback. See postgresDB.touch for why

@@ -149,6 +149,10 @@ const (
 DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
+	settleAcceptedManySQL = `
+DELETE FROM outbox WHERE merchant = $1 AND attempts = $2 AND id {in}$3{end} AND state = 'sending'
+RETURNING lane, failed, deadline, id`
+
 	settleOtherSQL = `
 UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
@@ -179,12 +183,17 @@ func (s *Store) settleCallbacks(ctx context.Context, t *tx, batch []*settling, f
 		}
 		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), clean(b.Attempt.Reason), settled)
 	}
-	for _, b := range batch {
-		if b.Decision == countersign.DecisionNone {
-			end(b)
-		} else {
+	for rest := batch; len(rest) > 0; {
+		b, run := rest[0], accepted(rest)
+		switch {
+		case b.Decision != countersign.DecisionNone:
 			add(b, settleDecisionSQL)
+		case run > 1:
+			statements = append(statements, s.acceptRun(rest[:run]))
+		default:
+			end(b)
 		}
+		rest = rest[max(1, run):]
 	}
 	if err := t.batch(ctx, statements); err != nil {
 		return err
@@ -214,6 +223,37 @@ func (s *Store) settleCallbacks(ctx context.Context, t *tx, batch []*settling, f
 		}
 	}
 	return nil
+}
+
+// accepted is how many of batch, from the first on, one statement can accept:
+// neighbours, so that rows are locked in the order of batch.
+func accepted(batch []*settling) int {
+	first := batch[0]
+	for n, b := range batch {
+		if b.state != CallbackAccepted || b.Decision != countersign.DecisionNone || b.Merchant != first.Merchant ||
+			b.Attempt.Number != first.Attempt.Number || n > 0 && b.id == batch[n-1].id {
+			return n
+		}
+	}
+	return len(batch)
+}
+
+func (s *Store) acceptRun(run []*settling) statement {
+	ids := make([]string, len(run))
+	places := make(map[string]*settling, len(run))
+	for i, b := range run {
+		ids[i], places[b.id] = b.id, b
+	}
+	return statement{sql: settleAcceptedManySQL, args: []any{run[0].Merchant, run[0].Attempt.Number, s.dialect.list(ids)},
+		row: func(r rows) error {
+			var found settling
+			var id string
+			err := r.Scan(&found.lane, &found.failed, &found.deadline, &id)
+			if b := places[id]; b != nil {
+				b.found, b.lane, b.failed, b.deadline = true, found.lane, found.failed, found.deadline
+			}
+			return err
+		}}
 }
 
 func (b *settling) scan(r rows) error {

@@ -12,6 +12,8 @@ INSERT INTO attempts (merchant, callback, number, request_uuid, started, duratio
 	node, request_hash, response_hash, late, accepted, settled, failed)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 
+var insertAttempts = newInsert(insertAttemptSQL, 17)
+
 // A late result takes the place of the note that its lease was lost, and of
 // nothing else.
 const keepLateAttemptSQL = insertAttemptSQL + `
@@ -50,7 +52,8 @@ func (s *Store) settleAttempts(ctx context.Context, t *tx, batch []*settling) er
 	if err := t.batch(ctx, looks); err != nil {
 		return err
 	}
-	statements := make([]statement, 0, len(batch))
+	var late []statement
+	args := make([]any, 0, insertAttempts.n*len(batch))
 	for i, b := range batch {
 		if known[i] {
 			b.fresh = false
@@ -59,23 +62,24 @@ func (s *Store) settleAttempts(ctx context.Context, t *tx, batch []*settling) er
 		switch {
 		case b.found:
 			b.fresh = true
-			statements = append(statements, statement{sql: insertAttemptSQL, args: b.attempt(false)})
+			args = b.attempt(args, false)
 		case b.fresh:
-			statements = append(statements, statement{sql: keepLateAttemptSQL, args: b.attempt(true)})
+			late = append(late, statement{sql: keepLateAttemptSQL, args: b.attempt(nil, true)})
 		}
 	}
-	return t.batch(ctx, statements)
+	return t.batch(ctx, append(insertAttempts.statements(args, nil), late...))
 }
 
-func (b *settling) attempt(late bool) []any {
+// attempt appends the values of insertAttemptSQL.
+func (b *settling) attempt(to []any, late bool) []any {
 	a := &b.Attempt
 	var code any
 	if a.ErrCode != nil {
 		code = *a.ErrCode
 	}
-	return []any{b.Merchant, b.id, a.Number, clean(a.RequestUUID), int64(a.Started), int64(a.Duration / time.Microsecond), a.HTTPStatus,
+	return append(to, b.Merchant, b.id, a.Number, clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
 		code, clean(a.Outcome), clean(a.Reason), clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
-		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed}
+		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
 }
 
 // settleLate compares answers that came after the decision with it. The first
