@@ -1,3 +1,5 @@
+//go:build unix
+
 package store
 
 import (
@@ -77,5 +79,34 @@ func TestFailedOver(t *testing.T) {
 	}
 	if n, err := pair.Standby.Exec(t.Context(), "SELECT COUNT(*) FROM callbacks WHERE event_id LIKE 'later%'"); err != nil || n != "20" {
 		t.Errorf("the new primary took %s callbacks of 20, %v", n, err)
+	}
+}
+
+// A commit that the server stopped to wait for the standby for is not called
+// one: PostgreSQL says that it is done, with a warning.
+func TestCommitNotReplicated(t *testing.T) {
+	pair := storetest.NewPair(t)
+	s := openAt(t, pair.URL())
+	addMerchants(t, s, 1, nil)
+	pair.Standby.Stop()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1)
+		done <- err
+	}()
+	for cancelled := ""; cancelled != "1"; time.Sleep(10 * time.Millisecond) {
+		var err error
+		cancelled, err = pair.Primary.Exec(ctx, "SELECT COUNT(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'countersign'")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; !errors.Is(err, ErrUnavailable) {
+		t.Errorf("ingest: %v, want %v", err, ErrUnavailable)
+	}
+	pair.Standby.Continue()
+	// Asked again, it is there and the standby has it.
+	if again := must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t); !again[0].Duplicate {
+		t.Errorf("asked again: %+v, want a duplicate", again[0])
 	}
 }

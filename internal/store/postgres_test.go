@@ -133,35 +133,6 @@ func TestSessionSettings(t *testing.T) {
 	}
 }
 
-// A commit that the server stopped to wait for the standby for is not called
-// one: PostgreSQL says that it is done, with a warning.
-func TestCommitNotReplicated(t *testing.T) {
-	pair := storetest.NewPair(t)
-	s := openAt(t, pair.URL())
-	addMerchants(t, s, 1, nil)
-	pair.Standby.Stop()
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1)
-		done <- err
-	}()
-	for cancelled := ""; cancelled != "1"; time.Sleep(10 * time.Millisecond) {
-		var err error
-		cancelled, err = pair.Primary.Exec(ctx, "SELECT COUNT(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'countersign'")
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := <-done; !errors.Is(err, ErrUnavailable) {
-		t.Errorf("ingest: %v, want %v", err, ErrUnavailable)
-	}
-	pair.Standby.Continue()
-	// Asked again, it is there and the standby has it.
-	if again := must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t); !again[0].Duplicate {
-		t.Errorf("asked again: %+v, want a duplicate", again[0])
-	}
-}
-
 // Where every transaction is serializable, as it is in engines that know
 // nothing less, conflicts come up as late as the commit. Callers see none.
 func TestSerializable(t *testing.T) {
