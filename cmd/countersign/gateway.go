@@ -42,7 +42,7 @@ type gatewayCmd struct {
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	Grace         time.Duration `help:"For how long the service is told to ask again for an order that is not known yet." default:"30s" placeholder:"TIME"`
 	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
-	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty." placeholder:"SECRET"`
+	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -69,6 +69,10 @@ func (c *gatewayCmd) Run(std streams) (err error) {
 	policy, err := c.policy()
 	if err != nil {
 		return err
+	}
+	if c.ForwardURL != "" && c.ForwardSecret == "" && c.DB != "" {
+		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
+			[]string{`make one: echo "whsec_$(openssl rand -base64 32)" > forward.secret; then --forward-secret @forward.secret on each.`}}
 	}
 	dir, db, err := (storeFlags{Data: c.Data, DB: c.DB, MasterKey: c.MasterKey}).open(ctx, log)
 	if err != nil {

@@ -369,6 +369,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"policy":         {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
 		"forward url":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
 		"forward secret": {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
+		"one secret":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
 		"binding":        {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
 	} {
 		status, out, errOut := shell(t, "", append(append([]string{}, good...), c.args...)...)

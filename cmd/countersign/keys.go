@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,18 +81,31 @@ func writeNew(dir string, files []newFile) (err error) {
 	}()
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
-		w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-		if errors.Is(err, fs.ErrExist) {
-			return &existsError{path}
-		}
-		if err != nil {
+		if err := f.write(path); err != nil {
 			return err
 		}
 		made = append(made, path)
-		_, werr := w.Write(f.data)
-		if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
+	}
+	return nil
+}
+
+// write creates the file at path. It has its whole content from the moment when
+// it is there: another process may read it, and this one die, at any time.
+func (f newFile) write(path string) (err error) {
+	part := path + "." + rand.Text()
+	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(part)) }()
+	_, werr := w.Write(f.data)
+	if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.Link(part, path); errors.Is(err, fs.ErrExist) {
+		return &existsError{path}
+	} else if err != nil {
+		return err
 	}
 	return nil
 }

@@ -173,7 +173,11 @@ func firstToken(ctx context.Context, std streams, dir dataDir, db *store.Store, 
 		return fmt.Errorf("admin token: %s does not hold a token", dir.file(tokenFile))
 	}
 	first := admin.NewStoreToken("first", store.RoleOperator, store.MillisOf(now))
-	if err := db.CreateToken(ctx, first, admin.HashToken(secret)); err != nil {
+	err = db.CreateToken(ctx, first, admin.HashToken(secret))
+	if errors.Is(err, store.ErrConflict) {
+		return nil // another node that started now, on the same directory, has kept and shown it
+	}
+	if err != nil {
 		return fmt.Errorf("admin token: %w", err)
 	}
 	fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", secret, dir.file(tokenFile))

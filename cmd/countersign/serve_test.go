@@ -9,8 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
 )
 
 // shell runs a subcommand in this process as a shell would.
@@ -264,6 +268,42 @@ func TestSettings(t *testing.T) {
 		write(text)
 		if got := out(); !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Nodes that start at once on one fresh database and one directory have one token,
+// and one of them shows it.
+func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
+	for range 10 {
+		dir, err := openDataDir(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [4]bytes.Buffer
+		var nodes sync.WaitGroup
+		for i := range out {
+			nodes.Go(func() {
+				if err := firstToken(t.Context(), streams{strings.NewReader(""), &out[i], io.Discard}, dir, db, time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		nodes.Wait()
+		shown := 0
+		for i := range out {
+			shown += strings.Count(out[i].String(), "admin token")
+		}
+		list, err := db.Tokens(t.Context())
+		if err != nil || len(list) != 1 || shown != 1 {
+			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
