@@ -19,7 +19,7 @@ const (
 	// node was faster.
 	nap          = 10 * time.Millisecond
 	claimBackoff = 100 * time.Millisecond
-	claimSlowest = 5 * time.Second
+	claimSlowest = time.Second
 )
 
 // lane claims callbacks of one lane and keeps count of those in flight.
@@ -83,7 +83,9 @@ func (l *lane) run(stop, work context.Context) {
 		}
 		l.d.cfg.Log.LogAttrs(work, slog.LevelError, "claiming failed",
 			slog.String("lane", l.id.String()), slog.String("error", err.Error()))
-		sleep(stop, backoff)
+		// A wake-up says that the database takes commits again: the node that
+		// listens has connected anew, or another has made work.
+		l.wait(stop, wake, backoff)
 		backoff = min(2*backoff, claimSlowest)
 	}
 	claimNow, full := true, false

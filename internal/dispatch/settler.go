@@ -129,11 +129,13 @@ func (d *Dispatcher) settleAll(hard context.Context, list []store.Settlement, un
 	return settled, err
 }
 
-// persist tries until it succeeds or the last lease has ended; then the sweep
-// takes the callbacks back. A try that failed but did persist is harmless: the
-// store settles an attempt once.
+// persist tries until it succeeds or the last lease has ended, and then once more:
+// a process that stood still finds its time-outs over at once, and what an attempt
+// came to is kept also when it came too late. The sweep takes the rest
+// back. A try that failed but did persist is harmless: the store settles an
+// attempt once.
 func (d *Dispatcher) persist(hard context.Context, what string, until store.Millis, try func(context.Context) error) error {
-	for wait := settleBackoff; ; wait = min(2*wait, settleSlowest) {
+	for wait, last := settleBackoff, false; ; wait = min(2*wait, settleSlowest) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
 		err := try(ctx)
 		cancel()
@@ -142,9 +144,10 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 		}
 		d.cfg.Log.LogAttrs(hard, slog.LevelError, what, slog.String("error", err.Error()))
 		var item *store.ItemError
-		if hard.Err() != nil || d.now() >= until || errors.As(err, &item) {
+		if hard.Err() != nil || last || errors.As(err, &item) {
 			return err
 		}
+		last = d.now() >= until
 		sleep(hard, wait)
 	}
 }

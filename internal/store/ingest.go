@@ -125,10 +125,14 @@ ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 	insertOutboxSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
 
+	// A duplicate is answered for like a first one, so its row is locked:
+	// PostgreSQL then makes the commit wait for the standby. Without that, a row
+	// that only this server has, since it was restarted before the standby had
+	// it, would be acknowledged, and a failover would take it away.
 	sameEventSQL = `
 SELECT c.id, c.payload, COALESCE(o.state, 'accepted')
 FROM callbacks c LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id
-WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3`
+WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3{lock c}`
 )
 
 var (

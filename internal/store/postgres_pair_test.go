@@ -104,6 +104,12 @@ func TestCommitNotReplicated(t *testing.T) {
 	if err := <-done; !errors.Is(err, ErrUnavailable) {
 		t.Errorf("ingest: %v, want %v", err, ErrUnavailable)
 	}
+	// The row is there for this server now. It is not acknowledged all the same.
+	bounded, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Ingest(bounded, []NewCallback{deposit("m0", "a", 1)}, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("asked again without the standby: %v, want that it does not end", err)
+	}
 	pair.Standby.Continue()
 	// Asked again, it is there and the standby has it.
 	if again := must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t); !again[0].Duplicate {

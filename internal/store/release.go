@@ -32,7 +32,7 @@ func (s *Store) CancelWithdrawal(ctx context.Context, id string, now Millis) (Wi
 		if _, err := s.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, CallbackCancelled, ReasonCancelled, now); err != nil {
 			return err
 		}
-		w, err = findWithdrawal(ctx, t, readWithdrawalSQL, merchant, rest)
+		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
 		return err
 	})
 	switch {
@@ -79,7 +79,9 @@ const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
-const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2`
+// readPermitSQL locks what it gives, like sameEventSQL: a permit that is given
+// again must be one that a failover keeps.
+const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
 // Release gives the one permit to execute a confirmed withdrawal to claim. The
 // same claim asked again gets the same permit whatever permit says, also after

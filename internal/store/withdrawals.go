@@ -73,7 +73,7 @@ func (s *Store) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now Milli
 			return err
 		}
 		if duplicate = inserted == 0; duplicate {
-			w, err = findWithdrawal(ctx, t, withdrawalByCallBackIDSQL, n.Merchant, n.CallBackID)
+			w, err = findWithdrawal(ctx, t, withdrawalByCallBackIDSQL+"{lock}", n.Merchant, n.CallBackID)
 			return err
 		}
 		if err := s.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now); err != nil {
