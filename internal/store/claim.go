@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // ClaimRequest asks for work.
@@ -75,15 +77,30 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 type claimLane struct {
 	laneRow
 	taken int
-	ids   []string // of the current round
+	asked int      // of the current round
+	ids   []string // taken in it
 }
 
-const takeSQL = `
-SELECT o.id, o.attempts, o.failed, o.due, o.last_reason,
-	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created
+const (
+	takenColumns = `o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
+	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created`
+
+	takeSQL = `
+SELECT ` + takenColumns + `
 FROM outbox o JOIN callbacks c ON c.merchant = o.merchant AND c.id = o.id
 WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
-ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT){skip o}`
+ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT)`
+
+	// The same of many merchants, for PostgreSQL. Each subquery needs what stands
+	// before it: no statistics give it another order.
+	takeManySQL = `
+SELECT ` + takenColumns + `
+FROM {list}$1{as w} CROSS JOIN LATERAL (
+	SELECT * FROM outbox i
+	WHERE i.merchant = w.value AND i.lane = $2 AND i.state = 'pending' AND i.due <= $3 AND i.deadline > $3
+	ORDER BY i.due, i.id LIMIT CAST($4 AS BIGINT){skip}) o
+CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant = o.merchant AND i.id = o.id OFFSET 0) c`
+)
 
 const (
 	markSQL        = `UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3`
@@ -92,48 +109,46 @@ const (
 )
 
 // claimFrom takes rows in rounds. In each, every lane that still has capacity
-// gets an equal share of what is left; lanes that had less leave the rest to
-// the next round.
-func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) ([]Claimed, error) {
-	var claimed []Claimed
+// gets an equal share of what is left, the first ones what cannot be shared;
+// lanes that had less leave the rest to the next round.
+func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, err error) {
+	byMerchant := make(map[string]*claimLane, len(lanes))
+	for _, l := range lanes {
+		byMerchant[l.merchant] = l
+	}
+	taken := func(row rows) error {
+		var c Claimed
+		id, err := c.scanTaken(row)
+		l := byMerchant[c.Merchant]
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, CallbackSending, r.LeaseUntil, c.Attempts+1
+		claimed, l.ids = append(claimed, c), append(l.ids, id)
+		return err
+	}
 	for left := r.Max; left > 0 && len(lanes) > 0; {
-		share := max(1, left/len(lanes))
+		share, rest := left/len(lanes), left%len(lanes)
 		var asked []*claimLane
-		var takes []statement
-		var limits []int
-		for _, l := range lanes {
-			limit := min(share, l.free(r.Now)-l.taken, left)
-			if limit <= 0 {
-				continue
+		for i, l := range lanes {
+			l.asked, l.ids = min(share, l.free(r.Now)-l.taken), nil
+			if i < rest {
+				l.asked = min(share+1, l.free(r.Now)-l.taken)
 			}
-			left -= limit
-			asked, limits = append(asked, l), append(limits, limit)
-			l.ids = nil
-			takes = append(takes, statement{sql: takeSQL, args: []any{l.merchant, int64(r.Lane), int64(r.Now), limit}, row: func(row rows) error {
-				c := Claimed{MerchantVersion: l.version}
-				id, err := c.scanTaken(row, l.merchant)
-				c.State, c.LeaseUntil, c.Attempts = CallbackSending, r.LeaseUntil, c.Attempts+1
-				claimed, l.ids = append(claimed, c), append(l.ids, id)
-				return err
-			}})
+			if l.asked > 0 {
+				left -= l.asked
+				asked = append(asked, l)
+			}
 		}
-		if err := t.batch(ctx, takes); err != nil {
+		if err := t.batch(ctx, s.takes(r, asked, taken)); err != nil {
 			return nil, err
 		}
 		var marks []statement
 		lanes = lanes[:0:0]
-		for i, l := range asked {
+		for _, l := range asked {
 			l.taken += len(l.ids)
-			left += limits[i] - len(l.ids)
-			switch len(l.ids) {
-			case 0:
-			case 1: // a list costs SQLite as much as three rows
-				marks = append(marks, statement{sql: markOneSQL, args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, l.ids[0]}})
-			default:
-				marks = append(marks, statement{sql: markSendingSQL,
-					args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, s.dialect.list(l.ids)}})
+			left += l.asked - len(l.ids)
+			if len(l.ids) > 0 {
+				marks = append(marks, s.mark(r, l))
 			}
-			if len(l.ids) == limits[i] {
+			if len(l.ids) == l.asked {
 				lanes = append(lanes, l) // it may have more
 			}
 		}
@@ -144,11 +159,43 @@ func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*c
 	return claimed, nil
 }
 
+// takes reads and locks what is asked of each lane: with PostgreSQL in one
+// statement for all that are asked for equally many, since each statement costs
+// it more than a row.
+func (s *Store) takes(r ClaimRequest, asked []*claimLane, taken func(rows) error) []statement {
+	statements := make([]statement, 0, len(asked))
+	if !s.dialect.concurrent {
+		for _, l := range asked {
+			statements = append(statements, statement{sql: takeSQL, args: []any{l.merchant, int64(r.Lane), int64(r.Now), l.asked}, row: taken})
+		}
+		return statements
+	}
+	alike := map[int][]string{}
+	for _, l := range asked {
+		alike[l.asked] = append(alike[l.asked], l.merchant)
+	}
+	for _, n := range slices.Sorted(maps.Keys(alike)) {
+		statements = append(statements, statement{sql: takeManySQL,
+			args: []any{s.dialect.list(alike[n]), int64(r.Lane), int64(r.Now), n}, row: taken})
+	}
+	return statements
+}
+
+// mark makes what was taken of l sending. A list costs SQLite as much as three
+// rows.
+func (s *Store) mark(r ClaimRequest, l *claimLane) statement {
+	args := []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant}
+	if len(l.ids) == 1 {
+		return statement{sql: markOneSQL, args: append(args, l.ids[0])}
+	}
+	return statement{sql: markSendingSQL, args: append(args, s.dialect.list(l.ids))}
+}
+
 // scanTaken reads a row of takeSQL.
-func (c *Claimed) scanTaken(r rows, merchant string) (id string, err error) {
-	err = r.Scan(&id, &c.Attempts, &c.Failed, &c.Due, &c.LastReason,
+func (c *Claimed) scanTaken(r rows) (id string, err error) {
+	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Due, &c.LastReason,
 		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created)
-	c.Merchant, c.ID = merchant, joinID(merchant, id)
+	c.ID = joinID(c.Merchant, id)
 	return id, err
 }
 

@@ -21,6 +21,7 @@ type sqliteDB struct {
 	d       *dialect
 	lock    *os.File
 	conn    *sqliteConn
+	copier  *checkpointer
 	readers *sql.DB
 	cached  sync.Map // text → *sql.Stmt of readers
 
@@ -54,6 +55,7 @@ func openSQLite(ctx context.Context, path string, committed func(*tx)) (*sqliteD
 		db.closeFiles()
 		return nil, err
 	}
+	go db.copier.run()
 	go db.run()
 	return db, nil
 }
@@ -69,8 +71,8 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
 	var err error
-	// 4,000 pages of 4 KiB between checkpoints: each costs two more syncs.
-	if db.conn, err = openSQLiteConn(ctx, db.d, dsn("wal_autocheckpoint(4000)", "cache_size(-16000)")); err != nil {
+	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
+	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, "cache_size(-16000)")); err != nil {
 		return err
 	}
 	steps, err := readMigrations(migrations, db.d.name)
@@ -78,6 +80,9 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 		return err
 	}
 	if err := migrate(ctx, db.conn, steps); err != nil {
+		return err
+	}
+	if db.copier, err = newCheckpointer(ctx, db, dsn("cache_size(-100)")); err != nil {
 		return err
 	}
 	if db.readers, err = sql.Open("sqlite", dsn("query_only(ON)", "cache_size(-4000)")); err != nil {
@@ -128,6 +133,9 @@ func (db *sqliteDB) run() {
 		select {
 		case r := <-db.requests:
 			group = append(group[:0], r)
+		case done := <-db.copier.finish:
+			db.last(done)
+			continue
 		case <-db.closing:
 			return
 		}
@@ -189,6 +197,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		_ = db.conn.control(ctx, "ROLLBACK")
 		return errs, err
 	}
+	db.copier.committed()
 	db.commit(all)
 	return errs, nil
 }
@@ -236,6 +245,7 @@ func (db *sqliteDB) close() error {
 	db.once.Do(func() {
 		close(db.closing)
 		<-db.closed
+		<-db.copier.ended
 		err = db.closeFiles()
 	})
 	return err
@@ -247,6 +257,9 @@ func (db *sqliteDB) closeFiles() error {
 	db.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })
 	if db.readers != nil {
 		errs = append(errs, db.readers.Close())
+	}
+	if db.copier != nil {
+		errs = append(errs, db.copier.conn.close())
 	}
 	if db.conn != nil {
 		errs = append(errs, db.conn.close())

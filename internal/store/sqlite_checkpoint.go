@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// checkpointAt is how many pages of 4 KiB gather in the log before they are
+	// copied into the database.
+	checkpointAt = 4000
+	// checkpointRest is how few the writer may have to copy itself.
+	checkpointRest = 400
+	// checkpointBackstop is when the writer copies all of them, which nobody
+	// should ever have to wait for: the checkpointer has not kept up.
+	checkpointBackstop = 10 * checkpointAt
+	// looksAfter is how many commits there are between two looks at the log.
+	looksAfter = 8
+)
+
+// checkpointer copies the log into the database on a connection of its own, so
+// that no commit waits for thousands of pages. As long as the writer goes on it
+// never reaches the end of the log, and the log would grow for ever. So the
+// writer copies the last few pages between two commits, and begins the log anew.
+type checkpointer struct {
+	db      *sqliteDB
+	conn    *sqliteConn
+	commits int           // since the last look; the writer's
+	look    chan struct{} // buffered 1
+	finish  chan chan struct{}
+	ended   chan struct{}
+}
+
+func newCheckpointer(ctx context.Context, db *sqliteDB, dsn string) (*checkpointer, error) {
+	conn, err := openSQLiteConn(ctx, db.d, dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &checkpointer{db: db, conn: conn, look: make(chan struct{}, 1), finish: make(chan chan struct{}), ended: make(chan struct{})}, nil
+}
+
+// committed is called by the writer after each commit.
+func (c *checkpointer) committed() {
+	if c.commits++; c.commits < looksAfter {
+		return
+	}
+	select {
+	case c.look <- struct{}{}:
+		c.commits = 0
+	default: // it is at work
+	}
+}
+
+// run ends with the database.
+func (c *checkpointer) run() {
+	defer close(c.ended)
+	for {
+		select {
+		case <-c.look:
+			c.checkpoint()
+		case <-c.db.closing:
+			return
+		}
+	}
+}
+
+// checkpoint copies what is due to be copied. Errors are left to those who
+// write, or read: for them they mean something.
+func (c *checkpointer) checkpoint() {
+	size, copied, ok := c.pragma("PRAGMA wal_checkpoint(NOOP)")
+	if !ok || size < checkpointAt {
+		return
+	}
+	for before := -1; size-copied > checkpointRest && copied > before; {
+		before = copied
+		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(PASSIVE)"); !ok {
+			return
+		}
+		// The copy took a while, in which the log has grown.
+		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(NOOP)"); !ok {
+			return
+		}
+	}
+	if size-copied > checkpointRest {
+		// A reader that has not ended keeps the rest from being copied, or the
+		// writer is faster. Do not try again at once.
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-c.db.closing:
+		}
+		return
+	}
+	done := make(chan struct{})
+	select {
+	case c.finish <- done:
+		<-done
+	case <-c.db.closing:
+	}
+}
+
+// pragma gives the number of pages in the log and of those copied.
+func (c *checkpointer) pragma(text string) (size, copied int, ok bool) {
+	var busy int
+	_, err := one(context.Background(), c.conn, text, nil, &busy, &size, &copied)
+	return size, copied, err == nil && size >= 0
+}
+
+// last copies the rest of the log, by the writer.
+func (db *sqliteDB) last(done chan struct{}) {
+	defer close(done)
+	_ = db.conn.control(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
+}
