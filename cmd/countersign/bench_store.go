@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/internal/store"
@@ -15,18 +18,61 @@ const (
 	claimMax       = 64    // of a claim that is timed
 	settleMax      = 256   // of a batch that is worked
 	besideRows     = 10240 // worked in a round beside what is settled
-	besideRounds   = 3
+	besideRounds   = 5
+	fillAtOnce     = 10_000 // kept in a transaction while filling
 )
 
 // fill makes n deposits due.
 func (s *bareStore) fill(ctx context.Context, l *benchLoad, set string, n int) error {
-	for from := 0; from < n; from += 1000 {
-		rows, err := l.rows(s.ids, set, from, min(1000, n-from))
+	return s.inSteps(l, set, n, 1000, func(rows []store.NewCallback) error {
+		_, err := s.db.Ingest(ctx, rows, store.MillisOf(time.Now()))
+		return err
+	})
+}
+
+// fillSettled makes n deposits that were settled at the first attempt.
+func (s *bareStore) fillSettled(ctx context.Context, l *benchLoad, set string, n int) error {
+	return s.inSteps(l, set, n, fillAtOnce, func(rows []store.NewCallback) error {
+		now := store.MillisOf(time.Now())
+		return s.db.FillAccepted(ctx, rows, benchAttempt(now), now)
+	})
+}
+
+func (s *bareStore) inSteps(l *benchLoad, set string, n, most int, keep func([]store.NewCallback) error) error {
+	for from := 0; from < n; from += most {
+		rows, err := l.rows(s.ids, set, from, min(most, n-from))
 		if err != nil {
 			return err
 		}
-		if _, err := s.db.Ingest(ctx, rows, store.MillisOf(time.Now())); err != nil {
+		if err := keep(rows); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// benchAttempt is an attempt that was accepted.
+func benchAttempt(now store.Millis) store.Attempt {
+	code := int64(0)
+	digest := strings.Repeat("b1", 32)
+	return store.Attempt{RequestUUID: "00000000-0000-8000-8000-000000000000", Started: now, Duration: 5 * time.Millisecond, HTTPStatus: 200,
+		ErrCode: &code, Outcome: "accepted", Reason: "accepted", Node: "bench", RequestHash: digest, ResponseHash: digest}
+}
+
+// settle accepts what was claimed.
+func (s *bareStore) settle(ctx context.Context, claimed []store.Claimed, now store.Millis) error {
+	list := make([]store.Settlement, len(claimed))
+	for i, c := range claimed {
+		list[i] = store.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: store.CallbackAccepted, Reached: true, Attempt: benchAttempt(now)}
+		list[i].Attempt.Number = c.Attempts
+	}
+	settled, err := s.db.Settle(ctx, list, now)
+	if err != nil {
+		return err
+	}
+	for _, one := range settled {
+		if !one.Applied {
+			return errors.New("a settlement was not applied")
 		}
 	}
 	return nil
@@ -39,23 +85,7 @@ func (s *bareStore) work(ctx context.Context, most int) (int, error) {
 	if err != nil || len(claimed) == 0 {
 		return 0, err
 	}
-	code := int64(0)
-	list := make([]store.Settlement, len(claimed))
-	for i, c := range claimed {
-		list[i] = store.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: store.CallbackAccepted, Reached: true,
-			Attempt: store.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000000", Started: now,
-				Duration: 5 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "accepted", Node: "bench"}}
-	}
-	settled, err := s.db.Settle(ctx, list, now)
-	if err != nil {
-		return 0, err
-	}
-	for _, one := range settled {
-		if !one.Applied {
-			return 0, errors.New("a settlement was not applied")
-		}
-	}
-	return len(claimed), nil
+	return len(claimed), s.settle(ctx, claimed, now)
 }
 
 // worked settles n callbacks that are due.
@@ -76,8 +106,12 @@ func (s *bareStore) worked(ctx context.Context, n, most int) error {
 // claims measures claiming while many callbacks are due, of one merchant and of
 // many.
 func (b *bench) claims(ctx context.Context) error {
-	for _, merchants := range []int{1, 100} {
-		if err := b.claimsOf(ctx, merchants); err != nil {
+	merchants := []int{1, 100, 10_000}
+	if b.Quick {
+		merchants = []int{1, 100}
+	}
+	for _, n := range merchants {
+		if err := b.claimsOf(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -86,39 +120,68 @@ func (b *bench) claims(ctx context.Context) error {
 
 func (b *bench) claimsOf(ctx context.Context, merchants int) (err error) {
 	const suite = "claims"
+	b.progress("claims: registering %d merchants", merchants)
 	s, err := b.openStore(ctx, suite, merchants)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	b.progress("claims: %d callbacks of %d merchants", b.Pending, merchants)
-	if err := s.fill(ctx, b.load, "due", b.Pending); err != nil {
-		return err
+	for kept := 0; kept < b.Pending; kept += fillAtOnce {
+		b.progress("claims: %d of %d callbacks of %d merchants", kept, b.Pending, merchants)
+		if err := s.fill(ctx, b.load, fmt.Sprint("due-", kept), min(fillAtOnce, b.Pending-kept)); err != nil {
+			return err
+		}
 	}
-	times := 500
+	times := 1000
 	if b.Quick {
 		times = 20
 	}
-	var took []time.Duration
-	for range times {
+	b.progress("claims: %d of %d callbacks of %d merchants", times, b.Pending, merchants)
+	sync, err := os.Create(filepath.Join(s.dir, "sync"))
+	if err != nil {
+		return err
+	}
+	defer sync.Close()
+	var took, synced []time.Duration
+	var cpu time.Duration
+	for i := range times {
 		now := store.MillisOf(time.Now())
-		start := time.Now()
+		start, used := time.Now(), processorTime()
 		claimed, err := s.db.Claim(ctx, store.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: claimMax})
-		took = append(took, time.Since(start))
+		took, cpu = append(took, time.Since(start)), cpu+processorTime()-used
 		if err != nil {
 			return err
 		}
 		if len(claimed) == 0 {
 			return errors.New("nothing was claimed of what is due")
 		}
-		if err := s.db.GiveBack(ctx, claimed, now); err != nil {
+		// Every other time they are settled, and as many others become due.
+		if i%2 == 0 {
+			err = s.db.GiveBack(ctx, claimed, now)
+		} else if err = s.settle(ctx, claimed, now); err == nil {
+			err = s.fill(ctx, b.load, fmt.Sprint("more-", i), len(claimed))
+		}
+		if err != nil {
 			return err
 		}
+		start = time.Now()
+		_, err = sync.WriteAt(make([]byte, 4096), 0)
+		if err = errors.Join(err, sync.Sync()); err != nil {
+			return err
+		}
+		synced = append(synced, time.Since(start))
 	}
-	slices.Sort(took)
+	ms := func(list []time.Duration, percent int) float64 {
+		slices.Sort(list)
+		return us(list[len(list)*percent/100]) / 1000
+	}
 	name := fmt.Sprintf("%d of %d due, %d merchants", claimMax, b.Pending, merchants)
-	b.report.add(suite, name+", p50", "ms", us(took[len(took)/2])/1000)
-	b.report.add(suite, name+", p99", "ms", us(took[len(took)*99/100])/1000).note("of %d claims, each durable", times)
+	b.report.add(suite, name+", p50", "ms", ms(took, 50)).against("ms for a page written and synced meanwhile", ms(synced, 50))
+	p99 := b.report.add(suite, name+", p99", "ms", ms(took, 99)).against("ms for a page written and synced meanwhile", ms(synced, 99))
+	p99.note("of %d claims, each durable; half are settled, half given back", times)
+	if b.DB == "" {
+		b.report.add(suite, name+", processor", "ms a claim", us(cpu)/1000/float64(times))
+	}
 	return nil
 }
 
@@ -173,11 +236,8 @@ func (b *bench) rows(ctx context.Context) (err error) {
 	for _, rows := range b.Rows {
 		for settled < rows {
 			b.progress("rows: %d of %d settled", settled, rows)
-			more := min(10_000, rows-settled)
-			if err := full.fill(ctx, b.load, fmt.Sprint("old-", settled), more); err != nil {
-				return err
-			}
-			if err := full.worked(ctx, more, 1000); err != nil {
+			more := min(fillAtOnce, rows-settled)
+			if err := full.fillSettled(ctx, b.load, fmt.Sprint("old-", settled), more); err != nil {
 				return err
 			}
 			settled += more
