@@ -18,8 +18,9 @@ type ClaimRequest struct {
 }
 
 // claimLanes bounds how many merchants one claim serves, so that it stays
-// short and leaves some to other nodes.
-const claimLanes = 128
+// short and leaves some to other nodes. Each costs statements and pages of its
+// own, whatever it gives: the next claim serves the next ones.
+const claimLanes = 32
 
 const pickLanesSQL = `
 SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
@@ -85,9 +86,11 @@ const (
 	takenColumns = `o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
 	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created`
 
+	// The expression leaves the index by id to look callbacks up by: what is due
+	// together lies together there, of whichever merchants.
 	takeSQL = `
 SELECT ` + takenColumns + `
-FROM outbox o JOIN callbacks c ON c.merchant = o.merchant AND c.id = o.id
+FROM outbox o JOIN callbacks c ON c.merchant || '' = o.merchant AND c.id = o.id
 WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
 ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT)`
 
@@ -99,7 +102,7 @@ FROM {list}$1{as w} CROSS JOIN LATERAL (
 	SELECT * FROM outbox i
 	WHERE i.merchant = w.value AND i.lane = $2 AND i.state = 'pending' AND i.due <= $3 AND i.deadline > $3
 	ORDER BY i.due, i.id LIMIT CAST($4 AS BIGINT){skip}) o
-CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant = o.merchant AND i.id = o.id OFFSET 0) c`
+CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant || '' = o.merchant AND i.id = o.id OFFSET 0) c`
 )
 
 const (
@@ -145,9 +148,7 @@ func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*c
 		for _, l := range asked {
 			l.taken += len(l.ids)
 			left += l.asked - len(l.ids)
-			if len(l.ids) > 0 {
-				marks = append(marks, s.mark(r, l))
-			}
+			marks = s.mark(marks, r, l)
 			if len(l.ids) == l.asked {
 				lanes = append(lanes, l) // it may have more
 			}
@@ -181,14 +182,17 @@ func (s *Store) takes(r ClaimRequest, asked []*claimLane, taken func(rows) error
 	return statements
 }
 
-// mark makes what was taken of l sending. A list costs SQLite as much as three
+// mark makes what was taken of l sending. A list costs SQLite as much as four
 // rows.
-func (s *Store) mark(r ClaimRequest, l *claimLane) statement {
+func (s *Store) mark(to []statement, r ClaimRequest, l *claimLane) []statement {
 	args := []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant}
-	if len(l.ids) == 1 {
-		return statement{sql: markOneSQL, args: append(args, l.ids[0])}
+	if len(l.ids) > 4 || len(l.ids) > 1 && s.dialect.concurrent {
+		return append(to, statement{sql: markSendingSQL, args: append(args, s.dialect.list(l.ids))})
 	}
-	return statement{sql: markSendingSQL, args: append(args, s.dialect.list(l.ids))}
+	for _, id := range l.ids {
+		to = append(to, statement{sql: markOneSQL, args: append(args[:4:4], id)})
+	}
+	return to
 }
 
 // scanTaken reads a row of takeSQL.

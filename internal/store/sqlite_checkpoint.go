@@ -7,13 +7,14 @@ import (
 
 const (
 	// checkpointAt is how many pages of 4 KiB gather in the log before they are
-	// copied into the database.
-	checkpointAt = 4000
+	// copied into the database: each page once, however often it changed. While
+	// the disk is at that, commits wait longer for it, so it should be seldom.
+	checkpointAt = 16_000
 	// checkpointRest is how few the writer may have to copy itself.
 	checkpointRest = 400
 	// checkpointBackstop is when the writer copies all of them, which nobody
 	// should ever have to wait for: the checkpointer has not kept up.
-	checkpointBackstop = 10 * checkpointAt
+	checkpointBackstop = 4 * checkpointAt
 	// looksAfter is how many commits there are between two looks at the log.
 	looksAfter = 8
 )

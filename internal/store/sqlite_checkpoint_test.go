@@ -19,9 +19,9 @@ func TestLogBeginsAnew(t *testing.T) {
 	t.Cleanup(func() { look.close() })
 	most := 0
 	for round := 0; ; round++ {
-		items := make([]NewCallback, 20)
+		items := make([]NewCallback, 200)
 		for i := range items {
-			items[i] = deposit(ids[0], fmt.Sprintf("%d-%d", i*7919%20, 20*round+i), 1)
+			items[i] = deposit(ids[0], fmt.Sprintf("%d-%d", i*7919%1000, 200*round+i), 1)
 		}
 		must(s.Ingest(ctx, items, Millis(round)))(t)
 		var busy, size, copied int
