@@ -20,6 +20,7 @@ const groupMax = 256
 type sqliteDB struct {
 	d       *dialect
 	lock    *os.File
+	file    *os.File // the database; see createPrivate
 	conn    *sqliteConn
 	copier  *checkpointer
 	readers *sql.DB
@@ -61,7 +62,8 @@ func openSQLite(ctx context.Context, path string, committed func(*tx)) (*sqliteD
 }
 
 func (db *sqliteDB) open(ctx context.Context, path string) error {
-	if err := createPrivate(path); err != nil {
+	var err error
+	if db.file, err = createPrivate(path); err != nil {
 		return err
 	}
 	dsn := func(pragmas ...string) string {
@@ -70,7 +72,6 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 		}, pragmas...)}
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
-	var err error
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, "cache_size(-16000)")); err != nil {
 		return err
@@ -94,22 +95,25 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 }
 
 // createPrivate makes sure that only this user can read the file. SQLite gives
-// its side files the same mode.
-func createPrivate(path string) error {
+// its side files the same mode. The file must stay open for as long as SQLite has
+// it: a process that closes a file loses all its locks on it.
+func createPrivate(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
 	if err := f.Chmod(0o600); err != nil {
-		return err
+		return nil, errors.Join(err, f.Close())
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return err
+		return nil, errors.Join(err, f.Close())
 	}
 	defer dir.Close()
-	return dir.Sync()
+	if err := dir.Sync(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // write hands fn to the writer. Once the writer has it, write waits for the
@@ -263,6 +267,9 @@ func (db *sqliteDB) closeFiles() error {
 	}
 	if db.conn != nil {
 		errs = append(errs, db.conn.close())
+	}
+	if db.file != nil {
+		errs = append(errs, db.file.Close())
 	}
 	errs = append(errs, db.lock.Close())
 	return errors.Join(errs...)

@@ -10,8 +10,10 @@ const (
 	// copied into the database: each page once, however often it changed. While
 	// the disk is at that, commits wait longer for it, so it should be seldom.
 	checkpointAt = 16_000
-	// checkpointRest is how few the writer may have to copy itself.
-	checkpointRest = 400
+	// checkpointRest is how few are left to the writer. Where it is so fast that
+	// there are always more, it gets what there is after checkpointTries.
+	checkpointRest  = 200
+	checkpointTries = 4
 	// checkpointBackstop is when the writer copies all of them, which nobody
 	// should ever have to wait for: the checkpointer has not kept up.
 	checkpointBackstop = 4 * checkpointAt
@@ -72,24 +74,27 @@ func (c *checkpointer) checkpoint() {
 	if !ok || size < checkpointAt {
 		return
 	}
-	for before := -1; size-copied > checkpointRest && copied > before; {
-		before = copied
-		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(PASSIVE)"); !ok {
+	for n, before := 0, -1; n < checkpointTries && size-copied > checkpointRest; n++ {
+		if copied == before {
+			// A reader that has not ended keeps the rest from being copied. Let
+			// it come to its end.
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-c.db.closing:
+			}
 			return
 		}
-		// The copy took a while, in which the log has grown.
+		before = copied
+		if _, _, ok = c.pragma("PRAGMA wal_checkpoint(PASSIVE)"); !ok {
+			return
+		}
+		// SQLite syncs the database only when it has copied the whole log: that
+		// would be in the writer's part. An error is the writer's to find.
+		_ = c.db.file.Sync()
+		// All that took a while, in which the log has grown.
 		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(NOOP)"); !ok {
 			return
 		}
-	}
-	if size-copied > checkpointRest {
-		// A reader that has not ended keeps the rest from being copied, or the
-		// writer is faster. Do not try again at once.
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-c.db.closing:
-		}
-		return
 	}
 	done := make(chan struct{})
 	select {
