@@ -249,6 +249,7 @@ func (db *sqliteDB) close() error {
 	db.once.Do(func() {
 		close(db.closing)
 		<-db.closed
+		close(db.copier.stop)
 		<-db.copier.ended
 		err = db.closeFiles()
 	})

@@ -31,6 +31,7 @@ type checkpointer struct {
 	commits int           // since the last look; the writer's
 	look    chan struct{} // buffered 1
 	finish  chan chan struct{}
+	stop    chan struct{}
 	ended   chan struct{}
 }
 
@@ -39,7 +40,8 @@ func newCheckpointer(ctx context.Context, db *sqliteDB, dsn string) (*checkpoint
 	if err != nil {
 		return nil, err
 	}
-	return &checkpointer{db: db, conn: conn, look: make(chan struct{}, 1), finish: make(chan chan struct{}), ended: make(chan struct{})}, nil
+	return &checkpointer{db: db, conn: conn, look: make(chan struct{}, 1), finish: make(chan chan struct{}),
+		stop: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
 // committed is called by the writer after each commit.
@@ -54,14 +56,15 @@ func (c *checkpointer) committed() {
 	}
 }
 
-// run ends with the database.
+// run ends when stop is closed: after the writer, who may have been asked to
+// finish.
 func (c *checkpointer) run() {
 	defer close(c.ended)
 	for {
 		select {
 		case <-c.look:
 			c.checkpoint()
-		case <-c.db.closing:
+		case <-c.stop:
 			return
 		}
 	}
@@ -80,7 +83,7 @@ func (c *checkpointer) checkpoint() {
 			// it come to its end.
 			select {
 			case <-time.After(100 * time.Millisecond):
-			case <-c.db.closing:
+			case <-c.stop:
 			}
 			return
 		}
@@ -100,7 +103,7 @@ func (c *checkpointer) checkpoint() {
 	select {
 	case c.finish <- done:
 		<-done
-	case <-c.db.closing:
+	case <-c.stop:
 	}
 }
 
