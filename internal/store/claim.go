@@ -24,7 +24,8 @@ const claimLanes = 32
 
 const pickLanesSQL = `
 SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
-FROM lanes WHERE lane = $1 AND ready <= $2 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
+FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904
+ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
 // scanReady reads a row of pickLanesSQL: what free and take ask for of a lane
 // that is ready.
@@ -106,9 +107,13 @@ CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant || '' = o.merchan
 )
 
 const (
-	markSQL        = `UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3`
-	markSendingSQL = markSQL + ` WHERE merchant = $4 AND id {in}$5{end}`
-	markOneSQL     = markSQL + ` WHERE merchant = $4 AND id = $5`
+	markSQL = `
+UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3
+WHERE merchant = $4`
+	markOneSQL = markSQL + ` AND id = $5`
+	// For SQLite. PostgreSQL may read all that waits for the merchant and compare
+	// it with the list.
+	markListSQL = markSQL + ` AND id {in}$5{end}`
 )
 
 // claimFrom takes rows in rounds. In each, every lane that still has capacity
@@ -182,12 +187,11 @@ func (s *Store) takes(r ClaimRequest, asked []*claimLane, taken func(rows) error
 	return statements
 }
 
-// mark makes what was taken of l sending. A list costs SQLite as much as four
-// rows.
+// mark makes what was taken of l sending. A list costs as much as four rows.
 func (s *Store) mark(to []statement, r ClaimRequest, l *claimLane) []statement {
 	args := []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant}
-	if len(l.ids) > 4 || len(l.ids) > 1 && s.dialect.concurrent {
-		return append(to, statement{sql: markSendingSQL, args: append(args, s.dialect.list(l.ids))})
+	if len(l.ids) > 4 && !s.dialect.concurrent {
+		return append(to, statement{sql: markListSQL, args: append(args, s.dialect.list(l.ids))})
 	}
 	for _, id := range l.ids {
 		to = append(to, statement{sql: markOneSQL, args: append(args[:4:4], id)})
@@ -330,7 +334,7 @@ func (s *Store) recheck(ctx context.Context, idle []laneKey, now Millis) {
 	}
 }
 
-const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1`
+const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1 AND ready < 4611686018427387904`
 
 // NextDue is when a Claim of the lane can next find something, Never when
 // nothing waits. A time that has passed means now; where a Claim found nothing

@@ -130,9 +130,9 @@ INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3
 	// that only this server has, since it was restarted before the standby had
 	// it, would be acknowledged, and a failover would take it away.
 	sameEventSQL = `
-SELECT c.id, c.payload, COALESCE(o.state, 'accepted')
-FROM callbacks c LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id
-WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3{lock c}`
+SELECT c.id, c.payload,
+	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
+FROM callbacks c WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3{lock c}`
 )
 
 var (

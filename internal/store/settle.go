@@ -149,6 +149,8 @@ const (
 DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
+	// For SQLite, where returning rows costs a statement as much as two of them.
+	// PostgreSQL may read all that waits for the merchant.
 	settleAcceptedManySQL = `
 DELETE FROM outbox WHERE merchant = $1 AND attempts = $2 AND id {in}$3{end} AND state = 'sending'
 RETURNING lane, failed, deadline, id`
@@ -184,16 +186,16 @@ func (s *Store) settleCallbacks(ctx context.Context, t *tx, batch []*settling, f
 		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), clean(b.Attempt.Reason), settled)
 	}
 	for rest := batch; len(rest) > 0; {
-		b, run := rest[0], accepted(rest)
-		switch {
+		b, done := rest[0], 1
+		switch n := accepted(rest); {
 		case b.Decision != countersign.DecisionNone:
 			add(b, settleDecisionSQL)
-		case run > 1:
-			statements = append(statements, s.acceptRun(rest[:run]))
+		case n > 1 && !s.dialect.concurrent:
+			statements, done = append(statements, s.acceptRun(rest[:n])), n
 		default:
 			end(b)
 		}
-		rest = rest[max(1, run):]
+		rest = rest[done:]
 	}
 	if err := t.batch(ctx, statements); err != nil {
 		return err

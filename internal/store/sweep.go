@@ -167,7 +167,7 @@ func (s *Store) sweepDeadlines(ctx context.Context, now Millis, done *Swept) err
 const (
 	lostLeasesSQL = `
 SELECT merchant, id, attempts, lane, node, claimed FROM outbox
-WHERE state = 'sending' AND lease_until <= $1 ORDER BY lease_until LIMIT CAST($2 AS BIGINT)`
+WHERE state = 'sending' AND lease_until > 0 AND lease_until <= $1 ORDER BY lease_until LIMIT CAST($2 AS BIGINT)`
 
 	loseLeaseSQL = `
 UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = 'lost'
