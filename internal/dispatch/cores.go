@@ -51,7 +51,8 @@ const slice = 200 * time.Microsecond
 // withdrawals go first, between the blocks of a deposit too.
 type cores struct {
 	// rest returns when whatever else could run has run.
-	rest func()
+	rest     func()
+	messages atomic.Int64 // that are being worked, or wait for it
 
 	mu       sync.Mutex
 	free     int
@@ -65,18 +66,21 @@ func newCores(n int) *cores { return &cores{free: n, rest: runtime.Gosched} }
 // and on further cores where nobody waits for those. It fails only where ctx ends
 // before the first.
 func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
+	c.messages.Add(1)
+	defer c.messages.Add(-1)
 	if err := c.acquire(ctx, t); err != nil {
 		return err
 	}
 	var next atomic.Int64
 	work := func() {
-		rested := time.Now()
-		c.rest()
+		var rested time.Time
 		for i := next.Add(1); int(i) <= n; i = next.Add(1) {
 			if !t.ofWithdrawal() {
 				c.giveWay(t)
 			}
-			if time.Since(rested) > slice {
+			// The only message keeps nobody waiting for longer than a block
+			// takes, and a rest on idle cores takes as long as waking them.
+			if c.messages.Load() > 1 && time.Since(rested) > slice {
 				c.rest()
 				rested = time.Now()
 			}
