@@ -73,7 +73,9 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
-	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, "cache_size(-16000)")); err != nil {
+	// What one large transaction made of the log's file is given back.
+	limit := fmt.Sprintf("journal_size_limit(%d)", 2*checkpointAt*4096)
+	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
 		return err
 	}
 	steps, err := readMigrations(migrations, db.d.name)
