@@ -59,14 +59,14 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
-		if claimed, err = s.claimFrom(ctx, t, r, lanes); err != nil {
+		var marks []statement
+		if claimed, marks, err = s.claimFrom(ctx, t, r, lanes); err != nil {
 			return err
 		}
-		if err := s.claimWithdrawals(ctx, t, r.Lane, claimed); err != nil {
+		if idle, err = s.claimEnd(ctx, t, r, lanes, marks); err != nil {
 			return err
 		}
-		idle, err = s.claimEnd(ctx, t, r, lanes)
-		return err
+		return s.claimWithdrawals(ctx, t, r.Lane, claimed)
 	})
 	if err != nil {
 		return nil, err
@@ -118,8 +118,9 @@ WHERE merchant = $4`
 
 // claimFrom takes rows in rounds. In each, every lane that still has capacity
 // gets an equal share of what is left, the first ones what cannot be shared;
-// lanes that had less leave the rest to the next round.
-func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, err error) {
+// lanes that had less leave the rest to the next round. The last round's marks are
+// yet to be made.
+func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []statement, err error) {
 	byMerchant := make(map[string]*claimLane, len(lanes))
 	for _, l := range lanes {
 		byMerchant[l.merchant] = l
@@ -145,10 +146,11 @@ func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*c
 				asked = append(asked, l)
 			}
 		}
-		if err := t.batch(ctx, s.takes(r, asked, taken)); err != nil {
-			return nil, err
+		// Marks go first: what was taken must not be taken again.
+		if err := t.batch(ctx, append(marks, s.takes(r, asked, taken)...)); err != nil {
+			return nil, nil, err
 		}
-		var marks []statement
+		marks = nil
 		lanes = lanes[:0:0]
 		for _, l := range asked {
 			l.taken += len(l.ids)
@@ -158,11 +160,8 @@ func (s *Store) claimFrom(ctx context.Context, t *tx, r ClaimRequest, lanes []*c
 				lanes = append(lanes, l) // it may have more
 			}
 		}
-		if err := t.batch(ctx, marks); err != nil {
-			return nil, err
-		}
 	}
-	return claimed, nil
+	return claimed, marks, nil
 }
 
 // takes reads and locks what is asked of each lane: with PostgreSQL in one
@@ -256,11 +255,11 @@ UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant {in}$2{end} 
 	returningDueSQL = ` RETURNING merchant, next_due`
 )
 
-// claimEnd writes the lanes' counters and finds what waits next in each. It
+// claimEnd makes marks, writes the lanes' counters and finds what waits next in each. It
 // gives the lanes in which nothing is due any more, where recheck needs them.
 // Lanes without a rate that gave equally many change alike, in one statement.
-func (s *Store) claimEnd(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane) (idle []laneKey, err error) {
-	var ends []statement
+func (s *Store) claimEnd(ctx context.Context, t *tx, r ClaimRequest, lanes []*claimLane, marks []statement) (idle []laneKey, err error) {
+	ends := marks
 	end := func(text string, args ...any) {
 		e := statement{sql: text, args: append([]any{int64(r.Now)}, args...)}
 		if s.dialect.concurrent {
