@@ -18,7 +18,7 @@ import (
 // avoid columns that are compared with parameters.
 type dialect struct {
 	name string
-	// marks gives what stands for {lock}, {lock c}, {skip}, {skip o} (of one table alone)
+	// marks gives what stands for {lock}, {lock c} (of one table alone), {skip}
 	// and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w
 	// of the list's values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each of
 	// them up by an index of t. PostgreSQL would choose otherwise while t is
@@ -37,7 +37,7 @@ func newSQLiteDialect() *dialect {
 	return &dialect{
 		name: "sqlite",
 		// One writer at a time: nothing to lock.
-		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{skip o}", "", "{lock c}", "",
+		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{lock c}", "",
 			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
 			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", ""),
 		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
@@ -48,7 +48,7 @@ func newPostgresDialect() *dialect {
 	return &dialect{
 		name: "postgres",
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
-			"{skip o}", " FOR UPDATE OF o SKIP LOCKED", "{lock c}", " FOR UPDATE OF c",
+			"{lock c}", " FOR UPDATE OF c",
 			"{in}", "= ANY(", "{end}", ")",
 			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i"),
 		list:       func(l []string) any { return l },
