@@ -278,13 +278,16 @@ func (c *cluster) releaseOne(ctx context.Context, n *clusterNode, id, claim stri
 	var out struct {
 		Permit string `json:"permit"`
 	}
+	c.mu.Lock()
+	_, asked := c.permits[id][claim] // before this request; another may get it meanwhile
+	c.mu.Unlock()
 	err := c.insist(ctx, n, "POST", "/v1/withdrawals/"+id+"/release", map[string]any{"claim": claim}, &out)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, had := c.permits[id][claim]
 	var refused *apiError
 	if errors.As(err, &refused) && refused.status == http.StatusConflict {
-		if had {
+		if asked {
 			c.t.Errorf("withdrawal %s: claim %s lost its permit: %v", id, claim, refused)
 		}
 		return nil // not decided yet, or the other wallet has it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // serverClock is a database's clock, for a test, and this machine's.
 type serverClock struct {
+	mu      sync.Mutex
 	ahead   time.Duration // of the machine's
 	trip    time.Duration // how long a reading takes
 	broken  bool
@@ -20,11 +22,14 @@ type serverClock struct {
 }
 
 func (s *serverClock) read(context.Context) (Millis, error) {
+	s.mu.Lock()
 	s.asked++
-	time.Sleep(s.trip / 2)
-	now := MillisOf(time.Now().Add(s.ahead))
-	time.Sleep(s.trip - s.trip/2)
-	if s.broken {
+	ahead, trip, broken := s.ahead, s.trip, s.broken
+	s.mu.Unlock()
+	time.Sleep(trip / 2)
+	now := MillisOf(time.Now().Add(ahead))
+	time.Sleep(trip - trip/2)
+	if broken {
 		return 0, errors.New("away")
 	}
 	return now, nil
@@ -63,8 +68,11 @@ func TestClockFollowsTheDatabase(t *testing.T) {
 			{ahead: time.Hour, trip: time.Millisecond, broken: true, want: 20200*time.Millisecond + clockWarn},    // nobody to ask
 			{ahead: time.Hour - 20200*time.Millisecond, trip: 10 * time.Millisecond, want: 15 * time.Millisecond}, // and back again
 		} {
+			synctest.Wait()
+			s.mu.Lock()
 			log.Reset()
 			s.ahead, s.trip, s.broken = step.ahead, step.trip, step.broken
+			s.mu.Unlock()
 			time.Sleep(2*clockEvery + 2*time.Second)
 			synctest.Wait()
 			if off() > step.want {

@@ -105,16 +105,24 @@ func (s *Store) Release(ctx context.Context, id, claim, permit string, now Milli
 	var p Permit
 	found := false
 	err = s.db.write(ctx, func(ctx context.Context, t *tx) error {
-		found = false
-		if _, err := t.exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now)); err != nil {
-			return err
+		for range 2 {
+			found = false
+			if _, err := t.exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now)); err != nil {
+				return err
+			}
+			err := each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r rows) error {
+				found = true
+				var err error
+				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
+				return err
+			})
+			if err != nil || p.Withdrawal.State != WithdrawalConfirmed {
+				return err
+			}
+			// It was confirmed between the two statements. The row is locked
+			// now, so the second time decides.
 		}
-		return each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r rows) error {
-			found = true
-			var err error
-			p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
-			return err
-		})
+		return nil
 	})
 	switch {
 	case err != nil:
