@@ -59,6 +59,8 @@ func newGwLoad(c *gwNodes) *gwLoad {
 	for _, n := range c.nodes {
 		l.away[n], l.mute[n] = &atomic.Bool{}, &atomic.Bool{}
 		l.codes[n] = map[countersign.ErrCode]int{}
+	}
+	for _, n := range c.nodes { // each works with all of them
 		for range 2 {
 			l.repeat(func() { l.deposit(n) })
 			l.repeat(func() { l.withdraw(n) })
