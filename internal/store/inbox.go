@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ type inboxCall struct {
 	done   chan struct{}
 }
 
+// gone reports whether its caller has given up.
+func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
+
 // Claim records e, if it is new, and says who is to act on it, by the rules of
 // merchant.Inbox. Where e.Lease is 0 the entry takes its effect in the same
 // transaction: a deposit joins the feed of deposits, callbacks of types 3 to 7
@@ -131,7 +135,7 @@ func (m *MerchantEnd) work() {
 func (m *MerchantEnd) nextBatch() []*inboxCall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting = slices.DeleteFunc(m.waiting, func(c *inboxCall) bool { return c.ctx.Err() != nil })
+	m.waiting = slices.DeleteFunc(m.waiting, (*inboxCall).gone)
 	n := min(len(m.waiting), inboxBatch)
 	if n == 0 {
 		m.working = false
@@ -147,14 +151,17 @@ func (m *MerchantEnd) nextBatch() []*inboxCall {
 func (m *MerchantEnd) claim(batch []*inboxCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
 	defer cancel()
-	results := make([]InboxResult, len(batch))
+	var b inboxBatchTx
 	err := m.s.db.write(ctx, func(ctx context.Context, t *tx) error {
-		b := inboxBatchTx{m: m, t: t, calls: batch, results: results}
+		b = inboxBatchTx{m: m, t: t, calls: batch}
 		return b.run(ctx)
 	})
-	for i, c := range batch {
-		if c.err = err; err == nil {
-			c.result = results[i]
+	for _, c := range batch {
+		c.err = cmp.Or(err, c.ctx.Err())
+	}
+	if err == nil {
+		for i, c := range b.calls {
+			c.result, c.err = b.results[i], nil
 		}
 	}
 	return err

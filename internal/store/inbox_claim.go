@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 
 	"countersign"
 )
@@ -61,8 +62,8 @@ type inboxKey struct {
 type inboxBatchTx struct {
 	m       *MerchantEnd
 	t       *tx
-	calls   []*inboxCall
-	results []InboxResult
+	calls   []*inboxCall  // from run on: those whose callers still wait
+	results []InboxResult // by call
 
 	last      int64 // number given last
 	rows      map[inboxKey]*inboxRow
@@ -74,11 +75,14 @@ type inboxBatchTx struct {
 }
 
 func (b *inboxBatchTx) run(ctx context.Context) error {
-	b.rows, b.transfers, b.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{m: b.m}
-	b.leased = make([]*int64, len(b.calls))
 	if _, err := one(ctx, b.t, lockFeedSQL, []any{"inbox"}, &b.last); err != nil {
 		return err
 	}
+	// The lock may have been long in coming, and whose caller has given up by now
+	// takes no lease.
+	b.calls = slices.DeleteFunc(slices.Clone(b.calls), (*inboxCall).gone)
+	b.results, b.leased = make([]InboxResult, len(b.calls)), make([]*int64, len(b.calls))
+	b.rows, b.transfers, b.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{m: b.m}
 	whole, err := b.firstBlocks(ctx)
 	if err != nil {
 		return err
