@@ -55,7 +55,16 @@ type codec struct {
 	answer  bool // an answer: numbers and texts stand for each other (PROTOCOL.md, Answers)
 	out     []byte
 	names   []string // described so far
+	room    [20]string
 	err     error
+}
+
+// describe notes that name is one of the interface.
+func (c *codec) describe(name string) {
+	if c.names == nil {
+		c.names = c.room[:0]
+	}
+	c.names = append(c.names, name)
 }
 
 func (c *codec) reading() bool { return c.obj != nil }
@@ -77,24 +86,24 @@ func (c *codec) key(name string) {
 	c.out = append(c.out, ':')
 }
 
-// read finds the raw value of a described member. It gives nil where the value
-// is absent or null and that is allowed.
-func (c *codec) read(name string, p presence) []byte {
-	c.names = append(c.names, name)
+// read finds the raw value of a described member. It gives none, "", where
+// the value is absent or null and that is allowed.
+func (c *codec) read(name string, p presence) string {
+	c.describe(name)
 	m, ok := c.obj.find(name)
 	mayLack := p&(optional|nullable) != 0 || p&lenient != 0 && c.lenient
 	if !ok {
 		if !mayLack {
 			c.fail(name, "is missing")
 		}
-		return nil
+		return ""
 	}
 	raw := c.obj.src[m.start:m.end]
 	if raw[0] == 'n' {
 		if !mayLack {
 			c.fail(name, "is null")
 		}
-		return nil
+		return ""
 	}
 	return raw
 }
@@ -102,7 +111,7 @@ func (c *codec) read(name string, p presence) []byte {
 func (c *codec) text(name string, v *string, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
-		if raw == nil {
+		if raw == "" {
 			return
 		}
 		if raw[0] != '"' {
@@ -116,7 +125,7 @@ func (c *codec) text(name string, v *string, p presence) {
 		}
 		return
 	}
-	c.names = append(c.names, name)
+	c.describe(name)
 	if *v == "" {
 		switch {
 		case p&nullable != 0:
@@ -148,7 +157,7 @@ func (c *codec) text(name string, v *string, p presence) {
 func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
-		if raw == nil {
+		if raw == "" {
 			*v = unset
 			return
 		}
@@ -162,7 +171,7 @@ func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p p
 		*v = n
 		return
 	}
-	c.names = append(c.names, name)
+	c.describe(name)
 	if omit && *v == unset {
 		return
 	}
@@ -177,10 +186,10 @@ func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p p
 func (c *codec) amount(name string, v *Amount, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
-		if raw == nil {
+		if raw == "" {
 			return
 		}
-		text := string(raw)
+		text := raw
 		if raw[0] == '"' {
 			s := scanner{src: raw}
 			text, _ = s.str()
@@ -195,7 +204,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 		*v = Amount{text}
 		return
 	}
-	c.names = append(c.names, name)
+	c.describe(name)
 	if !v.IsSet() {
 		if p&(lenient|optional) == 0 {
 			c.fail(name, "is empty")
@@ -210,7 +219,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 func (c *codec) kind(v *Type, want Type) {
 	if c.reading() {
 		raw := c.read("type", required)
-		if raw == nil {
+		if raw == "" {
 			return
 		}
 		if raw[0] == '"' && c.answer {
@@ -223,7 +232,7 @@ func (c *codec) kind(v *Type, want Type) {
 		}
 		*v = Type(n)
 	} else {
-		c.names = append(c.names, "type")
+		c.describe("type")
 		c.key("type")
 		c.out = strconv.AppendInt(c.out, int64(*v), 10)
 	}
@@ -235,13 +244,13 @@ func (c *codec) kind(v *Type, want Type) {
 // raw carries a member whose meaning is not known, absent where empty.
 func (c *codec) raw(name string, v *Raw) {
 	if c.reading() {
-		c.names = append(c.names, name)
+		c.describe(name)
 		if m, ok := c.obj.find(name); ok {
 			*v = compact(c.obj.src[m.start:m.end])
 		}
 		return
 	}
-	c.names = append(c.names, name)
+	c.describe(name)
 	if *v == "" {
 		return
 	}
@@ -250,7 +259,7 @@ func (c *codec) raw(name string, v *Raw) {
 		return
 	}
 	c.key(name)
-	c.out = append(c.out, compact([]byte(*v))...)
+	c.out = append(c.out, compact(string(*v))...)
 }
 
 // extra carries all members that are not described. later names those that the
@@ -284,7 +293,7 @@ func (c *codec) extra(v *Members, later ...string) {
 			c.fail(m.Name, "is not a JSON member")
 		default:
 			c.key(m.Name)
-			c.out = append(c.out, compact([]byte(m.Value))...)
+			c.out = append(c.out, compact(string(m.Value))...)
 		}
 	}
 }

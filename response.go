@@ -91,11 +91,11 @@ func (r *Response) members(c *codec) {
 func (c *codec) errCode(v *ErrCode) {
 	if c.reading() {
 		raw := c.read("errCode", required)
-		if raw == nil {
+		if raw == "" {
 			return
 		}
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		if err != nil || string(raw) == "-0" {
+		n, err := strconv.ParseInt(raw, 10, 64)
+		if err != nil || raw == "-0" {
 			c.fail("errCode", "is not a whole number")
 		}
 		*v = ErrCode(n)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,9 +15,9 @@ import (
 const maxDepth = 16
 
 // object is a scanned JSON object: its members in their order, their values as
-// spans of src.
+// spans of src. Names and texts are parts of src too, where they have no escapes.
 type object struct {
-	src     []byte
+	src     string
 	members []span
 }
 
@@ -37,7 +38,7 @@ func scanObject(src []byte) (*object, error) {
 	if !utf8.Valid(src) {
 		return nil, fmt.Errorf("%w: not valid UTF-8", ErrMalformed)
 	}
-	s := scanner{src: src}
+	s := scanner{src: string(src)}
 	s.space()
 	if s.peek() != '{' {
 		return nil, fmt.Errorf("%w: not a JSON object", ErrMalformed)
@@ -52,7 +53,7 @@ func scanObject(src []byte) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &object{src, members}, nil
+	return &object{s.src, members}, nil
 }
 
 func (o *object) find(name string) (span, bool) {
@@ -79,17 +80,17 @@ func (o *object) requestType() (Type, error) {
 
 // wholeNumber reads a JSON number without fraction and exponent. It keeps to
 // the range in which every reader of JSON is exact.
-func wholeNumber(raw []byte) (int64, bool) {
+func wholeNumber(raw string) (int64, bool) {
 	const exact = 1<<53 - 1
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n > exact || n < -exact || string(raw) == "-0" {
+	n, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil || n > exact || n < -exact || raw == "-0" {
 		return 0, false
 	}
 	return n, true
 }
 
 type scanner struct {
-	src []byte
+	src string
 	pos int
 }
 
@@ -200,7 +201,7 @@ func (s *scanner) value(depth int) error {
 		return s.number()
 	}
 	for _, word := range []string{"null", "true", "false"} {
-		if bytes.HasPrefix(s.src[s.pos:], []byte(word)) {
+		if strings.HasPrefix(s.src[s.pos:], word) {
 			s.pos += len(word)
 			return nil
 		}
@@ -282,7 +283,7 @@ func (s *scanner) str() (string, error) {
 		case c == '"':
 			s.pos++
 			if text == nil {
-				return string(s.src[start : s.pos-1]), nil
+				return s.src[start : s.pos-1], nil
 			}
 			return string(text), nil
 		case c < 0x20:
@@ -370,9 +371,12 @@ func (s *scanner) hex4() (rune, error) {
 }
 
 // compact removes the white space between the tokens of a scanned value.
-func compact(raw []byte) Raw {
+func compact(raw string) Raw {
+	if strings.IndexAny(raw, " \t\r\n") < 0 {
+		return Raw(raw)
+	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
+	if err := json.Compact(&b, []byte(raw)); err != nil {
 		return Raw(raw) // scanned before, so not reached; the value is kept either way
 	}
 	return Raw(b.String())
@@ -385,7 +389,7 @@ func checkRaw(r Raw) error {
 	if !utf8.ValidString(string(r)) {
 		return errNotJSON
 	}
-	s := scanner{src: []byte(r)}
+	s := scanner{src: string(r)}
 	s.space()
 	if err := s.value(1); err != nil {
 		return err
