@@ -135,3 +135,68 @@ func TestCallerGone(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupSync: a group waits for the disk if one of it asks for that, and only
+// claims of the notify lane do not.
+func TestGroupSync(t *testing.T) {
+	s := openAt(t, storetest.SQLite(t))
+	db := s.db.(*sqliteDB)
+	asked := 0
+	synchronous := func(ctx context.Context, t *tx) (level int64, err error) {
+		asked++ // SQLite answers while it prepares: each time another text
+		_, err = one(ctx, t, fmt.Sprintf("PRAGMA synchronous -- %d", asked), nil, &level)
+		return level, err
+	}
+	const normal, full = 1, 2
+	for _, c := range []struct {
+		unsynced []bool
+		want     int64
+	}{
+		{[]bool{false}, full}, {[]bool{true}, normal}, {[]bool{true, true}, normal}, {[]bool{true, false}, full},
+		{[]bool{true}, normal}, {[]bool{false, true, true}, full}, {[]bool{false}, full},
+	} {
+		var got []int64
+		group := make([]*writeRequest, len(c.unsynced))
+		for i, u := range c.unsynced {
+			group[i] = &writeRequest{ctx: ctx, done: make(chan error, 1), unsynced: u, fn: func(ctx context.Context, t *tx) error {
+				level, err := synchronous(ctx, t)
+				got = append(got, level)
+				return err
+			}}
+		}
+		runGroup(db, group)
+		for i, r := range group {
+			if err := <-r.done; err != nil || got[i] != c.want {
+				t.Errorf("%v: %d, %v, want %d", c.unsynced, got, err, c.want)
+			}
+		}
+	}
+
+	// What each call asks for, by what its commit left behind.
+	level := func(what string, call func() error) int64 {
+		t.Helper()
+		if err := call(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if db.unsynced {
+			return normal
+		}
+		return full
+	}
+	addMerchants(t, s, 1, nil)
+	if got := level("ingest", func() error { _, err := s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1); return err }); got != full {
+		t.Errorf("ingest: %d", got)
+	}
+	claim := ClaimRequest{Lane: LaneNotify, Node: "n", Now: 1, LeaseUntil: 60_001, Max: 5}
+	var claimed []Claimed
+	if got := level("claim", func() (err error) { claimed, err = s.Claim(ctx, claim); return err }); got != normal || len(claimed) != 1 {
+		t.Fatalf("a claim of the notify lane: %d, %v", got, claimed)
+	}
+	if got := level("settle", func() error { _, err := s.Settle(ctx, []Settlement{settlementOf(claimed[0])}, 2); return err }); got != full {
+		t.Errorf("settle: %d", got)
+	}
+	claim.Lane = LaneWithdraw
+	if got := level("claim", func() error { _, err := s.Claim(ctx, claim); return err }); got != full {
+		t.Errorf("a claim of the withdraw lane: %d", got)
+	}
+}

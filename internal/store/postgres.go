@@ -170,6 +170,12 @@ func (db *postgresDB) write(ctx context.Context, fn func(context.Context, *tx) e
 	}
 }
 
+// writeUnsynced waits all the same: a claim that a failover undoes would be made
+// again by another node, while the first one is still at work.
+func (db *postgresDB) writeUnsynced(ctx context.Context, fn func(context.Context, *tx) error) error {
+	return db.write(ctx, fn)
+}
+
 func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *tx) error) (*tx, error) {
 	conn, begun, err := db.begin(ctx)
 	if err != nil {

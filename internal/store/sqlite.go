@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -18,13 +20,14 @@ const groupMax = 256
 // sqliteDB is one writer connection, whose goroutine commits what waits in
 // groups, and a pool of readers.
 type sqliteDB struct {
-	d       *dialect
-	lock    *os.File
-	file    *os.File // the database; see createPrivate
-	conn    *sqliteConn
-	copier  *checkpointer
-	readers *sql.DB
-	cached  sync.Map // text → *sql.Stmt of readers
+	d        *dialect
+	lock     *os.File
+	file     *os.File // the database; see createPrivate
+	conn     *sqliteConn
+	unsynced bool // how conn commits; see sync
+	copier   *checkpointer
+	readers  *sql.DB
+	cached   sync.Map // text → *sql.Stmt of readers
 
 	requests chan *writeRequest
 	closing  chan struct{}
@@ -37,6 +40,8 @@ type writeRequest struct {
 	ctx  context.Context
 	fn   func(context.Context, *tx) error
 	done chan error
+
+	unsynced bool
 }
 
 func openSQLite(ctx context.Context, path string, committed func(*tx)) (*sqliteDB, error) {
@@ -121,12 +126,19 @@ func createPrivate(path string) (*os.File, error) {
 // write hands fn to the writer. Once the writer has it, write waits for the
 // outcome whatever happens to ctx, so that nobody is left not knowing.
 func (db *sqliteDB) write(ctx context.Context, fn func(context.Context, *tx) error) error {
-	r := &writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1)}
+	return db.hand(&writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1)})
+}
+
+func (db *sqliteDB) writeUnsynced(ctx context.Context, fn func(context.Context, *tx) error) error {
+	return db.hand(&writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1), unsynced: true})
+}
+
+func (db *sqliteDB) hand(r *writeRequest) error {
 	select {
 	case db.requests <- r:
 		return <-r.done
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-r.ctx.Done():
+		return r.ctx.Err()
 	case <-db.closing:
 		return ErrClosed
 	}
@@ -182,7 +194,9 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs = make([]error, len(group))
 	all := &tx{querier: db.conn}
-	err = db.conn.control(ctx, "BEGIN IMMEDIATE")
+	if err = db.sync(ctx, group); err == nil {
+		err = db.conn.control(ctx, "BEGIN IMMEDIATE")
+	}
 	for i := 0; i < len(group) && err == nil; i++ {
 		switch errs[i] = group[i].ctx.Err(); {
 		case errs[i] != nil: // its caller has gone: not even begun
@@ -206,6 +220,26 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	db.copier.committed()
 	db.commit(all)
 	return errs, nil
+}
+
+// sync makes the next commit one that waits for the disk, unless the whole group
+// does without. The log keeps the order of commits: the next that waits makes
+// those before it durable too.
+func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
+	unsynced := !slices.ContainsFunc(group, func(r *writeRequest) bool { return !r.unsynced })
+	if unsynced == db.unsynced {
+		return nil
+	}
+	text := "PRAGMA synchronous = FULL"
+	if unsynced {
+		text = "PRAGMA synchronous = NORMAL"
+	}
+	// Not as a prepared statement: it has its effect while it is prepared.
+	if _, err := db.conn.conn.(driver.ExecerContext).ExecContext(ctx, text, nil); err != nil {
+		return err
+	}
+	db.unsynced = unsynced
+	return nil
 }
 
 // savepoint runs one request. It gives an error where the whole transaction is

@@ -29,7 +29,7 @@ func TestLogBeginsAnew(t *testing.T) {
 		if size < most/2 {
 			break // it has begun anew
 		}
-		if most = max(most, size); most > 2*checkpointAt {
+		if most = max(most, size); most > checkpointAt*3/2 {
 			time.Sleep(time.Millisecond) // on a slow machine, let it come to it
 		}
 		if most >= checkpointBackstop {

@@ -81,8 +81,12 @@ func testRepairs(t *testing.T, s *Store) {
 	default:
 		t.Error("nobody was woken")
 	}
-	if got := claim(t, s, LaneNotify, 100, 100); len(got) != 30 {
-		t.Errorf("claimed %d", len(got))
+	claimed := 0
+	for got := claim(t, s, LaneNotify, 100, 100); len(got) > 0; got = claim(t, s, LaneNotify, 100, 100) {
+		claimed += len(got) // of so many merchants at once
+	}
+	if claimed != 30 {
+		t.Errorf("claimed %d", claimed)
 	}
 	if got := must(s.Sweep(ctx, 6))(t); got.Repaired != 0 {
 		t.Errorf("repaired %d where nothing was wrong", got.Repaired)

@@ -34,6 +34,10 @@ type backend interface {
 	// may run more than once and must start afresh each time; what it leaves
 	// in variables counts only where write gives nil.
 	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error
+	// writeUnsynced is write for what a loss of power may undo: SQLite does not
+	// wait for the disk. What it wrote outlives the process at once, and the
+	// machine from the next write on.
+	writeUnsynced(ctx context.Context, fn func(ctx context.Context, t *tx) error) error
 	ping(ctx context.Context) error
 	close() error
 }
