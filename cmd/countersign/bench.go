@@ -149,6 +149,7 @@ type bench struct {
 }
 
 func (c *benchCmd) Run(std streams) (err error) {
+	collectSeldom()
 	if err := c.complete(); err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func (b *bench) claimsOf(ctx context.Context, merchants int) (err error) {
 	name := fmt.Sprintf("%d of %d due, %d merchants", claimMax, b.Pending, merchants)
 	b.report.add(suite, name+", p50", "ms", ms(took, 50)).against("ms for a page written and synced meanwhile", ms(synced, 50))
 	p99 := b.report.add(suite, name+", p99", "ms", ms(took, 99)).against("ms for a page written and synced meanwhile", ms(synced, 99))
-	p99.note("of %d claims, each durable; half are settled, half given back", times)
+	p99.note("of %d claims; half are settled, half given back", times)
 	if b.DB == "" {
 		b.report.add(suite, name+", processor", "ms a claim", us(cpu)/1000/float64(times))
 	}

@@ -59,6 +59,7 @@ const (
 )
 
 func (c *gatewayCmd) Run(std streams) (err error) {
+	collectSeldom()
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()

@@ -60,6 +60,7 @@ func (serveCmd) Help() string {
 }
 
 func (c *serveCmd) Run(std streams) (err error) {
+	collectSeldom()
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
