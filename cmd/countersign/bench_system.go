@@ -128,6 +128,8 @@ func (r *benchReport) addRate(suite, name string, all rounds) {
 	f.against("that RSA alone allows", medianOf(all.of(func(_ rate, b rsaBound) float64 { return b.perSecond })))
 	shares := all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.perSecond })
 	f.Ratio = medianOf(shares) // of rounds, each with the bound of its own time
+	oneEach := medianOf(all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.oneEach }))
+	f.note("%s %% of RSA with one operation at once on each core", number(100*oneEach))
 }
 
 func (b *bench) system(ctx context.Context) (err error) {
