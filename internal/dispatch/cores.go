@@ -44,15 +44,23 @@ func (t turn) ofWithdrawal() bool { return t < turnNotifyOpen }
 // that a flood of withdrawals slows deposits down and does not stop them.
 const notifyShare = 8
 
-// slice is how long RSA may keep a core before all else that can run goes first.
-const slice = 200 * time.Microsecond
+// How long RSA may go on before all else that can run goes first: on each core
+// while withdrawals are under way, and otherwise on all of them together. Each
+// rest costs some µs, in which a core may stand idle.
+const (
+	slice     = 200 * time.Microsecond
+	calmSlice = 500 * time.Microsecond
+)
 
 // cores bounds how many RSA operations run at once. Both lanes share it;
 // withdrawals go first, between the blocks of a deposit too.
 type cores struct {
 	// rest returns when whatever else could run has run.
-	rest     func()
-	messages atomic.Int64 // that are being worked, or wait for it
+	rest        func()
+	messages    atomic.Int64 // that are being worked, or wait for it
+	withdrawals atomic.Int64 // that are claimed and not yet settled
+	start       time.Time
+	rested      atomic.Int64 // when one rested last, in ns from start on
 
 	mu       sync.Mutex
 	free     int
@@ -60,7 +68,7 @@ type cores struct {
 	waiting  [turns][]chan struct{} // first come, first served within a turn
 }
 
-func newCores(n int) *cores { return &cores{free: n, rest: runtime.Gosched} }
+func newCores(n int) *cores { return &cores{free: n, rest: runtime.Gosched, start: time.Now()} }
 
 // each runs the RSA operations f(0) to f(n-1) of one message when a core is free,
 // and on further cores where nobody waits for those. It fails only where ctx ends
@@ -80,9 +88,10 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 			}
 			// The only message keeps nobody waiting for longer than a block
 			// takes, and a rest on idle cores takes as long as waking them.
-			if c.messages.Load() > 1 && time.Since(rested) > slice {
+			if c.messages.Load() > 1 && c.tired(rested) {
 				c.rest()
 				rested = time.Now()
+				c.rested.Store(int64(rested.Sub(c.start)))
 			}
 			f(int(i - 1))
 		}
@@ -115,6 +124,15 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 	default:
 		return nil
 	}
+}
+
+// tired says whether it is time to rest for one who did at rested.
+func (c *cores) tired(rested time.Time) bool {
+	if c.withdrawals.Load() > 0 {
+		return time.Since(rested) > slice
+	}
+	last, now := c.rested.Load(), int64(time.Since(c.start))
+	return now-last > int64(calmSlice) && c.rested.CompareAndSwap(last, now)
 }
 
 // acquire waits for a core. It fails only where ctx ends first.

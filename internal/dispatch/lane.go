@@ -52,6 +52,9 @@ func (l *lane) add(n int) {
 	l.mu.Lock()
 	l.inFlight += n
 	now := l.inFlight
+	if l.id == store.LaneWithdraw {
+		l.d.cores.withdrawals.Store(int64(now))
+	}
 	l.mu.Unlock()
 	l.d.cfg.Observer.InFlight(l.id, now)
 }
