@@ -95,6 +95,7 @@ func (c *checkpointer) checkpoint() {
 		}
 		// SQLite syncs the database only when it has copied the whole log: that
 		// would be in the writer's part. An error is the writer's to find.
+		flush(c.db.file, c.stop)
 		_ = c.db.file.Sync()
 		// All that took a while, in which the log has grown.
 		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(NOOP)"); !ok {
