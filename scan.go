@@ -372,7 +372,7 @@ func (s *scanner) hex4() (rune, error) {
 
 // compact removes the white space between the tokens of a scanned value.
 func compact(raw string) Raw {
-	if strings.IndexAny(raw, " \t\r\n") < 0 {
+	if !strings.ContainsAny(raw, " \t\r\n") {
 		return Raw(raw)
 	}
 	var b bytes.Buffer
