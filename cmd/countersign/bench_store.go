@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"countersign/internal/store"
 )
 
@@ -135,8 +133,8 @@ func (b *bench) claimsOf(ctx context.Context, merchants int) (err error) {
 			return err
 		}
 	}
-	if b.DB != "" && !b.Quick {
-		if err := tidyPostgres(ctx, b.DB); err != nil {
+	if !b.Quick {
+		if err := s.db.Tidy(ctx); err != nil {
 			return err
 		}
 	}
@@ -190,22 +188,6 @@ func (b *bench) claimsOf(ctx context.Context, merchants int) (err error) {
 	if b.DB == "" {
 		b.report.add(suite, name+", processor", "ms a claim", us(cpu)/1000/float64(times))
 	}
-	return nil
-}
-
-// tidyPostgres does at once what filling a database within seconds leaves the
-// server to do in the background, minutes long. Rows that come as in life leave
-// none of it.
-func tidyPostgres(ctx context.Context, url string) error {
-	pool, err := pgxpool.New(ctx, url) // it knows every parameter that the store takes
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, "VACUUM ANALYZE"); err != nil {
-		return fmt.Errorf("vacuuming: %w", err)
-	}
-	_, _ = pool.Exec(ctx, "CHECKPOINT") // where the role may
 	return nil
 }
 
