@@ -100,7 +100,7 @@ func TestTidy(t *testing.T) {
 			if err := s.Tidy(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if s.Dialect() == "PostgreSQL" {
+			if s.Dialect() == "postgres" {
 				var counted int64
 				must(one(ctx, s.db, `SELECT CAST(reltuples AS BIGINT) FROM pg_class WHERE oid = 'outbox'::regclass`, nil, &counted))(t)
 				if counted != 2 {
