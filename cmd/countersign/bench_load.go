@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"countersign"
@@ -138,7 +137,7 @@ func (l *benchLoad) rsaFor(ctx context.Context, long time.Duration) (rsaBound, e
 	cores := runtime.GOMAXPROCS(0)
 	var rate, cpu [2]float64
 	for _, twice := range []int{0, 1, 1, 0} { // what went before disturbs both alike
-		r, c, err := l.rsaRate(ctx, (1+twice)*cores, long/4)
+		r, c, err := perSecondOf(ctx, (1+twice)*cores, long/4, func(int) error { return l.roundTrip() })
 		if err != nil {
 			return rsaBound{}, err
 		}
@@ -146,26 +145,6 @@ func (l *benchLoad) rsaFor(ctx context.Context, long time.Duration) (rsaBound, e
 		cpu[twice] += c / 2
 	}
 	return rsaBound{max(rate[0], rate[1]), rate[0], cpu[1]}, nil
-}
-
-func (l *benchLoad) rsaRate(ctx context.Context, atOnce int, long time.Duration) (perSecond, cpu float64, err error) {
-	counts, errs := make([]int, atOnce), make([]error, atOnce)
-	var wg sync.WaitGroup
-	start, used := time.Now(), processorTime()
-	for i := range atOnce {
-		wg.Go(func() {
-			for errs[i] == nil && ctx.Err() == nil && time.Since(start) < long {
-				errs[i] = l.roundTrip()
-				counts[i]++
-			}
-		})
-	}
-	wg.Wait()
-	n := 0.0
-	for _, c := range counts {
-		n += float64(c)
-	}
-	return n / time.Since(start).Seconds(), (processorTime() - used).Seconds() / max(n, 1), errors.Join(append(errs, ctx.Err())...)
 }
 
 // roundTrip does the RSA of one callback.

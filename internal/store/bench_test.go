@@ -172,11 +172,9 @@ func BenchmarkBesideSettled(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if d.name == "postgres" { // as autovacuum would in time
-				for _, s := range []*Store{empty, full} {
-					if _, err := s.db.(*postgresDB).pool.Exec(ctx, "VACUUM ANALYZE"); err != nil {
-						b.Fatal(err)
-					}
+			for _, s := range []*Store{empty, full} {
+				if err := s.Tidy(ctx); err != nil {
+					b.Fatal(err)
 				}
 			}
 			// Both in turn, so that the machine's mood meets both alike.

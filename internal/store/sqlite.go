@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -37,11 +36,10 @@ type sqliteDB struct {
 }
 
 type writeRequest struct {
-	ctx  context.Context
-	fn   func(context.Context, *tx) error
-	done chan error
-
-	unsynced bool
+	ctx      context.Context
+	fn       func(context.Context, *tx) error
+	unsynced bool // see backend.writeUnsynced
+	done     chan error
 }
 
 func openSQLite(ctx context.Context, path string, committed func(*tx)) (*sqliteDB, error) {
@@ -126,14 +124,15 @@ func createPrivate(path string) (*os.File, error) {
 // write hands fn to the writer. Once the writer has it, write waits for the
 // outcome whatever happens to ctx, so that nobody is left not knowing.
 func (db *sqliteDB) write(ctx context.Context, fn func(context.Context, *tx) error) error {
-	return db.hand(&writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1)})
+	return db.hand(&writeRequest{ctx: ctx, fn: fn})
 }
 
 func (db *sqliteDB) writeUnsynced(ctx context.Context, fn func(context.Context, *tx) error) error {
-	return db.hand(&writeRequest{ctx: ctx, fn: fn, done: make(chan error, 1), unsynced: true})
+	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
 }
 
 func (db *sqliteDB) hand(r *writeRequest) error {
+	r.done = make(chan error, 1)
 	select {
 	case db.requests <- r:
 		return <-r.done
@@ -234,8 +233,7 @@ func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	if unsynced {
 		text = "PRAGMA synchronous = NORMAL"
 	}
-	// Not as a prepared statement: it has its effect while it is prepared.
-	if _, err := db.conn.conn.(driver.ExecerContext).ExecContext(ctx, text, nil); err != nil {
+	if err := db.conn.unprepared(ctx, text); err != nil {
 		return err
 	}
 	db.unsynced = unsynced

@@ -82,6 +82,13 @@ func (c *sqliteConn) control(ctx context.Context, text string) error {
 	return err
 }
 
+// unprepared runs a PRAGMA that has its effect while it is prepared, so that a
+// statement kept from before would have none.
+func (c *sqliteConn) unprepared(ctx context.Context, text string) error {
+	_, err := c.conn.(driver.ExecerContext).ExecContext(ctx, text, nil)
+	return err
+}
+
 // bind gives args as the driver takes them, until the next call.
 func (c *sqliteConn) bind(args []any) ([]driver.NamedValue, error) {
 	c.args = c.args[:0]

@@ -14,8 +14,8 @@ const (
 
 // flush brings what was written to f to the disk bit by bit, and leaves the disk
 // to others for as long as each bit took: a sync of everything at once would hold
-// up the commits that want to be synced meanwhile. It promises nothing, and finds
-// no errors: the sync that follows does both.
+// up the commits that want to be synced meanwhile. It promises nothing, and leaves
+// errors to be found: SQLite syncs the file by a descriptor of its own.
 func flush(f *os.File, stop <-chan struct{}) {
 	info, err := f.Stat()
 	if err != nil {
