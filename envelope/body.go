@@ -166,9 +166,17 @@ func unwrapObject(text []byte) ([]byte, error) {
 // firstStranger is the offset of the first byte that no Base64 body has, or -1.
 func firstStranger(text []byte) int {
 	for i, c := range text {
-		if !isBase64Char(c) && c != '=' && c != '\r' && c != '\n' {
+		if !inBase64[c] {
 			return i
 		}
 	}
 	return -1
 }
+
+// inBase64 says which bytes a Base64 body has.
+var inBase64 = func() (in [256]bool) {
+	for c := range in {
+		in[c] = isBase64Char(byte(c)) || c == '=' || c == '\r' || c == '\n'
+	}
+	return in
+}()

@@ -3,9 +3,13 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,18 +74,87 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	}
 }
 
-// The fence holds however the transport reads the body.
-func TestFencedBody(t *testing.T) {
-	late := false
-	q := request{body: []byte("sealed"), tooLate: func() bool { return late }}
-	if b, err := io.ReadAll(q.reader()); err != nil || string(b) != "sealed" {
-		t.Errorf("%q, %v", b, err)
-	}
-	late = true
-	if b, err := io.ReadAll(q.reader()); err != errTooLate || len(b) > 0 {
-		t.Errorf("%q, %v", b, err)
-	}
-	if n, err := io.Copy(io.Discard, q.reader()); err != errTooLate || n > 0 {
-		t.Errorf("%d bytes, %v", n, err)
+// countedConn counts what is done with it.
+type countedConn struct {
+	net.Conn
+	writes, closes *atomic.Int64
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func (c countedConn) Close() error {
+	c.closes.Add(1)
+	return c.Conn.Close()
+}
+
+// Nothing of a request goes out when it is too late, on a new connection or an old
+// one; only the connection that it had is lost. In time it goes out at once.
+func TestFencedConnection(t *testing.T) {
+	var together atomic.Pointer[sync.WaitGroup] // who answers together
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if w := together.Load(); w != nil {
+			w.Done()
+			w.Wait()
+		}
+	}))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(plain.Config.Handler)
+	defer secure.Close()
+	for _, s := range []*httptest.Server{plain, secure} {
+		roots := x509.NewCertPool()
+		if c := s.Certificate(); c != nil {
+			roots.AddCert(c)
+		}
+		var writes, closes atomic.Int64
+		rt := roundTripper(Policy{AllowPrivate: true, AllowHTTP: true}, roots, nil)
+		defer rt.CloseIdleConnections()
+		rt.DialContext = fenced(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return countedConn{c, &writes, &closes}, err
+		})
+		tr := &transport{public: rt, private: rt}
+		u, err := url.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		post := func(late bool) (r Response, wrote int64) {
+			before := writes.Load()
+			r = tr.post(t.Context(), request{url: u, contentType: defaultContentType, body: []byte("sealed"),
+				tooLate: func() bool { return late }})
+			return r, writes.Load() - before
+		}
+
+		if r, wrote := post(true); r.Failure != ReasonStopped || s == plain && wrote > 0 {
+			t.Errorf("%s: too late on a new connection: %+v, %d writes", u.Scheme, r, wrote)
+		}
+		const connections = 3
+		var all, answering sync.WaitGroup
+		answering.Add(connections)
+		together.Store(&answering)
+		for range connections {
+			all.Go(func() {
+				if r, _ := post(false); r.Status != http.StatusOK {
+					t.Errorf("%s: %+v", u.Scheme, r)
+				}
+			})
+		}
+		all.Wait()
+		together.Store(nil)
+		if r, wrote := post(false); r.Status != http.StatusOK || wrote != 1 {
+			t.Errorf("%s: in time: %+v, %d writes, want 1", u.Scheme, r, wrote)
+		}
+		closed := closes.Load()
+		if r, wrote := post(true); r.Failure != ReasonStopped || wrote > 0 {
+			t.Errorf("%s: too late on an old connection: %+v, %d writes", u.Scheme, r, wrote)
+		}
+		if n := closes.Load() - closed; n != 1 {
+			t.Errorf("%s: %d connections were given up, want the one", u.Scheme, n)
+		}
+		if r, _ := post(false); r.Status != http.StatusOK {
+			t.Errorf("%s: afterwards: %+v", u.Scheme, r)
+		}
 	}
 }

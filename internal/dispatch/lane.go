@@ -28,6 +28,7 @@ type lane struct {
 	id      store.Lane
 	workers int
 	ended   chan ended
+	jobs    chan store.Claimed // for a worker that has nothing to do
 
 	mu       sync.Mutex
 	inFlight int
@@ -36,7 +37,8 @@ type lane struct {
 }
 
 func newLane(d *Dispatcher, id store.Lane, workers int) *lane {
-	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), freed: make(chan struct{}, 1)}
+	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), jobs: make(chan store.Claimed),
+		freed: make(chan struct{}, 1)}
 }
 
 // held is how many callbacks are claimed and not yet settled.
@@ -199,9 +201,24 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 		l.d.cfg.Observer.Claimed(l.id, len(claimed))
 	}
 	for _, c := range claimed {
-		l.running.Go(func() {
-			l.ended <- l.d.attempt(stop, work, c)
-		})
+		select {
+		case l.jobs <- c:
+		default:
+			l.running.Go(func() { l.work(stop, work, c) })
+		}
 	}
 	return len(claimed), nil
+}
+
+// work makes attempts until stop ends. A goroutine of its own for each would
+// spend on copying its growing stack what all else beside RSA costs in judging.
+func (l *lane) work(stop, work context.Context, c store.Claimed) {
+	for {
+		l.ended <- l.d.attempt(stop, work, c)
+		select {
+		case c = <-l.jobs:
+		case <-stop.Done():
+			return
+		}
+	}
 }

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,7 +62,7 @@ func roundTripper(p Policy, roots *x509.CertPool, resolver *net.Resolver) *http.
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would resolve names behind our back
-		DialContext:            dialer.DialContext,
+		DialContext:            fenced(dialer.DialContext),
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    tlsTimeout,
@@ -88,40 +90,55 @@ type request struct {
 	contentType string
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
 	body        []byte
-	// tooLate says that the request must not go out any more; nil: never.
-	tooLate func() bool
+	tooLate     func() bool // says that nothing of it must go out any more
 }
 
-// errTooLate breaks a request off before its body has gone out.
+// errTooLate breaks a request off before all of it has gone out.
 var errTooLate = errors.New("too late to send")
 
-// fenced is a request's body until it is too late. The context's deadline is not
-// enough: a process that was stopped and goes on, or a machine that slept, may
-// write before any timer fires, after another node has taken the callback over.
-type fenced struct {
-	*bytes.Reader
-	tooLate func() bool
+// fencedConn is a connection to a merchant that sends nothing more when it is too
+// late for the request that has it. The context's deadline is not enough: a
+// process that was stopped and goes on, or a machine that slept, may write before
+// any timer fires, after another node has taken the callback over. That this is
+// not done by the body's reader saves a packet: http.Transport sends the header
+// ahead of a body that it does not know to be in memory.
+type fencedConn struct {
+	net.Conn
+	request atomic.Pointer[request]
 }
 
-func (f fenced) Read(p []byte) (int, error) {
-	if f.tooLate != nil && f.tooLate() {
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func fenced(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &fencedConn{Conn: c}, nil
+	}
+}
+
+func (c *fencedConn) Write(p []byte) (int, error) {
+	if q := c.request.Load(); q != nil && q.tooLate() {
 		return 0, errTooLate
 	}
-	return f.Reader.Read(p)
+	return c.Conn.Write(p)
 }
 
-// WriteTo hides that of bytes.Reader, which would go past Read.
-func (f fenced) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
-
-func (fenced) Close() error { return nil }
-
-// reader gives the body anew.
-func (q request) reader() io.ReadCloser { return fenced{bytes.NewReader(q.body), q.tooLate} }
+// fence makes the request's end that of what is sent through conn.
+func (q *request) fence(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	conn.(*fencedConn).request.Store(q)
+}
 
 // post makes one exchange under ctx, its deadline included, and reads the
 // response. It follows no redirect: http.Transport does not. Done of the
 // Response is left to the caller.
 func (t *transport) post(ctx context.Context, q request) Response {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { q.fence(got.Conn) }})
 	header := http.Header{
 		"Content-Type": {q.contentType},
 		"Accept":       {"application/json"},
@@ -134,10 +151,15 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		Method: http.MethodPost, URL: q.url, Host: q.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(q.body)),
-		Body:          q.reader(),
-		// The transport uses GetBody only where the server had closed an idle
-		// connection before a byte of a POST was written: still one POST.
-		GetBody: func() (io.ReadCloser, error) { return q.reader(), nil },
+		Body:          io.NopCloser(bytes.NewReader(q.body)),
+		// The transport uses GetBody only where an idle connection turned out to be
+		// closed before a byte of a POST was written: still one POST.
+		GetBody: func() (io.ReadCloser, error) {
+			if q.tooLate() {
+				return nil, errTooLate // and not on every idle connection in turn
+			}
+			return io.NopCloser(bytes.NewReader(q.body)), nil
+		},
 	}).WithContext(ctx)
 	rt := t.public
 	if q.private {

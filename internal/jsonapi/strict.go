@@ -25,14 +25,12 @@ const MaxFaults = 20
 // not descended into.
 const maxNesting = 16
 
-// checkJSON holds src against schema s. It is stricter than encoding/json,
-// which takes members whose names differ by case and the last of two members
-// with one name: other software in the path may take the first. What passes is
-// safe to give to json.Unmarshal. Faults never repeat a value.
+// checkJSON holds src, in which syntax finds no fault, against schema s. It is
+// stricter than encoding/json, which takes members whose names differ by case
+// and the last of two members with one name: other software in the path may take
+// the first. What passes is safe to give to json.Unmarshal. Faults never repeat a
+// value.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, root string, refuseReplacement bool) []Detail {
-	if problem := syntax(src); problem != "" {
-		return []Detail{{root, problem}}
-	}
 	c := checker{reg: reg, src: src, path: []step{{name: root}}, refuseReplacement: refuseReplacement}
 	c.value(s)
 	return c.faults
