@@ -44,31 +44,63 @@ func (t turn) ofWithdrawal() bool { return t < turnNotifyOpen }
 // that a flood of withdrawals slows deposits down and does not stop them.
 const notifyShare = 8
 
-// How long RSA may go on before all else that can run goes first: on each core
-// while withdrawals are under way, and otherwise on all of them together. Each
-// rest costs some µs, in which a core may stand idle.
+// How long RSA may go on before all else that can run goes first: on each core, and
+// in the calm on all of them together. Each rest costs some µs, in which a core may
+// stand idle.
 const (
 	slice     = 200 * time.Microsecond
 	calmSlice = 500 * time.Microsecond
 )
 
+// calmAfter is how long after a withdrawal it is calm: where there was one, there
+// may be another in the API or being claimed, which must not wait for RSA either.
+const calmAfter = time.Second
+
 // cores bounds how many RSA operations run at once. Both lanes share it;
-// withdrawals go first, between the blocks of a deposit too.
+// withdrawals go first, between the blocks of a deposit too. In the calm there is
+// one operation more than cores: from one that ends to the next that begins a core
+// would stand idle for some µs.
 type cores struct {
 	// rest returns when whatever else could run has run.
 	rest        func()
 	messages    atomic.Int64 // that are being worked, or wait for it
 	withdrawals atomic.Int64 // that are claimed and not yet settled
 	start       time.Time
-	rested      atomic.Int64 // when one rested last, in ns from start on
+	hurried     atomic.Int64 // when the last of them was settled, in ns from start on
+	rested      atomic.Int64 // when one rested last, likewise
 
+	n        int // cores
 	mu       sync.Mutex
-	free     int
+	busy     int // operations, at most n+1
 	released int
 	waiting  [turns][]chan struct{} // first come, first served within a turn
 }
 
-func newCores(n int) *cores { return &cores{free: n, rest: runtime.Gosched, start: time.Now()} }
+func newCores(n int) *cores {
+	return &cores{n: n, rest: runtime.Gosched, start: time.Now().Add(-2 * calmAfter)}
+}
+
+// most is how many operations there may be.
+func (c *cores) most() int {
+	if c.calm() {
+		return c.n + 1
+	}
+	return c.n
+}
+
+// calm says that no withdrawal is under way nor was a moment ago.
+func (c *cores) calm() bool {
+	return c.withdrawals.Load() == 0 && c.now()-c.hurried.Load() > int64(calmAfter)
+}
+
+func (c *cores) now() int64 { return int64(time.Since(c.start)) }
+
+// hurry says how many withdrawals are claimed and not yet settled.
+func (c *cores) hurry(withdrawals int) {
+	if c.withdrawals.Store(int64(withdrawals)); withdrawals == 0 {
+		c.hurried.Store(c.now())
+	}
+}
 
 // each runs the RSA operations f(0) to f(n-1) of one message when a core is free,
 // and on further cores where nobody waits for those. It fails only where ctx ends
@@ -91,7 +123,7 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 			if c.messages.Load() > 1 && c.tired(rested) {
 				c.rest()
 				rested = time.Now()
-				c.rested.Store(int64(rested.Sub(c.start)))
+				c.rested.Store(c.now())
 			}
 			f(int(i - 1))
 		}
@@ -128,18 +160,18 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 
 // tired says whether it is time to rest for one who did at rested.
 func (c *cores) tired(rested time.Time) bool {
-	if c.withdrawals.Load() > 0 {
+	if !c.calm() {
 		return time.Since(rested) > slice
 	}
-	last, now := c.rested.Load(), int64(time.Since(c.start))
+	last, now := c.rested.Load(), c.now()
 	return now-last > int64(calmSlice) && c.rested.CompareAndSwap(last, now)
 }
 
 // acquire waits for a core. It fails only where ctx ends first.
 func (c *cores) acquire(ctx context.Context, t turn) error {
 	c.mu.Lock()
-	if c.free > 0 {
-		c.free--
+	if c.busy < c.most() {
+		c.busy++
 		c.mu.Unlock()
 		return nil
 	}
@@ -166,18 +198,19 @@ func (c *cores) acquire(ctx context.Context, t turn) error {
 func (c *cores) spare() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.free == 0 {
+	if c.busy >= c.n {
 		return false
 	}
-	c.free--
+	c.busy++
 	return true
 }
 
 // giveWay lets a withdrawal that waits have the core of t, and waits for the next
-// one, before all others of the turn: it is in the middle of its message.
+// one, before all others of the turn: it is in the middle of its message. So it does
+// where there is one operation too many because the calm has ended.
 func (c *cores) giveWay(t turn) {
 	c.mu.Lock()
-	if len(c.waiting[turnWithdrawOpen])+len(c.waiting[turnWithdrawSeal]) == 0 {
+	if len(c.waiting[turnWithdrawOpen])+len(c.waiting[turnWithdrawSeal]) == 0 && c.busy <= c.most() {
 		c.mu.Unlock()
 		return
 	}
@@ -194,20 +227,20 @@ func (c *cores) release() {
 	c.pass()
 }
 
-// pass gives a core that has come free to who is next.
+// pass gives what has come free to who is next.
 func (c *cores) pass() {
+	c.busy--
 	c.released++
 	order := [turns]turn{turnWithdrawOpen, turnWithdrawSeal, turnNotifyOpen, turnNotifySeal}
 	if c.released%notifyShare == 0 {
 		order = [turns]turn{turnNotifyOpen, turnNotifySeal, turnWithdrawOpen, turnWithdrawSeal}
 	}
 	for _, t := range order {
-		if q := c.waiting[t]; len(q) > 0 {
-			close(q[0])
-			q[0] = nil
-			c.waiting[t] = q[1:]
-			return
+		for len(c.waiting[t]) > 0 && c.busy < c.most() {
+			close(c.waiting[t][0])
+			c.waiting[t][0] = nil
+			c.waiting[t] = c.waiting[t][1:]
+			c.busy++
 		}
 	}
-	c.free++
 }

@@ -39,8 +39,8 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 					t.Errorf("block %d ran %d times", i, ran[i])
 				}
 			}
-			if c.free != all {
-				t.Errorf("%d of %d cores are free afterwards", c.free, all)
+			if c.busy != 0 {
+				t.Errorf("%d of %d cores are busy afterwards", c.busy, all)
 			}
 		})
 	}
@@ -51,6 +51,7 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
+		c.hurry(1)
 		var mu sync.Mutex
 		var order []string
 		block := func(name string) func(int) {
@@ -78,8 +79,73 @@ func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
 		if !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
-		if c.free != 1 {
-			t.Errorf("%d cores are free afterwards", c.free)
+		if c.busy != 0 {
+			t.Errorf("%d cores are busy afterwards", c.busy)
+		}
+	})
+}
+
+// While no withdrawal is under way there is one operation more than cores, and
+// from the next block on not any more.
+func TestOneMoreThanCores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCores(2)
+		running := 0
+		var mu sync.Mutex
+		add := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += n
+		}
+		var all sync.WaitGroup
+		var asked, answered time.Time
+		message := func(turn turn, n int) {
+			all.Go(func() {
+				if turn.ofWithdrawal() {
+					asked = time.Now()
+					defer func() { answered = time.Now() }()
+				}
+				if err := c.each(t.Context(), turn, n, func(int) {
+					add(1)
+					time.Sleep(time.Second)
+					add(-1)
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		at := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if running != want {
+				t.Errorf("%s: %d operations, want %d", when, running, want)
+			}
+		}
+		for range 10 {
+			message(turnNotifySeal, 4)
+		}
+		at("calm", 3)
+		time.Sleep(time.Second / 2)
+		c.hurry(1)
+		message(turnWithdrawSeal, 1)
+		at("a withdrawal has come", 3)
+		time.Sleep(time.Second)
+		at("next block", 2)
+		time.Sleep(time.Second)
+		at("the one after", 2)
+		c.hurry(0)
+		at("not calm yet", 2)
+		time.Sleep(calmAfter + 4*time.Second) // and a message ends
+		at("calm again", 3)
+		all.Wait()
+		if took := answered.Sub(asked); took != 1500*time.Millisecond {
+			t.Errorf("the withdrawal's block ended after %v, want half of the block before it and its own", took)
+		}
+		if c.busy != 0 {
+			t.Errorf("%d cores are busy afterwards", c.busy)
 		}
 	})
 }
@@ -110,8 +176,8 @@ func TestPanicInABlock(t *testing.T) {
 				})
 				return nil
 			}()
-			if got != "bad block" || running != 0 || c.free != 2 {
-				t.Errorf("block %d: recovered %v, %d still run, %d cores free", bad, got, running, c.free)
+			if got != "bad block" || running != 0 || c.busy != 0 {
+				t.Errorf("block %d: recovered %v, %d still run, %d cores busy", bad, got, running, c.busy)
 			}
 		})
 	}
@@ -120,6 +186,7 @@ func TestPanicInABlock(t *testing.T) {
 func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
+		c.hurry(1)
 		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func (l *lane) add(n int) {
 	l.inFlight += n
 	now := l.inFlight
 	if l.id == store.LaneWithdraw {
-		l.d.cores.withdrawals.Store(int64(now))
+		l.d.cores.hurry(now)
 	}
 	l.mu.Unlock()
 	l.d.cfg.Observer.InFlight(l.id, now)
