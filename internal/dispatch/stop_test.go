@@ -65,6 +65,22 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 	})
 }
 
+// takeCores takes every place there is for RSA, until free is called.
+func takeCores(t *testing.T, c *cores) (free func()) {
+	t.Helper()
+	taken := 0
+	for ; c.busy < c.most(); taken++ {
+		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for range taken {
+			c.release()
+		}
+	}
+}
+
 func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.RSA = 1 })
@@ -74,10 +90,7 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 			sent.Add(1)
 			return post(ctx, q)
 		}
-		// The only core is taken: everything waits for its seal.
-		if err := r.d.cores.acquire(t.Context(), turnNotifySeal); err != nil {
-			t.Fatal(err)
-		}
+		free := takeCores(t, r.d.cores) // everything waits for its seal
 		for i := range 10 {
 			r.addDeposit("m1", i)
 		}
@@ -85,7 +98,7 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 		r.start(t)
 		time.Sleep(time.Second)
 		r.stop()
-		r.d.cores.release()
+		free()
 		if sent.Load() != 0 || r.returned != 11 || len(r.settled) != 0 {
 			t.Errorf("%d sent, %d given back, %d settled", sent.Load(), r.returned, len(r.settled))
 		}
@@ -101,13 +114,11 @@ func TestStopGivesBackWhatWasNotSent(t *testing.T) {
 func TestShortLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.RSA = 1 })
-		if err := r.d.cores.acquire(t.Context(), turnNotifySeal); err != nil {
-			t.Fatal(err)
-		}
+		free := takeCores(t, r.d.cores)
 		id := r.addDeposit("m1", 1)
 		r.start(t)
 		time.Sleep(40 * time.Second)
-		r.d.cores.release()
+		free()
 		time.Sleep(time.Second)
 		if c := r.callback(id); r.returned != 1 || c.State != store.CallbackAccepted || c.Attempts != 2 || c.Failed != 0 {
 			t.Errorf("%d given back, %+v", r.returned, c)
