@@ -121,7 +121,7 @@ func (a *API) Decode(schema *huma.Schema, body []byte, v any) error {
 	if isNone(reflect.TypeOf(v).Elem()) {
 		return nil
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := unmarshal(body, v); err != nil {
 		// The schema lets nothing through that a type refuses; should a type
 		// be stricter, the caller is told so without its value.
 		var at *json.UnmarshalTypeError
@@ -131,6 +131,14 @@ func (a *API) Decode(schema *huma.Schema, body []byte, v any) error {
 		return Invalid(Detail{"body", "does not fit its schema"})
 	}
 	return nil
+}
+
+// unmarshal spares a batch, which reads itself, to be looked through twice more.
+func unmarshal(body []byte, v any) error {
+	if u, ok := v.(json.Unmarshaler); ok {
+		return u.UnmarshalJSON(bytes.TrimSpace(body))
+	}
+	return json.Unmarshal(body, v)
 }
 
 // ServeHTTP is the one path of every request: token, role and rate first, then

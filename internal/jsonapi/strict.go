@@ -31,7 +31,7 @@ const maxNesting = 16
 // the first. What passes is safe to give to json.Unmarshal. Faults never repeat a
 // value.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, root string, refuseReplacement bool) []Detail {
-	c := checker{reg: reg, src: src, path: []step{{name: root}}, refuseReplacement: refuseReplacement}
+	c := checker{reg: reg, src: string(src), path: []step{{name: root}}, refuseReplacement: refuseReplacement}
 	c.value(s)
 	return c.faults
 }
@@ -44,7 +44,7 @@ type step struct {
 // checker walks over bytes that are known to be valid JSON.
 type checker struct {
 	reg    huma.Registry
-	src    []byte
+	src    string // values and names are parts of it
 	pos    int
 	path   []step
 	faults []Detail
@@ -53,7 +53,7 @@ type checker struct {
 }
 
 // text gives the text of a JSON string and what is wrong with it.
-func (c *checker) text(raw []byte) (text, problem string) {
+func (c *checker) text(raw string) (text, problem string) {
 	text, problem = unquote(raw)
 	if problem == "" && c.refuseReplacement && strings.ContainsRune(text, utf8.RuneError) {
 		problem = "holds U+FFFD or half of a surrogate pair"
@@ -174,7 +174,7 @@ func (c *checker) value(s *huma.Schema) {
 			c.fault(problem)
 		}
 	case kind == huma.TypeNumber && s.Type != "":
-		if problem := checkNumber(s, string(c.skip())); problem != "" {
+		if problem := checkNumber(s, c.skip()); problem != "" {
 			c.fault(problem)
 		}
 	default: // true, false, null, and anything where the schema is empty

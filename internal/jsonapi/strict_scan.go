@@ -34,8 +34,8 @@ func (c *checker) space() {
 	}
 }
 
-// skip passes over one value and gives its bytes.
-func (c *checker) skip() []byte {
+// skip passes over one value and gives it as it is written.
+func (c *checker) skip() string {
 	c.space()
 	start, depth := c.pos, 0
 	for c.pos < len(c.src) {
@@ -66,8 +66,8 @@ func (c *checker) skip() []byte {
 	return c.src[start:c.pos]
 }
 
-// str passes over one string and gives its bytes, quotes included.
-func (c *checker) str() []byte {
+// str passes over one string and gives it as it is written, quotes included.
+func (c *checker) str() string {
 	start := c.pos
 	for c.pos++; c.src[c.pos] != '"'; c.pos++ {
 		if c.src[c.pos] == '\\' {

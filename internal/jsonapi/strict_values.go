@@ -1,7 +1,6 @@
 package jsonapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -21,12 +20,12 @@ import (
 
 // unquote gives the text of a JSON string. It refuses what readers disagree
 // on: half of a surrogate pair, and U+0000, which PostgreSQL cannot keep.
-func unquote(raw []byte) (text, problem string) {
+func unquote(raw string) (text, problem string) {
 	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), ""
+	if strings.IndexByte(inner, '\\') < 0 {
+		return inner, ""
 	}
-	if err := json.Unmarshal(raw, &text); err != nil {
+	if err := json.Unmarshal([]byte(raw), &text); err != nil {
 		return "", "is not a JSON string"
 	}
 	if strings.IndexByte(text, 0) >= 0 {
@@ -39,7 +38,7 @@ func unquote(raw []byte) (text, problem string) {
 }
 
 // halfPair finds an escaped surrogate that is not one of a pair.
-func halfPair(inner []byte) bool {
+func halfPair(inner string) bool {
 	for i := 0; i < len(inner); i++ {
 		if inner[i] != '\\' {
 			continue
@@ -62,8 +61,8 @@ func halfPair(inner []byte) bool {
 	return false
 }
 
-func hexUnit(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 32)
+func hexUnit(digits string) rune {
+	n, _ := strconv.ParseUint(digits[:4], 16, 32)
 	return rune(n)
 }
 
