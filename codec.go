@@ -266,7 +266,7 @@ func (c *codec) raw(name string, v *Raw) {
 // message describes after it. A name that differs from a described one by case
 // alone is refused: other readers would take it for that member.
 func (c *codec) extra(v *Members, later ...string) {
-	known := append(slices.Clip(c.names), later...)
+	known := append(c.names, later...) // in room that the next description takes back
 	if c.reading() {
 		for _, m := range c.obj.members {
 			if slices.Contains(known, m.name) {

@@ -26,22 +26,23 @@ const (
 // while one transaction runs makes up the next one. Each lane settles for itself:
 // a decision does not wait until enough deposits have come together.
 func (l *lane) settle(hard context.Context) {
+	var batch []ended
 	for {
 		e, ok := <-l.ended
 		if !ok {
 			return
 		}
-		batch := l.collect(e)
+		batch = l.collect(append(batch[:0], e))
 		l.d.settleBatch(hard, batch)
 		for range batch {
 			l.done()
 		}
+		clear(batch) // what they hold can be collected
 	}
 }
 
-// collect gives first and what has come in since, or comes in soon.
-func (l *lane) collect(first ended) []ended {
-	batch := append(make([]ended, 0, 16), first)
+// collect adds to batch what has come in since, or comes in soon.
+func (l *lane) collect(batch []ended) []ended {
 	var patience <-chan time.Time
 	if l.held() >= busy {
 		t := time.NewTimer(settleGather)
@@ -76,10 +77,11 @@ func (l *lane) collect(first ended) []ended {
 
 func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	var back []store.Claimed
-	var settlements []store.Settlement
-	var of []ended // of settlements[i]
+	settlements := make([]store.Settlement, 0, len(batch))
+	of := make([]*ended, 0, len(batch)) // of settlements[i]
 	until := store.Millis(0)
-	for _, e := range batch {
+	for i := range batch {
+		e := &batch[i]
 		until = max(until, e.claimed.LeaseUntil)
 		if e.giveBack {
 			back = append(back, e.claimed)
@@ -101,7 +103,7 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	if errors.As(err, &item) && len(of) > 1 {
 		// One that the store finds no sense in must not hold up the others.
 		for _, e := range of {
-			d.settleBatch(hard, []ended{e})
+			d.settleBatch(hard, []ended{*e})
 		}
 		return
 	}
@@ -153,7 +155,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 }
 
 // report writes the one line of an attempt, and one more for each alarm.
-func (d *Dispatcher) report(e ended, s store.Settled, err error) {
+func (d *Dispatcher) report(e *ended, s store.Settled, err error) {
 	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
 	lane := store.LaneOf(c.Type)
 	d.cfg.Observer.Attempt(lane, c.Type, v.Outcome, v.Reason, a.Duration)
