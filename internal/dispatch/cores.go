@@ -76,6 +76,7 @@ type cores struct {
 	waiting  [turns][]chan struct{} // first come, first served within a turn
 }
 
+// newCores begins in the calm.
 func newCores(n int) *cores {
 	return &cores{n: n, rest: runtime.Gosched, start: time.Now().Add(-2 * calmAfter)}
 }
