@@ -76,3 +76,11 @@ func base64Problem(text []byte) string {
 func isBase64Char(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '/'
 }
+
+// inBase64 says which bytes a Base64 body has.
+var inBase64 = func() (in [256]bool) {
+	for c := range in {
+		in[c] = isBase64Char(byte(c)) || c == '=' || c == '\r' || c == '\n'
+	}
+	return in
+}()

@@ -172,11 +172,3 @@ func firstStranger(text []byte) int {
 	}
 	return -1
 }
-
-// inBase64 says which bytes a Base64 body has.
-var inBase64 = func() (in [256]bool) {
-	for c := range in {
-		in[c] = isBase64Char(byte(c)) || c == '=' || c == '\r' || c == '\n'
-	}
-	return in
-}()

@@ -120,7 +120,7 @@ func (l *benchLoad) withdrawal(merchant, set string, n int) admin.NewWithdrawal 
 // the merchant and opened by the service.
 type rsaBound struct {
 	perSecond float64 // callbacks on all cores: the better of one and two operations at once on each
-	oneEach   float64 // the same with one, as many as the service runs
+	oneEach   float64 // the same with one
 	cpu       float64 // seconds of processor each
 }
 

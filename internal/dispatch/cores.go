@@ -91,15 +91,16 @@ func (c *cores) most() int {
 
 // calm says that no withdrawal is under way nor was a moment ago.
 func (c *cores) calm() bool {
-	return c.withdrawals.Load() == 0 && c.now()-c.hurried.Load() > int64(calmAfter)
+	return c.withdrawals.Load() == 0 && c.now()-time.Duration(c.hurried.Load()) > calmAfter
 }
 
-func (c *cores) now() int64 { return int64(time.Since(c.start)) }
+// now is the time since start.
+func (c *cores) now() time.Duration { return time.Since(c.start) }
 
 // hurry says how many withdrawals are claimed and not yet settled.
 func (c *cores) hurry(withdrawals int) {
 	if c.withdrawals.Store(int64(withdrawals)); withdrawals == 0 {
-		c.hurried.Store(c.now())
+		c.hurried.Store(int64(c.now()))
 	}
 }
 
@@ -114,7 +115,7 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 	}
 	var next atomic.Int64
 	work := func() {
-		var rested time.Time
+		var rested time.Duration
 		for i := next.Add(1); int(i) <= n; i = next.Add(1) {
 			if !t.ofWithdrawal() {
 				c.giveWay(t)
@@ -123,8 +124,8 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 			// takes, and a rest on idle cores takes as long as waking them.
 			if c.messages.Load() > 1 && c.tired(rested) {
 				c.rest()
-				rested = time.Now()
-				c.rested.Store(c.now())
+				rested = c.now()
+				c.rested.Store(int64(rested))
 			}
 			f(int(i - 1))
 		}
@@ -160,12 +161,13 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 }
 
 // tired says whether it is time to rest for one who did at rested.
-func (c *cores) tired(rested time.Time) bool {
+func (c *cores) tired(rested time.Duration) bool {
+	now := c.now()
 	if !c.calm() {
-		return time.Since(rested) > slice
+		return now-rested > slice
 	}
-	last, now := c.rested.Load(), c.now()
-	return now-last > int64(calmSlice) && c.rested.CompareAndSwap(last, now)
+	last := c.rested.Load()
+	return now-time.Duration(last) > calmSlice && c.rested.CompareAndSwap(last, int64(now))
 }
 
 // acquire waits for a core. It fails only where ctx ends first.

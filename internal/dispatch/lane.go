@@ -210,8 +210,8 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 	return len(claimed), nil
 }
 
-// work makes attempts until stop ends. A goroutine of its own for each would
-// spend on copying its growing stack what all else beside RSA costs in judging.
+// work makes attempts until stop ends: with a goroutine for each, every one would
+// copy its stack several times while that grows.
 func (l *lane) work(stop, work context.Context, c store.Claimed) {
 	for {
 		l.ended <- l.d.attempt(stop, work, c)

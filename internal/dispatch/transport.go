@@ -126,6 +126,9 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// reader gives the body anew, as a type that http.Transport knows to be in memory.
+func (q *request) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(q.body)) }
+
 // fence makes the request's end that of what is sent through conn.
 func (q *request) fence(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
@@ -151,14 +154,14 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		Method: http.MethodPost, URL: q.url, Host: q.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(q.body)),
-		Body:          io.NopCloser(bytes.NewReader(q.body)),
+		Body:          q.reader(),
 		// The transport uses GetBody only where an idle connection turned out to be
 		// closed before a byte of a POST was written: still one POST.
 		GetBody: func() (io.ReadCloser, error) {
 			if q.tooLate() {
 				return nil, errTooLate // and not on every idle connection in turn
 			}
-			return io.NopCloser(bytes.NewReader(q.body)), nil
+			return q.reader(), nil
 		},
 	}).WithContext(ctx)
 	rt := t.public

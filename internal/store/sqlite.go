@@ -77,7 +77,7 @@ func (db *sqliteDB) open(ctx context.Context, path string) error {
 	}
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
 	// What one large transaction made of the log's file is given back.
-	limit := fmt.Sprintf("journal_size_limit(%d)", 2*checkpointAt*4096)
+	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
 		return err
 	}
