@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -139,15 +140,22 @@ func logsOf(dir string) string {
 	return text.String()
 }
 
-// freePort gives an address that nothing listens on at this moment.
+// freePort gives an address that nothing listens on at this moment. It is below
+// the ports that systems give out themselves: one of those would be another
+// test's by the time that the binary is built.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var failed error
+	for range 100 {
+		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(12_000+rand.IntN(18_000))))
+		if err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+		failed = err
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Fatal(failed)
+	return ""
 }
 
 // copyTree copies what a checkout has, without the repository's own data.
