@@ -101,6 +101,18 @@ func (d *daemon) kill() {
 	}
 }
 
+// failures gives what it logged as errors, for tests that say more than that it
+// failed.
+func (d *daemon) failures() string {
+	var found strings.Builder
+	for line := range strings.Lines(d.output.String()) {
+		if strings.Contains(line, "level=ERROR") {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
+}
+
 // stop ends the process as an operator would and gives its exit status.
 func (d *daemon) stop(t *testing.T) int {
 	t.Helper()

@@ -194,7 +194,8 @@ func (l *gwLoad) try(path string, in any) int {
 		return http.StatusOK
 	case errors.As(err, &refused):
 		if refused.status/100 == 5 && refused.status != http.StatusServiceUnavailable {
-			l.t.Errorf("%s at %s: %v", path, n.name, err)
+			d, _ := n.process()
+			l.t.Errorf("%s at %s: %v\n%s", path, n.name, err, d.failures())
 		}
 		return refused.status
 	}

@@ -255,8 +255,21 @@ func (db *postgresDB) exec(ctx context.Context, text string, args ...any) (int64
 
 func (db *postgresDB) query(ctx context.Context, text string, args ...any) (rows, error) {
 	r, err := pgQuerier{db.d, db.pool}.query(ctx, text, args...)
-	return r, db.explain(err)
+	if err != nil {
+		return nil, db.explain(err)
+	}
+	return explainedRows{r, db}, nil
 }
+
+// explainedRows are read outside a transaction, where nobody else explains what
+// breaks off between two rows, or before the first.
+type explainedRows struct {
+	rows
+	db *postgresDB
+}
+
+func (r explainedRows) Err() error   { return r.db.explain(r.rows.Err()) }
+func (r explainedRows) Close() error { return r.db.explain(r.rows.Close()) }
 
 func (db *postgresDB) batch(ctx context.Context, list []statement) error {
 	return db.explain(pgQuerier{db.d, db.pool}.batch(ctx, list))

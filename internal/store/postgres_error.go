@@ -35,12 +35,14 @@ func unreachable(err error) bool {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
+	case errors.As(err, &connecting):
+		return true // whatever the server's reason for not letting us in
 	case c != "":
 		// Connection exceptions, a server that ends or starts, a session that
 		// was idle in its transaction, no connection left.
 		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P") || c == "25P03" || c == "53300" || c == readOnly
 	}
-	return errors.As(err, &connecting) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
