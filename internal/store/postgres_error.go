@@ -33,10 +33,10 @@ func unreachable(err error) bool {
 	var network net.Error
 	c := code(err)
 	switch {
+	case errors.As(err, &connecting):
+		return true // whatever the server's reason for not letting us in; a bound of the connecting looks like one of the caller's
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
-	case errors.As(err, &connecting):
-		return true // whatever the server's reason for not letting us in
 	case c != "":
 		// Connection exceptions, a server that ends or starts, a session that
 		// was idle in its transaction, no connection left.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"countersign/internal/store/storetest"
 )
@@ -84,5 +87,22 @@ func TestNoConnectionsAllowed(t *testing.T) {
 	allow(true)
 	if _, err := s.Merchant(ctx, "m0"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after it: %v, want %v", err, ErrNotFound)
+	}
+}
+
+// The bound of connecting, connect_timeout, ends it with the same error as the
+// end of the caller's patience would. Only the first is the database's.
+func TestConnectTimeout(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	_, err = pgx.Connect(ctx, "postgres://u@"+mute.Addr().String()+"/db?sslmode=disable&connect_timeout=1")
+	if !errors.Is((&postgresDB{}).explain(err), ErrUnavailable) {
+		t.Errorf("connecting: %v, want %v", err, ErrUnavailable)
+	}
+	if err := (&postgresDB{}).explain(fmt.Errorf("acquiring: %w", context.DeadlineExceeded)); errors.Is(err, ErrUnavailable) {
+		t.Errorf("the caller's deadline: %v, want no %v", err, ErrUnavailable)
 	}
 }
