@@ -34,7 +34,9 @@ func unreachable(err error) bool {
 	c := code(err)
 	switch {
 	case errors.As(err, &connecting):
-		return true // whatever the server's reason for not letting us in; a bound of the connecting looks like one of the caller's
+		// Whatever the server's reason for not letting us in. First, because
+		// connect_timeout ends with the same error as the caller's patience.
+		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
 	case c != "":
