@@ -2,9 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"countersign/internal/store/storetest"
 )
 
 // TestReadme runs every sh block of the README, in order and in one shell, in
@@ -43,8 +44,13 @@ func TestReadme(t *testing.T) {
 		script.WriteString("echo; echo '" + mark + "'\n")
 	}
 	text := script.String()
-	api := freePort(t) // which the shell's subcommands have as a default
-	for readme, here := range map[string]string{"127.0.0.1:8080": api, "127.0.0.1:8090": freePort(t), "127.0.0.1:8091": freePort(t)} {
+	api := "" // which the shell's subcommands have as a default
+	for _, readme := range []string{"127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091"} {
+		here, err := storetest.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		api = cmp.Or(api, here) // the first
 		if !strings.Contains(text, readme) {
 			t.Errorf("the README does not use %s", readme)
 		}
@@ -138,24 +144,6 @@ func logsOf(dir string) string {
 		text.Write(b)
 	}
 	return text.String()
-}
-
-// freePort gives an address that nothing listens on at this moment. It is below
-// the ports that systems give out themselves: one of those would be another
-// test's by the time that the binary is built.
-func freePort(t *testing.T) string {
-	t.Helper()
-	var failed error
-	for range 100 {
-		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(12_000+rand.IntN(18_000))))
-		if err == nil {
-			defer ln.Close()
-			return ln.Addr().String()
-		}
-		failed = err
-	}
-	t.Fatal(failed)
-	return ""
 }
 
 // copyTree copies what a checkout has, without the repository's own data.

@@ -144,21 +144,11 @@ func newServer(bin string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cluster: *c}
-	if s.Addr, err = freePort(); err != nil {
+	if s.Addr, err = FreePort(); err != nil {
 		return s, err
 	}
 	_, s.port, err = net.SplitHostPort(s.Addr)
 	return s, err
-}
-
-// freePort gives an address of this machine that nobody listens on now.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // Start starts the server on its data, also after it was killed.
