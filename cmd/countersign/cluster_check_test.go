@@ -14,31 +14,26 @@ import (
 // drain waits until nothing is open any more.
 func (c *cluster) drain() {
 	c.t.Helper()
-	begun := time.Now()
-	for {
-		var stats struct {
-			Lanes []struct {
-				State string
-				Count int64
-			}
+	c.until("every callback settled", func() bool { return c.open() == 0 })
+}
+
+// open is how many callbacks are not settled.
+func (c *cluster) open() (n int64) {
+	var stats struct {
+		Lanes []struct {
+			State string
+			Count int64
 		}
-		if err := c.insist(c.t.Context(), c.nodes[0], "GET", "/v1/stats", nil, &stats); err != nil {
-			c.t.Fatal(err)
-		}
-		open := int64(0)
-		for _, lane := range stats.Lanes {
-			if lane.State == "pending" || lane.State == "sending" {
-				open += lane.Count
-			}
-		}
-		if open == 0 {
-			return
-		}
-		if time.Since(begun) > 3*time.Minute {
-			c.t.Fatalf("%d callbacks are still open\n%s", open, c.nodes[0].logs[0])
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
+	if err := c.insist(c.t.Context(), c.nodes[0], "GET", "/v1/stats", nil, &stats); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, lane := range stats.Lanes {
+		if lane.State == "pending" || lane.State == "sending" {
+			n += lane.Count
+		}
+	}
+	return n
 }
 
 // check holds the cluster to what it has said: every deposit and withdrawal
@@ -258,18 +253,16 @@ func (c *cluster) said() string {
 		len(c.deposits), len(c.withdrawals), len(c.permits), len(c.m.all()))
 }
 
-// until waits for what must come, however long it takes within reason.
+// until waits for what must come.
 func (c *cluster) until(what string, is func() bool) {
 	c.t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			var logs strings.Builder
-			for _, n := range c.nodes {
-				fmt.Fprintf(&logs, "node %s:\n%s", n.name, grepNot(n.daemon().output.String(), "msg=attempt", "msg=request "))
-			}
-			c.t.Fatalf("in vain: %s\n%s", what, &logs)
+	waitUntil(c.t, what, func() string {
+		var logs strings.Builder
+		for _, n := range c.nodes {
+			fmt.Fprintf(&logs, "node %s:\n%s", n.name, grepNot(n.daemon().output.String(), "msg=attempt", "msg=request "))
 		}
-	}
+		return logs.String()
+	}, is)
 }
 
 // allWork reports whether the nodes, all where none is named, have taken and

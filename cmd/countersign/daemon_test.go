@@ -88,7 +88,7 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 	case err := <-d.exited:
 		d.exited <- err
 		t.Fatalf("countersign %v ended: %v\n%s", args, err, d.output)
-	case <-time.After(time.Minute):
+	case <-time.After(wholeRun(t)):
 		t.Fatalf("countersign %v does not get ready:\n%s", args, d.output)
 	}
 	return d
@@ -127,9 +127,31 @@ func (d *daemon) stop(t *testing.T) int {
 			return exit.ExitCode()
 		}
 		return 0
-	case <-time.After(time.Minute):
+	case <-time.After(wholeRun(t)):
 		t.Fatalf("it does not stop:\n%s", d.output)
 		return -1
+	}
+}
+
+// wholeRun is what is left of the time of the whole test run, less what it takes
+// to say what was waited for in vain. A bound of its own would make a test fail
+// where the machine is busy.
+func wholeRun(t *testing.T) time.Duration {
+	end, ok := t.Deadline()
+	if !ok {
+		return time.Hour
+	}
+	return max(time.Until(end)-10*time.Second, time.Second)
+}
+
+// waitUntil waits for what must come, as long as the whole test run may take. It
+// fails with what was waited for, and with what says gives.
+func waitUntil(t *testing.T, what string, says func() string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(wholeRun(t)); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s\n%s", what, says())
+		}
 	}
 }
 

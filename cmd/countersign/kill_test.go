@@ -50,8 +50,8 @@ func testKill(t *testing.T, args ...string) {
 	l := &killLoad{t: t, m: m, args: args, deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{}}
 	l.start()
 	l.register()
-	for range kills {
-		l.runUntilKilled()
+	for i := range kills {
+		l.runUntilKilled(func() bool { return i < kills-1 || l.complete() })
 		l.start()
 	}
 	l.finish()
@@ -195,28 +195,35 @@ func (l *killLoad) register() {
 	l.m.setKey(l.t, made.PublicKey)
 }
 
-// runUntilKilled loads the process from several sides and kills it in the
-// middle.
-func (l *killLoad) runUntilKilled() {
+// runUntilKilled loads the process from several sides and kills it at a random
+// moment, but not before enough.
+func (l *killLoad) runUntilKilled(enough func() bool) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	var work sync.WaitGroup
 	for _, f := range []func(context.Context) error{l.addDeposits, l.addWithdrawal, l.addWithdrawal, l.release, l.release} {
 		work.Go(func() {
-			for ctx.Err() == nil {
-				if err := f(ctx); err != nil {
-					var refused *apiError
-					if errors.As(err, &refused) && refused.status < 500 {
-						l.t.Errorf("refused: %v", refused)
-					}
-					return // killed
+			untilKilled(ctx, func(ctx context.Context) error {
+				err := f(ctx)
+				var refused *apiError
+				if errors.As(err, &refused) && refused.status < 500 {
+					l.t.Errorf("refused: %v", refused)
 				}
-			}
+				return err
+			})
 		})
 	}
 	time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
+	waitUntil(l.t, "a deposit and a withdrawal acknowledged", l.d.output.String, enough)
 	l.d.kill()
 	cancel()
 	work.Wait()
+}
+
+// complete reports whether something of each kind was acknowledged.
+func (l *killLoad) complete() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.deposits) > 0 && len(l.withdrawals) > 0
 }
 
 func (l *killLoad) next() int {
@@ -308,11 +315,7 @@ func (l *killLoad) releaseOne(ctx context.Context, id, claim string) error {
 // finish lets the last process work everything off and checks it.
 func (l *killLoad) finish() {
 	t, ctx := l.t, l.t.Context()
-	if len(l.deposits) == 0 || len(l.withdrawals) == 0 {
-		t.Fatal("nothing was acknowledged, so nothing was tested")
-	}
-	deadline := time.Now().Add(3 * time.Minute)
-	for {
+	waitUntil(t, "every callback settled", l.d.output.String, func() bool {
 		var stats struct {
 			Lanes []struct {
 				State string
@@ -328,14 +331,8 @@ func (l *killLoad) finish() {
 				open += lane.Count
 			}
 		}
-		if open == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d callbacks are still open\n%s", open, l.d.output)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return open == 0
+	})
 	for id := range l.withdrawals { // every one of them can be released now, once
 		for _, claim := range []string{"wallet0", "wallet1"} {
 			if err := l.releaseOne(ctx, id, claim); err != nil {
