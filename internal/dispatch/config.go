@@ -81,7 +81,7 @@ type Config struct {
 
 	NotifyWorkers   int           // exchanges at once in the notify lane. 0: 512
 	WithdrawWorkers int           // exchanges at once in the withdraw lane. 0: 128
-	RSA             int           // RSA operations at once, and one more while no withdrawals come. 0: GOMAXPROCS
+	RSA             int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
 	Poll            time.Duration // longest wait between looks at the outbox. 0: 1 s
 	SweepEvery      time.Duration // 0: 1 s
 }

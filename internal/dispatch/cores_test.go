@@ -51,7 +51,7 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
-		c.hurry(1)
+		c.most = 1
 		var mu sync.Mutex
 		var order []string
 		block := func(name string) func(int) {
@@ -85,67 +85,46 @@ func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
 	})
 }
 
-// While no withdrawal is under way there is one operation more than cores, and
-// from the next block on not any more.
+// There is one operation more than cores, and never two: a withdrawal waits for
+// the next block that ends.
 func TestOneMoreThanCores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(2)
-		running := 0
-		var mu sync.Mutex
-		add := func(n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			running += n
-		}
+		var running atomic.Int64
 		var all sync.WaitGroup
-		var asked, answered time.Time
+		var took time.Duration
 		message := func(turn turn, n int) {
 			all.Go(func() {
-				if turn.ofWithdrawal() {
-					asked = time.Now()
-					defer func() { answered = time.Now() }()
-				}
+				asked := time.Now()
 				if err := c.each(t.Context(), turn, n, func(int) {
-					add(1)
+					if now := running.Add(1); now > 3 {
+						t.Errorf("%d operations at once", now)
+					}
 					time.Sleep(time.Second)
-					add(-1)
+					running.Add(-1)
 				}); err != nil {
 					t.Error(err)
+				}
+				if turn.ofWithdrawal() {
+					took = time.Since(asked)
 				}
 			})
 			synctest.Wait()
 		}
-		at := func(when string, want int) {
-			t.Helper()
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if running != want {
-				t.Errorf("%s: %d operations, want %d", when, running, want)
-			}
-		}
 		for range 10 {
 			message(turnNotifySeal, 4)
 		}
-		at("calm", 3)
+		if now := running.Load(); now != 3 {
+			t.Errorf("%d operations, want 3", now)
+		}
 		time.Sleep(time.Second / 2)
-		c.hurry(1)
 		message(turnWithdrawSeal, 1)
-		at("a withdrawal has come", 3)
-		time.Sleep(time.Second)
-		at("next block", 2)
-		time.Sleep(time.Second)
-		at("the one after", 2)
-		c.hurry(0)
-		at("not calm yet", 2)
-		time.Sleep(calmAfter + 4*time.Second) // and a message ends
-		at("calm again", 3)
 		all.Wait()
-		if took := answered.Sub(asked); took != 1500*time.Millisecond {
+		if took != 1500*time.Millisecond {
 			t.Errorf("the withdrawal's block ended after %v, want half of the block before it and its own", took)
 		}
 		if c.busy != 0 {
-			t.Errorf("%d cores are busy afterwards", c.busy)
+			t.Errorf("%d operations are left", c.busy)
 		}
 	})
 }
@@ -186,7 +165,7 @@ func TestPanicInABlock(t *testing.T) {
 func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
-		c.hurry(1)
+		c.most = 1
 		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}

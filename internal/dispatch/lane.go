@@ -54,9 +54,6 @@ func (l *lane) add(n int) {
 	l.mu.Lock()
 	l.inFlight += n
 	now := l.inFlight
-	if l.id == store.LaneWithdraw {
-		l.d.cores.hurry(now)
-	}
 	l.mu.Unlock()
 	l.d.cfg.Observer.InFlight(l.id, now)
 }

@@ -69,7 +69,7 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 func takeCores(t *testing.T, c *cores) (free func()) {
 	t.Helper()
 	taken := 0
-	for ; c.busy < c.most(); taken++ {
+	for ; c.busy < c.most; taken++ {
 		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestRunsOnce(t *testing.T) {
 func TestCoresServeWithdrawalsFirstAndDepositsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
-		c.hurry(1)
+		c.most = 1
 		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}
