@@ -80,20 +80,20 @@ func CheckBinding(plaintext []byte) Binding {
 // object, has no such member, or the member is not a string of 36 printable
 // ASCII characters written without escapes.
 func UUIDSpan(plaintext []byte) (start, end int, ok bool) {
-	obj, err := scanObject(plaintext)
+	obj, err := scan(plaintext)
 	if err != nil {
 		return 0, 0, false
 	}
-	m, found := obj.find("requestUUID")
-	if !found || m.end-m.start != len(UnboundUUID)+2 || plaintext[m.start] != '"' {
+	m, found := obj.Find("requestUUID")
+	if !found || m.End-m.Start != len(UnboundUUID)+2 || plaintext[m.Start] != '"' {
 		return 0, 0, false
 	}
-	for _, c := range plaintext[m.start+1 : m.end-1] {
+	for _, c := range plaintext[m.Start+1 : m.End-1] {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
 			return 0, 0, false
 		}
 	}
-	return m.start + 1, m.end - 1, true
+	return m.Start + 1, m.End - 1, true
 }
 
 // bindingUUID makes the UUID of version 8 (RFC 9562): 48 random bits, then 74

@@ -1,6 +1,10 @@
 package countersign
 
-import "fmt"
+import (
+	"fmt"
+
+	"countersign/internal/strictjson"
+)
 
 // MaxMessage is the largest plaintext or response, in bytes, that the parsers
 // read (PROTOCOL.md, HTTP).
@@ -79,11 +83,11 @@ type ParseOptions struct {
 // are a *MemberError (errors.Is ErrMalformed) or wrap ErrMalformed or
 // ErrUnknownType. It never changes and never keeps plaintext.
 func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
-	obj, err := scanObject(plaintext)
+	obj, err := scan(plaintext)
 	if err != nil {
 		return nil, err
 	}
-	t, err := obj.requestType()
+	t, err := requestType(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ type message interface {
 	members(c *codec)
 }
 
-func decode(obj *object, o ParseOptions, m message) (Callback, error) {
+func decode(obj *strictjson.Object, o ParseOptions, m message) (Callback, error) {
 	c := codec{obj: obj, lenient: o.Lenient}
 	m.members(&c)
 	if err := c.finish(); err != nil {

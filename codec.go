@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"countersign/internal/strictjson"
 )
 
 // Raw is one JSON value as text. The empty Raw is no value.
@@ -50,7 +52,7 @@ const (
 // once, in their canonical order, and the same description reads and writes
 // them, so the two cannot drift apart.
 type codec struct {
-	obj     *object // what to read; nil while writing
+	obj     *strictjson.Object // what to read; nil while writing
 	lenient bool
 	answer  bool // an answer: numbers and texts stand for each other (PROTOCOL.md, Answers)
 	out     []byte
@@ -90,7 +92,7 @@ func (c *codec) key(name string) {
 // the value is absent or null and that is allowed.
 func (c *codec) read(name string, p presence) string {
 	c.describe(name)
-	m, ok := c.obj.find(name)
+	m, ok := c.obj.Find(name)
 	mayLack := p&(optional|nullable) != 0 || p&lenient != 0 && c.lenient
 	if !ok {
 		if !mayLack {
@@ -98,7 +100,7 @@ func (c *codec) read(name string, p presence) string {
 		}
 		return ""
 	}
-	raw := c.obj.src[m.start:m.end]
+	raw := c.obj.Raw(m)
 	if raw[0] == 'n' {
 		if !mayLack {
 			c.fail(name, "is null")
@@ -118,8 +120,7 @@ func (c *codec) text(name string, v *string, p presence) {
 			c.fail(name, "is not a string")
 			return
 		}
-		s := scanner{src: raw}
-		*v, _ = s.str() // scanned before
+		*v = strictjson.Text(raw)
 		if *v == "" && p&(mayBeEmpty|optional|nullable) == 0 {
 			c.fail(name, "is empty")
 		}
@@ -191,8 +192,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 		}
 		text := raw
 		if raw[0] == '"' {
-			s := scanner{src: raw}
-			text, _ = s.str()
+			text = strictjson.Text(raw)
 		} else if !c.answer && !c.lenient {
 			c.fail(name, "is not a string")
 			return
@@ -245,8 +245,8 @@ func (c *codec) kind(v *Type, want Type) {
 func (c *codec) raw(name string, v *Raw) {
 	if c.reading() {
 		c.describe(name)
-		if m, ok := c.obj.find(name); ok {
-			*v = compact(c.obj.src[m.start:m.end])
+		if m, ok := c.obj.Find(name); ok {
+			*v = Raw(strictjson.Compact(c.obj.Raw(m)))
 		}
 		return
 	}
@@ -254,12 +254,12 @@ func (c *codec) raw(name string, v *Raw) {
 	if *v == "" {
 		return
 	}
-	if err := checkRaw(*v); err != nil {
+	if !strictjson.ValidMember(string(*v)) {
 		c.fail(name, "is not one JSON value")
 		return
 	}
 	c.key(name)
-	c.out = append(c.out, compact(string(*v))...)
+	c.out = append(c.out, strictjson.Compact(string(*v))...)
 }
 
 // extra carries all members that are not described. later names those that the
@@ -268,15 +268,15 @@ func (c *codec) raw(name string, v *Raw) {
 func (c *codec) extra(v *Members, later ...string) {
 	known := append(c.names, later...) // in room that the next description takes back
 	if c.reading() {
-		for _, m := range c.obj.members {
-			if slices.Contains(known, m.name) {
+		for _, m := range c.obj.Members {
+			if slices.Contains(known, m.Name) {
 				continue
 			}
-			if foldsTo(known, m.name) {
-				c.fail(m.name, "has another case than the interface's")
+			if name, folded := strictjson.Folded(slices.Values(known), m.Name); folded {
+				c.fail(m.Name, "differs from "+name+" by case alone")
 				return
 			}
-			*v = append(*v, Member{m.name, compact(c.obj.src[m.start:m.end])})
+			*v = append(*v, Member{m.Name, Raw(strictjson.Compact(c.obj.Raw(m)))})
 		}
 		slices.SortFunc(*v, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 		return
@@ -284,22 +284,19 @@ func (c *codec) extra(v *Members, later ...string) {
 	sorted := slices.Clone(*v)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	for i, m := range sorted {
+		_, folded := strictjson.Folded(slices.Values(known), m.Name)
 		switch {
-		case foldsTo(known, m.Name):
+		case folded:
 			c.fail(m.Name, "is a member of the interface, not an unknown one")
 		case i > 0 && sorted[i-1].Name == m.Name:
 			c.fail(m.Name, "is there twice")
-		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || checkRaw(m.Value) != nil:
+		case !utf8.ValidString(m.Name) || strings.IndexByte(m.Name, 0) >= 0 || !strictjson.ValidMember(string(m.Value)):
 			c.fail(m.Name, "is not a JSON member")
 		default:
 			c.key(m.Name)
-			c.out = append(c.out, compact(string(m.Value))...)
+			c.out = append(c.out, strictjson.Compact(string(m.Value))...)
 		}
 	}
-}
-
-func foldsTo(known []string, name string) bool {
-	return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
 // finish closes the output or checks that nothing went wrong.

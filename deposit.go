@@ -137,7 +137,7 @@ func parseAnswer[A any, P interface {
 	members(c *codec)
 }](data []byte) (A, error) {
 	var a, none A
-	obj, err := scanObject(data)
+	obj, err := scan(data)
 	if err != nil {
 		return none, err
 	}

@@ -12,7 +12,7 @@
 //	service   ParseResponse → (open) → ParseDepositAnswer
 //
 // Everything here is pure: bytes in, a value or an error out. Nothing reads a
-// clock, the environment or a random source, and nothing logs. Only the
-// standard library is imported. PROTOCOL.md numbers the rules that the comments
-// refer to.
+// clock, the environment or a random source, and nothing logs. Nothing is
+// imported but the standard library and the strict reader of JSON. PROTOCOL.md
+// numbers the rules that the comments refer to.
 package countersign

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+
+	"countersign/internal/strictjson"
 )
 
 // APIKey is a merchant's API identifier. It counts as a secret: no fmt verb,
@@ -53,7 +55,7 @@ func (r Response) Marshal() ([]byte, error) { return encode(&r) }
 // where errCode is not 0; data must be a string that is not empty where errCode
 // is 0. Errors are a *MemberError or wrap ErrMalformed.
 func ParseResponse(body []byte) (Response, error) {
-	obj, err := scanObject(body)
+	obj, err := scan(body)
 	if err != nil {
 		return Response{}, err
 	}
@@ -94,8 +96,8 @@ func (c *codec) errCode(v *ErrCode) {
 		if raw == "" {
 			return
 		}
-		n, err := strconv.ParseInt(raw, 10, 64)
-		if err != nil || raw == "-0" {
+		n, ok := strictjson.Int(raw)
+		if !ok {
 			c.fail("errCode", "is not a whole number")
 		}
 		*v = ErrCode(n)

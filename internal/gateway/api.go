@@ -40,7 +40,6 @@ func newAPI(end *store.MerchantEnd, c Config) (*api, error) {
 			reflect.TypeFor[countersign.Amount](): reflect.TypeFor[amountSchema](),
 			reflect.TypeFor[Problem]():            describedProblem(),
 		},
-		ObjectsOnly: true, RefuseReplacement: true,
 	}, routes)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

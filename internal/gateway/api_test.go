@@ -107,7 +107,7 @@ func TestWrongMembers(t *testing.T) {
 	attempts := []attempt{
 		{"POST", "/v1/orders", ``, 415, "header.Content-Type"},
 		{"POST", "/v1/orders", `{`, 400, "body"},
-		{"POST", "/v1/orders", `[]`, 400, "body"},
+		{"POST", "/v1/orders", `[]`, 422, "body"},
 		{"POST", "/v1/orders", "{\"a\":\"\xff\"}", 400, "body"},
 		{"POST", "/v1/orders", goodOrder + goodOrder, 400, "body"},
 		{"POST", "/v1/orders", strings.Repeat(" ", maxBody) + goodOrder, 413, "body"},

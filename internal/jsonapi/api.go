@@ -51,10 +51,6 @@ type Config struct {
 	Concerns func(*Call)
 	// Aliases name the types that others are described by in the document.
 	Aliases map[reflect.Type]reflect.Type
-	// ObjectsOnly: a body that is no object is a 400, as if it were no JSON.
-	ObjectsOnly bool
-	// RefuseReplacement: texts that hold U+FFFD are refused.
-	RefuseReplacement bool
 }
 
 // API answers the routes of one end. Make it with New.

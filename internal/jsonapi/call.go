@@ -106,29 +106,30 @@ func (c *Call) readBody(v any) error {
 // DecodeLine checks one line of the body and fills the value that v points to.
 func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lineSchema, line, v) }
 
-// Decode checks body against a schema and fills the value that v points to.
-func (a *API) Decode(schema *huma.Schema, body []byte, v any) error {
-	text := syntax(body)
-	if text == "" && a.c.ObjectsOnly && bytes.TrimSpace(body)[0] != '{' {
-		text = "is not an object"
+// Decode checks src against a schema and fills the value that v points to. It
+// answers 400 to what is not JSON and 422 to what is, but not as the schema says.
+func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
+	if len(bytes.TrimSpace(src)) == 0 {
+		return NewProblem(http.StatusBadRequest, "", Detail{inBody, "is empty"})
 	}
-	if text != "" {
-		return NewProblem(http.StatusBadRequest, "", Detail{"body", text})
+	faults, err := checkJSON(a.registry, schema, src, a.c.MaxBody)
+	if err != nil {
+		return NewProblem(http.StatusBadRequest, "", Detail{inBody, "is not JSON: " + err.Error()})
 	}
-	if faults := checkJSON(a.registry, schema, body, "body", a.c.RefuseReplacement); len(faults) > 0 {
+	if len(faults) > 0 {
 		return Invalid(faults...)
 	}
 	if isNone(reflect.TypeOf(v).Elem()) {
 		return nil
 	}
-	if err := unmarshal(body, v); err != nil {
+	if err := unmarshal(src, v); err != nil {
 		// The schema lets nothing through that a type refuses; should a type
 		// be stricter, the caller is told so without its value.
 		var at *json.UnmarshalTypeError
 		if errors.As(err, &at) && at.Field != "" {
-			return Invalid(Detail{"body." + at.Field, "is out of range"})
+			return Invalid(Detail{inBody + "." + at.Field, "is out of range"})
 		}
-		return Invalid(Detail{"body", "does not fit its schema"})
+		return Invalid(Detail{inBody, "does not fit its schema"})
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/internal/strictjson"
 )
 
 // param is one query parameter of a route, told by a field of its query type.
@@ -53,7 +55,7 @@ func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
 	slices.Sort(names)
 	for _, name := range names {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
-			faults = append(faults, Detail{"query." + printable(name), "is not known here"})
+			faults = append(faults, Detail{"query." + strictjson.Printable(name), "is not known here"})
 		}
 	}
 	for _, p := range params {

@@ -1,7 +1,6 @@
 package jsonapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -10,61 +9,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign"
+	"countersign/internal/strictjson"
 )
-
-// unquote gives the text of a JSON string. It refuses what readers disagree
-// on: half of a surrogate pair, and U+0000, which PostgreSQL cannot keep.
-func unquote(raw string) (text, problem string) {
-	inner := raw[1 : len(raw)-1]
-	if strings.IndexByte(inner, '\\') < 0 {
-		return inner, ""
-	}
-	if err := json.Unmarshal([]byte(raw), &text); err != nil {
-		return "", "is not a JSON string"
-	}
-	if strings.IndexByte(text, 0) >= 0 {
-		return text, "holds U+0000"
-	}
-	if halfPair(inner) {
-		return text, "holds half of a surrogate pair"
-	}
-	return text, ""
-}
-
-// halfPair finds an escaped surrogate that is not one of a pair.
-func halfPair(inner string) bool {
-	for i := 0; i < len(inner); i++ {
-		if inner[i] != '\\' {
-			continue
-		}
-		i++
-		if inner[i] != 'u' {
-			continue
-		}
-		unit := hexUnit(inner[i+1:])
-		i += 4
-		if !utf16.IsSurrogate(unit) {
-			continue
-		}
-		rest := inner[i+1:]
-		if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' || utf16.DecodeRune(unit, hexUnit(rest[2:])) == utf8.RuneError {
-			return true
-		}
-		i += 6
-	}
-	return false
-}
-
-func hexUnit(digits string) rune {
-	n, _ := strconv.ParseUint(digits[:4], 16, 32)
-	return rune(n)
-}
 
 // patterns keeps compiled patterns by their text; there are a handful, all
 // from our own schemas.
@@ -132,7 +83,7 @@ func checkNumber(s *huma.Schema, raw string) string {
 	}
 	v, err := strconv.ParseFloat(raw, 64)
 	if s.Type == huma.TypeInteger {
-		if _, notWhole := strconv.ParseInt(raw, 10, 64); notWhole != nil || raw == "-0" {
+		if _, whole := strictjson.Int(raw); !whole {
 			return "is not a whole number"
 		}
 	} else if err != nil || math.IsInf(v, 0) {
