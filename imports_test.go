@@ -51,11 +51,16 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
+	"countersign/internal/daemon": {
+		ours: []string{"countersign", "countersign/merchant", "countersign/internal/admin", "countersign/internal/dispatch",
+			"countersign/internal/gateway", "countersign/internal/store"},
+		others: []string{"github.com/prometheus/client_golang"},
+	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/admin", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/store"},
-		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/prometheus/client_golang",
-			"github.com/HdrHistogram/hdrhistogram-go"},
+			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/dispatch", "countersign/internal/gateway",
+			"countersign/internal/store"},
+		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/HdrHistogram/hdrhistogram-go"},
 	},
 }
 

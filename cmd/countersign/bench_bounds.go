@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/envelope"
+	"countersign/internal/daemon"
 	"countersign/internal/store"
 )
 
@@ -105,7 +106,7 @@ func (b *bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error
 		return 0, 0, err
 	}
 	answer := bytes.Clone(sealed)
-	l, err := listen("http", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l, err := daemon.Listen("http", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
@@ -115,9 +116,9 @@ func (b *bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- runParts(ctx, l.part()) }()
+	go func() { done <- l.Run(ctx) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: b.Concurrency, DisableCompression: true}
-	url := l.url()
+	url := l.URL()
 	perSecond, cpu, err = perSecondOf(ctx, b.Concurrency, b.short(), func(int) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(sealed))
 		if err != nil {
@@ -195,9 +196,9 @@ func (b *bench) openStore(ctx context.Context, name string, merchants int) (_ *b
 		return nil, err
 	}
 	if url == "" {
-		url = filepath.Join(s.dir, databaseFile)
+		url = filepath.Join(s.dir, daemon.DatabaseFile)
 	}
-	if s.db, err = store.Open(ctx, store.Config{URL: url, Keys: store.NewMasterKey(benchMasterKey()), Log: quietLog()}); err != nil {
+	if s.db, err = store.Open(ctx, store.Config{URL: url, Keys: benchKeys(), Log: quietLog()}); err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
 	now := store.MillisOf(time.Now())

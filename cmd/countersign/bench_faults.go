@@ -69,7 +69,7 @@ func (r *benchRig) breakTwo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, base := range []string{dead, r.merchant.listener.url() + "/slow"} {
+	for i, base := range []string{dead, r.merchant.url() + "/slow"} {
 		_, err := r.api.UpdateMerchant(ctx, r.ids[i], admin.MerchantPatch{
 			NotifyURL: admin.Change(base + merchant.DefaultNotifyPath), WithdrawURL: admin.Change(base + merchant.DefaultWithdrawPath),
 		})

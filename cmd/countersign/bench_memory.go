@@ -40,10 +40,10 @@ func (b *bench) memory(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- runParts(ctx, m.parts()...) }()
+	go func() { ended <- m.run(ctx) }()
 	defer func() {
 		cancel()
-		err = errors.Join(err, <-ended, m.close())
+		err = errors.Join(err, <-ended)
 	}()
 
 	p, err := b.startService(ctx)
@@ -165,7 +165,7 @@ func (b *bench) tokenOf(ctx context.Context, dir string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(dir, tokenFile))
 		return strings.TrimSpace(string(text)), err
 	}
-	db, err := store.Open(ctx, store.Config{URL: b.DB, Keys: store.NewMasterKey(benchMasterKey()), Log: quietLog()})
+	db, err := store.Open(ctx, store.Config{URL: b.DB, Keys: benchKeys(), Log: quietLog()})
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/gateway"
+	"countersign/internal/daemon"
 	"countersign/internal/store"
 	"countersign/merchant"
 )
@@ -22,10 +22,8 @@ const slowAnswer = 3 * time.Second
 // benchMerchant is the merchants' end: one listener for all of them.
 type benchMerchant struct {
 	load     *benchLoad
-	listener *listener
-	gateway  *gateway.Gateway   // nil: package merchant with its inbox in memory
-	end      *store.MerchantEnd // of the gateway
-	db       *store.Store       // likewise
+	gateway  *daemon.Gateway  // nil: package merchant with its inbox in memory
+	listener *daemon.Listener // of that; nil with a gateway
 }
 
 // taken is told of a deposit's trackingId when the merchant takes it; it may be
@@ -34,40 +32,37 @@ func (b *bench) newMerchant(ctx context.Context, dir string, taken func(tracking
 	m := &benchMerchant{load: b.load}
 	log := b.log.With("end", "merchant")
 	callbacks := merchant.Config{Key: b.load.pair.Public(), APIKey: b.load.apiKey, CallbackAPIKeys: []countersign.APIKey{b.load.callbackKey}}
-	var handler http.Handler
-	switch {
-	case b.Inbox == "sqlite":
-		flags := storeFlags{Data: filepath.Join(dir, "merchant")}
-		if _, m.db, err = flags.open(ctx, log); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, m.db.Close())
-			}
-		}()
-		m.gateway, err = gateway.New(gateway.Config{Store: m.db, Callbacks: callbacks, Log: log, Version: version})
+	if b.Inbox == "sqlite" {
+		m.gateway, err = daemon.NewGateway(daemon.GatewayConfig{
+			Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+			Callbacks: callbacks, WrapCallbacks: withSlow, Log: log,
+		})
 		if err != nil {
 			return nil, err
 		}
-		m.end = store.NewMerchantEnd(m.db, false)
-		handler = m.gateway.Callbacks()
-	default:
-		callbacks.Log = log
-		callbacks.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
-			return merchant.Confirm(b.load.details), nil
-		}
-		if taken != nil {
-			callbacks.OnDeposit = func(_ context.Context, d merchant.Deposit) error { taken(d.TrackingID); return nil }
-		}
-		h, err := merchant.New(callbacks)
-		if err != nil {
-			return nil, err
-		}
-		handler = h
+		return m, m.gateway.Open(ctx)
 	}
-	m.listener, err = listen("merchant", "127.0.0.1:0", withSlow(handler), 5*time.Second, log)
+	callbacks.Log = log
+	callbacks.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
+		return merchant.Confirm(b.load.details), nil
+	}
+	if taken != nil {
+		callbacks.OnDeposit = func(_ context.Context, d merchant.Deposit) error { taken(d.TrackingID); return nil }
+	}
+	h, err := merchant.New(callbacks)
+	if err != nil {
+		return nil, err
+	}
+	m.listener, err = daemon.Listen("merchant", "127.0.0.1:0", withSlow(h), 5*time.Second, log)
 	return m, err
+}
+
+// url is where the merchant takes callbacks.
+func (m *benchMerchant) url() string {
+	if m.gateway != nil {
+		return m.gateway.CallbackURL()
+	}
+	return m.listener.URL()
 }
 
 // withSlow serves h under /slow too, after a while.
@@ -86,38 +81,36 @@ func withSlow(h http.Handler) http.Handler {
 	return mux
 }
 
-// parts serve until their context ends, and then hang up: a service elsewhere
-// keeps connections that it may never use again, and waiting for those takes
-// seconds.
-func (m *benchMerchant) parts() []part {
-	parts := []part{{"merchant", func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { _ = m.listener.server.Close() })
-		defer stop()
-		if err := m.listener.server.Serve(m.listener.ln); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	}}}
+// run serves until ctx ends. The merchant in memory then hangs up: a service
+// elsewhere keeps connections that it may never use again, and waiting for those
+// takes seconds.
+func (m *benchMerchant) run(ctx context.Context) error {
 	if m.gateway != nil {
-		parts = append(parts, part{"gateway", m.gateway.Run})
+		return m.gateway.Run(ctx)
 	}
-	return parts
-}
-
-func (m *benchMerchant) close() error {
-	if m.db != nil {
-		return m.db.Close()
+	stop := context.AfterFunc(ctx, func() { _ = m.listener.Close() })
+	defer stop()
+	if err := m.listener.Run(ctx); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
 	return nil
+}
+
+// close is for a merchant that is not run.
+func (m *benchMerchant) close() error {
+	if m.gateway != nil {
+		return m.gateway.Close()
+	}
+	return m.listener.Close()
 }
 
 // order tells a gateway of a withdrawal that the service will ask about; a
 // merchant in memory confirms without.
 func (m *benchMerchant) order(ctx context.Context, callBackID, tenantUserID string) error {
-	if m.end == nil {
+	if m.gateway == nil {
 		return nil
 	}
-	_, _, err := m.end.AddOrder(ctx, store.NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID,
+	_, _, err := m.gateway.Book().AddOrder(ctx, store.NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID,
 		Details: m.load.details, Expires: store.Never}, store.MillisOf(time.Now()))
 	return err
 }
@@ -135,6 +128,8 @@ func deadURL() (string, error) {
 // the same it also sees to it that no bench works in a service's database, nor a
 // service in a bench's: the other's key does not open it.
 func benchMasterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
+
+func benchKeys() store.KeyWrapper { return store.NewMasterKey(benchMasterKey()) }
 
 // quietLog is for what is measured without a service around it.
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

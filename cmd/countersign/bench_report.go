@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"countersign/internal/daemon"
 )
 
 // benchReport is what a run found.
@@ -62,7 +64,7 @@ type latencyPoint struct {
 
 func newBenchReport(c *benchCmd) benchReport {
 	r := benchReport{
-		Version: version, Go: runtime.Version(), RSA: rsaLibrary(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: daemon.Version, Go: runtime.Version(), RSA: daemon.RSALibrary(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Bits: c.Bits, Database: "SQLite, synchronous=FULL", Inbox: c.Inbox, Quick: c.Quick,
 		Started: time.Now().UTC().Truncate(time.Second),
 	}

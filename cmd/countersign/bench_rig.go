@@ -2,20 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"countersign/internal/admin"
+	"countersign/internal/daemon"
 	"countersign/internal/dispatch"
 	"countersign/internal/store"
 	"countersign/merchant"
@@ -30,7 +28,7 @@ type benchRig struct {
 	b        *bench
 	name     string // begins the names of all that is made in it
 	dir      string
-	service  *service // nil where the service is elsewhere
+	service  *daemon.Service // nil where the service is elsewhere
 	outbox   *watchedOutbox
 	api      *admin.Client
 	merchant *benchMerchant
@@ -55,7 +53,7 @@ func (b *bench) newRig(ctx context.Context, n int) (_ *benchRig, err error) {
 	defer func() {
 		if err != nil {
 			r.cancel()
-			err = errors.Join(err, r.closeStores())
+			err = errors.Join(err, os.RemoveAll(r.dir))
 		}
 	}()
 	var taken func(string)
@@ -65,57 +63,56 @@ func (b *bench) newRig(ctx context.Context, n int) (_ *benchRig, err error) {
 	if r.merchant, err = b.newMerchant(ctx, r.dir, taken); err != nil {
 		return nil, fmt.Errorf("merchant: %w", err)
 	}
-	parts := r.merchant.parts()
+	parts := []daemon.Part{{Name: "merchant", Run: r.merchant.run}}
 	if b.API != "" {
 		token, err := b.Token.reveal("token")
-		if err != nil {
-			return nil, err
+		if err == nil {
+			r.api, err = admin.NewClient(b.API, token, nil)
 		}
-		if r.api, err = admin.NewClient(b.API, token, nil); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, errors.Join(err, r.merchant.close())
 		}
 	} else {
 		if err := r.newService(ctx); err != nil {
-			return nil, fmt.Errorf("service: %w", err)
+			return nil, errors.Join(fmt.Errorf("service: %w", err), r.merchant.close())
 		}
-		parts = append(parts, r.service.api.part(), part{"dispatch", r.service.sender.Run}, part{"clock", r.service.clock.Run})
+		parts = append(parts, daemon.Part{Name: "service", Run: r.service.Run})
 	}
-	go func() { r.done <- runParts(ctx, parts...) }()
+	go func() { r.done <- daemon.RunParts(ctx, parts...) }()
 	if err := r.addMerchants(ctx, n); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
 }
 
-// newService builds what serve would, with an outbox that is watched.
+// newService opens what serve would, with an outbox that is watched.
 func (r *benchRig) newService(ctx context.Context) (err error) {
-	log := r.b.log.With("end", "service")
-	key := benchMasterKey()
-	c := serveCmd{
-		storeFlags: storeFlags{Data: filepath.Join(r.dir, "service"), DB: r.b.DB, MasterKey: hex.EncodeToString(key[:])},
-		Listen:     "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 15 * time.Second,
-	}
-	if r.service, err = c.build(ctx, streams{strings.NewReader(""), io.Discard, io.Discard}, log); err != nil {
-		return err
-	}
-	db, now := r.service.db, r.service.clock.Now
-	if err := pauseAll(ctx, db, store.MillisOf(now())); err != nil {
-		return err
-	}
-	r.outbox = &watchedOutbox{Store: db, sink: r.settled}
-	r.service.sender, err = dispatch.New(dispatch.Config{
-		Outbox: r.outbox, Node: c.node(), Now: now, Log: log, Observer: newMetrics(db, log, now),
-		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: c.ExchangeTimeout,
+	r.service, err = daemon.NewService(daemon.ServiceConfig{
+		Storage: daemon.Storage{Dir: filepath.Join(r.dir, "service"), DB: r.b.DB, Keys: benchKeys()},
+		Listen:  "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Log: r.b.log.With("end", "service"),
+		WrapOutbox: func(o dispatch.Outbox) dispatch.Outbox {
+			r.outbox = &watchedOutbox{Outbox: o, sink: r.settled}
+			return r.outbox
+		},
 	})
 	if err != nil {
 		return err
 	}
-	token, err := benchToken(ctx, db)
-	if err != nil {
+	if err := r.service.Open(ctx); err != nil {
 		return err
 	}
-	r.api, err = admin.NewClient(r.service.api.url(), token, nil)
-	return err
+	db := r.service.Outbox()
+	err = pauseAll(ctx, db, store.MillisOf(time.Now()))
+	if err == nil {
+		var token string
+		if token, err = benchToken(ctx, db); err == nil {
+			r.api, err = admin.NewClient(r.service.URL(), token, nil)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, r.service.Close())
+	}
+	return nil
 }
 
 // pauseAll stops what an earlier bench may have left in a PostgreSQL database.
@@ -152,8 +149,8 @@ func (r *benchRig) addMerchants(ctx context.Context, n int) error {
 		m := admin.NewMerchant{
 			ID: r.ids[i], Name: "bench", APIKey: admin.Secret(r.b.load.apiKey.Reveal()),
 			CallbackAPIKey: admin.Secret(r.b.load.callbackKey.Reveal()), Key: &admin.KeySpec{PrivateKey: admin.Secret(r.b.load.private)},
-			NotifyURL:   r.merchant.listener.url() + merchant.DefaultNotifyPath,
-			WithdrawURL: r.merchant.listener.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
+			NotifyURL:   r.merchant.url() + merchant.DefaultNotifyPath,
+			WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
 		}
 		for {
 			_, err := r.api.CreateMerchant(ctx, m)
@@ -201,18 +198,7 @@ func (r *benchRig) close() error {
 		}
 	}
 	r.cancel()
-	return errors.Join(append(errs, <-r.done, r.closeStores())...)
-}
-
-func (r *benchRig) closeStores() error {
-	var errs []error
-	if r.service != nil {
-		errs = append(errs, r.service.db.Close())
-	}
-	if r.merchant != nil {
-		errs = append(errs, r.merchant.close())
-	}
-	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
+	return errors.Join(append(errs, <-r.done, os.RemoveAll(r.dir))...)
 }
 
 // deposits posts n deposits in batches, the merchants in turn.
@@ -297,14 +283,14 @@ func (s *settledSink) wait(ctx context.Context, n int64) error {
 // watchedOutbox sees every settlement when it is durable, a moment before the
 // dispatcher does.
 type watchedOutbox struct {
-	*store.Store
+	dispatch.Outbox
 	sink    *settledSink
 	claims  atomic.Int64 // that found something
 	settles atomic.Int64
 }
 
 func (o *watchedOutbox) Claim(ctx context.Context, r store.ClaimRequest) ([]store.Claimed, error) {
-	claimed, err := o.Store.Claim(ctx, r)
+	claimed, err := o.Outbox.Claim(ctx, r)
 	if len(claimed) > 0 {
 		o.claims.Add(1)
 	}
@@ -312,7 +298,7 @@ func (o *watchedOutbox) Claim(ctx context.Context, r store.ClaimRequest) ([]stor
 }
 
 func (o *watchedOutbox) Settle(ctx context.Context, list []store.Settlement, now store.Millis) ([]store.Settled, error) {
-	settled, err := o.Store.Settle(ctx, list, now)
+	settled, err := o.Outbox.Settle(ctx, list, now)
 	if err != nil {
 		return settled, err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/internal/daemon"
 	"countersign/internal/store/storetest"
 )
 
@@ -147,7 +148,7 @@ func TestBench(t *testing.T) {
 	report, printed := runBench(t, []string{"--callbacks", "40", "--rounds", "1", "--merchants", "1,3", "--pending", "500",
 		"--rows", "1500,2500", "--html", page, "--cpu-profile", cpu, "--alloc-profile", allocs})
 	checkFigures(t, report, printed, benchSuiteNames()...)
-	if report.RSA != rsaLibrary() || report.Bits != 1024 || report.Cores < 1 || !report.Quick || report.Database == "" ||
+	if report.RSA != daemon.RSALibrary() || report.Bits != 1024 || report.Cores < 1 || !report.Quick || report.Database == "" ||
 		time.Since(report.Started) > time.Hour {
 		t.Errorf("%+v", report)
 	}

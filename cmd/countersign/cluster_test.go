@@ -56,7 +56,7 @@ type clusterNode struct {
 	db   string // URL of its database
 
 	mu   sync.Mutex
-	d    *daemon
+	d    *process
 	logs []*lockedBuffer // of every process
 	acks []time.Time     // of what it took
 }
@@ -120,7 +120,7 @@ func (c *cluster) start(n *clusterNode) {
 	n.logs = append(n.logs, d.output)
 }
 
-func (n *clusterNode) daemon() *daemon {
+func (n *clusterNode) daemon() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.d

@@ -6,8 +6,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +16,8 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/admin"
+	"countersign/internal/daemon"
 	"countersign/internal/gateway"
-	"countersign/internal/store"
 	"countersign/merchant"
 )
 
@@ -51,23 +51,13 @@ type demo struct {
 	std     streams
 	key     *envelope.Key
 	apiKey  countersign.APIKey
-	service *service
+	service *daemon.Service
 	api     *admin.Client // of the service
-	gateway *demoGateway
+	gateway *daemon.Gateway
 	sent    map[string]countersign.Amount // trackingId → amount
 	sums    map[string]countersign.Amount // symbol → what was sent
 	checks  []demoCheck
 	asked   []demoOutcome
-}
-
-// demoGateway is the merchant's end of the demo.
-type demoGateway struct {
-	dir       dataDir
-	db        *store.Store
-	gateway   *gateway.Gateway
-	end       *store.MerchantEnd // what the merchant's own systems would do through the API
-	callbacks *listener
-	api       *listener
 }
 
 func (c *demoCmd) Run(std streams) (err error) {
@@ -97,29 +87,23 @@ func (c *demoCmd) Run(std streams) (err error) {
 	defer stop()
 
 	d := &demo{demoCmd: *c, std: std, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}
-	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.build(ctx, dir, log); err != nil {
+	if err := d.build(dir, log); err != nil {
 		return err
 	}
-	return runParts(ctx, d.service.api.part(), part{"dispatch", d.service.sender.Run},
-		d.gateway.callbacks.part(), d.gateway.api.part(), part{"gateway", d.gateway.gateway.Run}, part{"demo", d.play})
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run},
+		daemon.Part{Name: "demo", Run: d.play})
 }
 
-// build makes both ends and starts nothing.
-func (d *demo) build(ctx context.Context, dir string, log *slog.Logger) (err error) {
-	quiet := streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
-	serve := serveCmd{
-		storeFlags: storeFlags{Data: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
-		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second,
-	}
-	if d.service, err = serve.build(ctx, quiet, log.With("end", "service")); err != nil {
-		return err
-	}
-	token, err := os.ReadFile(d.service.dir.file(tokenFile))
+// build makes both ends and opens nothing.
+func (d *demo) build(dir string, log *slog.Logger) (err error) {
+	d.service, err = daemon.NewService(daemon.ServiceConfig{
+		Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
+		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second, Log: log.With("end", "service"),
+	})
 	if err != nil {
-		return err
-	}
-	if d.api, err = admin.NewClient(d.service.api.url(), strings.TrimSpace(string(token)), nil); err != nil {
 		return err
 	}
 	// The service makes the pair and keeps the private part; the merchant is
@@ -128,56 +112,35 @@ func (d *demo) build(ctx context.Context, dir string, log *slog.Logger) (err err
 		return err
 	}
 	d.apiKey = countersign.APIKey("demo-" + rand.Text())
-	d.gateway, err = d.buildGateway(ctx, quiet, filepath.Join(dir, "merchant"), log.With("end", "merchant"))
+	policy, err := gateway.ParsePolicy([]byte(demoPolicy))
+	if err != nil {
+		return err
+	}
+	c := daemon.GatewayConfig{
+		Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: demoGrace, Log: log.With("end", "merchant"),
+	}
+	if d.Faults {
+		c.WrapCallbacks = func(next http.Handler) http.Handler { return newDemoFaults(next, time.Now().Add(d.FaultTime)) }
+	}
+	d.gateway, err = daemon.NewGateway(c)
 	return err
 }
 
-func (d *demo) buildGateway(ctx context.Context, quiet streams, path string, log *slog.Logger) (_ *demoGateway, err error) {
-	g := &demoGateway{}
-	if g.dir, g.db, err = (storeFlags{Data: path}).open(ctx, log); err != nil {
-		return nil, err
+// open opens both ends, or neither.
+func (d *demo) open(ctx context.Context) error {
+	if err := d.service.Open(ctx); err != nil {
+		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.db.Close())
-		}
-	}()
-	if err := firstToken(ctx, quiet, g.dir, g.db, time.Now()); err != nil {
-		return nil, err
+	if err := d.gateway.Open(ctx); err != nil {
+		return errors.Join(err, d.service.Close())
 	}
-	policy, err := gateway.ParsePolicy([]byte(demoPolicy))
+	token, err := os.ReadFile(d.service.TokenFile())
+	if err == nil {
+		d.api, err = admin.NewClient(d.service.URL(), strings.TrimSpace(string(token)), nil)
+	}
 	if err != nil {
-		return nil, err
+		return errors.Join(err, d.gateway.Close(), d.service.Close())
 	}
-	g.gateway, err = gateway.New(gateway.Config{
-		Store: g.db, Policy: policy, Grace: demoGrace, Log: log, Version: version,
-		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey},
-	})
-	if err != nil {
-		return nil, err
-	}
-	g.end = store.NewMerchantEnd(g.db, false)
-	handler := g.gateway.Callbacks()
-	if d.Faults {
-		handler = newDemoFaults(handler, time.Now().Add(d.FaultTime))
-	}
-	if g.callbacks, err = listen("callbacks", "127.0.0.1:0", handler, 5*time.Second, log); err != nil {
-		return nil, err
-	}
-	if g.api, err = listen("gateway api", "127.0.0.1:0", g.gateway.API(), 5*time.Second, log); err != nil {
-		return nil, err
-	}
-	g.api.beforeStop = g.gateway.Stop
-	return g, nil
-}
-
-func (d *demo) close() error {
-	var errs []error
-	if d.service != nil {
-		errs = append(errs, d.service.db.Close())
-	}
-	if d.gateway != nil {
-		errs = append(errs, d.gateway.db.Close())
-	}
-	return errors.Join(errs...)
+	return nil
 }

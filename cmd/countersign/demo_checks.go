@@ -91,7 +91,7 @@ func (t *tally) sumsAgainst(d *demo) (holds bool, note string) {
 func (d *demo) checkService(ctx context.Context) error {
 	t := newTally()
 	for cursor := ""; ; {
-		list, next, err := d.service.db.Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
+		list, next, err := d.service.Outbox().Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (d *demo) checkMerchant(ctx context.Context) error {
 	t := newTally()
 	var held []string
 	for after := int64(0); ; {
-		list, err := d.gateway.end.Deposits(ctx, after, 1000)
+		list, err := d.gateway.Book().Deposits(ctx, after, 1000)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (d *demo) checkMerchant(ctx context.Context) error {
 
 // checkFeed reads the decisions and the books of both ends against each other.
 func (d *demo) checkFeed(ctx context.Context) error {
-	list, err := d.service.db.Decisions(ctx, 0, 1000)
+	list, err := d.service.Outbox().Decisions(ctx, 0, 1000)
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,14 @@ func (d *demo) checkFeed(ctx context.Context) error {
 	agree := true
 	for _, e := range list {
 		w := e.Withdrawal
-		o, err := d.gateway.end.Order(ctx, w.CallBackID)
+		o, err := d.gateway.Book().Order(ctx, w.CallBackID)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			agree = agree && w.Decision != countersign.DecisionConfirmed
 		case err != nil:
 			return err
 		case w.Decision == countersign.DecisionConfirmed:
-			current, err := d.service.db.Withdrawal(ctx, w.ID)
+			current, err := d.service.Outbox().Withdrawal(ctx, w.ID)
 			if err != nil {
 				return err
 			}

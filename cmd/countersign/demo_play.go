@@ -24,8 +24,8 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.register(ctx); err != nil {
 		return fmt.Errorf("registering the merchant: %w", err)
 	}
-	d.say("service    %s  (SQLite, RSA %d bit)", d.service.api.url(), d.Bits)
-	d.say("merchant   %s  (the gateway, SQLite)", d.gateway.callbacks.url())
+	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.Bits)
+	d.say("merchant   %s  (the gateway, SQLite)", d.gateway.CallbackURL())
 	if d.Faults {
 		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.FaultTime)
 	}
@@ -42,8 +42,8 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 	if d.Stay {
-		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.api.url(), d.service.dir.file(tokenFile))
-		d.say("The merchant's API: %s, token in %s", d.gateway.api.url(), d.gateway.dir.file(tokenFile))
+		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.URL(), d.service.TokenFile())
+		d.say("The merchant's API: %s, token in %s", d.gateway.URL(), d.gateway.TokenFile())
 		<-ctx.Done()
 	}
 	for _, c := range d.checks {
@@ -80,8 +80,8 @@ func (d *demo) register(ctx context.Context) error {
 	_, err = d.api.CreateMerchant(ctx, admin.NewMerchant{
 		ID: demoMerchantID, Name: "the merchant of the demo", APIKey: admin.Secret(d.apiKey.Reveal()),
 		Key:         &admin.KeySpec{PrivateKey: admin.Secret(private)},
-		NotifyURL:   d.gateway.callbacks.url() + merchant.DefaultNotifyPath,
-		WithdrawURL: d.gateway.callbacks.url() + merchant.DefaultWithdrawPath,
+		NotifyURL:   d.gateway.CallbackURL() + merchant.DefaultNotifyPath,
+		WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath,
 		Retry:       &admin.Retry{Notify: schedule, Withdraw: schedule},
 	})
 	return err
@@ -181,7 +181,7 @@ func pause(ctx context.Context, wait time.Duration) error {
 
 // table prints what happened.
 func (d *demo) table(ctx context.Context) error {
-	stats, err := d.gateway.end.Stats(ctx)
+	stats, err := d.gateway.Book().Stats(ctx)
 	if err != nil {
 		return err
 	}

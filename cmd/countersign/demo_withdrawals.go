@@ -82,7 +82,7 @@ func (d *demo) withdraw(ctx context.Context) error {
 			return err
 		}
 		if ordered != nil {
-			if _, _, err := d.gateway.end.AddOrder(ctx, store.NewOrder{
+			if _, _, err := d.gateway.Book().AddOrder(ctx, store.NewOrder{
 				CallBackID: callBackID, TenantUserID: "75746", Details: *ordered, Expires: store.Never,
 			}, now); err != nil {
 				return err
@@ -139,13 +139,13 @@ func (d *demo) awaitDecisions(ctx context.Context) error {
 
 // person decides once the gateway holds the order.
 func (d *demo) person(ctx context.Context, callBackID, act string) error {
-	o, err := d.gateway.end.Order(ctx, callBackID)
+	o, err := d.gateway.Book().Order(ctx, callBackID)
 	if err != nil || o.State != store.OrderHeld {
 		return err
 	}
-	decide := d.gateway.end.ApproveOrder
+	decide := d.gateway.Book().ApproveOrder
 	if act == "decline" {
-		decide = d.gateway.end.DeclineOrder
+		decide = d.gateway.Book().DeclineOrder
 	}
 	_, err = decide(ctx, callBackID, "a person", "seen in the demo", store.MillisOf(time.Now()))
 	return err

@@ -1,29 +1,21 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/daemon"
 	"countersign/internal/gateway"
-	"countersign/internal/store"
 	"countersign/merchant"
 )
 
-// forwardSecretFile holds the secret that signs what is forwarded.
-const forwardSecretFile = "forward.secret"
-
 type gatewayCmd struct {
-	Data      string `help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
-	DB        string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
-	MasterKey string `name:"master-key" help:"64 hexadecimal digits in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	Data string `help:"Directory for what is made on first start: the database, master.key, admin.token and forward.secret." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
+	storeFlags
 	logFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
@@ -51,18 +43,8 @@ func (gatewayCmd) Help() string {
 		"the merchant's application by feeds and signed HTTP."
 }
 
-// callbackTimeout bounds the work on one callback, drainTimeout what may still
-// take when the process is to stop: the work and keeping its outcome.
-const (
-	callbackTimeout = 10 * time.Second
-	drainTimeout    = 2*callbackTimeout + 5*time.Second
-)
-
-func (c *gatewayCmd) Run(std streams) (err error) {
+func (c *gatewayCmd) Run(std streams) error {
 	collectSeldom()
-	log := c.logger(std.err)
-	ctx, stop := untilSignal(log)
-	defer stop()
 	callbacks, err := c.callbacks(std)
 	if err != nil {
 		return err
@@ -71,75 +53,43 @@ func (c *gatewayCmd) Run(std streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.ForwardURL != "" && c.ForwardSecret == "" && c.DB != "" {
+	forward, err := c.forwarding()
+	if err != nil {
+		return err
+	}
+	storage, err := c.storage(c.Data)
+	if err != nil {
+		return err
+	}
+	grace := c.Grace
+	if grace <= 0 {
+		grace = -1 // 0 would be the default in the Config
+	}
+	log := c.logger(std.err)
+	g, err := daemon.NewGateway(daemon.GatewayConfig{
+		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace,
+		Forward: forward, ShowToken: std.showToken, Log: log,
+	})
+	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
 			[]string{`make one: echo "whsec_$(openssl rand -base64 32)" > forward.secret; then --forward-secret @forward.secret on each.`}}
 	}
-	dir, db, err := (storeFlags{Data: c.Data, DB: c.DB, MasterKey: c.MasterKey}).open(ctx, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	clock, err := store.NewClock(ctx, db, log)
-	if err != nil {
-		return fmt.Errorf("reading the database's clock: %w", err)
+	ctx, stop := untilSignal(log)
+	defer stop()
+	if err := g.Open(ctx); err != nil {
+		return explainStart(err)
 	}
-	now := clock.Now
-	if err := firstToken(ctx, std, dir, db, now()); err != nil {
-		return err
-	}
-	if err := freeLeases(ctx, db, log); err != nil {
-		return err
-	}
-	forward, err := c.forwarding(dir)
-	if err != nil {
-		return err
-	}
-	metrics := newGatewayMetrics(db, log, now)
-	grace := c.Grace
-	if grace <= 0 {
-		grace = -1
-	}
-	g, err := gateway.New(gateway.Config{
-		Store: db, Callbacks: callbacks, Policy: policy, Grace: grace, Forward: forward,
-		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: log, Version: version,
-	})
-	if err != nil {
-		return err
-	}
-	public, err := listen("callbacks", c.Listen, g.Callbacks(), drainTimeout, log)
-	if err != nil {
-		return err
-	}
-	private, err := listen("api", c.APIListen, g.API(), drainTimeout, log)
-	if err != nil {
-		return errors.Join(err, public.ln.Close())
-	}
-	private.beforeStop = g.Stop
 	if len(callbacks.CallbackAPIKeys) == 0 {
 		log.Warn("X-API-KEY is not checked: strangers can cost RSA operations; see --callback-api-key")
 	}
-	log.Info("serving", "callbacks", public.url(), "api", private.url(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-		"binding", c.Binding, "database", db.Dialect(), "version", version)
-	err = runParts(ctx, public.part(), private.part(), part{"gateway", g.Run}, part{"clock", clock.Run})
+	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
+		"binding", c.Binding, "database", g.Dialect(), "version", daemon.Version)
+	err = g.Run(ctx)
 	log.Info("stopped")
 	return err
-}
-
-// freeLeases lets questions go on at once that an earlier process was deciding
-// when it died.
-func freeLeases(ctx context.Context, db *store.Store, log *slog.Logger) error {
-	if db.Dialect() != "sqlite" {
-		return nil // other processes may hold them
-	}
-	n, err := store.NewMerchantEnd(db, false).FreeLeases(ctx)
-	if err != nil {
-		return fmt.Errorf("giving back leases: %w", err)
-	}
-	if n > 0 {
-		log.Warn("leases of an earlier process were given back", "callbacks", n)
-	}
-	return nil
 }
 
 // callbacks reads what the public handler needs.
@@ -177,7 +127,7 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	if m.Binding, err = merchant.ParseBinding(c.Binding); err != nil {
 		return m, err
 	}
-	m.Lenient, m.NotifyPath, m.WithdrawPath, m.Timeout = c.Lenient, c.NotifyPath, c.WithdrawPath, callbackTimeout
+	m.Lenient, m.NotifyPath, m.WithdrawPath = c.Lenient, c.NotifyPath, c.WithdrawPath
 	return m, nil
 }
 
@@ -196,20 +146,15 @@ func (c *gatewayCmd) policy() (gateway.Policy, error) {
 	return p, nil
 }
 
-func (c *gatewayCmd) forwarding(dir dataDir) (f gateway.Forwarding, err error) {
+func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 	if c.ForwardURL == "" {
 		return f, nil
 	}
-	text, err := c.ForwardSecret.reveal("forward-secret")
-	if err == nil && text == "" {
-		var fresh [32]byte
-		_, _ = rand.Read(fresh[:]) // never fails
-		text, err = keepSecret(dir.file(forwardSecretFile), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
-	}
-	if err != nil {
-		return f, fmt.Errorf("forward secret: %w", err)
-	}
 	f.URL = c.ForwardURL
+	text, err := c.ForwardSecret.reveal("forward-secret")
+	if err != nil || text == "" {
+		return f, err
+	}
 	if f.Secret, err = gateway.ParseSecret(text); err != nil {
 		return f, fmt.Errorf("forward secret: %w", err)
 	}

@@ -41,7 +41,7 @@ type gwNode struct {
 	args []string
 
 	mu sync.Mutex
-	d  *daemon
+	d  *process
 	to countersigntest.Endpoint
 }
 
@@ -95,7 +95,7 @@ func (n *gwNode) start(t *testing.T) {
 	n.to = countersigntest.ToURLs(d.urls["callbacks"]+merchant.DefaultNotifyPath, d.urls["callbacks"]+merchant.DefaultWithdrawPath, client)
 }
 
-func (n *gwNode) process() (*daemon, countersigntest.Endpoint) {
+func (n *gwNode) process() (*process, countersigntest.Endpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.d, n.to

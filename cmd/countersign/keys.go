@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 
 	"countersign/envelope"
+	"countersign/internal/daemon"
 )
 
 type keysCmd struct {
@@ -56,12 +56,6 @@ func (c *keysNewCmd) Run(std streams) error {
 	return nil
 }
 
-// existsError is a file that was not overwritten. It wraps fs.ErrExist.
-type existsError struct{ path string }
-
-func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
-func (e *existsError) Unwrap() error { return fs.ErrExist }
-
 type newFile struct {
 	name string
 	data []byte
@@ -81,31 +75,10 @@ func writeNew(dir string, files []newFile) (err error) {
 	}()
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
-		if err := f.write(path); err != nil {
+		if err := daemon.CreateFile(path, f.data, f.mode); err != nil {
 			return err
 		}
 		made = append(made, path)
-	}
-	return nil
-}
-
-// write creates the file at path. It has its whole content from the moment when
-// it is there: another process may read it, and this one die, at any time.
-func (f newFile) write(path string) (err error) {
-	part := path + "." + rand.Text()
-	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(part)) }()
-	_, werr := w.Write(f.data)
-	if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Link(part, path); errors.Is(err, fs.ErrExist) {
-		return &existsError{path}
-	} else if err != nil {
-		return err
 	}
 	return nil
 }

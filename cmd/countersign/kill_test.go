@@ -150,7 +150,7 @@ type killLoad struct {
 	t     *testing.T
 	m     *killedMerchant
 	args  []string
-	d     *daemon
+	d     *process
 	token string
 	logs  []*lockedBuffer // of every process
 

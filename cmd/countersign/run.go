@@ -2,22 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"sync"
 	"syscall"
-	"time"
 )
 
-// The lifecycle of a daemon: parts that run until their context ends and have
-// drained when they return, and HTTP listeners before them.
+// What serve, gateway, demo and bench are as processes: their log, what ends
+// them, and their garbage collector.
 
 // logFlags are the settings of a daemon's log.
 type logFlags struct {
@@ -70,90 +65,4 @@ func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-}
-
-// part is one piece of a daemon.
-type part struct {
-	name string
-	run  func(context.Context) error
-}
-
-// runParts runs all parts until ctx ends or one of them fails, then ends the
-// others and waits until all have drained.
-func runParts(ctx context.Context, parts ...part) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results := make(chan error, len(parts))
-	for _, p := range parts {
-		go func() {
-			err := p.run(ctx)
-			if errors.Is(err, context.Canceled) {
-				err = nil
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", p.name, err)
-			}
-			cancel() // a daemon without one of its parts must not go on
-			results <- err
-		}()
-	}
-	var errs []error
-	for range parts {
-		errs = append(errs, <-results)
-	}
-	return errors.Join(errs...)
-}
-
-// listener is an HTTP server on a bound port.
-type listener struct {
-	name   string
-	ln     net.Listener
-	server *http.Server
-	// beforeStop makes requests that wait answer at once; may be nil.
-	beforeStop func()
-	drain      time.Duration
-}
-
-// listen binds addr now, so that a port that is taken fails the start, and
-// serves when run.
-func listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Logger) (*listener, error) {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", addr, err)
-	}
-	return &listener{name: name, ln: ln, drain: drain, server: &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
-		WriteTimeout:      2 * time.Minute,  // likewise
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}, nil
-}
-
-// url is where the listener is reached from this machine.
-func (l *listener) url() string { return "http://" + l.ln.Addr().String() }
-
-// part serves until its context ends, then lets requests under way end within
-// the drain time.
-func (l *listener) part() part {
-	return part{l.name, func(ctx context.Context) error {
-		failed := make(chan error, 1)
-		go func() { failed <- l.server.Serve(l.ln) }()
-		select {
-		case err := <-failed:
-			return err
-		case <-ctx.Done():
-		}
-		if l.beforeStop != nil {
-			l.beforeStop()
-		}
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.drain)
-		defer cancel()
-		if err := l.server.Shutdown(stop); err != nil {
-			return errors.Join(fmt.Errorf("requests were cut off: %w", err), l.server.Close())
-		}
-		return nil
-	}}
 }

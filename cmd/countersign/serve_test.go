@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/daemon"
 )
 
 // shell runs a subcommand in this process as a shell would.
@@ -45,7 +41,7 @@ func mustShell(t *testing.T, v any, stdin string, args ...string) {
 func TestServeByHand(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
-	for _, name := range []string{masterKeyFile, tokenFile, databaseFile} {
+	for _, name := range []string{daemon.MasterKeyFile, tokenFile, daemon.DatabaseFile} {
 		info, err := os.Stat(filepath.Join(data, name))
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +117,6 @@ func TestServeByHand(t *testing.T) {
 		t.Errorf("a revoked token: status %d, %s", status, errOut)
 	}
 
-	checkMetrics(t, d)
 	if status := d.stop(t); status != exitDone {
 		t.Fatalf("it ended with status %d:\n%s", status, d.output)
 	}
@@ -149,43 +144,11 @@ func TestServeByHand(t *testing.T) {
 }
 
 // await polls until ok, for what another process does in its own time.
-func await(t *testing.T, d *daemon, ok func() bool) {
+func await(t *testing.T, d *process, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not happen:\n%s", d.output)
-		}
-	}
-}
-
-func checkMetrics(t *testing.T, d *daemon) {
-	t.Helper()
-	resp, err := http.Get(d.url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		`countersign_attempts_total{lane="withdraw",outcome="accepted",reason="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
-		`countersign_decisions_total{decision="confirmed"} 1`,
-		`countersign_withdrawals{state="executed"} 1`,
-		`countersign_callbacks{lane="notify",state="pending"} 0`,
-		`countersign_breakers{lane="notify",state="open"} 0`,
-		`countersign_oldest_due_seconds{lane="withdraw"} 0`,
-		`countersign_rsa_seconds_count{operation="seal"}`,
-		`countersign_database_up 1`,
-	} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("/metrics has no %s", want)
-		}
-	}
-	for _, label := range []string{"shop", "W77"} {
-		if strings.Contains(string(b), label) {
-			t.Errorf("/metrics names %s", label)
 		}
 	}
 }
@@ -197,8 +160,8 @@ func TestStartRefuses(t *testing.T) {
 	open := filepath.Join(dir, "open")
 	damaged := filepath.Join(dir, "damaged")
 	badToken := filepath.Join(dir, "token")
-	for path, content := range map[string]string{file: "x", filepath.Join(open, masterKeyFile): strings.Repeat("ab", 32),
-		filepath.Join(damaged, masterKeyFile): "abcd", filepath.Join(badToken, tokenFile): "hello"} {
+	for path, content := range map[string]string{file: "x", filepath.Join(open, daemon.MasterKeyFile): strings.Repeat("ab", 32),
+		filepath.Join(damaged, daemon.MasterKeyFile): "abcd", filepath.Join(badToken, tokenFile): "hello"} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +169,7 @@ func TestStartRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(open, masterKeyFile), 0o644); err != nil {
+	if err := os.Chmod(filepath.Join(open, daemon.MasterKeyFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -268,42 +231,6 @@ func TestSettings(t *testing.T) {
 		write(text)
 		if got := out(); !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-// Nodes that start at once on one fresh database and one directory have one token,
-// and one of them shows it.
-func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
-	for range 10 {
-		dir, err := openDataDir(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out [4]bytes.Buffer
-		var nodes sync.WaitGroup
-		for i := range out {
-			nodes.Go(func() {
-				if err := firstToken(t.Context(), streams{strings.NewReader(""), &out[i], io.Discard}, dir, db, time.Now()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		nodes.Wait()
-		shown := 0
-		for i := range out {
-			shown += strings.Count(out[i].String(), "admin token")
-		}
-		list, err := db.Tokens(t.Context())
-		if err != nil || len(list) != 1 || shown != 1 {
-			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown, err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-)
 
-// version is the release; CHANGELOG.md says what is in it.
-const version = "0.1.0-dev"
+	"countersign/internal/daemon"
+)
 
 type versionCmd struct{}
 
 func (versionCmd) Run(std streams) error {
-	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\nRSA: %s\n", version, revision(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, rsaLibrary())
+	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\nRSA: %s\n", daemon.Version, revision(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, daemon.RSALibrary())
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -30,10 +30,10 @@ type gatewayMetrics struct {
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
 
-func newGatewayMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *gatewayMetrics {
+func newGatewayMetrics(end *store.MerchantEnd, log *slog.Logger, now func() time.Time) *gatewayMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "gateway", s) }
 	m := &gatewayMetrics{
-		end: store.NewMerchantEnd(db, false), log: log, now: now, registry: prometheus.NewRegistry(),
+		end: end, log: log, now: now, registry: prometheus.NewRegistry(),
 		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("requests_total"),
 			Help: "Requests to the public listener by callback type and reason."}, []string{"type", "reason"}),
 		callbackTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("request_seconds"),

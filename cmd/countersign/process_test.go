@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// daemon is a countersign process of its own, as an operator would start it.
-type daemon struct {
+// process is countersign as an operator would start it.
+type process struct {
 	cmd    *exec.Cmd
 	url    string // of the listener that the ready line names first
 	urls   map[string]string
@@ -50,9 +50,9 @@ var readyLine = regexp.MustCompile(`msg=serving (.*)`)
 
 // startDaemon runs this test binary as countersign with args and waits for the
 // line that says where it listens.
-func startDaemon(t *testing.T, args ...string) *daemon {
+func startDaemon(t *testing.T, args ...string) *process {
 	t.Helper()
-	d := &daemon{cmd: exec.Command(os.Args[0], args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
+	d := &process{cmd: exec.Command(os.Args[0], args...), output: &lockedBuffer{}, exited: make(chan error, 1), urls: map[string]string{}}
 	d.cmd.Env = append(os.Environ(), runAsCountersign+"=1")
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
@@ -95,7 +95,7 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 }
 
 // kill ends the process as a power cut would.
-func (d *daemon) kill() {
+func (d *process) kill() {
 	if d.cmd.Process.Signal(syscall.SIGKILL) == nil {
 		d.exited <- <-d.exited
 	}
@@ -103,7 +103,7 @@ func (d *daemon) kill() {
 
 // failures gives what it logged as errors, for tests that say more than that it
 // failed.
-func (d *daemon) failures() string {
+func (d *process) failures() string {
 	var found strings.Builder
 	for line := range strings.Lines(d.output.String()) {
 		if strings.Contains(line, "level=ERROR") {
@@ -114,7 +114,7 @@ func (d *daemon) failures() string {
 }
 
 // stop ends the process as an operator would and gives its exit status.
-func (d *daemon) stop(t *testing.T) int {
+func (d *process) stop(t *testing.T) int {
 	t.Helper()
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

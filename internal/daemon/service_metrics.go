@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"countersign/internal/store"
 )
 
-// metrics counts what a service does. Labels are classes of fixed words, never
+// serviceMetrics counts what a service does. Labels are classes of fixed words, never
 // merchants: their number is not bounded and their names are nobody's business.
-type metrics struct {
+type serviceMetrics struct {
 	db       *store.Store
 	log      *slog.Logger
 	now      func() time.Time
@@ -42,11 +42,11 @@ type metrics struct {
 	up          *prometheus.Desc
 }
 
-var _ dispatch.Observer = (*metrics)(nil)
+var _ dispatch.Observer = (*serviceMetrics)(nil)
 
-func newMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *metrics {
+func newServiceMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *serviceMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "", s) }
-	m := &metrics{
+	m := &serviceMetrics{
 		db: db, log: log, now: now, registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("attempts_total"),
 			Help: "Attempts by lane, callback type, outcome and reason."}, []string{"lane", "type", "outcome", "reason"}),
@@ -81,62 +81,64 @@ func newMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *metric
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
 		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version(), "rsa": rsaLibrary()},
+		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": RSALibrary()},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
-		m.expired, m.inFlight, m.alarms, scrape{m}, collectors.NewGoCollector(),
+		m.expired, m.inFlight, m.alarms, serviceScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-func (m *metrics) handler() http.Handler {
+func (m *serviceMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-func (m *metrics) Attempt(lane store.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
+func (m *serviceMetrics) Attempt(lane store.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(outcome), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
 }
 
-func (m *metrics) RSA(operation string, took time.Duration) {
+func (m *serviceMetrics) RSA(operation string, took time.Duration) {
 	m.rsa.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-func (m *metrics) Claimed(lane store.Lane, n int) {
+func (m *serviceMetrics) Claimed(lane store.Lane, n int) {
 	m.claimed.WithLabelValues(lane.String()).Add(float64(n))
 }
 
-func (m *metrics) Settled(n int, took time.Duration) {
+func (m *serviceMetrics) Settled(n int, took time.Duration) {
 	m.settled.Add(float64(n))
 	m.settleTime.Observe(took.Seconds())
 }
 
-func (m *metrics) Decided(d countersign.Decision) { m.decisions.WithLabelValues(string(d)).Inc() }
+func (m *serviceMetrics) Decided(d countersign.Decision) {
+	m.decisions.WithLabelValues(string(d)).Inc()
+}
 
-func (m *metrics) Swept(s store.Swept) {
+func (m *serviceMetrics) Swept(s store.Swept) {
 	m.lostLeases.Add(float64(len(s.Lost)))
 	m.expired.Add(float64(len(s.Expired)))
 }
 
-func (m *metrics) InFlight(lane store.Lane, n int) {
+func (m *serviceMetrics) InFlight(lane store.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
-func (m *metrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
+func (m *serviceMetrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
 
-// scrape reads from the database what all processes share.
-type scrape struct{ *metrics }
+// serviceScrape reads from the database what all processes share.
+type serviceScrape struct{ *serviceMetrics }
 
 // scrapeTimeout keeps a database that hangs from piling scrapes up.
 const scrapeTimeout = 5 * time.Second
 
-func (s scrape) Describe(ch chan<- *prometheus.Desc) {
+func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.up} {
 		ch <- d
 	}
 }
 
-func (s scrape) Collect(ch chan<- prometheus.Metric) {
+func (s serviceScrape) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	up := 1.0
@@ -147,7 +149,7 @@ func (s scrape) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up)
 }
 
-func (s scrape) collect(ctx context.Context, ch chan<- prometheus.Metric) error {
+func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric) error {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}

@@ -1,0 +1,324 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign"
+	"countersign/countersigntest"
+	"countersign/envelope"
+	"countersign/internal/admin"
+	"countersign/internal/gateway"
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
+	"countersign/merchant"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabases{m}) }
+
+// withDatabases stops the databases that tests have started.
+type withDatabases struct{ m *testing.M }
+
+func (w withDatabases) Run() int { return storetest.Run(w.m) }
+
+const apiKey countersign.APIKey = "the-api-key-of-the-shop"
+
+// newPair gives the public part, for the merchant, and the private one, for the
+// service.
+func newPair(t *testing.T) (*envelope.Key, string) {
+	t.Helper()
+	pair, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := pair.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Public(), string(private)
+}
+
+// bothEnds runs a service and a gateway that know each other as "shop".
+type bothEnds struct {
+	t       *testing.T
+	service *Service
+	gateway *Gateway
+	api     *admin.Client
+	stop    func() error // ends both and says how they ended
+}
+
+func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
+	t.Helper()
+	token := ""
+	service, err := NewService(ServiceConfig{
+		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
+		ShowToken: func(first, _ string) { token = first },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, private := newPair(t)
+	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in"} // where nobody listens
+	if gatewayDB != "" {
+		if forward.Secret, err = gateway.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := NewGateway(GatewayConfig{
+		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(service.Open(t.Context()), g.Open(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- RunParts(ctx, Part{"service", service.Run}, Part{"gateway", g.Run}) }()
+	b := &bothEnds{t: t, service: service, gateway: g, stop: func() error { cancel(); return <-ended }}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	if b.api, err = admin.NewClient(service.URL(), token, &http.Client{Transport: transport}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.api.CreateMerchant(t.Context(), admin.NewMerchant{
+		ID: "shop", Name: "Shop", APIKey: admin.Secret(apiKey.Reveal()), Key: &admin.KeySpec{PrivateKey: admin.Secret(private)},
+		NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// await polls until ok.
+func (b *bothEnds) await(what string, ok func(context.Context) (bool, error)) {
+	b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		done, err := ok(b.t.Context())
+		if err != nil {
+			b.t.Fatalf("%s: %v", what, err)
+		}
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s: it does not happen", what)
+		}
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: transport}).Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestBothEnds lets a deposit and a withdrawal go from one end to the other, and
+// holds the metrics of both ends to it.
+func TestBothEnds(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { testBothEnds(t, "", "") })
+	t.Run("postgres", func(t *testing.T) { testBothEnds(t, storetest.Postgres(t), storetest.Postgres(t)) })
+}
+
+func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
+	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
+	ctx := t.Context()
+	d := countersigntest.Deposit(1)
+	if _, err := b.api.AddDeposits(ctx, admin.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
+		t.Fatal(err)
+	}
+	w, details := countersigntest.Withdrawal(1), countersigntest.Order(1)
+	if _, _, err := b.gateway.Book().AddOrder(ctx, store.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: details,
+		Expires: store.Never}, store.MillisOf(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := b.api.CreateWithdrawal(ctx, admin.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.await("the decision", func(ctx context.Context) (bool, error) {
+		w, err := b.api.Withdrawal(ctx, asked.ID)
+		if err == nil && w.Decision != "" && w.Decision != string(countersign.DecisionConfirmed) {
+			t.Fatalf("the withdrawal is %s", w.Decision)
+		}
+		return w.Decision != "", err
+	})
+	b.await("the deposit", func(ctx context.Context) (bool, error) {
+		list, err := b.gateway.Book().Deposits(ctx, 0, 10)
+		return len(list) == 1 && list[0].Deposit.TrackingID == d.TrackingID, err
+	})
+	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
+		list, _, err := b.service.Outbox().Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
+		return len(list) == 1 && list[0].State == store.CallbackAccepted, err
+	})
+
+	for url, lines := range map[string][]string{
+		b.service.URL(): {
+			`countersign_attempts_total{lane="notify",outcome="accepted",reason="accepted",type="NOTIFY_DEPOSITED"} 1`,
+			`countersign_attempts_total{lane="withdraw",outcome="accepted",reason="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
+			`countersign_decisions_total{decision="confirmed"} 1`, `countersign_withdrawals{state="confirmed"} 1`,
+			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
+			`countersign_breakers{lane="notify",state="open"} 0`, `countersign_breakers{lane="withdraw",state="half-open"} 0`,
+			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`,
+			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `rsa="` + RSALibrary() + `"`,
+		},
+		b.gateway.URL(): {
+			`countersign_gateway_orders{state="confirmed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_gateway_deposits_held 0`,
+			`countersign_gateway_requests_total{reason="confirmed",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
+			`countersign_gateway_callbacks_open 0`, `countersign_gateway_forwards_waiting 2`, `countersign_database_up 1`,
+		},
+	} {
+		status, metrics := get(t, url+"/metrics")
+		for _, line := range lines {
+			if status != http.StatusOK || !strings.Contains(metrics, line) {
+				t.Errorf("status %d; the metrics have no %s", status, line)
+			}
+		}
+		for _, label := range []string{"shop", w.CallBackID, d.TrackingID} {
+			if strings.Contains(metrics, label) {
+				t.Errorf("the metrics name %s", label)
+			}
+		}
+		if status, _ := get(t, url+"/readyz"); status != http.StatusOK {
+			t.Errorf("/readyz says %d", status)
+		}
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := b.service.Outbox().Ping(ctx); err == nil {
+		t.Error("the service's database is open after Run")
+	}
+}
+
+// TestStopEndsCallsThatWait: a reader of a feed does not hold up the end.
+func TestStopEndsCallsThatWait(t *testing.T) {
+	b := startBoth(t, t.TempDir(), "", "")
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := b.api.Decisions(t.Context(), admin.FeedOptions{Wait: time.Minute})
+		waiting <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // most often the call waits by now; the test holds in any case
+	begun := time.Now()
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	<-waiting
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("stopping took %v beside a call that waits for a minute", took)
+	}
+}
+
+// TestOpenFails: what cannot work is said by Open, which leaves nothing open.
+func TestOpenFails(t *testing.T) {
+	taken, err := Listen("taken", "127.0.0.1:0", http.NotFoundHandler(), 0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := strings.TrimPrefix(taken.URL(), "http://")
+	key, _ := newPair(t)
+	callbacks := merchant.Config{Key: key, APIKey: apiKey}
+	dir := t.TempDir()
+	exposed := filepath.Join(dir, "exposed")
+	if err := os.Mkdir(exposed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(exposed, MasterKeyFile), []byte(strings.Repeat("ab", 32)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		want string
+		end  interface {
+			Open(context.Context) error
+			Run(context.Context) error
+		}
+	}{
+		{"listening on", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: port}))},
+		{"a lease of 1s", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", Lease: time.Second}))},
+		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Storage: Storage{Dir: exposed}, Listen: "127.0.0.1:0"}))},
+		{"listening on", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
+		{"APIKey", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+			Callbacks: merchant.Config{Key: key}}))},
+		{"forward URL", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app"}}))},
+	} {
+		// The second time shows that the first has left the directory free.
+		for range 2 {
+			if err := tt.end.Open(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open: %v, want %q", err, tt.want)
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestNewRefuses: a Config that lacks what is required is refused before anything
+// is opened.
+func TestNewRefuses(t *testing.T) {
+	somewhere := Storage{Dir: filepath.Join(t.TempDir(), "data")}
+	for name, err := range map[string]error{
+		"no directory":            second(NewService(ServiceConfig{Listen: "127.0.0.1:0"})),
+		"no address":              second(NewService(ServiceConfig{Storage: somewhere})),
+		"gateway, no directory":   second(NewGateway(GatewayConfig{Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0"})),
+		"gateway, no API address": second(NewGateway(GatewayConfig{Storage: somewhere, Listen: "127.0.0.1:0"})),
+	} {
+		if err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+	shared := somewhere
+	shared.DB = "postgres://nowhere.invalid/x"
+	if err := second(NewGateway(GatewayConfig{Storage: shared, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Forward: gateway.Forwarding{URL: "http://app"}})); !errors.Is(err, ErrForwardSecret) {
+		t.Errorf("a shared database and no forward secret: %v", err)
+	}
+	if _, err := os.Stat(somewhere.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("New has made the data directory: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestRunParts: the end or failure of one part ends the others, and each failure
+// is named.
+func TestRunParts(t *testing.T) {
+	drained := false
+	err := RunParts(t.Context(),
+		Part{"one", func(context.Context) error { return errors.New("broken") }},
+		Part{"two", func(ctx context.Context) error { <-ctx.Done(); drained = true; return ctx.Err() }},
+		Part{"three", func(ctx context.Context) error { <-ctx.Done(); return errors.New("late") }})
+	if !drained || err == nil || !strings.Contains(err.Error(), "one: broken") || !strings.Contains(err.Error(), "three: late") ||
+		strings.Contains(err.Error(), "two") {
+		t.Errorf("drained %v, error %v", drained, err)
+	}
+}

@@ -1,0 +1,201 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"countersign/internal/gateway"
+	"countersign/internal/store"
+	"countersign/merchant"
+)
+
+// GatewayConfig is what NewGateway needs.
+type GatewayConfig struct {
+	// Storage says where the gateway keeps its state. Its Dir is required.
+	Storage
+	// Listen is the public address that the service posts callbacks to, APIListen
+	// the private one of the API. Port 0 picks one. Required.
+	Listen, APIListen string
+	// Callbacks configures the public handler: keys, API keys, binding, paths,
+	// time-outs. Its Inbox, functions, Log, Now and Observer are ignored.
+	Callbacks merchant.Config
+	// WrapCallbacks stands before the public handler, for merchants that
+	// misbehave on purpose. Nil: nothing stands there.
+	WrapCallbacks func(http.Handler) http.Handler
+	// Policy decides on orders that agree with what the service asks for. Nil:
+	// exact orders are confirmed and nothing else.
+	Policy gateway.Policy
+	// Grace is how long the service is told to ask again for an order that is not
+	// known. Zero: 30 s. Below zero: none.
+	Grace time.Duration
+	// Forward tells the merchant's application of every deposit and event. Zero:
+	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
+	// first start; with DB it is ErrForwardSecret.
+	Forward gateway.Forwarding
+	// ShowToken is told the API's first token and the file that has it, when Open
+	// makes it. Nil: nobody is told.
+	ShowToken func(token, file string)
+	// Log gets a line for each callback and each call. Nil: discards.
+	Log *slog.Logger
+}
+
+// ErrForwardSecret is a gateway that forwards, shares its database with others
+// and was not given the secret that all of them must sign with.
+var ErrForwardSecret = errors.New("gateways of one database must sign with one secret")
+
+// Gateway is the merchant's end as one process. Make it with NewGateway and Run
+// it once.
+type Gateway struct {
+	c         GatewayConfig
+	db        *store.Store // nil before Open
+	book      *store.MerchantEnd
+	clock     *store.Clock
+	gateway   *gateway.Gateway
+	callbacks *Listener
+	api       *Listener
+}
+
+// NewGateway checks c. It opens and starts nothing.
+func NewGateway(c GatewayConfig) (*Gateway, error) {
+	switch {
+	case c.Dir == "":
+		return nil, errors.New("daemon: GatewayConfig.Dir is missing")
+	case c.Listen == "" || c.APIListen == "":
+		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
+	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
+		return nil, ErrForwardSecret
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Gateway{c: c}, nil
+}
+
+// Open opens the database, makes what the first start makes, builds every part
+// and binds the ports, so that what cannot work fails here. Nothing is taken or
+// answered before Run. A gateway that was opened must be run or closed. Callers
+// that need neither the URLs nor Book before Run leave Open to it.
+func (g *Gateway) Open(ctx context.Context) (err error) {
+	c := g.c
+	if g.db, err = c.open(ctx, c.Log); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	g.book = store.NewMerchantEnd(g.db, false)
+	if g.clock, err = store.NewClock(ctx, g.db, c.Log); err != nil {
+		return fmt.Errorf("reading the database's clock: %w", err)
+	}
+	now := g.clock.Now
+	if err := c.firstToken(ctx, g.db, now(), c.ShowToken); err != nil {
+		return err
+	}
+	if err := g.freeLeases(ctx); err != nil {
+		return err
+	}
+	if c.Forward.URL != "" && len(c.Forward.Secret) == 0 {
+		if c.Forward.Secret, err = c.forwardSecret(); err != nil {
+			return fmt.Errorf("forward secret: %w", err)
+		}
+	}
+	metrics := newGatewayMetrics(g.book, c.Log, now)
+	if g.gateway, err = gateway.New(gateway.Config{
+		Store: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward,
+		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
+	}); err != nil {
+		return err
+	}
+	handler := g.gateway.Callbacks()
+	if c.WrapCallbacks != nil {
+		handler = c.WrapCallbacks(handler)
+	}
+	// The longest that a request may take: the work on a callback, and keeping its
+	// outcome.
+	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
+	if g.callbacks, err = Listen("callbacks", c.Listen, handler, drain, c.Log); err != nil {
+		return err
+	}
+	if g.api, err = Listen("api", c.APIListen, g.gateway.API(), drain, c.Log); err != nil {
+		return err
+	}
+	g.api.beforeStop = g.gateway.Stop
+	return nil
+}
+
+// freeLeases lets questions go on at once that an earlier process was deciding
+// when it died. In PostgreSQL other processes may hold them.
+func (g *Gateway) freeLeases(ctx context.Context) error {
+	if g.db.Dialect() != "sqlite" {
+		return nil
+	}
+	n, err := g.book.FreeLeases(ctx)
+	if err != nil {
+		return fmt.Errorf("giving back leases: %w", err)
+	}
+	if n > 0 {
+		g.c.Log.Warn("leases of an earlier process were given back", "callbacks", n)
+	}
+	return nil
+}
+
+// forwardSecret reads the secret of the data directory, which is made on first
+// start.
+func (s Storage) forwardSecret() (gateway.SigningSecret, error) {
+	var fresh [32]byte
+	_, _ = rand.Read(fresh[:]) // never fails
+	text, err := keepSecret(s.file(ForwardSecretFile), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
+	if err != nil {
+		return nil, err
+	}
+	return gateway.ParseSecret(text)
+}
+
+// Run takes callbacks, serves the API and forwards until ctx ends. Then both
+// listeners take no more requests, what is under way ends, and the database is
+// closed.
+func (g *Gateway) Run(ctx context.Context) error {
+	if g.db == nil {
+		if err := g.Open(ctx); err != nil {
+			return err
+		}
+	}
+	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run})
+	return errors.Join(err, g.db.Close())
+}
+
+// Close closes a gateway that was opened and will not be run.
+func (g *Gateway) Close() error {
+	var errs []error
+	for _, l := range []*Listener{g.callbacks, g.api} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(append(errs, g.db.Close())...)
+}
+
+// CallbackURL is where the public listener is reached from this machine, from
+// Open on.
+func (g *Gateway) CallbackURL() string { return g.callbacks.URL() }
+
+// URL is where the API is reached from this machine, from Open on.
+func (g *Gateway) URL() string { return g.api.URL() }
+
+// Book is the gateway's database, to be used from Open to the end of Run.
+func (g *Gateway) Book() *store.MerchantEnd { return g.book }
+
+// Dialect is "sqlite" or "postgres".
+func (g *Gateway) Dialect() string { return g.db.Dialect() }
+
+// TokenFile is the file with the API's first token.
+func (g *Gateway) TokenFile() string { return g.c.file(TokenFile) }

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Part is one piece of a process. Run blocks until its context ends, and
+// returns when its work has drained.
+type Part struct {
+	Name string // begins Run's errors
+	Run  func(context.Context) error
+}
+
+// RunParts runs all parts until ctx ends or one of them returns, then ends the
+// others and waits until all have drained. A context that was cancelled is no
+// error.
+func RunParts(ctx context.Context, parts ...Part) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan error, len(parts))
+	for _, p := range parts {
+		go func() {
+			err := p.Run(ctx)
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", p.Name, err)
+			}
+			cancel() // a process that lacks one of its parts must not go on
+			results <- err
+		}()
+	}
+	var errs []error
+	for range parts {
+		errs = append(errs, <-results)
+	}
+	return errors.Join(errs...)
+}
+
+// Listener is an HTTP server on a bound port, with the time-outs that every
+// listener of a daemon has.
+type Listener struct {
+	name   string
+	ln     net.Listener
+	server *http.Server
+	// beforeStop makes requests that wait answer at once; may be nil.
+	beforeStop func()
+	drain      time.Duration
+}
+
+// Listen binds addr now, so that a port that is taken fails the start. Nothing
+// is served before Run. Requests under way when Run's context ends have the time
+// drain to end. What the server itself finds wrong is logged as warnings.
+func Listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Logger) (*Listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w", addr, err)
+	}
+	return &Listener{name: name, ln: ln, drain: drain, server: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
+		WriteTimeout:      2 * time.Minute,  // likewise
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}}, nil
+}
+
+// URL is where the listener is reached from this machine.
+func (l *Listener) URL() string { return "http://" + l.ln.Addr().String() }
+
+// Run serves until ctx ends, then takes no more connections and waits for the
+// requests under way. It fails where they take longer than the drain time.
+func (l *Listener) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- l.server.Serve(l.ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	if l.beforeStop != nil {
+		l.beforeStop()
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.drain)
+	defer cancel()
+	if err := l.server.Shutdown(stop); err != nil {
+		return errors.Join(fmt.Errorf("requests were cut off: %w", err), l.server.Close())
+	}
+	return nil
+}
+
+// Close gives the port back and hangs up, for a listener that was never run or
+// whose requests need not end.
+func (l *Listener) Close() error {
+	err := l.server.Close() // knows of the port only while it serves
+	if cerr := l.ln.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
+func (l *Listener) part() Part { return Part{l.name, l.Run} }

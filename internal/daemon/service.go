@@ -1,0 +1,181 @@
+// Package daemon composes the service and the gateway: their database, listeners, sender and metrics, started and stopped in one order.
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"countersign/internal/admin"
+	"countersign/internal/dispatch"
+	"countersign/internal/store"
+)
+
+// ServiceConfig is what NewService needs.
+type ServiceConfig struct {
+	// Storage says where the service keeps its state. Its Dir is required.
+	Storage
+	// Listen is the address of the API. Port 0 picks one. Required.
+	Listen string
+	// Node names this process in leases and attempts. Empty: host and process id.
+	Node string
+	// AllowPrivate lets every merchant be on a private network or this machine.
+	AllowPrivate bool
+	// AllowHTTP lets merchants' URLs be http.
+	AllowHTTP bool
+	// ExchangeTimeout bounds one exchange with a merchant. Zero: 15 s.
+	ExchangeTimeout time.Duration
+	// Lease is how long a claimed callback belongs to this process. Zero: 30 s
+	// longer than an exchange.
+	Lease time.Duration
+	// DrainTimeout is how long exchanges under way may still take when Run's
+	// context has ended. Zero: as long as an exchange.
+	DrainTimeout time.Duration
+	// WrapOutbox stands between the sender and the database, for measuring. Nil:
+	// nothing stands there.
+	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
+	// ShowToken is told the API's first token and the file that has it, when Open
+	// makes it. Nil: nobody is told.
+	ShowToken func(token, file string)
+	// Log gets a line for each attempt and each call. Nil: discards.
+	Log *slog.Logger
+}
+
+// Service is the service's end as one process. Make it with NewService and Run it
+// once.
+type Service struct {
+	c      ServiceConfig
+	db     *store.Store // nil before Open
+	clock  *store.Clock
+	sender *dispatch.Dispatcher
+	api    *Listener
+}
+
+// NewService checks c. It opens and starts nothing.
+func NewService(c ServiceConfig) (*Service, error) {
+	switch {
+	case c.Dir == "":
+		return nil, errors.New("daemon: ServiceConfig.Dir is missing")
+	case c.Listen == "":
+		return nil, errors.New("daemon: ServiceConfig.Listen is missing")
+	}
+	c.Node = cmp.Or(c.Node, thisProcess())
+	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{c: c}, nil
+}
+
+// thisProcess names this process among those of one database.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// Open opens the database, makes what the first start makes, builds every part
+// and binds the port, so that what cannot work fails here. Nothing is sent or
+// answered before Run. A service that was opened must be run or closed. Callers
+// that need neither URL nor Outbox before Run leave Open to it.
+func (s *Service) Open(ctx context.Context) (err error) {
+	c := s.c
+	if s.db, err = c.open(ctx, c.Log); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.clock, err = store.NewClock(ctx, s.db, c.Log); err != nil {
+		return fmt.Errorf("reading the database's clock: %w", err)
+	}
+	now := s.clock.Now
+	if err := c.firstToken(ctx, s.db, now(), c.ShowToken); err != nil {
+		return err
+	}
+	if err := s.reclaim(ctx); err != nil {
+		return err
+	}
+	metrics := newServiceMetrics(s.db, c.Log, now)
+	outbox := dispatch.Outbox(s.db)
+	if c.WrapOutbox != nil {
+		outbox = c.WrapOutbox(outbox)
+	}
+	if s.sender, err = dispatch.New(dispatch.Config{
+		Outbox: outbox, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
+		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
+	}); err != nil {
+		return err
+	}
+	api, err := admin.New(admin.Config{
+		Store: s.db, Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		DefaultAllowPrivate: c.AllowPrivate,
+		CheckURL: func(rawURL string, allowPrivate bool) error {
+			return dispatch.CheckURL(rawURL, dispatch.Policy{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if s.api, err = Listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, c.Log); err != nil {
+		return err
+	}
+	s.api.beforeStop = api.Stop
+	return nil
+}
+
+// reclaim gives back the leases of an earlier process on the same SQLite file.
+// The lock on the file says that no other process holds leases in it; in
+// PostgreSQL other nodes may, and lost leases end by themselves.
+func (s *Service) reclaim(ctx context.Context) error {
+	if s.db.Dialect() != "sqlite" {
+		return nil
+	}
+	lost, err := s.db.ReclaimAll(ctx, store.MillisOf(s.clock.Now()))
+	if err != nil {
+		return fmt.Errorf("giving back leases: %w", err)
+	}
+	if lost > 0 {
+		s.c.Log.Warn("leases of an earlier process were given back", "callbacks", lost)
+	}
+	return nil
+}
+
+// Run serves the API and sends callbacks until ctx ends. Then the API takes no
+// more calls, requests and exchanges under way end, and the database is closed.
+func (s *Service) Run(ctx context.Context) error {
+	if s.db == nil {
+		if err := s.Open(ctx); err != nil {
+			return err
+		}
+	}
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run})
+	return errors.Join(err, s.db.Close())
+}
+
+// Close closes a service that was opened and will not be run.
+func (s *Service) Close() error {
+	var errs []error
+	if s.api != nil {
+		errs = append(errs, s.api.Close())
+	}
+	return errors.Join(append(errs, s.db.Close())...)
+}
+
+// URL is where the API is reached from this machine, from Open on.
+func (s *Service) URL() string { return s.api.URL() }
+
+// Outbox is the service's database, to be used from Open to the end of Run.
+func (s *Service) Outbox() *store.Store { return s.db }
+
+// TokenFile is the file with the API's first token.
+func (s *Service) TokenFile() string { return s.c.file(TokenFile) }

@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"countersign/internal/store"
+)
+
+// The files of a data directory. Each is made on first start, mode 0600.
+const (
+	DatabaseFile      = "countersign.db" // where there is no PostgreSQL
+	MasterKeyFile     = "master.key"     // 64 hexadecimal digits
+	TokenFile         = "admin.token"    // the first token of the API
+	ForwardSecretFile = "forward.secret" // signs what a gateway forwards
+)
+
+// Storage says where an end keeps its state.
+type Storage struct {
+	// Dir is the data directory, made where it is missing. Required.
+	Dir string
+	// DB is the URL of a PostgreSQL database. Empty: SQLite in Dir.
+	DB string
+	// Keys seal secrets at rest. Every process of one database needs the same.
+	// Nil: the master key in Dir, made on first start.
+	Keys store.KeyWrapper
+}
+
+// ParseMasterKey reads a master key of 64 hexadecimal digits.
+func ParseMasterKey(text string) (store.KeyWrapper, error) {
+	var key [32]byte
+	b, err := hex.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(b) != len(key) {
+		return nil, errors.New("does not hold 64 hexadecimal digits")
+	}
+	return store.NewMasterKey([32]byte(b)), nil
+}
+
+// open makes what is missing in the data directory and opens the database.
+func (s Storage) open(ctx context.Context, log *slog.Logger) (*store.Store, error) {
+	if err := s.makeDir(); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	keys := s.Keys
+	if keys == nil {
+		var err error
+		if keys, err = s.masterKey(); err != nil {
+			return nil, fmt.Errorf("master key: %w", err)
+		}
+	}
+	url := s.DB
+	if url == "" {
+		url = s.file(DatabaseFile)
+	}
+	db, err := store.Open(ctx, store.Config{URL: url, Keys: keys, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	return db, nil
+}
+
+func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
+
+// makeDir makes the data directory, for its owner alone.
+func (s Storage) makeDir() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.Dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", s.Dir)
+	}
+	return nil
+}
+
+// masterKey reads the master key of the data directory, which is made on first
+// start.
+func (s Storage) masterKey() (store.KeyWrapper, error) {
+	var fresh [32]byte
+	_, _ = rand.Read(fresh[:]) // never fails
+	text, err := keepSecret(s.file(MasterKeyFile), hex.EncodeToString(fresh[:]))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := ParseMasterKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", s.file(MasterKeyFile), err)
+	}
+	return keys, nil
+}
+
+// ExposedError is a file with a secret that others than its owner may read. The
+// secret is not used: it has to be taken for known.
+type ExposedError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("%s can be read by others (mode %04o)", e.Path, e.Mode.Perm())
+}
+
+// keepSecret reads the secret in the file at path. Where there is no file, it
+// makes one with the secret fresh.
+func keepSecret(path, fresh string) (string, error) {
+	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
+	switch {
+	case err == nil:
+		return fresh, syncDir(filepath.Dir(path))
+	case !errors.Is(err, fs.ErrExist):
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", &ExposedError{path, info.Mode()}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if len(b) > 4096 {
+		return "", fmt.Errorf("%s is too long for a secret", path)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// existsError is a file that was not overwritten. It wraps fs.ErrExist.
+type existsError struct{ path string }
+
+func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
+func (e *existsError) Unwrap() error { return fs.ErrExist }
+
+// CreateFile makes a new file. It appears under its name with its whole content
+// or not at all: another process may read it, and this one may die, at any time.
+// Where path exists the error wraps fs.ErrExist.
+func CreateFile(path string, data []byte, mode fs.FileMode) (err error) {
+	part := path + "." + rand.Text()
+	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(part)) }()
+	_, werr := w.Write(data)
+	if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.Link(part, path); errors.Is(err, fs.ErrExist) {
+		return &existsError{path}
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// syncDir makes a new directory entry durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/internal/store"
+	"countersign/internal/store/storetest"
+)
+
+// Nodes that start at once on one fresh database and one directory have one token,
+// and one of them shows it.
+func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
+	for range 10 {
+		storage := Storage{Dir: t.TempDir()}
+		db, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown atomic.Int32
+		var nodes sync.WaitGroup
+		for range 4 {
+			nodes.Go(func() {
+				show := func(token, file string) {
+					shown.Add(1)
+					kept, err := os.ReadFile(file)
+					if err != nil || strings.TrimSpace(string(kept)) != token {
+						t.Errorf("the file holds another token than was shown, error %v", err)
+					}
+				}
+				if err := storage.firstToken(t.Context(), db, time.Now(), show); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		nodes.Wait()
+		list, err := db.Tokens(t.Context())
+		if err != nil || len(list) != 1 || shown.Load() != 1 {
+			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown.Load(), err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
