@@ -2,15 +2,18 @@ package countersign
 
 import "strings"
 
-// SameAddress reports whether a and b name one address. Two EVM addresses (0x
-// and 40 hexadecimal digits) compare without regard to case, because the case
-// of their letters is a checksum; all others, TRON's among them, compare byte
-// for byte.
-func SameAddress(a, b string) bool {
-	if isEVMAddress(a) && isEVMAddress(b) {
-		return strings.EqualFold(a, b)
+// SameAddress reports whether a and b name one address: AddressKey is the same.
+func SameAddress(a, b string) bool { return AddressKey(a) == AddressKey(b) }
+
+// AddressKey gives every spelling of one address the same text, for maps,
+// digests and comparisons. EVM addresses (0x and 40 hexadecimal digits) become
+// lower case, because the case of their letters is a checksum; all others,
+// TRON's among them, count byte for byte and stay as they are.
+func AddressKey(address string) string {
+	if isEVMAddress(address) {
+		return strings.ToLower(address)
 	}
-	return a == b
+	return address
 }
 
 func isEVMAddress(s string) bool {

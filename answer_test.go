@@ -54,7 +54,7 @@ func TestDepositAnswer(t *testing.T) {
 }
 
 func TestWithdrawalAnswer(t *testing.T) {
-	req := &countersign.WithdrawalRequest{RequestUUID: "u2", TrackingID: "102003", TenantUserID: "1945", CallBackID: "W1"}
+	req := &countersign.WithdrawalRequest{Head: countersign.Head{RequestUUID: "u2", TrackingID: "102003", TenantUserID: "1945"}, CallBackID: "W1"}
 	details := countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.500000000000")}
 	b, err := req.Answer(details).Marshal()
 	want := `{"type":2,"tenantUserId":"1945","callBackId":"W1","address":"TB","chainName":"TRON","symbol":"USDT",` +
@@ -144,36 +144,119 @@ func TestDetailsDiffer(t *testing.T) {
 	}
 }
 
-func TestNoticeAnswers(t *testing.T) {
+// TestAnswerOfEveryType: what Accept gives is read back by ParseAnswer, agrees
+// with its callback, and its shortest form still does.
+func TestAnswerOfEveryType(t *testing.T) {
+	order := countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.5")}
 	for typ, in := range samples {
-		c, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, ok := c.(interface {
-			Answer() countersign.NoticeAnswer
-		})
-		if !ok {
-			if typ > 2 {
-				t.Errorf("type %d has no answer", typ)
+		c := mustParse(in)
+		full := c.Accept(order)
+		for _, a := range []countersign.Answer{full, full.Shortest()} {
+			b, err := a.Marshal()
+			if err != nil {
+				t.Fatal(err)
 			}
-			continue
+			got, err := countersign.ParseAnswer(typ, b)
+			if err != nil || cmp.Diff(a, got, asWritten) != "" {
+				t.Errorf("type %d: %v %s", typ, err, cmp.Diff(a, got, asWritten))
+				continue
+			}
+			if got.AnswerType() != typ || got.UUID() != c.UUID() || c.Differs(got) != "" {
+				t.Errorf("type %d is answered by %s, which differs in %q", typ, b, c.Differs(got))
+			}
 		}
-		a := n.Answer()
-		b, err := a.Marshal()
-		if err != nil {
-			t.Fatal(err)
+		b, _ := full.Marshal()
+		for other := countersign.TypeDeposited; other.Known(); other++ {
+			a, err := countersign.ParseAnswer(other, b)
+			var m *countersign.MemberError
+			switch {
+			case other == typ:
+			case !errors.As(err, &m) || m.Member != "type" || a != nil:
+				t.Errorf("the answer to type %d passed for one to type %d: %v, %v", typ, other, a, err)
+			case mustParse(samples[other]).Differs(full) != "type":
+				t.Errorf("type %d agrees with the answer to type %d", other, typ)
+			}
 		}
-		got, err := countersign.ParseNoticeAnswer(b)
-		if err != nil || cmp.Diff(a, got, asWritten) != "" {
-			t.Errorf("type %d: %v %s", typ, err, cmp.Diff(a, got, asWritten))
-		}
-		if got.Type != typ || got.RequestUUID != c.UUID() || got.TrackingID != c.EventID() || got.TenantUserID != c.User() {
-			t.Errorf("type %d answered by %+v", typ, got)
+	}
+	for _, unknown := range []countersign.Type{-1, 0, 8} {
+		if a, err := countersign.ParseAnswer(unknown, []byte(`{"type":8,"requestUUID":"u"}`)); !errors.Is(err, countersign.ErrUnknownType) || a != nil {
+			t.Errorf("the answer to type %d: %v, %v", unknown, a, err)
 		}
 	}
 	if _, err := countersign.ParseNoticeAnswer([]byte(`{"type":1,"requestUUID":"u"}`)); err == nil {
 		t.Error("a deposit's answer passed for a notice's")
+	}
+}
+
+func mustParse(in string) countersign.Callback {
+	c, err := countersign.ParseCallback([]byte(in), countersign.ParseOptions{})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// TestDiffers changes each member of the fullest answer in turn.
+func TestDiffers(t *testing.T) {
+	evm := "0xAbCdef0000000000000000000000000000000001"
+	for _, tt := range []struct {
+		typ    countersign.Type
+		member string
+		value  string // JSON
+		want   string
+	}{
+		{1, "trackingId", `"x"`, "trackingId"}, {1, "txId", `"x"`, "txId"}, {1, "chainName", `"x"`, "chainName"},
+		{1, "symbol", `"x"`, "symbol"}, {1, "tenantUserId", `"x"`, "tenantUserId"}, {1, "amount", `"7.5"`, "amount"},
+		{1, "amount", `7.40`, ""}, {1, "fromAddress", `"x"`, "fromAddress"}, {1, "toAddress", `"` + evm + `"`, "toAddress"},
+		{1, "toAddress", `"0xEF1C6E67703C7BD7107EED8303FBE6EC2554BF6B"`, ""}, {1, "txIndex", `77`, ""}, {1, "trackingId", `null`, ""},
+		{2, "callBackId", `"w1"`, "callBackId"}, {2, "tenantUserId", `"x"`, "tenantUserId"}, {2, "amount", `"9"`, ""},
+		{3, "trackingId", `"x"`, "trackingId"}, {3, "tenantUserId", `"x"`, "tenantUserId"}, {3, "callBackId", `"x"`, "callBackId"},
+		{3, "txId", `"x"`, "txId"}, {3, "chainName", `"x"`, "chainName"}, {3, "symbol", `"x"`, "symbol"},
+		{3, "amount", `"2.6"`, "amount"}, {3, "fromAddress", `"x"`, "fromAddress"}, {3, "toAddress", `"tb"`, "toAddress"},
+		{4, "tenantUserId", `"x"`, "tenantUserId"}, {4, "toAddress", `"TOld"`, ""}, {4, "toAddress", `"TNew"`, ""},
+		{4, "toAddress", `"x"`, "toAddress"}, {4, "toAddress", `null`, ""}, {4, "symbol", `"x"`, ""},
+		{5, "callBackId", `"x"`, "callBackId"}, {5, "toAddress", `"x"`, "toAddress"}, {5, "trackingId", `"x"`, "trackingId"},
+		{6, "callBackId", `"x"`, "callBackId"}, {6, "trackingId", `"x"`, "trackingId"},
+		{7, "callBackId", `"x"`, "callBackId"}, {7, "tenantUserId", `"x"`, "tenantUserId"},
+	} {
+		c := mustParse(samples[tt.typ])
+		b, err := c.Accept(countersign.Details{Address: "TB", ChainName: "TRON", Symbol: "USDT", Amount: mustAmount("2.5")}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string]json.RawMessage{}
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Fatal(err)
+		}
+		m[tt.member] = json.RawMessage(tt.value)
+		if b, err = json.Marshal(m); err != nil {
+			t.Fatal(err)
+		}
+		a, err := countersign.ParseAnswer(tt.typ, b)
+		if err != nil {
+			t.Errorf("type %d, %s %s: %v", tt.typ, tt.member, tt.value, err)
+		} else if got := c.Differs(a); got != tt.want {
+			t.Errorf("type %d, %s %s: differs in %q, want %q", tt.typ, tt.member, tt.value, got, tt.want)
+		}
+	}
+}
+
+func TestAddressKey(t *testing.T) {
+	for in, want := range map[string]string{
+		"0xAbCdef0000000000000000000000000000000001":  "0xabcdef0000000000000000000000000000000001",
+		"0XAbCdef0000000000000000000000000000000001":  "0XAbCdef0000000000000000000000000000000001",
+		"0xAbCdef000000000000000000000000000000001":   "0xAbCdef000000000000000000000000000000001",
+		"0xAbCdef00000000000000000000000000000000001": "0xAbCdef00000000000000000000000000000000001",
+		"0xAbCdeg0000000000000000000000000000000001":  "0xAbCdeg0000000000000000000000000000000001",
+		"TGDHyoMpgDQj4DmoZdwJP2FSkSG4DEchn2":          "TGDHyoMpgDQj4DmoZdwJP2FSkSG4DEchn2",
+		"":                                            "",
+	} {
+		if got := countersign.AddressKey(in); got != want {
+			t.Errorf("%q has the key %q, want %q", in, got, want)
+		}
+		if !countersign.SameAddress(in, want) {
+			t.Errorf("%q and its key are two addresses", in)
+		}
 	}
 }
 

@@ -1,10 +1,6 @@
 package countersign
 
-import (
-	"fmt"
-
-	"countersign/internal/strictjson"
-)
+import "fmt"
 
 // MaxMessage is the largest plaintext or response, in bytes, that the parsers
 // read (PROTOCOL.md, HTTP).
@@ -27,26 +23,60 @@ const (
 	TypeNotEnoughHotMoney Type = 7 // a withdrawal waits for fees
 )
 
-var typeNames = [...]string{
-	TypeUnknown:           "NOTIFY_UNKNOWN",
-	TypeDeposited:         "NOTIFY_DEPOSITED",
-	TypeRequestWithdraw:   "NOTIFY_REQUEST_WITHDRAW",
-	TypeWithdraw:          "NOTIFY_WITHDRAW",
-	TypeAddress:           "NOTIFY_ADDRESS",
-	TypeInvalidAddress:    "NOTIFY_INVALID_ADDRESS",
-	TypeNotEnoughMoney:    "NOTIFY_NOT_ENOUGH_MONEY",
-	TypeNotEnoughHotMoney: "NOTIFY_NOT_ENOUGH_HOT_MONEY",
+// types says of each type all that depends on nothing else. A new callback
+// type is a line here, a struct with its members, and what merchants do with it.
+var types = [...]struct {
+	name  string
+	lane  Lane
+	empty func() message // what a parser fills
+}{
+	TypeUnknown:           {name: "NOTIFY_UNKNOWN"},
+	TypeDeposited:         {"NOTIFY_DEPOSITED", LaneNotify, func() message { return &Deposit{} }},
+	TypeRequestWithdraw:   {"NOTIFY_REQUEST_WITHDRAW", LaneWithdraw, func() message { return &WithdrawalRequest{} }},
+	TypeWithdraw:          {"NOTIFY_WITHDRAW", LaneNotify, func() message { return &WithdrawalDone{} }},
+	TypeAddress:           {"NOTIFY_ADDRESS", LaneNotify, func() message { return &AddressChange{} }},
+	TypeInvalidAddress:    {"NOTIFY_INVALID_ADDRESS", LaneNotify, func() message { return &WithdrawalEnded{} }},
+	TypeNotEnoughMoney:    {"NOTIFY_NOT_ENOUGH_MONEY", LaneNotify, func() message { return &FundsShort{Type: TypeNotEnoughMoney} }},
+	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", LaneNotify, func() message { return &FundsShort{Type: TypeNotEnoughHotMoney} }},
 }
 
 // Known reports whether t is one of the types 1 to 7.
-func (t Type) Known() bool { return t >= TypeDeposited && t <= TypeNotEnoughHotMoney }
+func (t Type) Known() bool { return t > TypeUnknown && int(t) < len(types) }
 
 // String gives the protocol's name of t, such as NOTIFY_DEPOSITED.
 func (t Type) String() string {
-	if t >= 0 && int(t) < len(typeNames) {
-		return typeNames[t]
+	if t >= 0 && int(t) < len(types) {
+		return types[t].name
 	}
 	return fmt.Sprintf("callback type %d", int(t))
+}
+
+// Lane is the lane of callbacks of type t. No parser gives a callback of an
+// unknown type, whose lane would be LaneNotify.
+func (t Type) Lane() Lane {
+	if t.Known() {
+		return types[t].lane
+	}
+	return LaneNotify
+}
+
+// Lane separates callbacks that must not wait for each other. It decides to
+// which of the merchant's URLs they go (PROTOCOL.md, HTTP) and who comes first:
+// callbacks of LaneWithdraw, because a withdrawal waits for each of them.
+type Lane int
+
+// The lanes. Their numbers are kept in databases.
+const (
+	LaneNotify   Lane = 0 // the notify URL: types 1 and 3 to 7
+	LaneWithdraw Lane = 1 // the withdraw URL: type 2
+)
+
+// String is "notify" or "withdraw".
+func (l Lane) String() string {
+	if l == LaneWithdraw {
+		return "withdraw"
+	}
+	return "notify"
 }
 
 // Callback is one thing the service says to a merchant: a *Deposit,
@@ -57,17 +87,76 @@ type Callback interface {
 	CallbackType() Type
 	// EventID is the identifier that stays the same through every attempt:
 	// trackingId, and for a WithdrawalRequest callBackId. It is empty for an
-	// AddressChange, which carries none.
+	// AddressChange without trackingId.
 	EventID() string
+	// OrderID is the callBackId of the withdrawal that the callback is about,
+	// empty for a Deposit and an AddressChange, which are about none.
+	OrderID() string
+	// Common is the head of the callback itself, not a copy.
+	Common() *Head
 	// UUID is the requestUUID of the attempt that carried the callback.
 	UUID() string
 	// User is the tenantUserId.
 	User() string
 	// Unknown lists the members that this package has no meaning for.
 	Unknown() Members
+	// Content lists the members that the callback's effect rests on: amounts
+	// by Amount.Canonical, addresses by AddressKey. A callback of the same type
+	// and EventID with other content is no repetition but a contradiction
+	// (PROTOCOL.md, Deposit identity).
+	Content() []string
+	// Accept is the answer that accepts the callback. A WithdrawalRequest is
+	// confirmed by it, with the details of the merchant's order; for every
+	// other callback order has no effect.
+	Accept(order Details) Answer
+	// Differs names the first member in which a contradicts the callback, and
+	// is empty where a answers it. A member that either leaves out agrees. It
+	// looks neither at requestUUID nor at what a WithdrawalAnswer moves.
+	Differs(a Answer) string
 	// Marshal gives the canonical bytes, with requestUUID last. It fails with
 	// a *MemberError where a member breaks its rule.
 	Marshal() ([]byte, error)
+}
+
+// Head is what every callback carries.
+type Head struct {
+	RequestUUID  string // new for every attempt; returned in the answer
+	TrackingID   string // the same for every attempt; empty, and null on the wire, in type 4 alone
+	TenantUserID string // the user, in the merchant's own system
+
+	Business int64   // reserved by the service; it has no effect
+	Extra    Members // members without a known meaning
+}
+
+// Common is h.
+func (h *Head) Common() *Head { return h }
+
+// EventID is the trackingId.
+func (h *Head) EventID() string { return h.TrackingID }
+
+// OrderID is empty: the callback is about no withdrawal.
+func (h *Head) OrderID() string { return "" }
+
+// UUID is the requestUUID.
+func (h *Head) UUID() string { return h.RequestUUID }
+
+// User is the tenantUserId.
+func (h *Head) User() string { return h.TenantUserID }
+
+// Unknown is Extra.
+func (h *Head) Unknown() Members { return h.Extra }
+
+// first and last describe the members of every callback, around its own.
+func (h *Head) first(c *codec, t Type, trackingID presence) {
+	c.kind(&t, t)
+	c.text("trackingId", &h.TrackingID, trackingID)
+	c.text("tenantUserId", &h.TenantUserID, required)
+}
+
+func (h *Head) last(c *codec) {
+	c.whole("business", &h.Business, -maxWhole, maxWhole, 0, false, lenient)
+	c.extra(&h.Extra, "requestUUID")
+	c.text("requestUUID", &h.RequestUUID, required)
 }
 
 // ParseOptions relax what a parser refuses. The zero value is strict.
@@ -91,36 +180,22 @@ func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch t {
-	case TypeDeposited:
-		return decode(obj, o, &Deposit{})
-	case TypeRequestWithdraw:
-		return decode(obj, o, &WithdrawalRequest{})
-	case TypeWithdraw:
-		return decode(obj, o, &WithdrawalDone{})
-	case TypeAddress:
-		return decode(obj, o, &AddressChange{})
-	case TypeInvalidAddress:
-		return decode(obj, o, &WithdrawalEnded{})
-	case TypeNotEnoughMoney, TypeNotEnoughHotMoney:
-		return decode(obj, o, &FundsShort{Type: t})
+	if !t.Known() {
+		return nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
 	}
-	return nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
-}
-
-// message is a Callback that describes its members to a codec.
-type message interface {
-	Callback
-	members(c *codec)
-}
-
-func decode(obj *strictjson.Object, o ParseOptions, m message) (Callback, error) {
+	m := types[t].empty()
 	c := codec{obj: obj, lenient: o.Lenient}
 	m.members(&c)
 	if err := c.finish(); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// message is a Callback that describes its members to a codec.
+type message interface {
+	Callback
+	members(c *codec)
 }
 
 func encode(m interface{ members(c *codec) }) ([]byte, error) {

@@ -22,7 +22,7 @@ const canonicalDeposit = `{"type":1,"trackingId":"17173049-0001","tenantUserId":
 
 func wantDeposit() *countersign.Deposit {
 	return &countersign.Deposit{
-		RequestUUID: "47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29", TrackingID: "17173049-0001", TenantUserID: "65515",
+		Head: countersign.Head{RequestUUID: "47b8d46c-12c9-4d64-98a0-ad1fbb6d0c29", TrackingID: "17173049-0001", TenantUserID: "65515"},
 		TxID: "0xec7cc4df1ff542793053335700f18d59c3f870e1e4820a42d558c76db832bd14", ChainName: "ETH", Symbol: "WETH",
 		Amount: mustAmount("7.4"), FromAddress: "0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b",
 		ToAddress: "0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b", RiskLevelFrom: 44, RiskLevelTo: 45, TxIndex: 5,
@@ -197,7 +197,7 @@ func TestParseLenient(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &countersign.Deposit{
-		RequestUUID: "u", TrackingID: "t", TenantUserID: "7", TxID: "x", ChainName: "TRON", Symbol: "USDT",
+		Head: countersign.Head{RequestUUID: "u", TrackingID: "t", TenantUserID: "7"}, TxID: "x", ChainName: "TRON", Symbol: "USDT",
 		Amount: mustAmount("2.500000000000000001"), ToAddress: "T1",
 		RiskLevelFrom: countersign.RiskUnknown, RiskLevelTo: countersign.RiskUnknown, TxIndex: -1,
 	}
@@ -243,6 +243,15 @@ func TestEveryType(t *testing.T) {
 		}
 		if got.CallbackType() != typ || got.EventID() != events[typ] || got.UUID() == "" || got.User() == "" {
 			t.Errorf("type %d: parsed to %T %+v", typ, got, got)
+		}
+		if (got.OrderID() == "") != (typ == 1 || typ == 4) || len(got.Content()) < 2 || got.Content()[0] != got.User() {
+			t.Errorf("type %d: order %q, content %q", typ, got.OrderID(), got.Content())
+		}
+		if got.Common().RequestUUID != got.UUID() || got.Common().TenantUserID != got.User() {
+			t.Errorf("type %d: head %+v", typ, got.Common())
+		}
+		if (typ.Lane() == countersign.LaneWithdraw) != (typ == countersign.TypeRequestWithdraw) {
+			t.Errorf("type %d: lane %v", typ, typ.Lane())
 		}
 		b, err := got.Marshal()
 		if err != nil || string(b) != in {

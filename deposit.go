@@ -6,9 +6,7 @@ const RiskUnknown = -1
 
 // Deposit is callback type 1: a user's deposit arrived (PROTOCOL.md, Messages).
 type Deposit struct {
-	RequestUUID  string // new for every attempt; returned in the answer
-	TrackingID   string // the same for every attempt of this deposit
-	TenantUserID string // the user, in the merchant's own system
+	Head
 
 	TxID          string // transaction hash
 	ChainName     string // such as TRON, ETH
@@ -20,25 +18,16 @@ type Deposit struct {
 	RiskLevelTo   int64  // 0 to 100, or RiskUnknown
 	TxIndex       int64  // position within the block or transaction, or -1 for none
 	NewAddress    string // has an effect in type 4 only; may be empty
-
-	Business int64   // reserved by the service
-	Extra    Members // members without a known meaning
 }
 
 // CallbackType is TypeDeposited.
 func (d *Deposit) CallbackType() Type { return TypeDeposited }
 
-// EventID is the trackingId.
-func (d *Deposit) EventID() string { return d.TrackingID }
-
-// UUID is the requestUUID.
-func (d *Deposit) UUID() string { return d.RequestUUID }
-
-// User is the tenantUserId.
-func (d *Deposit) User() string { return d.TenantUserID }
-
-// Unknown is Extra.
-func (d *Deposit) Unknown() Members { return d.Extra }
+// Content is what a credit depends on and nothing else: a risk level may be
+// assessed anew and a txIndex become known between two attempts.
+func (d *Deposit) Content() []string {
+	return []string{d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.Canonical(), AddressKey(d.ToAddress)}
+}
 
 // CountingAddress is the deposit address that counts: toAddress, whatever
 // newAddress holds. See AddressChange.CountingAddress for the other case.
@@ -48,10 +37,7 @@ func (d *Deposit) CountingAddress() string { return d.ToAddress }
 func (d *Deposit) Marshal() ([]byte, error) { return encode(d) }
 
 func (d *Deposit) members(c *codec) {
-	t := TypeDeposited
-	c.kind(&t, TypeDeposited)
-	c.text("trackingId", &d.TrackingID, required)
-	c.text("tenantUserId", &d.TenantUserID, required)
+	d.first(c, TypeDeposited, required)
 	c.text("txId", &d.TxID, required)
 	c.text("chainName", &d.ChainName, required)
 	c.text("symbol", &d.Symbol, required)
@@ -62,16 +48,10 @@ func (d *Deposit) members(c *codec) {
 	c.whole("riskLevelTo", &d.RiskLevelTo, 0, 100, RiskUnknown, true, lenient)
 	c.whole("txIndex", &d.TxIndex, -1, maxWhole, -1, false, lenient)
 	c.text("newAddress", &d.NewAddress, mayBeEmpty|lenient)
-	c.business(&d.Business)
-	c.extra(&d.Extra, "requestUUID")
-	c.text("requestUUID", &d.RequestUUID, required)
+	d.last(c)
 }
 
 const maxWhole = 1<<53 - 1
-
-func (c *codec) business(v *int64) {
-	c.whole("business", v, -maxWhole, maxWhole, 0, false, lenient)
-}
 
 // Answer is the answer that accepts d: what it said, said back.
 func (d *Deposit) Answer() DepositAnswer {
@@ -81,6 +61,28 @@ func (d *Deposit) Answer() DepositAnswer {
 		TenantUserID: d.TenantUserID, CallBackID: Null, State: Null, TenantType: Null,
 		RequestUUID: d.RequestUUID,
 	}
+}
+
+// Accept is Answer.
+func (d *Deposit) Accept(Details) Answer { return d.Answer() }
+
+// Differs compares all that was said back but txIndex, which the interface
+// calls an index in the block here and something else in the request.
+func (d *Deposit) Differs(answer Answer) string {
+	a, ok := answer.(DepositAnswer)
+	if !ok {
+		return "type"
+	}
+	var e echo
+	e.text("trackingId", d.TrackingID, a.TrackingID)
+	e.text("txId", d.TxID, a.TxID)
+	e.text("chainName", d.ChainName, a.ChainName)
+	e.text("symbol", d.Symbol, a.Symbol)
+	e.text("tenantUserId", d.TenantUserID, a.TenantUserID)
+	e.amount("amount", d.Amount, a.Amount)
+	e.address("fromAddress", d.FromAddress, a.FromAddress)
+	e.address("toAddress", d.ToAddress, a.ToAddress)
+	return e.differs
 }
 
 // DepositAnswer is the plaintext of the data of a response to a Deposit
@@ -101,6 +103,17 @@ type DepositAnswer struct {
 
 	RequestUUID string // of the attempt that is answered
 	Extra       Members
+}
+
+// AnswerType is TypeDeposited.
+func (a DepositAnswer) AnswerType() Type { return TypeDeposited }
+
+// UUID is the requestUUID.
+func (a DepositAnswer) UUID() string { return a.RequestUUID }
+
+// Shortest says the type and the requestUUID.
+func (a DepositAnswer) Shortest() Answer {
+	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID}
 }
 
 // Marshal gives the canonical bytes. It inverts ParseDepositAnswer.
@@ -129,22 +142,4 @@ func (a *DepositAnswer) members(c *codec) {
 	c.raw("tenantType", &a.TenantType)
 	c.extra(&a.Extra, "requestUUID")
 	c.text("requestUUID", &a.RequestUUID, required)
-}
-
-// parseAnswer reads an answer of type A, whose pointer describes its members.
-func parseAnswer[A any, P interface {
-	*A
-	members(c *codec)
-}](data []byte) (A, error) {
-	var a, none A
-	obj, err := scan(data)
-	if err != nil {
-		return none, err
-	}
-	c := codec{obj: obj, answer: true}
-	P(&a).members(&c)
-	if err := c.finish(); err != nil {
-		return none, err
-	}
-	return a, nil
 }

@@ -8,8 +8,8 @@
 //
 //	service   Deposit.Marshal → Bind → (seal, POST)
 //	merchant  (open) → CheckBinding → ParseCallback → Deposit
-//	merchant  DepositAnswer.Marshal → (seal) → Response.Marshal
-//	service   ParseResponse → (open) → ParseDepositAnswer
+//	merchant  Deposit.Accept → Answer.Marshal → (seal) → Response.Marshal
+//	service   ParseResponse → (open) → ParseAnswer → Deposit.Differs
 //
 // Everything here is pure: bytes in, a value or an error out. Nothing reads a
 // clock, the environment or a random source, and nothing logs. Nothing is

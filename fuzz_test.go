@@ -95,13 +95,12 @@ func TestDepositProperties(t *testing.T) {
 	text := rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != 0 }), 1, 40, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &countersign.Deposit{
-			RequestUUID: text.Draw(t, "requestUUID"), TrackingID: text.Draw(t, "trackingId"), TenantUserID: text.Draw(t, "tenantUserId"),
+			Head: countersign.Head{RequestUUID: text.Draw(t, "requestUUID"), TrackingID: text.Draw(t, "trackingId"), TenantUserID: text.Draw(t, "tenantUserId"), Business: rapid.Int64Range(-1<<53+1, 1<<53-1).Draw(t, "business")},
 			TxID: text.Draw(t, "txId"), ChainName: text.Draw(t, "chainName"), Symbol: text.Draw(t, "symbol"),
 			Amount:      mustAmount(amountText().Draw(t, "amount")),
 			FromAddress: rapid.OneOf(rapid.Just(""), text).Draw(t, "fromAddress"), ToAddress: text.Draw(t, "toAddress"),
 			RiskLevelFrom: rapid.Int64Range(0, 100).Draw(t, "riskLevelFrom"), RiskLevelTo: rapid.Int64Range(0, 100).Draw(t, "riskLevelTo"),
 			TxIndex: rapid.Int64Range(-1, 1<<53-1).Draw(t, "txIndex"), NewAddress: rapid.OneOf(rapid.Just(""), text).Draw(t, "newAddress"),
-			Business: rapid.Int64Range(-1<<53+1, 1<<53-1).Draw(t, "business"),
 		}
 		if rapid.Bool().Draw(t, "extra") {
 			d.Extra = countersign.Members{{Name: "a" + text.Draw(t, "name"), Value: `{"k":[1,null,"é"]}`}, {Name: "zz", Value: "-0.5e3"}}

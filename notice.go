@@ -5,11 +5,9 @@ package countersign
 
 // WithdrawalDone is callback type 3: a withdrawal was executed.
 type WithdrawalDone struct {
-	RequestUUID  string
-	TrackingID   string
-	TenantUserID string
-	CallBackID   string // the withdrawal
-	TxID         string // the transaction that executed it
+	Head
+	CallBackID string // the withdrawal
+	TxID       string // the transaction that executed it
 
 	// What moved. Empty only where a lenient parse let them be absent.
 	ChainName string
@@ -19,33 +17,24 @@ type WithdrawalDone struct {
 
 	FromAddress string // may be absent
 	NewAddress  string // may be absent; has no effect
-	Business    int64
-	Extra       Members
 }
 
 // CallbackType is TypeWithdraw.
 func (w *WithdrawalDone) CallbackType() Type { return TypeWithdraw }
 
-// EventID is the trackingId.
-func (w *WithdrawalDone) EventID() string { return w.TrackingID }
+// OrderID is the callBackId.
+func (w *WithdrawalDone) OrderID() string { return w.CallBackID }
 
-// UUID is the requestUUID.
-func (w *WithdrawalDone) UUID() string { return w.RequestUUID }
-
-// User is the tenantUserId.
-func (w *WithdrawalDone) User() string { return w.TenantUserID }
-
-// Unknown is Extra.
-func (w *WithdrawalDone) Unknown() Members { return w.Extra }
+// Content is what moved, for which withdrawal, in which transaction.
+func (w *WithdrawalDone) Content() []string {
+	return []string{w.TenantUserID, w.CallBackID, w.TxID, w.ChainName, w.Symbol, w.Amount.Canonical(), AddressKey(w.ToAddress)}
+}
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalDone) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalDone) members(c *codec) {
-	t := TypeWithdraw
-	c.kind(&t, TypeWithdraw)
-	c.text("trackingId", &w.TrackingID, required)
-	c.text("tenantUserId", &w.TenantUserID, required)
+	w.first(c, TypeWithdraw, required)
 	c.text("callBackId", &w.CallBackID, required)
 	c.text("txId", &w.TxID, required)
 	c.text("chainName", &w.ChainName, lenient)
@@ -54,38 +43,25 @@ func (w *WithdrawalDone) members(c *codec) {
 	c.text("fromAddress", &w.FromAddress, optional)
 	c.text("toAddress", &w.ToAddress, lenient)
 	c.text("newAddress", &w.NewAddress, optional)
-	c.business(&w.Business)
-	c.extra(&w.Extra, "requestUUID")
-	c.text("requestUUID", &w.RequestUUID, required)
+	w.last(c)
 }
 
 // AddressChange is callback type 4: a user's deposit address was replaced.
 type AddressChange struct {
-	RequestUUID  string
-	TrackingID   string // empty, and null on the wire, as a rule
-	TenantUserID string
-	ChainName    string // empty only where a lenient parse let it be absent
-	Symbol       string // likewise
-	ToAddress    string // may be absent
-	NewAddress   string // the address from now on
-	Business     int64
-	Extra        Members
+	Head              // its TrackingID may be empty
+	ChainName  string // empty only where a lenient parse let it be absent
+	Symbol     string // likewise
+	ToAddress  string // may be absent
+	NewAddress string // the address from now on
 }
 
 // CallbackType is TypeAddress.
 func (a *AddressChange) CallbackType() Type { return TypeAddress }
 
-// EventID is the trackingId, empty as a rule.
-func (a *AddressChange) EventID() string { return a.TrackingID }
-
-// UUID is the requestUUID.
-func (a *AddressChange) UUID() string { return a.RequestUUID }
-
-// User is the tenantUserId.
-func (a *AddressChange) User() string { return a.TenantUserID }
-
-// Unknown is Extra.
-func (a *AddressChange) Unknown() Members { return a.Extra }
+// Content is whose address was replaced by which.
+func (a *AddressChange) Content() []string {
+	return []string{a.TenantUserID, a.ChainName, a.Symbol, AddressKey(a.ToAddress), AddressKey(a.NewAddress)}
+}
 
 // CountingAddress is the deposit address that counts: in type 4, and only
 // there, newAddress replaces toAddress.
@@ -95,102 +71,68 @@ func (a *AddressChange) CountingAddress() string { return a.NewAddress }
 func (a *AddressChange) Marshal() ([]byte, error) { return encode(a) }
 
 func (a *AddressChange) members(c *codec) {
-	t := TypeAddress
-	c.kind(&t, TypeAddress)
-	c.text("trackingId", &a.TrackingID, nullable)
-	c.text("tenantUserId", &a.TenantUserID, required)
+	a.first(c, TypeAddress, nullable)
 	c.text("chainName", &a.ChainName, lenient)
 	c.text("symbol", &a.Symbol, lenient)
 	c.text("toAddress", &a.ToAddress, optional)
 	c.text("newAddress", &a.NewAddress, required)
-	c.business(&a.Business)
-	c.extra(&a.Extra, "requestUUID")
-	c.text("requestUUID", &a.RequestUUID, required)
+	a.last(c)
 }
 
 // WithdrawalEnded is callback type 5: a withdrawal ended, for whatever reason,
 // without being executed. Its funds may be unfrozen.
 type WithdrawalEnded struct {
-	RequestUUID  string
-	TrackingID   string
-	TenantUserID string
-	CallBackID   string // the withdrawal
-	ToAddress    string // its target; may be absent
-	Business     int64
-	Extra        Members
+	Head
+	CallBackID string // the withdrawal
+	ToAddress  string // its target; may be absent
 }
 
 // CallbackType is TypeInvalidAddress.
 func (w *WithdrawalEnded) CallbackType() Type { return TypeInvalidAddress }
 
-// EventID is the trackingId.
-func (w *WithdrawalEnded) EventID() string { return w.TrackingID }
+// OrderID is the callBackId.
+func (w *WithdrawalEnded) OrderID() string { return w.CallBackID }
 
-// UUID is the requestUUID.
-func (w *WithdrawalEnded) UUID() string { return w.RequestUUID }
-
-// User is the tenantUserId.
-func (w *WithdrawalEnded) User() string { return w.TenantUserID }
-
-// Unknown is Extra.
-func (w *WithdrawalEnded) Unknown() Members { return w.Extra }
+// Content is which withdrawal ended.
+func (w *WithdrawalEnded) Content() []string { return []string{w.TenantUserID, w.CallBackID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalEnded) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalEnded) members(c *codec) {
-	t := TypeInvalidAddress
-	c.kind(&t, TypeInvalidAddress)
-	c.text("trackingId", &w.TrackingID, required)
-	c.text("tenantUserId", &w.TenantUserID, required)
+	w.first(c, TypeInvalidAddress, required)
 	c.text("callBackId", &w.CallBackID, required)
 	c.text("toAddress", &w.ToAddress, optional)
-	c.business(&w.Business)
-	c.extra(&w.Extra, "requestUUID")
-	c.text("requestUUID", &w.RequestUUID, required)
+	w.last(c)
 }
 
 // FundsShort is callback types 6 and 7: a withdrawal waits, for funds or for
 // the fees of its chain. It stays frozen and the service tries it again.
 type FundsShort struct {
-	Type         Type // TypeNotEnoughMoney or TypeNotEnoughHotMoney
-	RequestUUID  string
-	TrackingID   string
-	TenantUserID string
-	CallBackID   string // the withdrawal
-	Business     int64
-	Extra        Members
+	Type Type // TypeNotEnoughMoney or TypeNotEnoughHotMoney
+	Head
+	CallBackID string // the withdrawal
 }
 
 // CallbackType is Type.
 func (f *FundsShort) CallbackType() Type { return f.Type }
 
-// EventID is the trackingId.
-func (f *FundsShort) EventID() string { return f.TrackingID }
+// OrderID is the callBackId.
+func (f *FundsShort) OrderID() string { return f.CallBackID }
 
-// UUID is the requestUUID.
-func (f *FundsShort) UUID() string { return f.RequestUUID }
-
-// User is the tenantUserId.
-func (f *FundsShort) User() string { return f.TenantUserID }
-
-// Unknown is Extra.
-func (f *FundsShort) Unknown() Members { return f.Extra }
+// Content is which withdrawal waits.
+func (f *FundsShort) Content() []string { return []string{f.TenantUserID, f.CallBackID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
 func (f *FundsShort) Marshal() ([]byte, error) { return encode(f) }
 
 func (f *FundsShort) members(c *codec) {
-	c.kind(&f.Type, 0)
+	f.first(c, f.Type, required)
 	if f.Type != TypeNotEnoughMoney && f.Type != TypeNotEnoughHotMoney {
 		c.fail("type", "is neither 6 nor 7")
 	}
-	c.text("trackingId", &f.TrackingID, required)
-	c.text("tenantUserId", &f.TenantUserID, required)
 	c.text("callBackId", &f.CallBackID, required)
-	c.business(&f.Business)
-	c.extra(&f.Extra, "requestUUID")
-	c.text("requestUUID", &f.RequestUUID, required)
+	f.last(c)
 }
 
 // NoticeAnswer is the plaintext of the data of a response to a callback of
@@ -210,13 +152,29 @@ type NoticeAnswer struct {
 	Extra        Members
 }
 
-// Answer is the answer that accepts w.
+// Answer is the answer that accepts w: what it said, said back.
 func (w *WithdrawalDone) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: TypeWithdraw, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
 		TxID: w.TxID, ChainName: w.ChainName, Symbol: w.Symbol, Amount: w.Amount,
 		FromAddress: w.FromAddress, ToAddress: w.ToAddress, RequestUUID: w.RequestUUID,
 	}
+}
+
+// Accept is Answer.
+func (w *WithdrawalDone) Accept(Details) Answer { return w.Answer() }
+
+// Differs compares all that an answer can say back.
+func (w *WithdrawalDone) Differs(answer Answer) string {
+	var e echo
+	a := e.notice(w, answer)
+	e.text("txId", w.TxID, a.TxID)
+	e.text("chainName", w.ChainName, a.ChainName)
+	e.text("symbol", w.Symbol, a.Symbol)
+	e.amount("amount", w.Amount, a.Amount)
+	e.address("fromAddress", w.FromAddress, a.FromAddress)
+	e.address("toAddress", w.ToAddress, a.ToAddress)
+	return e.differs
 }
 
 // Answer is the answer that accepts a. Its ToAddress is the address that
@@ -228,6 +186,20 @@ func (a *AddressChange) Answer() NoticeAnswer {
 	}
 }
 
+// Accept is Answer.
+func (a *AddressChange) Accept(Details) Answer { return a.Answer() }
+
+// Differs compares the identifiers and the address. Merchants say back either
+// address: the old one as it came, or the one that counts from now on.
+func (a *AddressChange) Differs(answer Answer) string {
+	var e echo
+	got := e.notice(a, answer)
+	if a.ToAddress == "" || !SameAddress(a.ToAddress, got.ToAddress) {
+		e.address("toAddress", a.NewAddress, got.ToAddress)
+	}
+	return e.differs
+}
+
 // Answer is the answer that accepts w.
 func (w *WithdrawalEnded) Answer() NoticeAnswer {
 	return NoticeAnswer{
@@ -236,12 +208,44 @@ func (w *WithdrawalEnded) Answer() NoticeAnswer {
 	}
 }
 
+// Accept is Answer.
+func (w *WithdrawalEnded) Accept(Details) Answer { return w.Answer() }
+
+// Differs compares the identifiers and the address.
+func (w *WithdrawalEnded) Differs(answer Answer) string {
+	var e echo
+	a := e.notice(w, answer)
+	e.address("toAddress", w.ToAddress, a.ToAddress)
+	return e.differs
+}
+
 // Answer is the answer that accepts f.
 func (f *FundsShort) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: f.Type, TrackingID: f.TrackingID, TenantUserID: f.TenantUserID,
 		CallBackID: f.CallBackID, RequestUUID: f.RequestUUID,
 	}
+}
+
+// Accept is Answer.
+func (f *FundsShort) Accept(Details) Answer { return f.Answer() }
+
+// Differs compares the identifiers.
+func (f *FundsShort) Differs(answer Answer) string {
+	var e echo
+	e.notice(f, answer)
+	return e.differs
+}
+
+// AnswerType is Type.
+func (a NoticeAnswer) AnswerType() Type { return a.Type }
+
+// UUID is the requestUUID.
+func (a NoticeAnswer) UUID() string { return a.RequestUUID }
+
+// Shortest says the type and the requestUUID.
+func (a NoticeAnswer) Shortest() Answer {
+	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID}
 }
 
 // Marshal gives the canonical bytes. It inverts ParseNoticeAnswer.

@@ -4,13 +4,8 @@ package countersign
 // countersign a withdrawal (PROTOCOL.md, Messages). It says which withdrawal,
 // not where the money goes; the merchant's answer does.
 type WithdrawalRequest struct {
-	RequestUUID  string // new for every attempt; returned in the answer
-	TrackingID   string // the same through the withdrawal's life
-	TenantUserID string // the user, in the merchant's own system
-	CallBackID   string // the withdrawal; unique at the merchant
-
-	Business int64
-	Extra    Members
+	Head
+	CallBackID string // the withdrawal; unique at the merchant
 }
 
 // CallbackType is TypeRequestWithdraw.
@@ -19,27 +14,21 @@ func (w *WithdrawalRequest) CallbackType() Type { return TypeRequestWithdraw }
 // EventID is the callBackId.
 func (w *WithdrawalRequest) EventID() string { return w.CallBackID }
 
-// UUID is the requestUUID.
-func (w *WithdrawalRequest) UUID() string { return w.RequestUUID }
+// OrderID is the callBackId.
+func (w *WithdrawalRequest) OrderID() string { return w.CallBackID }
 
-// User is the tenantUserId.
-func (w *WithdrawalRequest) User() string { return w.TenantUserID }
-
-// Unknown is Extra.
-func (w *WithdrawalRequest) Unknown() Members { return w.Extra }
+// Content is the user and the trackingId: a second withdrawal under a
+// callBackId that another one has used must not be confirmed by the first
+// one's answer.
+func (w *WithdrawalRequest) Content() []string { return []string{w.TenantUserID, w.TrackingID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalRequest) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalRequest) members(c *codec) {
-	t := TypeRequestWithdraw
-	c.kind(&t, TypeRequestWithdraw)
-	c.text("trackingId", &w.TrackingID, required)
-	c.text("tenantUserId", &w.TenantUserID, required)
+	w.first(c, TypeRequestWithdraw, required)
 	c.text("callBackId", &w.CallBackID, required)
-	c.business(&w.Business)
-	c.extra(&w.Extra, "requestUUID")
-	c.text("requestUUID", &w.RequestUUID, required)
+	w.last(c)
 }
 
 // Answer is the answer that confirms w with the details of the merchant's order.
@@ -47,6 +36,23 @@ func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
 	return WithdrawalAnswer{
 		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID,
 	}
+}
+
+// Accept is Answer.
+func (w *WithdrawalRequest) Accept(order Details) Answer { return w.Answer(order) }
+
+// Differs compares the identifiers. An answer must have both.
+func (w *WithdrawalRequest) Differs(answer Answer) string {
+	a, ok := answer.(WithdrawalAnswer)
+	switch {
+	case !ok:
+		return "type"
+	case a.CallBackID != w.CallBackID:
+		return "callBackId"
+	case a.TenantUserID != w.TenantUserID:
+		return "tenantUserId"
+	}
+	return ""
 }
 
 // Details are what a withdrawal moves and where to.
@@ -102,6 +108,15 @@ type WithdrawalAnswer struct {
 	RequestUUID string // of the attempt that is answered
 	Extra       Members
 }
+
+// AnswerType is TypeRequestWithdraw.
+func (a WithdrawalAnswer) AnswerType() Type { return TypeRequestWithdraw }
+
+// UUID is the requestUUID.
+func (a WithdrawalAnswer) UUID() string { return a.RequestUUID }
+
+// Shortest is a itself: the service needs all of it.
+func (a WithdrawalAnswer) Shortest() Answer { return a }
 
 // Marshal gives the canonical bytes. It inverts ParseWithdrawalAnswer.
 func (a WithdrawalAnswer) Marshal() ([]byte, error) { return encode(&a) }

@@ -117,32 +117,20 @@ func (s *session) opensTo(r *reply, t countersign.Type) error {
 		}
 		return fail(fix, "%s: data does not open: %v", r.what, r.openErr)
 	}
-	got, uuid, err := parseAnswer(t, r.answer)
+	a, err := countersign.ParseAnswer(t, r.answer)
 	if err != nil {
-		return fail(fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t)),
-			"%s: the answer is not valid: %v", r.what, err)
+		fix := fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))
+		var m *countersign.MemberError
+		if errors.As(err, &m) && m.Member == "type" {
+			fix = "Return the type of the request."
+		}
+		return fail(fix, "%s: the answer is not valid: %v", r.what, err)
 	}
-	if got != t {
-		return fail("Return the type of the request.", "%s: the answer has type %d, not %d", r.what, int(got), int(t))
-	}
-	if uuid != r.uuid {
+	if a.UUID() != r.uuid {
 		return fail("Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one.",
 			"%s: the requestUUID of the answer is not that of the request", r.what)
 	}
 	return nil
-}
-
-func parseAnswer(t countersign.Type, data []byte) (got countersign.Type, uuid string, err error) {
-	switch t {
-	case countersign.TypeDeposited:
-		a, err := countersign.ParseDepositAnswer(data)
-		return t, a.RequestUUID, err
-	case countersign.TypeRequestWithdraw:
-		a, err := countersign.ParseWithdrawalAnswer(data)
-		return t, a.RequestUUID, err
-	}
-	a, err := countersign.ParseNoticeAnswer(data)
-	return a.Type, a.RequestUUID, err
 }
 
 // notOpened holds r to what a merchant says of a body that it cannot open or

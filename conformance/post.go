@@ -72,8 +72,10 @@ func (s *session) notice(t countersign.Type) message {
 			member{"toAddress", text("0x" + s.hex(20))}, member{"newAddress", text("0x" + s.hex(20))})
 	case countersign.TypeInvalidAddress:
 		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + s.hex(20))})
-	default:
+	case countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney:
 		m = append(m, member{"callBackId", text(s.id())})
+	default:
+		panic("no notice is made of " + t.String())
 	}
 	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
 }

@@ -102,11 +102,8 @@ func TestMerchantFaults(t *testing.T) {
 		countersigntest.FaultNotTaken: true, countersigntest.FaultHang: true, countersigntest.FaultHold: true,
 		countersigntest.FaultRefuse: true, countersigntest.FaultForever: true, countersigntest.FaultHuge: true,
 	}
-	// A deposit's answer may say less than everything, and these change what
-	// only a withdrawal's answer must have.
-	forDeposits := map[countersigntest.MerchantFault]bool{
-		countersigntest.FaultNoAmount: true, countersigntest.FaultOtherUser: true,
-	}
+	// A deposit's answer may say less than everything.
+	forDeposits := map[countersigntest.MerchantFault]bool{countersigntest.FaultNoAmount: true}
 	for _, f := range countersigntest.MerchantFaults {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

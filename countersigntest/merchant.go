@@ -156,8 +156,11 @@ func (m *Merchant) serve(w http.ResponseWriter, r *http.Request) {
 		m.send(w, status, m.refusal(code))
 		return
 	}
-	isWithdraw := r.URL.Path == merchant.DefaultWithdrawPath
-	if isWithdraw != (cb.CallbackType() == countersign.TypeRequestWithdraw) {
+	lane := countersign.LaneNotify
+	if r.URL.Path == merchant.DefaultWithdrawPath {
+		lane = countersign.LaneWithdraw
+	}
+	if cb.CallbackType().Lane() != lane {
 		m.send(w, http.StatusOK, m.refusal(countersign.CodeWrongURL))
 		return
 	}
@@ -211,25 +214,17 @@ func (m *Merchant) refusal(code countersign.ErrCode) countersign.Response {
 // honest is the response that accepts or confirms cb, and the plaintext of its
 // data.
 func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte) {
-	var plaintext []byte
-	var err error
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		plaintext, err = c.Answer().Marshal()
-	case *countersign.WithdrawalRequest:
-		if m.c.Orders == nil {
+	var order countersign.Details
+	if cb.CallbackType() == countersign.TypeRequestWithdraw {
+		known := false
+		if m.c.Orders != nil {
+			order, known = m.c.Orders(cb.OrderID())
+		}
+		if !known {
 			return m.refusal(countersign.CodeUnknownOrder), nil
 		}
-		details, ok := m.c.Orders(c.CallBackID)
-		if !ok {
-			return m.refusal(countersign.CodeUnknownOrder), nil
-		}
-		plaintext, err = c.Answer(details).Marshal()
-	case interface {
-		Answer() countersign.NoticeAnswer
-	}:
-		plaintext, err = c.Answer().Marshal()
 	}
+	plaintext, err := cb.Accept(order).Marshal()
 	if err != nil {
 		return m.refusal(countersign.CodeInternal), nil
 	}

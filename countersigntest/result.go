@@ -79,39 +79,25 @@ func (s *Service) judgeAnswer(r *Result) error {
 	if err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
-	var id string
-	var typ countersign.Type
-	switch sent := r.Sent.(type) {
-	case *countersign.Deposit:
-		a, err := countersign.ParseDepositAnswer(plaintext)
-		if err != nil {
-			return fmt.Errorf("answer: %w", err)
-		}
-		r.Deposit, id, typ = &a, a.RequestUUID, countersign.TypeDeposited
-		if a.TrackingID != "" && a.TrackingID != sent.TrackingID || a.Amount.IsSet() && !a.Amount.Equal(sent.Amount) {
-			return errors.New("answer: about another deposit")
-		}
-	case *countersign.WithdrawalRequest:
-		a, err := countersign.ParseWithdrawalAnswer(plaintext)
-		if err != nil {
-			return fmt.Errorf("answer: %w", err)
-		}
-		r.Withdrawal, id, typ = &a, a.RequestUUID, countersign.TypeRequestWithdraw
-		if a.CallBackID != sent.CallBackID || a.TenantUserID != sent.TenantUserID {
-			return errors.New("answer: about another withdrawal")
-		}
-	default:
-		a, err := countersign.ParseNoticeAnswer(plaintext)
-		if err != nil {
-			return fmt.Errorf("answer: %w", err)
-		}
-		r.Notice, id, typ = &a, a.RequestUUID, a.Type
+	answer, err := countersign.ParseAnswer(r.Sent.CallbackType(), plaintext)
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
 	}
-	switch {
-	case id != r.Sent.UUID():
+	switch a := answer.(type) {
+	case countersign.DepositAnswer:
+		r.Deposit = &a
+	case countersign.WithdrawalAnswer:
+		r.Withdrawal = &a
+	case countersign.NoticeAnswer:
+		r.Notice = &a
+	default:
+		return fmt.Errorf("answer: %T has no place in a Result", a)
+	}
+	if answer.UUID() != r.Sent.UUID() {
 		return errors.New("answer: another attempt's requestUUID")
-	case typ != r.Sent.CallbackType():
-		return errors.New("answer: another type")
+	}
+	if member := r.Sent.Differs(answer); member != "" {
+		return fmt.Errorf("answer: about another callback: %s differs", member)
 	}
 	return nil
 }

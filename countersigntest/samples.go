@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 
 	"countersign"
 	"countersign/envelope"
@@ -40,7 +41,7 @@ func hexOf(kind string, n int) string {
 func Deposit(n int) *countersign.Deposit {
 	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.%02d", n/100+1, n%100))
 	return &countersign.Deposit{
-		TrackingID: fmt.Sprintf("deposit-%d", n), TenantUserID: fmt.Sprint(60000 + n),
+		Head: countersign.Head{TrackingID: fmt.Sprintf("deposit-%d", n), TenantUserID: fmt.Sprint(60000 + n)},
 		TxID: "0x" + hexOf("transaction", n), ChainName: "ETH", Symbol: "USDT", Amount: amount,
 		FromAddress: "0x" + hexOf("from", n)[:40], ToAddress: "0x" + hexOf("to", n)[:40],
 		RiskLevelFrom: 10, RiskLevelTo: 5, TxIndex: int64(n % 7),
@@ -51,7 +52,7 @@ func Deposit(n int) *countersign.Deposit {
 // is what it asks for.
 func Withdrawal(n int) *countersign.WithdrawalRequest {
 	return &countersign.WithdrawalRequest{
-		TrackingID: fmt.Sprintf("withdrawal-%d", n), TenantUserID: fmt.Sprint(60000 + n),
+		Head:       countersign.Head{TrackingID: fmt.Sprintf("withdrawal-%d", n), TenantUserID: fmt.Sprint(60000 + n)},
 		CallBackID: fmt.Sprintf("order-%d", n),
 	}
 }
@@ -71,51 +72,29 @@ func Notice(t countersign.Type, n int) countersign.Callback {
 	switch t {
 	case countersign.TypeWithdraw:
 		return &countersign.WithdrawalDone{
-			TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
+			Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID,
 			TxID: "0x" + hexOf("executed", n), ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address,
 		}
 	case countersign.TypeAddress:
 		return &countersign.AddressChange{
-			TenantUserID: w.TenantUserID, ChainName: "ETH", Symbol: "USDT",
+			Head: countersign.Head{TenantUserID: w.TenantUserID}, ChainName: "ETH", Symbol: "USDT",
 			ToAddress: "0x" + hexOf("to", n)[:40], NewAddress: "0x" + hexOf("new", n)[:40],
 		}
 	case countersign.TypeInvalidAddress:
-		return &countersign.WithdrawalEnded{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID}
+		return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
 	case countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney:
-		return &countersign.FundsShort{Type: t, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID}
+		return &countersign.FundsShort{Type: t, Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
 	}
 	return nil
 }
 
 // withUUID gives a copy of cb that carries id.
 func withUUID(cb countersign.Callback, id string) countersign.Callback {
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	case *countersign.WithdrawalRequest:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	case *countersign.WithdrawalDone:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	case *countersign.AddressChange:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	case *countersign.WithdrawalEnded:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	case *countersign.FundsShort:
-		d := *c
-		d.RequestUUID = id
-		return &d
-	}
-	return cb
+	c := reflect.New(reflect.TypeOf(cb).Elem())
+	c.Elem().Set(reflect.ValueOf(cb).Elem())
+	again := c.Interface().(countersign.Callback)
+	again.Common().RequestUUID = id
+	return again
 }
 
 // randomUUID is a UUID of version 4, as services make that do not bind.

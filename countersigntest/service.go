@@ -146,7 +146,7 @@ func ToURLs(notifyURL, withdrawURL string, client *http.Client) Endpoint {
 }
 
 func (e Endpoint) target(t countersign.Type) string {
-	if t == countersign.TypeRequestWithdraw {
+	if t.Lane() == countersign.LaneWithdraw {
 		return e.withdraw
 	}
 	return e.notify

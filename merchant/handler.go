@@ -69,9 +69,9 @@ func (h *Handler) LogValue() slog.Value { return slog.StringValue(h.String()) }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case h.c.NotifyPath:
-		h.serve(routeNotify, w, r)
+		h.serve(countersign.LaneNotify, w, r)
 	case h.c.WithdrawPath:
-		h.serve(routeWithdraw, w, r)
+		h.serve(countersign.LaneWithdraw, w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -79,12 +79,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // NotifyHandler takes types 1 and 3 to 7, under whatever path it is mounted.
 func (h *Handler) NotifyHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(routeNotify, w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(countersign.LaneNotify, w, r) })
 }
 
 // WithdrawHandler takes type 2, under whatever path it is mounted.
 func (h *Handler) WithdrawHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(routeWithdraw, w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(countersign.LaneWithdraw, w, r) })
 }
 
 // Wait blocks until none of the merchant's functions runs any more, or ctx
@@ -109,7 +109,7 @@ func (h *Handler) Wait(ctx context.Context) error {
 	}
 }
 
-func (h *Handler) serve(at route, w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	rep := h.handle(at, w, r)
 	h.write(w, &rep)
@@ -118,7 +118,7 @@ func (h *Handler) serve(at route, w http.ResponseWriter, r *http.Request) {
 
 // handle is the order of work: what costs least and what strangers can be
 // stopped by comes first.
-func (h *Handler) handle(at route, w http.ResponseWriter, r *http.Request) reply {
+func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request) reply {
 	// Before anything else, since net/http drains what a handler left of a
 	// body, and a slow one would hold the connection.
 	connection := http.NewResponseController(w)

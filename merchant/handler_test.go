@@ -486,7 +486,7 @@ func TestLongMembers(t *testing.T) {
 	n := countersigntest.Withdrawal(3)
 	n.TenantUserID = strings.Repeat("u", 44_500)
 	w.refused(t, w.deliver(n), 200, countersign.CodeInternal, merchant.ReasonUnanswerable)
-	a := &countersign.AddressChange{TenantUserID: "u", NewAddress: "n", ChainName: "c", Symbol: "s"}
+	a := &countersign.AddressChange{Head: countersign.Head{TenantUserID: "u"}, NewAddress: "n", ChainName: "c", Symbol: "s"}
 	plaintext, err := func() ([]byte, error) { a.RequestUUID = strings.Repeat("q", 44_700); return a.Marshal() }()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
-	"strings"
 	"time"
 
 	"countersign"
@@ -189,32 +188,17 @@ func (o Outcome) Same(p Outcome) bool {
 // not the callback's own.
 func NewEntry(cb countersign.Callback) Entry {
 	e := Entry{Callback: cb, ID: cb.EventID(), TxIndex: -1}
-	d := digestOf("countersign inbox content 1")
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		// What a credit depends on and nothing else: a risk level may be
-		// assessed anew and a txIndex become known between two attempts.
-		d.text(c.TenantUserID, c.TxID, c.ChainName, c.Symbol, c.Amount.Canonical(), addressKey(c.ToAddress))
-		t := digestOf("countersign inbox transfer 1")
-		t.text(c.ChainName, c.TxID, c.Symbol, addressKey(c.ToAddress))
-		e.Transfer, e.TxIndex = t.sum(), c.TxIndex
-	case *countersign.WithdrawalRequest:
-		// trackingId too: a second withdrawal under a callBackId that another
-		// one has used must not be confirmed by the first one's answer.
-		d.text(c.TenantUserID, c.TrackingID)
-	case *countersign.WithdrawalDone:
-		d.text(c.TenantUserID, c.CallBackID, c.TxID, c.ChainName, c.Symbol, c.Amount.Canonical(), addressKey(c.ToAddress))
-	case *countersign.AddressChange:
-		if e.ID == "" {
-			e.ID = c.RequestUUID
-		}
-		d.text(c.TenantUserID, c.ChainName, c.Symbol, addressKey(c.ToAddress), addressKey(c.NewAddress))
-	case *countersign.WithdrawalEnded:
-		d.text(c.TenantUserID, c.CallBackID)
-	case *countersign.FundsShort:
-		d.text(c.TenantUserID, c.CallBackID)
+	if e.ID == "" {
+		e.ID = cb.UUID()
 	}
-	e.Content = d.sum()
+	content := digestOf("countersign inbox content 1")
+	content.text(cb.Content()...)
+	e.Content = content.sum()
+	if d, ok := cb.(*countersign.Deposit); ok {
+		transfer := digestOf("countersign inbox transfer 1")
+		transfer.text(d.ChainName, d.TxID, d.Symbol, countersign.AddressKey(d.ToAddress))
+		e.Transfer, e.TxIndex = transfer.sum(), d.TxIndex
+	}
 	return e
 }
 
@@ -240,12 +224,4 @@ func (d digester) text(texts ...string) {
 func (d digester) sum() (sum Digest) {
 	d.h.Sum(sum[:0])
 	return sum
-}
-
-// addressKey is equal for two addresses where countersign.SameAddress holds.
-func addressKey(a string) string {
-	if low := strings.ToLower(a); countersign.SameAddress(a, low) {
-		return low
-	}
-	return a
 }

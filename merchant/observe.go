@@ -121,7 +121,7 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 		if r.seq != 0 {
 			attrs = append(attrs, slog.Int64("seq", r.seq))
 		}
-		if b := business(cb); b != 0 {
+		if b := cb.Common().Business; b != 0 {
 			attrs = append(attrs, slog.Int64("business", b))
 		}
 		if names := unknownNames(cb); len(names) > 0 {
@@ -152,22 +152,4 @@ func unknownNames(cb countersign.Callback) []string {
 		names = append(names, clip(m.Name))
 	}
 	return names
-}
-
-func business(cb countersign.Callback) int64 {
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		return c.Business
-	case *countersign.WithdrawalRequest:
-		return c.Business
-	case *countersign.WithdrawalDone:
-		return c.Business
-	case *countersign.AddressChange:
-		return c.Business
-	case *countersign.WithdrawalEnded:
-		return c.Business
-	case *countersign.FundsShort:
-		return c.Business
-	}
-	return 0
 }

@@ -13,18 +13,6 @@ import (
 	"countersign/envelope"
 )
 
-// route is the half of the Handler that a request came to.
-type route int
-
-const (
-	routeNotify   route = iota // types 1 and 3 to 7
-	routeWithdraw              // type 2
-)
-
-func (r route) takes(t countersign.Type) bool {
-	return (t == countersign.TypeRequestWithdraw) == (r == routeWithdraw)
-}
-
 // opener reads requests. It is pure: bytes and its settings decide.
 type opener struct {
 	key     *envelope.Key
@@ -80,7 +68,7 @@ const (
 // Where the private part opens, a body that opens to nonsense is answered
 // exactly as one that does not open (PROTOCOL.md, Sealing): telling the two apart
 // would let a peer try out paddings.
-func (o opener) open(at route, body []byte) (cb countersign.Callback, blocks *Blocks, refused *reply) {
+func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, refused *reply) {
 	inner, _, err := envelope.Unwrap(body)
 	if err != nil {
 		return nil, nil, cannotOpen(err)
@@ -98,7 +86,7 @@ func (o opener) open(at route, body []byte) (cb countersign.Callback, blocks *Bl
 	case err != nil:
 		return nil, nil, refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
 	}
-	if !at.takes(cb.CallbackType()) {
+	if cb.CallbackType().Lane() != at {
 		return cb, nil, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
 	}
 	if o.binding != BindingOff {

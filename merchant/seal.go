@@ -36,10 +36,10 @@ func (h *Handler) sealed(r reply) reply {
 // plaintext is the answer that accepts or confirms cb. Where saying everything
 // back takes too much room, only what an answer needs is said.
 func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details) ([]byte, error) {
-	full, least := answers(cb, details)
-	b, err := full.Marshal()
-	if err == nil && !h.fits(b) && least != nil {
-		b, err = least.Marshal()
+	a := cb.Accept(details)
+	b, err := a.Marshal()
+	if err == nil && !h.fits(b) {
+		b, err = a.Shortest().Marshal()
 	}
 	switch {
 	case err != nil:
@@ -57,27 +57,4 @@ func (h *Handler) fits(plaintext []byte) bool {
 	data := base64.StdEncoding.EncodedLen(key.Blocks(padding, len(plaintext)) * key.Size())
 	return len(plaintext) <= key.MaxPlaintext(padding) &&
 		data+len(h.apiKey())+responseRoom <= countersign.MaxMessage
-}
-
-type marshaler interface{ Marshal() ([]byte, error) }
-
-// answers gives the answer to cb, and the shortest that the service still takes,
-// nil where there is no shorter one.
-func answers(cb countersign.Callback, details countersign.Details) (full, least marshaler) {
-	notice := countersign.NoticeAnswer{Type: cb.CallbackType(), RequestUUID: cb.UUID()}
-	switch c := cb.(type) {
-	case *countersign.Deposit:
-		return c.Answer(), countersign.DepositAnswer{TxIndex: -1, RequestUUID: c.RequestUUID}
-	case *countersign.WithdrawalRequest:
-		return c.Answer(details), nil
-	case *countersign.WithdrawalDone:
-		return c.Answer(), notice
-	case *countersign.AddressChange:
-		return c.Answer(), notice
-	case *countersign.WithdrawalEnded:
-		return c.Answer(), notice
-	case *countersign.FundsShort:
-		return c.Answer(), notice
-	}
-	return notice, nil
 }

@@ -86,7 +86,7 @@ func (l *benchLoad) deposit(merchant, set string, n int) admin.NewDeposit {
 // payload is what the API makes of d.
 func (l *benchLoad) payload(d admin.NewDeposit) ([]byte, error) {
 	return (&countersign.Deposit{
-		RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID}, TxID: d.TxID,
 		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
 		RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex, NewAddress: *d.NewAddress,
 	}).Marshal()

@@ -83,7 +83,7 @@ func TestDemoChecksCanFail(t *testing.T) {
 		tl := newTally()
 		for i, n := range list {
 			for _, n := range change(i, n) {
-				if err := tl.add(&countersign.Deposit{TrackingID: n.TrackingID, Symbol: n.Symbol, Amount: n.Amount}); err != nil {
+				if err := tl.add(&countersign.Deposit{Head: countersign.Head{TrackingID: n.TrackingID}, Symbol: n.Symbol, Amount: n.Amount}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -68,11 +68,11 @@ func callbackOf(d *NewDeposit, now store.Millis) (store.NewCallback, error) {
 		newAddress = *d.NewAddress
 	}
 	payload, err := (&countersign.Deposit{
-		RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID,
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, Business: d.Business},
 		TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
 		FromAddress: d.FromAddress, ToAddress: d.ToAddress,
 		RiskLevelFrom: d.RiskLevelFrom, RiskLevelTo: d.RiskLevelTo, TxIndex: d.TxIndex,
-		NewAddress: newAddress, Business: d.Business,
+		NewAddress: newAddress,
 	}).Marshal()
 	if err != nil {
 		return store.NewCallback{}, err

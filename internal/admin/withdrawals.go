@@ -16,8 +16,8 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in NewWithdra
 	ctx := c.R.Context()
 	trackingID := or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
-		RequestUUID: countersign.UnboundUUID, TrackingID: trackingID,
-		TenantUserID: in.TenantUserID, CallBackID: in.CallBackID, Business: in.Business,
+		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
+		CallBackID: in.CallBackID,
 	}).Marshal()
 	var faults jsonapi.Faults
 	if err != nil {
@@ -185,16 +185,15 @@ func outcomeOf(w store.Withdrawal, in Outcome, now store.Millis) (store.Outcome,
 	if in.Executed != nil {
 		o.TxID = in.Executed.TxID
 		message = &countersign.WithdrawalDone{
-			RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
+			Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
 			CallBackID: w.CallBackID, TxID: o.TxID, ChainName: w.Details.ChainName, Symbol: w.Details.Symbol,
 			Amount: w.Details.Amount, ToAddress: w.Details.Address, FromAddress: in.Executed.FromAddress,
-			Business: w.Business,
 		}
 	} else {
 		o.FailReason = in.Failed.Reason
 		message = &countersign.WithdrawalEnded{
-			RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
-			CallBackID: w.CallBackID, ToAddress: w.Details.Address, Business: w.Business,
+			Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
+			CallBackID: w.CallBackID, ToAddress: w.Details.Address,
 		}
 	}
 	payload, err := message.Marshal()

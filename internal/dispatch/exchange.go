@@ -69,7 +69,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 		return internal("callback cannot be sent", err)
 	}
 	record.RequestUUID = uuid
-	lane := store.LaneOf(c.Type)
+	lane := c.Type.Lane()
 
 	var body []byte
 	prevPlain, prevBody := d.previous.take(c.ID, m.version)
@@ -182,7 +182,7 @@ func settlement(c store.Claimed, m *merchant, v Verdict, record store.Attempt, n
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
-	lane := store.LaneOf(c.Type)
+	lane := c.Type.Lane()
 	schedule := ScheduleFor(lane, nil)
 	if m != nil {
 		schedule = m.schedules[lane]

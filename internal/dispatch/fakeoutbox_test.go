@@ -115,7 +115,7 @@ func (f *fakeOutbox) add(n store.NewCallback, w *store.Withdrawal) string {
 		w.ID, w.CallbackID = "w-"+id, id
 		f.withdrawals[id] = w
 	}
-	f.wake(store.LaneOf(n.Type))
+	f.wake(n.Type.Lane())
 	return id
 }
 
@@ -170,7 +170,7 @@ func (f *fakeOutbox) capacity(merchant string, l store.Lane, now store.Millis) i
 		room = 1
 	}
 	for _, c := range f.callbacks {
-		if c.State == store.CallbackSending && c.Merchant == merchant && store.LaneOf(c.Type) == l {
+		if c.State == store.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
 			room--
 		}
 	}
@@ -180,7 +180,7 @@ func (f *fakeOutbox) capacity(merchant string, l store.Lane, now store.Millis) i
 func (f *fakeOutbox) Claim(_ context.Context, r store.ClaimRequest) (claimed []store.Claimed, err error) {
 	err = f.call("claim", func() {
 		for _, c := range f.callbacks {
-			if len(claimed) == r.Max || c.State != store.CallbackPending || store.LaneOf(c.Type) != r.Lane ||
+			if len(claimed) == r.Max || c.State != store.CallbackPending || c.Type.Lane() != r.Lane ||
 				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Now) <= 0 {
 				continue
 			}
@@ -204,7 +204,7 @@ func (f *fakeOutbox) NextDue(_ context.Context, l store.Lane, now store.Millis) 
 	next = store.Never
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {
-			if c.State != store.CallbackPending || store.LaneOf(c.Type) != l || c.Due >= c.Deadline {
+			if c.State != store.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
 				continue
 			}
 			if open := f.lane(c.Merchant, l).openUntil; open > now {
@@ -256,7 +256,7 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 	if s.Counts {
 		c.Failed++
 	}
-	lane := f.lane(c.Merchant, store.LaneOf(c.Type))
+	lane := f.lane(c.Merchant, c.Type.Lane())
 	if s.Reached {
 		*lane = fakeLane{}
 	} else if lane.failures++; lane.failures >= store.BreakerThreshold {
@@ -291,7 +291,7 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 			out.Paused = true
 		}
 	}
-	f.wake(store.LaneOf(c.Type))
+	f.wake(c.Type.Lane())
 	return out
 }
 
@@ -316,7 +316,7 @@ func (f *fakeOutbox) Sweep(_ context.Context, now store.Millis) (out store.Swept
 			if c.State == store.CallbackSending && c.LeaseUntil <= now {
 				c.State, c.Due = store.CallbackPending, now
 				out.Lost = append(out.Lost, c.ID)
-				f.wake(store.LaneOf(c.Type))
+				f.wake(c.Type.Lane())
 			}
 		}
 	})

@@ -40,7 +40,7 @@ func testQuestion(ordered bool) Question {
 	q := Question{
 		APIKey: testKey,
 		Sent: &countersign.WithdrawalRequest{
-			RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1", CallBackID: "cb-1",
+			Head: countersign.Head{RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1"}, CallBackID: "cb-1",
 		},
 		Deadline: deadline,
 	}
@@ -53,7 +53,7 @@ func testQuestion(ordered bool) Question {
 
 func testDeposit() *countersign.Deposit {
 	return &countersign.Deposit{
-		RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1", TxID: "tx-1", ChainName: "TRON",
+		Head: countersign.Head{RequestUUID: testUUID, TrackingID: "track-1", TenantUserID: "user-1"}, TxID: "tx-1", ChainName: "TRON",
 		Symbol: "USDT", Amount: mustAmount("2.500000000000"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1,
 	}
 }
@@ -388,11 +388,11 @@ func TestJudgeDeposit(t *testing.T) {
 }
 
 func TestJudgeNotices(t *testing.T) {
-	done := &countersign.WithdrawalDone{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c", TxID: "x",
+	done := &countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c", TxID: "x",
 		ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("1"), ToAddress: "to"}
-	change := &countersign.AddressChange{RequestUUID: testUUID, TenantUserID: "u", ToAddress: "old", NewAddress: "new"}
-	ended := &countersign.WithdrawalEnded{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c", ToAddress: "to"}
-	short := &countersign.FundsShort{Type: countersign.TypeNotEnoughMoney, RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u", CallBackID: "c"}
+	change := &countersign.AddressChange{Head: countersign.Head{RequestUUID: testUUID, TenantUserID: "u"}, ToAddress: "old", NewAddress: "new"}
+	ended := &countersign.WithdrawalEnded{Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c", ToAddress: "to"}
+	short := &countersign.FundsShort{Type: countersign.TypeNotEnoughMoney, Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c"}
 	wrong := func(change func(*countersign.NoticeAnswer)) func(*countersign.NoticeAnswer) { return change }
 	for _, test := range []struct {
 		name   string

@@ -157,7 +157,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 // report writes the one line of an attempt, and one more for each alarm.
 func (d *Dispatcher) report(e *ended, s store.Settled, err error) {
 	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
-	lane := store.LaneOf(c.Type)
+	lane := c.Type.Lane()
 	d.cfg.Observer.Attempt(lane, c.Type, v.Outcome, v.Reason, a.Duration)
 	level := slog.LevelInfo
 	if v.Outcome == Retry {

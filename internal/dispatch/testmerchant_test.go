@@ -153,7 +153,7 @@ func depositPayload(t testing.TB, n int) store.NewCallback {
 func withdrawalPayload(t testing.TB, n int) store.NewWithdrawal {
 	t.Helper()
 	w := &countersign.WithdrawalRequest{
-		RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1", CallBackID: fmt.Sprintf("cb-%d", n),
+		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1"}, CallBackID: fmt.Sprintf("cb-%d", n),
 	}
 	payload, err := w.Marshal()
 	if err != nil {

@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"reflect"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/operators"
@@ -131,15 +130,6 @@ func (v addressValue) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, noNative("Address", t)
 }
 func (v addressValue) ConvertToType(t ref.Type) ref.Val { return convertOwn(v, addressType, t) }
-
-// addressKey gives two addresses the same key exactly where
-// countersign.SameAddress holds.
-func addressKey(s string) string {
-	if lower := strings.ToLower(s); countersign.SameAddress(s, lower) {
-		return lower
-	}
-	return s
-}
 
 func noNative(name string, t reflect.Type) error {
 	return fmt.Errorf("%s does not convert to %v", name, t)

@@ -12,6 +12,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+
+	"countersign"
 )
 
 // The types of what a file gives a name: both are used with the operator in.
@@ -36,7 +38,7 @@ func newList(entries []string) listValue {
 	l := listValue{make(map[string]struct{}, len(entries)), make(map[string]struct{}, len(entries))}
 	for _, e := range entries {
 		l.texts[e] = struct{}{}
-		l.addresses[addressKey(e)] = struct{}{}
+		l.addresses[countersign.AddressKey(e)] = struct{}{}
 	}
 	return l
 }
@@ -46,7 +48,7 @@ func (l listValue) Contains(v ref.Val) ref.Val {
 	ok := false
 	switch v := v.(type) {
 	case addressValue:
-		_, ok = l.addresses[addressKey(string(v))]
+		_, ok = l.addresses[countersign.AddressKey(string(v))]
 	case types.String:
 		_, ok = l.texts[string(v)]
 	default:

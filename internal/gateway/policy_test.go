@@ -46,7 +46,7 @@ func someRequest(t testing.TB, change ...func(*Request)) Request {
 	t.Helper()
 	r := Request{
 		Withdrawal: countersign.WithdrawalRequest{
-			RequestUUID: "6f1f64a7-6b5e-4d0c-9a0f-1f2e3d4c5b6a", TrackingID: "t-1", TenantUserID: "user-9", CallBackID: "w-1",
+			Head: countersign.Head{RequestUUID: "6f1f64a7-6b5e-4d0c-9a0f-1f2e3d4c5b6a", TrackingID: "t-1", TenantUserID: "user-9"}, CallBackID: "w-1",
 		},
 		Order: Order{
 			TenantUserID: "user-9",

@@ -383,7 +383,7 @@ func (s *Store) GiveBack(ctx context.Context, claimed []Claimed, now Millis) err
 		changes := laneChanges{}
 		for i := range claimed {
 			if given[i] == 1 {
-				lane := LaneOf(claimed[i].Type)
+				lane := claimed[i].Type.Lane()
 				change := changes.of(claimed[i].Merchant, lane)
 				change.freed++
 				change.back(now)

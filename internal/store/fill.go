@@ -41,7 +41,7 @@ func (s *Store) FillAccepted(ctx context.Context, items []NewCallback, a Attempt
 			}
 			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: CallbackAccepted, now: now}
 			args = b.attempt(args, false)
-			changes.of(n.Merchant, LaneOf(n.Type)).ended(CallbackAccepted)
+			changes.of(n.Merchant, n.Type.Lane()).ended(CallbackAccepted)
 		}
 		if err := t.batch(ctx, insertAttempts.statements(args, nil)); err != nil {
 			return err

@@ -143,7 +143,7 @@ func (b *inboxBatchTx) claim(i int, e *InboxEntry) *inboxRow {
 	if t := e.transfer(); t != "" {
 		transfer = t
 	}
-	b.fresh = append(b.fresh, []any{row.seq, int64(key.typ), key.id, e.Callback.User(), callBackID(e.Callback), e.Content[:], transfer,
+	b.fresh = append(b.fresh, []any{row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
 		e.TxIndex, duplicate, row.claims, int64(row.leaseUntil), settled, int64(e.At), ended})
 	return row
 }
@@ -293,19 +293,4 @@ func (b *inboxBatchTx) update(i int, key inboxKey, e *InboxEntry, row *inboxRow)
 		b.leased[i] = new(int64)
 		b.updates = append(b.updates, statement{sql: leaseInboxSQL, args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}, n: b.leased[i]})
 	}
-}
-
-// callBackID is the order that cb is about, empty for none.
-func callBackID(cb countersign.Callback) string {
-	switch c := cb.(type) {
-	case *countersign.WithdrawalRequest:
-		return c.CallBackID
-	case *countersign.WithdrawalDone:
-		return c.CallBackID
-	case *countersign.WithdrawalEnded:
-		return c.CallBackID
-	case *countersign.FundsShort:
-		return c.CallBackID
-	}
-	return ""
 }

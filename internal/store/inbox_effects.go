@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,8 +163,14 @@ func (b *inboxBatchTx) effect(ctx context.Context, e *InboxEntry, row *inboxRow)
 	case *countersign.AddressChange:
 		b.ledger.event(Event{Kind: EventAddressChanged, At: e.At, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
 			Details: countersign.Details{Address: c.CountingAddress(), ChainName: c.ChainName, Symbol: c.Symbol}})
-	case *countersign.WithdrawalDone, *countersign.WithdrawalEnded, *countersign.FundsShort:
-		return b.moveOrder(ctx, e)
+	case *countersign.WithdrawalDone:
+		return b.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.executed(to, c) })
+	case *countersign.WithdrawalEnded:
+		return b.moveOrder(ctx, e, Order.withdrawn)
+	case *countersign.FundsShort:
+		return b.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
+	default: // a withdrawal request, which is answered and not taken, or a type that nothing is written for here
+		return fmt.Errorf("a callback of type %d has no effect to record", int(c.CallbackType()))
 	}
 	return nil
 }
@@ -171,9 +178,15 @@ func (b *inboxBatchTx) effect(ctx context.Context, e *InboxEntry, row *inboxRow)
 const moveOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7 WHERE call_back_id = $1`
 
+// move says what an order becomes by a callback, whether that is a change, and
+// which alarm it is worth. to is the order with what every change changes. An
+// order never goes back: what the service says last does not undo what it said
+// first.
+type move func(o, to Order) (moved Order, moves bool, alarm string)
+
 // moveOrder lets a callback of types 3, 5, 6 or 7 act on its order.
-func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry) error {
-	id := callBackID(e.Callback)
+func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry, by move) error {
+	id := e.Callback.OrderID()
 	o, err := findOrder(ctx, b.t, lockOrderSQL, id)
 	switch {
 	case isNotFound(err) && e.Callback.CallbackType() == countersign.TypeWithdraw:
@@ -184,7 +197,13 @@ func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry) error {
 	case err != nil:
 		return err
 	}
-	to, moves, alarm := o.noticed(e.Callback, e.At)
+	if e.Callback.User() != o.TenantUserID {
+		b.ledger.alarm("", AlarmUserDiffers, id, e.At)
+		return nil
+	}
+	to := o
+	to.Updated, to.Reason = e.At, ""
+	to, moves, alarm := by(o, to)
 	if alarm != "" {
 		b.ledger.alarm("", alarm, id, e.At)
 	}
@@ -203,35 +222,25 @@ func (b *inboxBatchTx) moveOrder(ctx context.Context, e *InboxEntry) error {
 	return err
 }
 
-// noticed says what o is after a callback of types 3, 5, 6 or 7, whether that
-// is a change, and which alarm it is worth. An order never goes back: what the
-// service says last does not undo what it said first.
-func (o Order) noticed(cb countersign.Callback, at Millis) (to Order, moves bool, alarm string) {
-	if cb.User() != o.TenantUserID {
-		return o, false, AlarmUserDiffers
+// withdrawn is what type 5 does: the order's funds are free.
+func (o Order) withdrawn(to Order) (Order, bool, string) {
+	switch {
+	case o.State == OrderExecuted:
+		return o, false, AlarmEndedAfterExecution
+	case !o.State.Undecided() && o.State != OrderConfirmed:
+		return o, false, "" // final already: its funds are free
 	}
-	to = o
-	to.Updated, to.Reason = at, ""
-	switch c := cb.(type) {
-	case *countersign.WithdrawalDone:
-		return o.executed(to, c)
-	case *countersign.WithdrawalEnded:
-		switch {
-		case o.State == OrderExecuted:
-			return o, false, AlarmEndedAfterExecution
-		case !o.State.Undecided() && o.State != OrderConfirmed:
-			return o, false, "" // final already: its funds are free
-		}
-		to.State, to.Waiting, to.Ended = OrderEnded, 0, at
-		return to, true, ""
-	case *countersign.FundsShort:
-		if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == c.Type {
-			return o, false, "" // overtaken
-		}
-		to.Waiting = c.Type
-		return to, true, ""
+	to.State, to.Waiting, to.Ended = OrderEnded, 0, to.Updated
+	return to, true, ""
+}
+
+// waits is what types 6 and 7 do: the order stays frozen.
+func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
+	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
+		return o, false, "" // overtaken
 	}
-	return o, false, ""
+	to.Waiting = what
+	return to, true, ""
 }
 
 // executed is what type 3 does. Money has moved, so an order that could

@@ -35,7 +35,7 @@ func holdInbox(t *testing.T, s *Store) (release func()) {
 }
 
 func question(id string) InboxEntry {
-	return InboxEntry{Callback: &countersign.WithdrawalRequest{TrackingID: "w" + id, TenantUserID: "7", CallBackID: id}, ID: id, At: 1000, Lease: time.Minute}
+	return InboxEntry{Callback: &countersign.WithdrawalRequest{Head: countersign.Head{TrackingID: "w" + id, TenantUserID: "7"}, CallBackID: id}, ID: id, At: 1000, Lease: time.Minute}
 }
 
 // TestInboxForgetsTheGone: callers that came and went while the database stood

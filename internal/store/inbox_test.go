@@ -18,7 +18,7 @@ import (
 // inboxDeposit is a deposit on its way into the inbox.
 func inboxDeposit(trackingID, tx string, index int64) InboxEntry {
 	amount, _ := countersign.ParseAmount("1.50")
-	c := &countersign.Deposit{TrackingID: trackingID, TenantUserID: "7", TxID: tx, ChainName: "TRON", Symbol: "USDT", Amount: amount,
+	c := &countersign.Deposit{Head: countersign.Head{TrackingID: trackingID, TenantUserID: "7"}, TxID: tx, ChainName: "TRON", Symbol: "USDT", Amount: amount,
 		ToAddress: "T", TxIndex: index, RiskLevelFrom: 1, RiskLevelTo: countersign.RiskUnknown}
 	return InboxEntry{Callback: c, ID: trackingID, Content: sha256.Sum256([]byte(tx)), Transfer: sha256.Sum256([]byte(tx)), TxIndex: index, At: 1000}
 }
@@ -177,7 +177,7 @@ func TestFreeLeases(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			end := NewMerchantEnd(openAt(t, d.url(t)), false)
-			ask := InboxEntry{Callback: &countersign.WithdrawalRequest{TrackingID: "w", TenantUserID: "7", CallBackID: "c"}, ID: "c", At: 1000, Lease: time.Minute}
+			ask := InboxEntry{Callback: &countersign.WithdrawalRequest{Head: countersign.Head{TrackingID: "w", TenantUserID: "7"}, CallBackID: "c"}, ID: "c", At: 1000, Lease: time.Minute}
 			claim := func(want InboxState) InboxResult {
 				t.Helper()
 				r, err := end.Claim(ctx, ask)

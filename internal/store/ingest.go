@@ -149,7 +149,7 @@ func (s *Store) insert(ctx context.Context, t *tx, batch []newRow, done []Ingest
 	args := make([]any, 0, 5*len(batch))
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
-			args = append(args, n.Merchant, n.id, int64(LaneOf(n.Type)), int64(n.Due), int64(n.Deadline))
+			args = append(args, n.Merchant, n.id, int64(n.Type.Lane()), int64(n.Due), int64(n.Deadline))
 		}
 	}
 	statements := insertOutbox.statements(args, nil)
@@ -211,7 +211,7 @@ func (s *Store) addWorks(ctx context.Context, t *tx, batch []newRow, inserted []
 		if !inserted[i] {
 			continue
 		}
-		k := laneKey{batch[i].Merchant, LaneOf(batch[i].Type)}
+		k := laneKey{batch[i].Merchant, batch[i].Type.Lane()}
 		due, ok := earliest[k]
 		if !ok {
 			order = append(order, k)

@@ -18,7 +18,7 @@ import (
 // endOrder lets the service say that an order ended without execution.
 func endOrder(t testing.TB, m *MerchantEnd, o NewOrder, at Millis) {
 	t.Helper()
-	c := &countersign.WithdrawalEnded{TrackingID: fmt.Sprint(o.CallBackID, " ended ", at), TenantUserID: o.TenantUserID, CallBackID: o.CallBackID}
+	c := &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: fmt.Sprint(o.CallBackID, " ended ", at), TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}
 	if r, err := m.Claim(ctx, InboxEntry{Callback: c, ID: c.TrackingID, At: at}); err != nil || r.State != InboxTaken {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -47,29 +47,14 @@ func (m Millis) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
 // Never is later than every due time.
 const Never Millis = 1 << 62
 
-// Lane separates callbacks that must not wait for each other.
-type Lane int
+// Lane is countersign.Lane.
+type Lane = countersign.Lane
 
 // The lanes.
 const (
-	LaneNotify   Lane = 0 // types 1 and 3 to 7
-	LaneWithdraw Lane = 1 // type 2
+	LaneNotify   = countersign.LaneNotify
+	LaneWithdraw = countersign.LaneWithdraw
 )
-
-// LaneOf gives the lane of callbacks of type t.
-func LaneOf(t countersign.Type) Lane {
-	if t == countersign.TypeRequestWithdraw {
-		return LaneWithdraw
-	}
-	return LaneNotify
-}
-
-func (l Lane) String() string {
-	if l == LaneWithdraw {
-		return "withdraw"
-	}
-	return "notify"
-}
 
 // MerchantState is whether callbacks are sent to a merchant.
 type MerchantState string

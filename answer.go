@@ -1,0 +1,95 @@
+package countersign
+
+import "fmt"
+
+// Answer is the plaintext of the data of a response (PROTOCOL.md, Answers): a
+// DepositAnswer, WithdrawalAnswer or NoticeAnswer. Callback.Accept makes it.
+type Answer interface {
+	// AnswerType is the number in the member "type".
+	AnswerType() Type
+	// UUID is the requestUUID of the attempt that is answered.
+	UUID() string
+	// Shortest says only what the service needs, for an answer that otherwise
+	// takes more room than a response has.
+	Shortest() Answer
+	// Marshal gives the canonical bytes. It fails with a *MemberError where a
+	// member breaks its rule.
+	Marshal() ([]byte, error)
+}
+
+// ParseAnswer reads the opened data of a response to a callback of type t.
+// Errors are a *MemberError, of "type" for the answer to a callback of another
+// type, or wrap ErrMalformed or, for a t that is not known, ErrUnknownType.
+func ParseAnswer(t Type, data []byte) (Answer, error) {
+	switch {
+	case !t.Known():
+		return nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
+	case t == TypeDeposited:
+		return answerOrError(ParseDepositAnswer(data))
+	case t == TypeRequestWithdraw:
+		return answerOrError(ParseWithdrawalAnswer(data))
+	}
+	a, err := ParseNoticeAnswer(data)
+	if err == nil && a.Type != t {
+		err = &MemberError{"type", fmt.Sprintf("is not %d", int(t))}
+	}
+	return answerOrError(a, err)
+}
+
+// answerOrError gives no answer beside an error.
+func answerOrError(a Answer, err error) (Answer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// parseAnswer reads an answer of type A, whose pointer describes its members.
+func parseAnswer[A any, P interface {
+	*A
+	members(c *codec)
+}](data []byte) (A, error) {
+	var a, none A
+	obj, err := scan(data)
+	if err != nil {
+		return none, err
+	}
+	c := codec{obj: obj, answer: true}
+	P(&a).members(&c)
+	if err := c.finish(); err != nil {
+		return none, err
+	}
+	return a, nil
+}
+
+// echo compares what was sent with what an answer says back. What either leaves
+// out agrees.
+type echo struct{ differs string } // the first member that does not agree
+
+func (e *echo) note(name string, agrees bool) {
+	if e.differs == "" && !agrees {
+		e.differs = name
+	}
+}
+
+func (e *echo) text(name, sent, got string) {
+	e.note(name, sent == "" || got == "" || sent == got)
+}
+
+func (e *echo) amount(name string, sent, got Amount) {
+	e.note(name, !sent.IsSet() || !got.IsSet() || sent.Equal(got))
+}
+
+func (e *echo) address(name, sent, got string) {
+	e.note(name, sent == "" || got == "" || SameAddress(sent, got))
+}
+
+// notice compares what types 3 to 7 have in common.
+func (e *echo) notice(sent Callback, answer Answer) NoticeAnswer {
+	a, ok := answer.(NoticeAnswer)
+	e.note("type", ok && a.Type == sent.CallbackType())
+	e.text("trackingId", sent.Common().TrackingID, a.TrackingID)
+	e.text("tenantUserId", sent.User(), a.TenantUserID)
+	e.text("callBackId", sent.OrderID(), a.CallBackID)
+	return a
+}
