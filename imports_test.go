@@ -56,9 +56,13 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/gateway", "countersign/internal/store"},
 		others: []string{"github.com/prometheus/client_golang"},
 	},
+	"countersign/internal/demo": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/admin",
+			"countersign/internal/daemon", "countersign/internal/gateway", "countersign/internal/store"},
+	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/dispatch", "countersign/internal/gateway",
+			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/dispatch", "countersign/internal/gateway",
 			"countersign/internal/store"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/HdrHistogram/hdrhistogram-go"},
 	},

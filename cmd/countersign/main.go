@@ -47,6 +47,19 @@ type streams struct {
 	err io.Writer
 }
 
+// progress shows one line on a terminal, in place of the one before, and nothing
+// elsewhere. The empty line clears it.
+func (s streams) progress(line string) {
+	f, ok := s.err.(*os.File)
+	if !ok {
+		return
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return
+	}
+	fmt.Fprint(f, "\r\x1b[K", line)
+}
+
 func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
 
 // run parses args, runs the subcommand and gives the exit status.

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"countersign/internal/store"
 )
 
-// demoPolicy is the merchant's: it confirms what was ordered and asks a person
+// policyText is the merchant's: it confirms what was ordered and asks a person
 // above a thousand.
-const demoPolicy = `
+const policyText = `
 default = "allow"
 
 [[limit]]
@@ -24,14 +24,14 @@ above = "ask"
 `
 
 const (
-	// demoGrace is how long the gateway waits for an order it does not know.
-	demoGrace = time.Second
-	// demoExpiry is the shortest deadline that the service takes.
-	demoExpiry = 10 * time.Second
+	// grace is how long the gateway waits for an order it does not know.
+	grace = time.Second
+	// shortestExpiry is the shortest deadline that the service takes.
+	shortestExpiry = 10 * time.Second
 )
 
-// demoWithdrawal is one withdrawal and how it must end.
-type demoWithdrawal struct {
+// withdrawal is one withdrawal and how it must end.
+type withdrawal struct {
 	name     string
 	ordered  string // amount in the merchant's book; empty: not in it
 	asked    string // amount that the service is told; empty: it takes the merchant's
@@ -41,26 +41,26 @@ type demoWithdrawal struct {
 	note     string
 }
 
-// demoOutcome is how it ended.
-type demoOutcome struct {
-	demoWithdrawal
+// result is how it ended.
+type result struct {
+	withdrawal
 	got string
 	id  string
 }
 
-func demoWithdrawals() []demoWithdrawal {
-	return []demoWithdrawal{
+func withdrawals() []withdrawal {
+	return []withdrawal{
 		{name: "ordered", ordered: "12.50", asked: "12.5", want: countersign.DecisionConfirmed, note: "amounts agree by value"},
 		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed, note: "the details are the merchant's"},
 		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined, note: "errCode 2001 after a moment's grace"},
 		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "countersigned, but not what was asked for"},
 		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", want: countersign.DecisionConfirmed, note: "held until a person approves"},
 		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline", want: countersign.DecisionDeclined, note: "held until a person declines"},
-		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: demoExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
+		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: shortestExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
 	}
 }
 
-func (w demoWithdrawal) details(i int, amount string) (*countersign.Details, error) {
+func (w withdrawal) details(i int, amount string) (*countersign.Details, error) {
 	if amount == "" {
 		return nil, nil
 	}
@@ -73,8 +73,8 @@ func (w demoWithdrawal) details(i int, amount string) (*countersign.Details, err
 
 // withdraw asks for every withdrawal, lets a person act where one is needed,
 // and waits for the decisions.
-func (d *demo) withdraw(ctx context.Context) error {
-	for i, w := range demoWithdrawals() {
+func (d *Demo) withdraw(ctx context.Context) error {
+	for i, w := range withdrawals() {
 		callBackID := fmt.Sprintf("demo-withdrawal-%d", i+1)
 		now := store.MillisOf(time.Now())
 		ordered, err := w.details(i, w.ordered)
@@ -92,23 +92,23 @@ func (d *demo) withdraw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		in := admin.NewWithdrawal{Merchant: demoMerchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: admin.Duration(w.deadline)}
+		in := admin.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: admin.Duration(w.deadline)}
 		if asked != nil {
 			in.Details = &admin.Details{Address: asked.Address, ChainName: asked.ChainName, Symbol: asked.Symbol, Amount: asked.Amount}
 		}
-		if d.Faults && w.deadline == 0 {
+		if d.c.Faults > 0 && w.deadline == 0 {
 			in.ConfirmWithin = admin.Duration(10 * time.Minute)
 		}
 		out, err := d.api.CreateWithdrawal(ctx, in)
 		if err != nil {
 			return err
 		}
-		d.asked = append(d.asked, demoOutcome{demoWithdrawal: w, id: out.ID})
+		d.asked = append(d.asked, result{withdrawal: w, id: out.ID})
 	}
 	return d.awaitDecisions(ctx)
 }
 
-func (d *demo) awaitDecisions(ctx context.Context) error {
+func (d *Demo) awaitDecisions(ctx context.Context) error {
 	for {
 		decided := 0
 		for i := range d.asked {
@@ -138,7 +138,7 @@ func (d *demo) awaitDecisions(ctx context.Context) error {
 }
 
 // person decides once the gateway holds the order.
-func (d *demo) person(ctx context.Context, callBackID, act string) error {
+func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	o, err := d.gateway.Book().Order(ctx, callBackID)
 	if err != nil || o.State != store.OrderHeld {
 		return err
@@ -153,7 +153,7 @@ func (d *demo) person(ctx context.Context, callBackID, act string) error {
 
 // execute takes the permits of all confirmed withdrawals, with two wallets that
 // want the same ones, and reports them executed.
-func (d *demo) execute(ctx context.Context) error {
+func (d *Demo) execute(ctx context.Context) error {
 	one := true
 	released := 0
 	for _, o := range d.asked {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -11,19 +11,19 @@ import (
 	"countersign/internal/store"
 )
 
-// demoCheck is one thing that must hold.
-type demoCheck struct {
+// check is one thing that must hold.
+type check struct {
 	name  string
 	holds bool
 	note  string
 }
 
-func (d *demo) check(name string, holds bool, note string) {
-	d.checks = append(d.checks, demoCheck{name, holds, note})
+func (d *Demo) check(name string, holds bool, note string) {
+	d.checks = append(d.checks, check{name, holds, note})
 }
 
 // checkAll reads both databases and holds them to what was sent.
-func (d *demo) checkAll(ctx context.Context) error {
+func (d *Demo) checkAll(ctx context.Context) error {
 	if err := d.checkService(ctx); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (t *tally) add(d *countersign.Deposit) error {
 }
 
 // against says whether t is exactly what was sent.
-func (t *tally) against(d *demo) (holds bool, note string) {
+func (t *tally) against(d *Demo) (holds bool, note string) {
 	for id := range d.sent {
 		if t.count[id] != 1 {
 			t.broken = append(t.broken, fmt.Sprintf("%s is there %d times", id, t.count[id]))
@@ -78,7 +78,7 @@ func (t *tally) against(d *demo) (holds bool, note string) {
 	return true, fmt.Sprintf("%d, each once", len(t.count))
 }
 
-func (t *tally) sumsAgainst(d *demo) (holds bool, note string) {
+func (t *tally) sumsAgainst(d *Demo) (holds bool, note string) {
 	symbols := slices.Sorted(maps.Keys(d.sums))
 	for _, s := range symbols {
 		if !t.sums[s].Equal(d.sums[s]) {
@@ -88,7 +88,7 @@ func (t *tally) sumsAgainst(d *demo) (holds bool, note string) {
 	return len(t.sums) == len(d.sums), fmt.Sprintf("%s %s, and %d more", symbols[0], t.sums[symbols[0]], len(symbols)-1)
 }
 
-func (d *demo) checkService(ctx context.Context) error {
+func (d *Demo) checkService(ctx context.Context) error {
 	t := newTally()
 	for cursor := ""; ; {
 		list, next, err := d.service.Outbox().Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
@@ -119,7 +119,7 @@ func (d *demo) checkService(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) checkMerchant(ctx context.Context) error {
+func (d *Demo) checkMerchant(ctx context.Context) error {
 	t := newTally()
 	var held []string
 	for after := int64(0); ; {
@@ -153,7 +153,7 @@ func (d *demo) checkMerchant(ctx context.Context) error {
 }
 
 // checkFeed reads the decisions and the books of both ends against each other.
-func (d *demo) checkFeed(ctx context.Context) error {
+func (d *Demo) checkFeed(ctx context.Context) error {
 	list, err := d.service.Outbox().Decisions(ctx, 0, 1000)
 	if err != nil {
 		return err

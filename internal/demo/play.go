@@ -1,13 +1,9 @@
-package main
+package demo
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,14 +16,14 @@ import (
 )
 
 // play is what happens in a demo, from the registration to the table.
-func (d *demo) play(ctx context.Context) error {
+func (d *Demo) play(ctx context.Context) error {
 	if err := d.register(ctx); err != nil {
 		return fmt.Errorf("registering the merchant: %w", err)
 	}
-	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.Bits)
+	d.say("service    %s  (SQLite, RSA %d bit)", d.service.URL(), d.c.Bits)
 	d.say("merchant   %s  (the gateway, SQLite)", d.gateway.CallbackURL())
-	if d.Faults {
-		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.FaultTime)
+	if d.c.Faults > 0 {
+		d.say("faults     for %v the merchant drops, delays and lies; retries must make up for it", d.c.Faults)
 	}
 	if err := d.deliver(ctx); err != nil {
 		return fmt.Errorf("delivering deposits: %w", err)
@@ -41,7 +37,7 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.table(ctx); err != nil {
 		return err
 	}
-	if d.Stay {
+	if d.c.Stay {
 		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.URL(), d.service.TokenFile())
 		d.say("The merchant's API: %s, token in %s", d.gateway.URL(), d.gateway.TokenFile())
 		<-ctx.Done()
@@ -54,31 +50,25 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.std.out, format+"\n", args...) }
+func (d *Demo) say(format string, args ...any) { fmt.Fprintf(d.c.Out, format+"\n", args...) }
 
-// progress shows how far something is, on a terminal only.
-func (d *demo) progress(what string, done, all int) {
-	f, ok := d.std.err.(*os.File)
-	if !ok {
-		return
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return
-	}
-	fmt.Fprintf(f, "\r\x1b[K%s %d/%d", what, done, all)
+// progress says how much of a stage is done.
+func (d *Demo) progress(what string, done, all int) {
 	if done == all {
-		fmt.Fprint(f, "\r\x1b[K")
+		d.c.Progress("")
+		return
 	}
+	d.c.Progress(fmt.Sprintf("%s %d/%d", what, done, all))
 }
 
-func (d *demo) register(ctx context.Context) error {
+func (d *Demo) register(ctx context.Context) error {
 	private, err := d.key.PrivatePEM()
 	if err != nil {
 		return err
 	}
 	schedule := &admin.Schedule{Delays: []admin.Duration{0, admin.Duration(time.Second)}, Every: admin.Duration(2 * time.Second)}
 	_, err = d.api.CreateMerchant(ctx, admin.NewMerchant{
-		ID: demoMerchantID, Name: "the merchant of the demo", APIKey: admin.Secret(d.apiKey.Reveal()),
+		ID: merchantID, Name: "the merchant of the demo", APIKey: admin.Secret(d.apiKey.Reveal()),
 		Key:         &admin.KeySpec{PrivateKey: admin.Secret(private)},
 		NotifyURL:   d.gateway.CallbackURL() + merchant.DefaultNotifyPath,
 		WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath,
@@ -87,77 +77,8 @@ func (d *demo) register(ctx context.Context) error {
 	return err
 }
 
-// readDeposits gives the embedded deposits, repeated under new names.
-func (d *demo) readDeposits() ([]admin.NewDeposit, error) {
-	f, err := demoDeposits.Open("demodata/deposits.jsonl")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var once []admin.NewDeposit
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var n admin.NewDeposit
-		if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
-			return nil, err
-		}
-		n.Merchant = demoMerchantID
-		once = append(once, n)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	var list []admin.NewDeposit
-	for round := range d.Repeat {
-		for _, n := range once {
-			if round > 0 {
-				n.TrackingID += fmt.Sprintf("-%d", round+1)
-				n.TxID += fmt.Sprintf("-%d", round+1)
-			}
-			list = append(list, n)
-		}
-	}
-	return list, nil
-}
-
-// deliver tells the merchant of all deposits and of one of them twice, under a
-// second name, and waits until all are accepted.
-func (d *demo) deliver(ctx context.Context) error {
-	list, err := d.readDeposits()
-	if err != nil {
-		return err
-	}
-	again := list[0]
-	again.TrackingID, again.TxIndex = "told-again", -1
-	list = append(list, again)
-	for _, n := range list {
-		d.sent[n.TrackingID] = n.Amount
-		if d.sums[n.Symbol], err = d.sums[n.Symbol].Add(n.Amount); err != nil {
-			return err
-		}
-	}
-	for batch := range slices.Chunk(list, 100) {
-		if _, err := d.api.AddDeposits(ctx, batch...); err != nil {
-			return err
-		}
-	}
-	for {
-		open, done, err := d.queue(ctx)
-		if err != nil {
-			return err
-		}
-		d.progress("deposits", int(done), len(list))
-		if open == 0 {
-			return nil
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
 // queue says how many callbacks are still open and how many have ended.
-func (d *demo) queue(ctx context.Context) (open, done int64, err error) {
+func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	stats, err := d.api.Stats(ctx)
 	for _, l := range stats.Lanes {
 		switch store.CallbackState(l.State) {
@@ -170,6 +91,7 @@ func (d *demo) queue(ctx context.Context) (open, done int64, err error) {
 	return open, done, err
 }
 
+// pause waits, and fails where ctx ends first.
 func pause(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-time.After(wait):
@@ -180,7 +102,7 @@ func pause(ctx context.Context, wait time.Duration) error {
 }
 
 // table prints what happened.
-func (d *demo) table(ctx context.Context) error {
+func (d *Demo) table(ctx context.Context) error {
 	stats, err := d.gateway.Book().Stats(ctx)
 	if err != nil {
 		return err
@@ -189,14 +111,10 @@ func (d *demo) table(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	attempts, err := d.attempts(ctx)
-	if err != nil {
-		return err
-	}
 	d.say("")
-	w := tabwriter.NewWriter(d.std.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
-	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", attempts))
+	row("deposits sent", fmt.Sprint(len(d.sent)), fmt.Sprintf("%d attempts", times.attempts))
 	row("deposits taken", fmt.Sprint(stats.Deposits-stats.DepositsHeld), "two of them one transaction to one address")
 	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "told under a second name; kept, not credited")
 	for _, o := range d.asked {
@@ -208,7 +126,7 @@ func (d *demo) table(ctx context.Context) error {
 		return err
 	}
 	d.say("")
-	w = tabwriter.NewWriter(d.std.out, 0, 0, 2, ' ', 0)
+	w = tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	for _, c := range d.checks {
 		mark := "holds"
 		if !c.holds {
@@ -219,19 +137,21 @@ func (d *demo) table(ctx context.Context) error {
 	return w.Flush()
 }
 
-// demoTimes are what the service's database says of the deposits.
-type demoTimes struct {
-	rate     float64
+// times are what the service's database says of the deposits.
+type times struct {
+	attempts int
+	rate     float64 // settled a second
 	p50, p99 time.Duration
 }
 
-func (d *demo) times(ctx context.Context) (demoTimes, error) {
+func (d *Demo) times(ctx context.Context) (t times, err error) {
 	var waits []time.Duration
 	var first, last time.Time
 	for c, err := range d.api.AllCallbacks(ctx, admin.CallbackFilter{Type: int(countersign.TypeDeposited)}) {
 		if err != nil {
-			return demoTimes{}, err
+			return t, err
 		}
+		t.attempts += c.Attempt
 		created, settled := c.Created.Time(), c.Settled.Time()
 		waits = append(waits, settled.Sub(created))
 		if first.IsZero() || created.Before(first) {
@@ -242,21 +162,12 @@ func (d *demo) times(ctx context.Context) (demoTimes, error) {
 		}
 	}
 	if len(waits) == 0 {
-		return demoTimes{}, io.ErrUnexpectedEOF
+		return t, errors.New("the service has no deposits")
 	}
 	slices.Sort(waits)
 	at := func(p int) time.Duration { return waits[min(len(waits)-1, len(waits)*p/100)] }
-	return demoTimes{rate: float64(len(waits)) / max(last.Sub(first).Seconds(), 0.001), p50: at(50), p99: at(99)}, nil
-}
-
-func (d *demo) attempts(ctx context.Context) (n int, err error) {
-	for c, err := range d.api.AllCallbacks(ctx, admin.CallbackFilter{Type: int(countersign.TypeDeposited)}) {
-		if err != nil {
-			return 0, err
-		}
-		n += c.Attempt
-	}
-	return n, nil
+	t.rate, t.p50, t.p99 = float64(len(waits))/max(last.Sub(first).Seconds(), 0.001), at(50), at(99)
+	return t, nil
 }
 
 // join lists texts for a note.

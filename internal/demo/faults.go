@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// demoFaults stands before the merchant and misbehaves until a time: it drops
+// faults stands before the merchant and misbehaves until a time: it drops
 // requests before and after they were handled, delays, fails, and answers with
 // what belongs to another request.
-type demoFaults struct {
+type faults struct {
 	next  http.Handler
 	until time.Time
 
@@ -21,11 +21,11 @@ type demoFaults struct {
 	past []byte // a response of another request
 }
 
-func newDemoFaults(next http.Handler, until time.Time) *demoFaults {
-	return &demoFaults{next: next, until: until}
+func newFaults(next http.Handler, until time.Time) *faults {
+	return &faults{next: next, until: until}
 }
 
-func (f *demoFaults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if time.Now().After(f.until) {
 		f.next.ServeHTTP(w, r)
 		return

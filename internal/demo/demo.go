@@ -1,0 +1,166 @@
+// Package demo runs a service and a gateway on this machine, sends real deposits and withdrawals through them, and checks both databases.
+package demo
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/admin"
+	"countersign/internal/daemon"
+	"countersign/internal/gateway"
+	"countersign/merchant"
+)
+
+// Config is what New needs.
+type Config struct {
+	// Dir gets the data of both ends, each in a directory of its own, and their
+	// log. It must be new or empty. Empty: a temporary directory, removed at the
+	// end.
+	Dir string
+	// Bits is the size of the RSA pair. Zero: 2048.
+	Bits int
+	// Repeat is how many times the deposits are sent, each time as new ones, 1 to
+	// 1000. Zero: 1.
+	Repeat int
+	// Faults is for how long the merchant drops, delays and lies, from the start
+	// on. Zero: it is honest.
+	Faults time.Duration
+	// Stay keeps both ends running after the checks, until Run's context ends.
+	Stay bool
+	// Out gets the table of what happened and what was checked. Nil: nothing is
+	// written.
+	Out io.Writer
+	// Progress is told how far the run is, in one line; empty when a stage is
+	// done. Nil: nobody is told.
+	Progress func(line string)
+}
+
+// ErrNotEmpty is a Config.Dir that holds something already.
+var ErrNotEmpty = errors.New("is not empty")
+
+// merchantID names the merchant at the service.
+const merchantID = "demo"
+
+// Demo is one run. Make it with New.
+type Demo struct {
+	c       Config
+	key     *envelope.Key
+	apiKey  countersign.APIKey
+	service *daemon.Service
+	api     *admin.Client // of the service
+	gateway *daemon.Gateway
+	sent    map[string]countersign.Amount // trackingId → amount
+	sums    map[string]countersign.Amount // symbol → what was sent
+	checks  []check
+	asked   []result
+}
+
+// New checks c. It starts nothing.
+func New(c Config) (*Demo, error) {
+	c.Bits = cmp.Or(c.Bits, 2048)
+	c.Repeat = cmp.Or(c.Repeat, 1)
+	if c.Repeat < 1 || c.Repeat > 1000 {
+		return nil, errors.New("demo: Config.Repeat is not 1 to 1000")
+	}
+	if c.Faults < 0 {
+		return nil, errors.New("demo: Config.Faults is below 0")
+	}
+	if c.Out == nil {
+		c.Out = io.Discard
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	return &Demo{c: c, sent: map[string]countersign.Amount{}, sums: map[string]countersign.Amount{}}, nil
+}
+
+// Run plays the demo and ends both ends again. It fails where anything that must
+// hold does not.
+func (d *Demo) Run(ctx context.Context) (err error) {
+	dir := d.c.Dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s %w", dir, ErrNotEmpty)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	// The log of both ends goes to a file, so that Out has the demo's own words.
+	logFile, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, logFile.Close()) }()
+	if err := d.build(dir, slog.New(slog.NewTextHandler(logFile, nil))); err != nil {
+		return err
+	}
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run},
+		daemon.Part{Name: "demo", Run: d.play})
+}
+
+// build makes both ends and opens nothing.
+func (d *Demo) build(dir string, log *slog.Logger) (err error) {
+	d.service, err = daemon.NewService(daemon.ServiceConfig{
+		Storage: daemon.Storage{Dir: filepath.Join(dir, "service")}, Listen: "127.0.0.1:0",
+		AllowPrivate: true, AllowHTTP: true, ExchangeTimeout: 5 * time.Second, Log: log.With("end", "service"),
+	})
+	if err != nil {
+		return err
+	}
+	// The service makes the pair and keeps the private part; the merchant is
+	// given the public part and its API key.
+	if d.key, err = envelope.GenerateKey(d.c.Bits); err != nil {
+		return err
+	}
+	d.apiKey = countersign.APIKey("demo-" + rand.Text())
+	policy, err := gateway.ParsePolicy([]byte(policyText))
+	if err != nil {
+		return err
+	}
+	c := daemon.GatewayConfig{
+		Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		Callbacks: merchant.Config{Key: d.key.Public(), APIKey: d.apiKey}, Policy: policy, Grace: grace, Log: log.With("end", "merchant"),
+	}
+	if d.c.Faults > 0 {
+		c.WrapCallbacks = func(next http.Handler) http.Handler { return newFaults(next, time.Now().Add(d.c.Faults)) }
+	}
+	d.gateway, err = daemon.NewGateway(c)
+	return err
+}
+
+// open opens both ends, or neither.
+func (d *Demo) open(ctx context.Context) error {
+	if err := d.service.Open(ctx); err != nil {
+		return err
+	}
+	if err := d.gateway.Open(ctx); err != nil {
+		return errors.Join(err, d.service.Close())
+	}
+	token, err := os.ReadFile(d.service.TokenFile())
+	if err == nil {
+		d.api, err = admin.NewClient(d.service.URL(), strings.TrimSpace(string(token)), nil)
+	}
+	if err != nil {
+		return errors.Join(err, d.gateway.Close(), d.service.Close())
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package demo
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign"
+	"countersign/internal/admin"
+	"countersign/internal/daemon"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestDemo runs the demo as it is, and once with a merchant that misbehaves.
+func TestDemo(t *testing.T) {
+	for name, faults := range map[string]time.Duration{"honest": 0, "faults": 4 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			var printed bytes.Buffer
+			run := func() error {
+				d, err := New(Config{Dir: data, Bits: 1024, Faults: faults, Out: &printed})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Run(t.Context())
+			}
+			if err := run(); err != nil {
+				t.Fatalf("%v\n%s", err, &printed)
+			}
+			out := printed.String()
+			for _, want := range []string{
+				`deposits sent\s+232 `, `deposits taken\s+231 `, `possible duplicates held\s+1 `,
+				`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
+				`approved\s+confirmed `, `declined\s+declined `, `forgotten\s+expired `, `callbacks/s\s+[0-9]`, `p99`,
+				`one permit for each confirmed withdrawal, none for the others\s+holds`,
+			} {
+				if !regexp.MustCompile(want).MatchString(out) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+			if got := strings.Count(out, "  holds"); got != 9 || strings.Contains(out, "BROKEN") {
+				t.Errorf("%d checks hold, want 9:\n%s", got, out)
+			}
+			log, err := os.ReadFile(filepath.Join(data, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, end := range []string{"service", "merchant"} {
+				if !bytes.Contains(log, []byte("end="+end)) {
+					t.Errorf("the log has nothing of the %s", end)
+				}
+				token, err := os.ReadFile(filepath.Join(data, end, daemon.TokenFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Contains(log, bytes.TrimSpace(token)) {
+					t.Errorf("the log has the token of the %s", end)
+				}
+			}
+			if regexp.MustCompile(`demo-[A-Z2-7]{26}`).Match(log) {
+				t.Error("the log has the API key")
+			}
+			// The same directory again is refused rather than mixed up.
+			if err := run(); !errors.Is(err, ErrNotEmpty) {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []Config{{Repeat: -1}, {Repeat: 1001}, {Faults: -1}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}
+
+// TestChecksCanFail: a database that lacks, doubles or changes a deposit
+// does not pass.
+func TestChecksCanFail(t *testing.T) {
+	d, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.readDeposits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 231 {
+		t.Fatalf("%d deposits", len(list))
+	}
+	for _, n := range list {
+		d.sent[n.TrackingID] = n.Amount
+		if d.sums[n.Symbol], err = d.sums[n.Symbol].Add(n.Amount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(change func(i int, n admin.NewDeposit) []admin.NewDeposit) *tally {
+		tl := newTally()
+		for i, n := range list {
+			for _, n := range change(i, n) {
+				if err := tl.add(&countersign.Deposit{Head: countersign.Head{TrackingID: n.TrackingID}, Symbol: n.Symbol, Amount: n.Amount}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return tl
+	}
+	smallest, err := countersign.ParseAmount("0.000000000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name         string
+		there, equal bool
+		change       func(int, admin.NewDeposit) []admin.NewDeposit
+	}{
+		{"all", true, true, func(_ int, n admin.NewDeposit) []admin.NewDeposit { return []admin.NewDeposit{n} }},
+		{"one lost", false, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+			if i == 7 {
+				return nil
+			}
+			return []admin.NewDeposit{n}
+		}},
+		{"one twice", false, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+			if i == 7 {
+				return []admin.NewDeposit{n, n}
+			}
+			return []admin.NewDeposit{n}
+		}},
+		{"one renamed", false, true, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+			if i == 7 {
+				n.TrackingID = "other"
+			}
+			return []admin.NewDeposit{n}
+		}},
+		{"one larger by the last digit", true, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+			if i == 7 {
+				if n.Amount, err = n.Amount.Add(smallest); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return []admin.NewDeposit{n}
+		}},
+	} {
+		tl := fill(tt.change)
+		there, note := tl.against(d)
+		equal, sums := tl.sumsAgainst(d)
+		if there != tt.there || equal != tt.equal {
+			t.Errorf("%s: there %v (%s), sums equal %v (%s)", tt.name, there, note, equal, sums)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"countersign/internal/admin"
+)
+
+// The deposits of the demo are real ones; deposits/README.md says which.
+//
+//go:embed deposits/deposits.jsonl
+var embedded []byte
+
+// readDeposits gives the embedded deposits, repeated under new names.
+func (d *Demo) readDeposits() ([]admin.NewDeposit, error) {
+	var once []admin.NewDeposit
+	for line := range bytes.Lines(embedded) {
+		var n admin.NewDeposit
+		if err := json.Unmarshal(line, &n); err != nil {
+			return nil, err
+		}
+		n.Merchant = merchantID
+		once = append(once, n)
+	}
+	var list []admin.NewDeposit
+	for round := range d.c.Repeat {
+		for _, n := range once {
+			if round > 0 {
+				n.TrackingID += fmt.Sprintf("-%d", round+1)
+				n.TxID += fmt.Sprintf("-%d", round+1)
+			}
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// deliver tells the merchant of all deposits and of one of them twice, under a
+// second name, and waits until all are accepted.
+func (d *Demo) deliver(ctx context.Context) error {
+	list, err := d.readDeposits()
+	if err != nil {
+		return err
+	}
+	again := list[0]
+	again.TrackingID, again.TxIndex = "told-again", -1
+	list = append(list, again)
+	for _, n := range list {
+		d.sent[n.TrackingID] = n.Amount
+		if d.sums[n.Symbol], err = d.sums[n.Symbol].Add(n.Amount); err != nil {
+			return err
+		}
+	}
+	for batch := range slices.Chunk(list, 100) {
+		if _, err := d.api.AddDeposits(ctx, batch...); err != nil {
+			return err
+		}
+	}
+	for {
+		open, done, err := d.queue(ctx)
+		if err != nil {
+			return err
+		}
+		d.progress("deposits", int(done), len(list))
+		if open == 0 {
+			return nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
