@@ -31,12 +31,13 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/store"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
+	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/jsonapi": {
-		ours:   []string{"countersign", "countersign/internal/store", "countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/store", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
-		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/jsonapi", "countersign/internal/store"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/jsonapi", "countersign/internal/store"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope"}},
@@ -47,7 +48,8 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/gateway": {
-		ours:   []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/jsonapi", "countersign/internal/store"},
+		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/jsonapi",
+			"countersign/internal/store"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
@@ -57,11 +59,11 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/demo": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/admin",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",
 			"countersign/internal/daemon", "countersign/internal/gateway", "countersign/internal/store"},
 	},
 	"countersign/cmd/countersign": {
-		ours: []string{"countersign", "countersign/envelope", "countersign/conformance", "countersign/merchant",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/dispatch", "countersign/internal/gateway",
 			"countersign/internal/store"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/HdrHistogram/hdrhistogram-go"},

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 // apiFlags say which API a subcommand speaks to, and as whom.
@@ -25,7 +25,7 @@ type apiFlags struct {
 
 // client makes a client, with a time-out for calls that do not wait on
 // purpose.
-func (f apiFlags) client() (*admin.Client, context.Context, context.CancelFunc, error) {
+func (f apiFlags) client() (*client.Service, context.Context, context.CancelFunc, error) {
 	token, err := f.Token.reveal("token")
 	if err != nil {
 		return nil, nil, nil, err
@@ -42,7 +42,7 @@ func (f apiFlags) client() (*admin.Client, context.Context, context.CancelFunc, 
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	c, err := admin.NewClient(f.API, token, nil)
+	c, err := client.NewService(client.Config{URL: f.API, Token: client.Secret(token)})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -51,7 +51,7 @@ func (f apiFlags) client() (*admin.Client, context.Context, context.CancelFunc, 
 }
 
 // show makes one call and prints its answer as JSON.
-func show[T any](std streams, f apiFlags, call func(context.Context, *admin.Client) (T, error)) error {
+func show[T any](std streams, f apiFlags, call func(context.Context, *client.Service) (T, error)) error {
 	c, ctx, cancel, err := f.client()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func show[T any](std streams, f apiFlags, call func(context.Context, *admin.Clie
 }
 
 // list prints a list as lines of JSON, at most limit of them.
-func list[T any](std streams, f apiFlags, limit int, call func(context.Context, *admin.Client) iter.Seq2[T, error]) error {
+func list[T any](std streams, f apiFlags, limit int, call func(context.Context, *client.Service) iter.Seq2[T, error]) error {
 	c, ctx, cancel, err := f.client()
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func list[T any](std streams, f apiFlags, limit int, call func(context.Context, 
 
 // explainCall adds what to try to the errors that new users meet.
 func explainCall(err error) error {
-	var p *admin.Problem
+	var p *client.Problem
 	switch {
 	case errors.As(err, &p) && p.Status == 401:
 		return &hintedError{err, []string{"the token is of another service, or was revoked: give --token or --data."}}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"countersign/internal/admin"
+	"countersign/client"
 	"countersign/merchant"
 )
 
@@ -70,8 +70,8 @@ func (r *benchRig) breakTwo(ctx context.Context) error {
 		return err
 	}
 	for i, base := range []string{dead, r.merchant.url() + "/slow"} {
-		_, err := r.api.UpdateMerchant(ctx, r.ids[i], admin.MerchantPatch{
-			NotifyURL: admin.Change(base + merchant.DefaultNotifyPath), WithdrawURL: admin.Change(base + merchant.DefaultWithdrawPath),
+		_, err := r.api.UpdateMerchant(ctx, r.ids[i], client.MerchantPatch{
+			NotifyURL: client.Change(base + merchant.DefaultNotifyPath), WithdrawURL: client.Change(base + merchant.DefaultWithdrawPath),
 		})
 		if err != nil {
 			return err

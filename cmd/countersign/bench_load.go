@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/admin"
 	"countersign/internal/store"
 )
 
@@ -67,7 +67,7 @@ func newBenchLoad(bits int) (*benchLoad, error) {
 
 // deposit number n of a set. The lengths are those of a real one on TRON, about
 // 450 bytes of plaintext.
-func (l *benchLoad) deposit(merchant, set string, n int) admin.NewDeposit {
+func (l *benchLoad) deposit(merchant, set string, n int) client.NewDeposit {
 	sum := sha256.Sum256([]byte(set + "/" + strconv.Itoa(n)))
 	tx := hex.EncodeToString(sum[:])
 	sum = sha256.Sum256([]byte(set))
@@ -76,7 +76,7 @@ func (l *benchLoad) deposit(merchant, set string, n int) admin.NewDeposit {
 		panic(err) // digits and a point
 	}
 	to := "TX" + tx[:32]
-	return admin.NewDeposit{
+	return client.NewDeposit{
 		Merchant: merchant, TrackingID: fmt.Sprintf("%x-%04d", sum[:5], n), TenantUserID: strconv.Itoa(10_000 + n%90_000),
 		TxID: tx, ChainName: "TRON", Symbol: "USDT", Amount: amount, FromAddress: "TF" + tx[32:], ToAddress: to, NewAddress: &to,
 		RiskLevelFrom: 10, RiskLevelTo: 5, TxIndex: -1,
@@ -84,7 +84,7 @@ func (l *benchLoad) deposit(merchant, set string, n int) admin.NewDeposit {
 }
 
 // payload is what the API makes of d.
-func (l *benchLoad) payload(d admin.NewDeposit) ([]byte, error) {
+func (l *benchLoad) payload(d client.NewDeposit) ([]byte, error) {
 	return (&countersign.Deposit{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID}, TxID: d.TxID,
 		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
@@ -108,10 +108,10 @@ func (l *benchLoad) rows(merchants []string, set string, from, n int) ([]store.N
 }
 
 // withdrawal number n of a set.
-func (l *benchLoad) withdrawal(merchant, set string, n int) admin.NewWithdrawal {
-	return admin.NewWithdrawal{
+func (l *benchLoad) withdrawal(merchant, set string, n int) client.NewWithdrawal {
+	return client.NewWithdrawal{
 		Merchant: merchant, CallBackID: fmt.Sprintf("%s-withdrawal-%08d", set, n), TenantUserID: fmt.Sprintf("user-%08d", n),
-		Details: &admin.Details{Address: l.details.Address, ChainName: l.details.ChainName, Symbol: l.details.Symbol, Amount: l.details.Amount},
+		Details: &client.Details{Address: l.details.Address, ChainName: l.details.ChainName, Symbol: l.details.Symbol, Amount: l.details.Amount},
 	}
 }
 

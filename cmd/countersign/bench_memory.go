@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/internal/admin"
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -93,7 +93,7 @@ func (b *bench) memory(ctx context.Context) (err error) {
 // serviceProcess is a service that runs as "countersign serve".
 type serviceProcess struct {
 	cmd    *exec.Cmd
-	api    *admin.Client
+	api    *client.Service
 	exited chan error
 }
 
@@ -150,7 +150,7 @@ func (b *bench) startService(ctx context.Context) (_ *serviceProcess, err error)
 	}
 	token, err := b.tokenOf(ctx, dir)
 	if err == nil {
-		p.api, err = admin.NewClient(url, token, nil)
+		p.api, err = client.NewService(client.Config{URL: url, Token: client.Secret(token)})
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.stop())

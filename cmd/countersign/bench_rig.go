@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/admin"
 	"countersign/internal/daemon"
 	"countersign/internal/dispatch"
@@ -30,7 +31,7 @@ type benchRig struct {
 	dir      string
 	service  *daemon.Service // nil where the service is elsewhere
 	outbox   *watchedOutbox
-	api      *admin.Client
+	api      *client.Service
 	merchant *benchMerchant
 	settled  *settledSink
 	ids      []string // of merchants
@@ -67,7 +68,7 @@ func (b *bench) newRig(ctx context.Context, n int) (_ *benchRig, err error) {
 	if b.API != "" {
 		token, err := b.Token.reveal("token")
 		if err == nil {
-			r.api, err = admin.NewClient(b.API, token, nil)
+			r.api, err = client.NewService(client.Config{URL: b.API, Token: client.Secret(token)})
 		}
 		if err != nil {
 			return nil, errors.Join(err, r.merchant.close())
@@ -106,7 +107,7 @@ func (r *benchRig) newService(ctx context.Context) (err error) {
 	if err == nil {
 		var token string
 		if token, err = benchToken(ctx, db); err == nil {
-			r.api, err = admin.NewClient(r.service.URL(), token, nil)
+			r.api, err = client.NewService(client.Config{URL: r.service.URL(), Token: client.Secret(token)})
 		}
 	}
 	if err != nil {
@@ -146,15 +147,15 @@ func (r *benchRig) addMerchants(ctx context.Context, n int) error {
 	r.ids = make([]string, n)
 	err := inParallel(16, n, func(i int) error {
 		r.ids[i] = fmt.Sprintf("%s-%05d", r.name, i)
-		m := admin.NewMerchant{
-			ID: r.ids[i], Name: "bench", APIKey: admin.Secret(r.b.load.apiKey.Reveal()),
-			CallbackAPIKey: admin.Secret(r.b.load.callbackKey.Reveal()), Key: &admin.KeySpec{PrivateKey: admin.Secret(r.b.load.private)},
+		m := client.NewMerchant{
+			ID: r.ids[i], Name: "bench", APIKey: client.Secret(r.b.load.apiKey.Reveal()),
+			CallbackAPIKey: client.Secret(r.b.load.callbackKey.Reveal()), Key: &client.KeySpec{PrivateKey: client.Secret(r.b.load.private)},
 			NotifyURL:   r.merchant.url() + merchant.DefaultNotifyPath,
 			WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
 		}
 		for {
 			_, err := r.api.CreateMerchant(ctx, m)
-			var p *admin.Problem
+			var p *client.Problem
 			if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
 				return err
 			}
@@ -204,7 +205,7 @@ func (r *benchRig) close() error {
 // deposits posts n deposits in batches, the merchants in turn.
 func (r *benchRig) deposits(ctx context.Context, set string, n, batch int) error {
 	for from := 0; from < n; from += batch {
-		list := make([]admin.NewDeposit, min(batch, n-from))
+		list := make([]client.NewDeposit, min(batch, n-from))
 		for i := range list {
 			list[i] = r.b.load.deposit(r.ids[(from+i)%len(r.ids)], r.name+set, from+i)
 		}
@@ -216,7 +217,7 @@ func (r *benchRig) deposits(ctx context.Context, set string, n, batch int) error
 }
 
 // key is by what an accepted deposit is known to the sink.
-func (r *benchRig) key(a admin.Accepted) string {
+func (r *benchRig) key(a client.Accepted) string {
 	if r.service == nil {
 		return a.TrackingID
 	}

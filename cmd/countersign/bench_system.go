@@ -9,7 +9,7 @@ import (
 	"runtime/pprof"
 	"time"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 const (
@@ -46,7 +46,7 @@ func (r *benchRig) round(ctx context.Context, set string, n int) (rate, error) {
 	before := r.settled.accepted.Load()
 	start, cpu, disk := time.Now(), processorTime(), diskWritten()
 	for from := 0; from < n; from += ingestBatch {
-		list := make([]admin.NewDeposit, min(ingestBatch, n-from))
+		list := make([]client.NewDeposit, min(ingestBatch, n-from))
 		for i := range list {
 			list[i] = r.b.load.deposit(r.ids[(from+i)%len(r.ids)], r.name+set, from+i)
 		}

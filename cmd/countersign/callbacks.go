@@ -5,7 +5,7 @@ import (
 	"errors"
 	"iter"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 type callbacksCmd struct {
@@ -16,16 +16,16 @@ type callbacksCmd struct {
 
 // callbackFilter selects callbacks.
 type callbackFilter struct {
-	Merchant   string `help:"Only of this merchant." placeholder:"ID"`
-	Type       int    `help:"Only of this type, 1 to 7." placeholder:"N"`
-	State      string `help:"Only in this state." enum:",pending,sending,accepted,refused,exhausted,cancelled" default:"" placeholder:"STATE"`
-	TrackingID string `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
-	TxID       string `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
-	CallBackID string `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
+	Merchant   string               `help:"Only of this merchant." placeholder:"ID"`
+	Type       int                  `help:"Only of this type, 1 to 7." placeholder:"N"`
+	State      client.CallbackState `help:"Only in this state." enum:",pending,sending,accepted,refused,exhausted,cancelled" default:"" placeholder:"STATE"`
+	TrackingID string               `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
+	TxID       string               `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
+	CallBackID string               `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
 }
 
-func (f callbackFilter) api() admin.CallbackFilter {
-	return admin.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID}
+func (f callbackFilter) api() client.CallbackFilter {
+	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID}
 }
 
 type callbacksListCmd struct {
@@ -35,7 +35,7 @@ type callbacksListCmd struct {
 }
 
 func (c *callbacksListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *admin.Client) iter.Seq2[admin.Callback, error] {
+	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
 		return api.AllCallbacks(ctx, c.api())
 	})
 }
@@ -46,7 +46,7 @@ type callbacksShowCmd struct {
 }
 
 func (c *callbacksShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CallbackDetail, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CallbackDetail, error) {
 		return api.Callback(ctx, c.ID)
 	})
 }
@@ -64,13 +64,13 @@ func (c *callbacksResendCmd) Run(std streams) error {
 	case c.ID != "" && (filtered || c.DryRun):
 		return errors.New("give an id or a selection, not both")
 	case c.ID != "":
-		return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Callback, error) {
+		return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Callback, error) {
 			return api.ResendCallback(ctx, c.ID)
 		})
 	case !filtered:
 		return errors.New("give an id, or a selection such as --merchant")
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Resent, error) {
-		return api.ResendCallbacks(ctx, admin.Resend{Filter: c.api(), DryRun: c.DryRun})
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Resent, error) {
+		return api.ResendCallbacks(ctx, client.Resend{Filter: c.api(), DryRun: c.DryRun})
 	})
 }

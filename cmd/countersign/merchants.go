@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 type merchantsCmd struct {
@@ -26,7 +26,7 @@ type merchantsAddCmd struct {
 	Name           string        `help:"Name for people; the id if empty."`
 	APIKey         secretText    `name:"api-key" help:"What the merchant's responses carry, or @FILE; made if empty." placeholder:"KEY"`
 	CallbackAPIKey secretText    `name:"callback-api-key" help:"What is sent as X-API-KEY, or @FILE." placeholder:"KEY"`
-	Scheme         string        `help:"Who made the pair that requests are sealed with: service, merchant or merchant-oaep." enum:"service,merchant,merchant-oaep" default:"service"`
+	Scheme         client.Scheme `help:"Who made the pair that requests are sealed with: service, merchant or merchant-oaep." enum:"service,merchant,merchant-oaep" default:"service"`
 	Bits           int           `help:"Size of a new pair; 2048 if 0, and 1024 only for old peers." placeholder:"BITS"`
 	PrivateKey     string        `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
 	PublicKey      string        `help:"File with the merchant's public key (the other schemes)." placeholder:"FILE"`
@@ -36,9 +36,9 @@ type merchantsAddCmd struct {
 }
 
 func (c *merchantsAddCmd) Run(std streams) error {
-	in := admin.NewMerchant{
+	in := client.NewMerchant{
 		ID: c.ID, Name: c.Name, NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, Scheme: c.Scheme,
-		Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: admin.Duration(c.ConfirmWithin),
+		Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: client.Duration(c.ConfirmWithin),
 	}
 	if in.Name == "" {
 		in.Name = c.ID
@@ -51,27 +51,27 @@ func (c *merchantsAddCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	in.APIKey, in.CallbackAPIKey = admin.Secret(apiKey), admin.Secret(callbackKey)
+	in.APIKey, in.CallbackAPIKey = client.Secret(apiKey), client.Secret(callbackKey)
 	if in.Key, err = keySpec(c.Bits, c.PrivateKey, c.PublicKey); err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CreatedMerchant, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CreatedMerchant, error) {
 		return api.CreateMerchant(ctx, in)
 	})
 }
 
 // keySpec gives nil where no flag says anything of keys.
-func keySpec(bits int, privateFile, publicFile string) (*admin.KeySpec, error) {
+func keySpec(bits int, privateFile, publicFile string) (*client.KeySpec, error) {
 	if bits == 0 && privateFile == "" && publicFile == "" {
 		return nil, nil
 	}
-	k := &admin.KeySpec{Bits: bits}
+	k := &client.KeySpec{Bits: bits}
 	if privateFile != "" {
 		b, err := os.ReadFile(privateFile)
 		if err != nil {
 			return nil, err
 		}
-		k.PrivateKey = admin.Secret(b)
+		k.PrivateKey = client.Secret(b)
 	}
 	if publicFile != "" {
 		b, err := os.ReadFile(publicFile)
@@ -89,7 +89,7 @@ type merchantsListCmd struct {
 }
 
 func (c *merchantsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *admin.Client) iter.Seq2[admin.Merchant, error] {
+	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
 		return api.AllMerchants(ctx)
 	})
 }
@@ -103,7 +103,7 @@ type merchantID struct {
 type merchantsShowCmd struct{ merchantID }
 
 func (c *merchantsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.Merchant(ctx, c.ID)
 	})
 }
@@ -114,7 +114,7 @@ type merchantsPauseCmd struct {
 }
 
 func (c *merchantsPauseCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.PauseMerchant(ctx, c.ID, c.Reason)
 	})
 }
@@ -122,7 +122,7 @@ func (c *merchantsPauseCmd) Run(std streams) error {
 type merchantsResumeCmd struct{ merchantID }
 
 func (c *merchantsResumeCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Merchant, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.ResumeMerchant(ctx, c.ID)
 	})
 }
@@ -139,7 +139,7 @@ func (c *merchantsKeysCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Keys, error) {
-		return api.RotateKeys(ctx, c.ID, admin.NewKeys{Key: key})
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Keys, error) {
+		return api.RotateKeys(ctx, c.ID, client.NewKeys{Key: key})
 	})
 }

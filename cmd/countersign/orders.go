@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"countersign/internal/gateway"
+	"countersign/client"
 )
 
 type ordersCmd struct {
@@ -30,7 +30,7 @@ type gatewayFlags struct {
 }
 
 // ask makes one call and prints the order that it gives as JSON.
-func ask[T any](std streams, f gatewayFlags, call func(context.Context, *gateway.Client) (T, error)) error {
+func ask[T any](std streams, f gatewayFlags, call func(context.Context, *client.Gateway) (T, error)) error {
 	token, err := f.Token.reveal("token")
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func ask[T any](std streams, f gatewayFlags, call func(context.Context, *gateway
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	c, err := gateway.NewClient(f.API, token, nil)
+	c, err := client.NewGateway(client.Config{URL: f.API, Token: client.Secret(token)})
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func ask[T any](std streams, f gatewayFlags, call func(context.Context, *gateway
 
 // explainGateway adds what to try to the errors that new users meet.
 func explainGateway(err error) error {
-	var p *gateway.Problem
+	var p *client.Problem
 	switch {
 	case errors.As(err, &p) && p.Status == 401:
 		return &hintedError{err, []string{"the token is of another gateway, or was revoked: give --token or --data."}}
@@ -85,11 +85,11 @@ type ordersAddCmd struct {
 }
 
 func (c *ordersAddCmd) Run(std streams) error {
-	in, err := readJSON[gateway.NewOrder](c.File, std)
+	in, err := readJSON[client.NewOrder](c.File, std)
 	if err != nil {
 		return err
 	}
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *gateway.Client) (gateway.AddedOrder, error) {
+	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.AddedOrder, error) {
 		return api.AddOrder(ctx, in)
 	})
 }
@@ -109,7 +109,7 @@ type orderDecision struct {
 type ordersShowCmd struct{ orderID }
 
 func (c *ordersShowCmd) Run(std streams) error {
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *gateway.Client) (gateway.OrderStatus, error) {
+	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
 		return api.Order(ctx, c.ID)
 	})
 }
@@ -117,23 +117,23 @@ func (c *ordersShowCmd) Run(std streams) error {
 type ordersApproveCmd struct{ orderDecision }
 
 func (c *ordersApproveCmd) Run(std streams) error {
-	return c.decide(std, (*gateway.Client).ApproveOrder)
+	return c.decide(std, (*client.Gateway).ApproveOrder)
 }
 
 type ordersDeclineCmd struct{ orderDecision }
 
 func (c *ordersDeclineCmd) Run(std streams) error {
-	return c.decide(std, (*gateway.Client).DeclineOrder)
+	return c.decide(std, (*client.Gateway).DeclineOrder)
 }
 
 type ordersCancelCmd struct{ orderDecision }
 
 func (c *ordersCancelCmd) Run(std streams) error {
-	return c.decide(std, (*gateway.Client).CancelOrder)
+	return c.decide(std, (*client.Gateway).CancelOrder)
 }
 
-func (c *orderDecision) decide(std streams, call func(*gateway.Client, context.Context, string, string) (gateway.OrderStatus, error)) error {
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *gateway.Client) (gateway.OrderStatus, error) {
+func (c *orderDecision) decide(std streams, call func(*client.Gateway, context.Context, string, string) (client.Order, error)) error {
+	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
 		return call(api, ctx, c.ID, c.Reason)
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 type tokenCmd struct {
@@ -15,20 +15,20 @@ type tokenCmd struct {
 
 type tokenNewCmd struct {
 	apiFlags
-	Name string `arg:"" help:"Whose token it is."`
-	Role string `required:"" help:"viewer reads; ingest is the wallet core: deposits, withdrawals, decisions; operator does all." enum:"viewer,ingest,operator"`
+	Name string      `arg:"" help:"Whose token it is."`
+	Role client.Role `required:"" help:"viewer reads; ingest is the wallet core: deposits, withdrawals, decisions; operator does all." enum:"viewer,ingest,operator"`
 }
 
 func (c *tokenNewCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.CreatedToken, error) {
-		return api.CreateToken(ctx, admin.NewToken{Name: c.Name, Role: c.Role})
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CreatedToken, error) {
+		return api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role})
 	})
 }
 
 type tokenListCmd struct{ apiFlags }
 
 func (c *tokenListCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) ([]admin.Token, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) ([]client.Token, error) {
 		return api.Tokens(ctx)
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 type withdrawalsCmd struct {
@@ -22,26 +22,26 @@ type withdrawalsAddCmd struct {
 }
 
 func (c *withdrawalsAddCmd) Run(std streams) error {
-	in, err := readJSON[admin.NewWithdrawal](c.File, std)
+	in, err := readJSON[client.NewWithdrawal](c.File, std)
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.AcceptedWithdrawal, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
 		return api.CreateWithdrawal(ctx, in)
 	})
 }
 
 type withdrawalsListCmd struct {
 	apiFlags
-	Merchant   string `help:"Only of this merchant." placeholder:"ID"`
-	CallBackID string `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
-	State      string `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed" default:"" placeholder:"STATE"`
-	Limit      int    `help:"Most lines." default:"100"`
+	Merchant   string                 `help:"Only of this merchant." placeholder:"ID"`
+	CallBackID string                 `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
+	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed" default:"" placeholder:"STATE"`
+	Limit      int                    `help:"Most lines." default:"100"`
 }
 
 func (c *withdrawalsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *admin.Client) iter.Seq2[admin.Withdrawal, error] {
-		return api.AllWithdrawals(ctx, admin.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State})
+	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
+		return api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State})
 	})
 }
 
@@ -54,7 +54,7 @@ type withdrawalID struct {
 type withdrawalsShowCmd struct{ withdrawalID }
 
 func (c *withdrawalsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Withdrawal, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
 		return api.Withdrawal(ctx, c.ID)
 	})
 }
@@ -62,7 +62,7 @@ func (c *withdrawalsShowCmd) Run(std streams) error {
 type withdrawalsCancelCmd struct{ withdrawalID }
 
 func (c *withdrawalsCancelCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Withdrawal, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
 		return api.CancelWithdrawal(ctx, c.ID)
 	})
 }
@@ -73,7 +73,7 @@ type withdrawalsReleaseCmd struct {
 }
 
 func (c *withdrawalsReleaseCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.Permit, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Permit, error) {
 		return api.ReleaseWithdrawal(ctx, c.ID, c.Claim)
 	})
 }
@@ -84,11 +84,11 @@ type withdrawalsOutcomeCmd struct {
 }
 
 func (c *withdrawalsOutcomeCmd) Run(std streams) error {
-	in, err := readJSON[admin.Outcome](c.File, std)
+	in, err := readJSON[client.Outcome](c.File, std)
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *admin.Client) (admin.AcceptedWithdrawal, error) {
+	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
 		return api.ReportOutcome(ctx, c.ID, in)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -93,12 +94,12 @@ func TestWrongTokens(t *testing.T) {
 func TestRevocationHoldsAtOnce(t *testing.T) {
 	h := sqlite(t)
 	op := h.client(store.RoleOperator)
-	made, err := op.CreateToken(t.Context(), NewToken{Name: "core", Role: "ingest"})
+	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "core", Role: "ingest"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	secrets.add("token", made.Secret.Reveal())
-	c, err := NewClient(h.url, made.Secret.Reveal(), nil)
+	c, err := client.NewService(client.Config{URL: h.url, Token: made.Secret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	if err := op.RevokeToken(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	var p *Problem
+	var p *client.Problem
 	if _, err := c.Stats(t.Context()); !errors.As(err, &p) || p.Status != 401 {
 		t.Errorf("a revoked token: %v, want 401", err)
 	}
@@ -123,11 +124,11 @@ func TestLastOperatorTokenStays(t *testing.T) {
 	}
 	for _, tok := range list {
 		err := op.RevokeToken(t.Context(), tok.ID)
-		if last := tok.Role == "operator"; last != errors.Is(err, store.ErrConflict) {
+		if last := tok.Role == "operator"; last != errors.Is(err, client.ErrConflict) {
 			t.Errorf("revoking the %s token: %v", tok.Role, err)
 		}
 	}
-	if err := op.RevokeToken(t.Context(), "tok_none"); !errors.Is(err, store.ErrNotFound) {
+	if err := op.RevokeToken(t.Context(), "tok_none"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("revoking an unknown token: %v", err)
 	}
 }

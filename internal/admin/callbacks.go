@@ -4,25 +4,26 @@ import (
 	"encoding/json"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
 type callbackQuery struct {
-	CallbackFilter
+	client.CallbackFilter
 	page
 }
 
-func (f CallbackFilter) kept() store.CallbackFilter {
+func kept(f client.CallbackFilter) store.CallbackFilter {
 	return store.CallbackFilter{
 		Merchant: f.Merchant, Type: countersign.Type(f.Type), State: store.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID,
 	}
 }
 
-func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (CallbackPage, error) {
-	out := CallbackPage{Callbacks: []Callback{}}
-	list, next, err := s.Store.Callbacks(c.R.Context(), q.kept(), q.Limit, q.Cursor)
+func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
+	out := client.CallbackPage{Callbacks: []client.Callback{}}
+	list, next, err := s.Store.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
 	for i := range list {
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
@@ -30,25 +31,25 @@ func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (Ca
 	return out, cursorFault(err, q.page)
 }
 
-func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (CallbackDetail, error) {
+func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.CallbackDetail, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return CallbackDetail{}, err
+		return client.CallbackDetail{}, err
 	}
 	cb, err := s.Store.Callback(c.R.Context(), id)
 	if err != nil {
-		return CallbackDetail{}, err
+		return client.CallbackDetail{}, err
 	}
 	attempts, err := s.Store.Attempts(c.R.Context(), id)
 	if err != nil {
-		return CallbackDetail{}, err
+		return client.CallbackDetail{}, err
 	}
-	out := CallbackDetail{Callback: shownCallback(&cb), Attempts: []Attempt{}}
+	out := client.CallbackDetail{Callback: shownCallback(&cb), Attempts: []client.Attempt{}}
 	if out.Payload, err = withoutUUID(cb.Payload); err != nil {
-		return CallbackDetail{}, err
+		return client.CallbackDetail{}, err
 	}
 	for _, a := range attempts {
-		out.Attempts = append(out.Attempts, Attempt{
+		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
 			Outcome: a.Outcome, Reason: a.Reason, Node: a.Node,
@@ -69,35 +70,35 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Callback, error) {
+func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Callback, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Callback{}, err
+		return client.Callback{}, err
 	}
 	cb, err := s.Store.Resend(c.R.Context(), id, c.Now)
 	return shownCallback(&cb), err
 }
 
-func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in Resend) (Resent, error) {
+func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Resend) (client.Resent, error) {
 	c.Concerns(in.Filter.Merchant)
-	if in.Filter == (CallbackFilter{}) {
-		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "has no member; name at least what is to be sent again"))
+	if in.Filter == (client.CallbackFilter{}) {
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "has no member; name at least what is to be sent again"))
 	}
 	if st := store.CallbackState(in.Filter.State); st != "" && st != store.CallbackRefused && st != store.CallbackExhausted {
-		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
 	}
 	if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
-		return Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"))
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"))
 	}
-	n, err := s.Store.ResendMatching(c.R.Context(), in.Filter.kept(), in.DryRun, c.Now)
-	return Resent{Count: n, DryRun: in.DryRun}, err
+	n, err := s.Store.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
+	return client.Resent{Count: n, DryRun: in.DryRun}, err
 }
 
-func shownCallback(cb *store.Callback) Callback {
-	out := Callback{
+func shownCallback(cb *store.Callback) client.Callback {
+	out := client.Callback{
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
-		State: string(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
+		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
 		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: cb.LastReason,
 		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled),
 	}

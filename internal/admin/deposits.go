@@ -7,18 +7,19 @@ import (
 	"reflect"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
 func (s *Server) depositsHandler() jsonapi.Handler {
 	h := jsonapi.Handle(s.addDeposits)
-	h.Lines, h.LineIn, h.LineOut = s.addDepositLines, reflect.TypeFor[NewDeposit](), reflect.TypeFor[AcceptedLine]()
+	h.Lines, h.LineIn, h.LineOut = s.addDepositLines, reflect.TypeFor[client.NewDeposit](), reflect.TypeFor[client.AcceptedLine]()
 	return h
 }
 
 // addDeposits takes one deposit or an array, all of it or nothing.
-func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (AcceptedDeposits, error) {
+func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (client.AcceptedDeposits, error) {
 	place := func(i int) string {
 		if in.array {
 			return fmt.Sprintf("body[%d]", i)
@@ -38,31 +39,31 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 		}
 	}
 	if err := faults.Err(); err != nil {
-		return AcceptedDeposits{}, err
+		return client.AcceptedDeposits{}, err
 	}
 	kept, err := s.Store.Ingest(c.R.Context(), batch, c.Now)
 	if err != nil {
 		if at, p := itemProblem(err, place); at >= 0 {
-			return AcceptedDeposits{}, p
+			return client.AcceptedDeposits{}, p
 		}
-		return AcceptedDeposits{}, err
+		return client.AcceptedDeposits{}, err
 	}
 	c.Items = len(kept)
-	out := AcceptedDeposits{Callbacks: make([]Accepted, len(kept))}
+	out := client.AcceptedDeposits{Callbacks: make([]client.Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)
 	}
 	return out, nil
 }
 
-func acceptedOf(k store.Ingested) Accepted {
-	return Accepted{ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate}
+func acceptedOf(k store.Ingested) client.Accepted {
+	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate}
 }
 
 // callbackOf makes the callback that tells the merchant of d. The payload is
 // canonical and not bound yet: each attempt binds it to a requestUUID of its
 // own.
-func callbackOf(d *NewDeposit, now store.Millis) (store.NewCallback, error) {
+func callbackOf(d *client.NewDeposit, now store.Millis) (store.NewCallback, error) {
 	newAddress := d.ToAddress
 	if d.NewAddress != nil {
 		newAddress = *d.NewAddress
@@ -84,7 +85,7 @@ func callbackOf(d *NewDeposit, now store.Millis) (store.NewCallback, error) {
 }
 
 // memberFault says which member of the item at place the protocol refuses.
-func memberFault(place string, err error) Detail {
+func memberFault(place string, err error) client.Fault {
 	var m *countersign.MemberError
 	if errors.As(err, &m) {
 		return jsonapi.At(place+"."+m.Member, m.Problem)
@@ -94,7 +95,7 @@ func memberFault(place string, err error) Detail {
 
 // itemProblem finds the item that an error of Ingest is about, -1 where it is
 // about none.
-func itemProblem(err error, place func(int) string) (int, *Problem) {
+func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) {
 		p := jsonapi.NewProblem(http.StatusConflict, conflict.Error())
@@ -102,7 +103,7 @@ func itemProblem(err error, place func(int) string) (int, *Problem) {
 		if conflict.Member != "" {
 			at += "." + conflict.Member
 		}
-		p.Errors = []Detail{jsonapi.At(at, conflict.Reason)}
+		p.Faults = []client.Fault{jsonapi.At(at, conflict.Reason)}
 		return conflict.Item, p
 	}
 	var item *store.ItemError

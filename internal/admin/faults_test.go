@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -63,7 +64,7 @@ func TestStoreFailsButDoes(t *testing.T) {
 		return out, err
 	})
 	c := h.client(store.RoleIngest)
-	var p *Problem
+	var p *client.Problem
 	if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); !errors.As(err, &p) || p.Status != 503 {
 		t.Errorf("%v, want a 503", err)
 	}
@@ -83,7 +84,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 	})
 	// The second chunk is sent when the first was answered.
 	first := make(chan struct{})
-	send := func(yield func(NewDeposit) bool) {
+	send := func(yield func(client.NewDeposit) bool) {
 		if yield(newDeposit("acme", 1)) {
 			<-first
 			yield(newDeposit("acme", 2))
@@ -97,7 +98,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 			close(first)
 		}
 	}
-	var line *LineError
+	var line *client.LineError
 	if n != 1 || !errors.As(last, &line) || line.Line != 2 || line.Problem.Status != 500 || strings.Contains(last.Error(), "disk") {
 		t.Errorf("%d taken, then %v; want 1, then a 500 of line 2", n, last)
 	}
@@ -119,13 +120,13 @@ func TestPanicIsA500(t *testing.T) {
 func TestRefusalReachesAClientThatSends(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	endless := func(yield func(NewDeposit) bool) {
+	endless := func(yield func(client.NewDeposit) bool) {
 		for i := 0; yield(newDeposit("none", i)); i++ {
 		}
 	}
 	for _, err := range h.client(store.RoleIngest).StreamDeposits(t.Context(), endless) {
-		var p *Problem
-		if !errors.As(err, &p) || p.Status != 422 || p.Errors[0].Location != "body.merchant" {
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != 422 || p.Faults[0].Location != "body.merchant" {
 			t.Errorf("%v, want the merchant to be refused", err)
 		}
 	}
@@ -144,7 +145,7 @@ func TestTwiceWithinABatch(t *testing.T) {
 	d = newDeposit("acme", 2)
 	other := d
 	other.TxID = "0xother"
-	h.postJSON("/v1/deposits", []NewDeposit{d, other}).names(t, http.StatusConflict, "body[1].trackingId")
+	h.postJSON("/v1/deposits", []client.NewDeposit{d, other}).names(t, http.StatusConflict, "body[1].trackingId")
 	if n := h.stored(); n != 1 {
 		t.Errorf("%d stored, want 1", n)
 	}

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
@@ -294,8 +295,8 @@ func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
 }
 
 // client gives a client with the token of a role.
-func (h *harness) client(role store.Role) *Client {
-	c, err := NewClient(h.url, h.tokens[role], nil)
+func (h *harness) client(role store.Role) *client.Service {
+	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -307,7 +308,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
-	Problem
+	client.Problem
 }
 
 // raw makes a call without the client. body is a string, bytes, a reader or a
@@ -368,7 +369,7 @@ func (a answer) names(t testing.TB, status int, location string) {
 		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
 		return
 	}
-	if !slices.ContainsFunc(a.Errors, func(d Detail) bool { return d.Location == location && d.Message != "" }) {
+	if !slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == location && d.Message != "" }) {
 		t.Errorf("%q is not named: %s", location, a.body)
 	}
 }
@@ -391,7 +392,7 @@ func (h *harness) counts() (c counts) {
 }
 
 // merchant makes a merchant with little work: its key is shared by the suite.
-func (h *harness) merchant(id string) CreatedMerchant {
+func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
 	m, err := h.client(store.RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
 	if err != nil {
@@ -401,7 +402,7 @@ func (h *harness) merchant(id string) CreatedMerchant {
 	return m
 }
 
-func (h *harness) remember(m CreatedMerchant) {
+func (h *harness) remember(m client.CreatedMerchant) {
 	if m.APIKey != "" {
 		secrets.add("apiKey", m.APIKey.Reveal())
 	}
@@ -437,13 +438,13 @@ const (
 	testCallbackAPIKey = "callback-api-key-of-the-suite-91cc"
 )
 
-func newMerchant(id string) NewMerchant {
+func newMerchant(id string) client.NewMerchant {
 	secrets.add("apiKey", testAPIKey)
 	secrets.add("callbackApiKey", testCallbackAPIKey)
-	return NewMerchant{
+	return client.NewMerchant{
 		ID: id, Name: "Merchant " + id, APIKey: testAPIKey, CallbackAPIKey: testCallbackAPIKey,
 		NotifyURL: "https://" + id + ".example/notify", WithdrawURL: "https://" + id + ".example/withdraw",
-		Key: &KeySpec{PrivateKey: Secret(privatePEM(testKey()))},
+		Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))},
 	}
 }
 
@@ -455,18 +456,18 @@ func amount(s string) countersign.Amount {
 	return a
 }
 
-func newDeposit(merchant string, n int) NewDeposit {
-	return NewDeposit{
+func newDeposit(merchant string, n int) client.NewDeposit {
+	return client.NewDeposit{
 		Merchant: merchant, TrackingID: fmt.Sprintf("dep-%d", n), TenantUserID: "user-7", TxID: fmt.Sprintf("0xabc%d", n),
 		ChainName: "TRON", Symbol: "USDT", Amount: amount("2.500000"), FromAddress: "TFrom", ToAddress: "TTo",
 		RiskLevelFrom: 10, RiskLevelTo: 0, TxIndex: -1,
 	}
 }
 
-func newWithdrawal(merchant string, n int) NewWithdrawal {
-	return NewWithdrawal{
+func newWithdrawal(merchant string, n int) client.NewWithdrawal {
+	return client.NewWithdrawal{
 		Merchant: merchant, CallBackID: fmt.Sprintf("w-%d", n), TenantUserID: "user-7",
-		Details: &Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount("12.5")},
+		Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount("12.5")},
 	}
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
@@ -24,7 +25,7 @@ type keyMaker struct {
 
 // check reads what was given and names its faults. It generates nothing, so a
 // wrong request costs no RSA work. all is true where no key may be missing.
-func (k *keyMaker) check(key, responseKey *KeySpec, all bool) {
+func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
 	if k.scheme == store.SchemeService {
 		k.request = k.private("body.key", key)
 	} else {
@@ -34,7 +35,7 @@ func (k *keyMaker) check(key, responseKey *KeySpec, all bool) {
 }
 
 // private reads a spec of a pair of ours.
-func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
+func (k *keyMaker) private(location string, spec *client.KeySpec) *envelope.Key {
 	switch {
 	case spec == nil:
 		return nil
@@ -60,7 +61,7 @@ func (k *keyMaker) private(location string, spec *KeySpec) *envelope.Key {
 }
 
 // public reads a spec of the merchant's key.
-func (k *keyMaker) public(location string, spec *KeySpec, required bool) *envelope.Key {
+func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) *envelope.Key {
 	switch {
 	case spec == nil && required:
 		k.faults.Add(location, fmt.Sprintf("is missing: scheme %s needs the merchant's publicKey", k.scheme))
@@ -91,7 +92,7 @@ func (k *keyMaker) public(location string, spec *KeySpec, required bool) *envelo
 
 // make generates what is asked for and was not given. all is true for a new
 // merchant; else what was not asked for stays as it is, and its key stays nil.
-func (k *keyMaker) make(key, responseKey *KeySpec, all bool) (err error) {
+func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
 	ours := k.scheme == store.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
@@ -122,7 +123,7 @@ func (k *keyMaker) warn(which string, key *envelope.Key) {
 	}
 }
 
-func generate(spec *KeySpec) (*envelope.Key, error) {
+func generate(spec *client.KeySpec) (*envelope.Key, error) {
 	bits := defaultBits
 	if spec != nil && spec.Bits != 0 {
 		bits = spec.Bits
@@ -152,32 +153,32 @@ func (k *keyMaker) responsePublicPart() string {
 	return k.response.PublicBase64()
 }
 
-func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in NewKeys) (Keys, error) {
+func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) (client.Keys, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Keys{}, err
+		return client.Keys{}, err
 	}
 	m, err := s.Store.Merchant(c.R.Context(), id)
 	if err != nil {
-		return Keys{}, err
+		return client.Keys{}, err
 	}
 	var faults jsonapi.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
 	if err := faults.Err(); err != nil {
-		return Keys{}, err
+		return client.Keys{}, err
 	}
 	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
-		return Keys{}, err
+		return client.Keys{}, err
 	}
 	m, err = s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
 		k.apply(m)
 		return nil
 	})
 	if err != nil {
-		return Keys{}, err
+		return client.Keys{}, err
 	}
-	return Keys{
+	return client.Keys{
 		PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint, Warnings: k.warnings,
 	}, nil

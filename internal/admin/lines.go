@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -27,7 +28,7 @@ type line struct {
 	number   int64
 	merchant string
 	callback store.NewCallback
-	fault    *Problem
+	fault    *client.Problem
 }
 
 // addDepositLines takes deposits one a line. Lines are committed in their
@@ -112,7 +113,7 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 
 func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 	l := line{number: n}
-	var d NewDeposit
+	var d client.NewDeposit
 	if err := c.DecodeLine(text, &d); err != nil {
 		l.fault = s.api.ProblemOf(err)
 		return l
@@ -146,10 +147,10 @@ func (s *Server) commitLines(c *jsonapi.Call, conn *http.ResponseController, lin
 		c.Items += len(taken)
 		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
-			_ = jsonapi.EncodeJSON(out, AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: string(k.State), Duplicate: k.Duplicate})
+			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate})
 		}
 		if bad != nil {
-			_ = jsonapi.EncodeJSON(out, AcceptedLine{Line: bad.number, Error: bad.fault})
+			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})
 		}
 		// A client that is gone is told nothing more; what was committed stays,
 		// and sending it again gives duplicates.
@@ -201,7 +202,7 @@ func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []store.Ingeste
 }
 
 // ingestLines commits batch. A fault is that of the item after those taken.
-func (s *Server) ingestLines(c *jsonapi.Call, batch []store.NewCallback) ([]store.Ingested, *Problem) {
+func (s *Server) ingestLines(c *jsonapi.Call, batch []store.NewCallback) ([]store.Ingested, *client.Problem) {
 	if len(batch) == 0 {
 		return nil, nil
 	}

@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func deposits(from, to int) iter.Seq[NewDeposit] {
-	return func(yield func(NewDeposit) bool) {
+func deposits(from, to int) iter.Seq[client.NewDeposit] {
+	return func(yield func(client.NewDeposit) bool) {
 		for i := from; i <= to; i++ {
 			if !yield(newDeposit("acme", i)) {
 				return
@@ -34,7 +35,7 @@ func TestLinesStreamThrough(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.MaxBody = 16 << 10 }) // lines have no such limit
 	h.merchant("acme")
 	c := h.client(store.RoleIngest)
-	spoiled := func(yield func(NewDeposit) bool) {
+	spoiled := func(yield func(client.NewDeposit) bool) {
 		for d := range deposits(1, n) {
 			if d.TrackingID == fmt.Sprintf("dep-%d", bad) {
 				d.RiskLevelFrom = 101
@@ -56,8 +57,8 @@ func TestLinesStreamThrough(t *testing.T) {
 			t.Fatalf("line %d is about %s, duplicate %v", taken, a.TrackingID, a.Duplicate)
 		}
 	}
-	var line *LineError
-	if !errors.As(last, &line) || line.Line != bad || len(line.Problem.Errors) != 1 || line.Problem.Errors[0].Location != "body.riskLevelFrom" {
+	var line *client.LineError
+	if !errors.As(last, &line) || line.Line != bad || len(line.Problem.Faults) != 1 || line.Problem.Faults[0].Location != "body.riskLevelFrom" {
 		t.Fatalf("ended with %v, want a fault of line %d", last, bad)
 	}
 	if taken != bad-1 {
@@ -117,11 +118,11 @@ func TestLinesUpToAConflict(t *testing.T) {
 	}
 	a := h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, body.String())
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
-	var last AcceptedLine
+	var last client.AcceptedLine
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
 		t.Fatal(err)
 	}
-	if a.status != 202 || len(lines) != 40 || last.Line != 40 || last.Error == nil || last.Error.Status != 409 || last.Error.Errors[0].Location != "body.trackingId" {
+	if a.status != 202 || len(lines) != 40 || last.Line != 40 || last.Error == nil || last.Error.Status != 409 || last.Error.Faults[0].Location != "body.trackingId" {
 		t.Errorf("%d, %d lines, the last %+v", a.status, len(lines), last)
 	}
 	if stored := h.stored(); stored != 40 {
@@ -131,7 +132,7 @@ func TestLinesUpToAConflict(t *testing.T) {
 	h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
 }
 
-func encodeLine(t *testing.T, d NewDeposit) string { return string(encode(t, d)) + "\n" }
+func encodeLine(t *testing.T, d client.NewDeposit) string { return string(encode(t, d)) + "\n" }
 
 // Lines that trickle are committed and answered as they come: the answer to
 // one is read before the next is sent.
@@ -177,7 +178,7 @@ func TestLinesOfAClientThatGoesAway(t *testing.T) {
 	h.merchant("acme")
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := 0
-	endless := func(yield func(NewDeposit) bool) {
+	endless := func(yield func(client.NewDeposit) bool) {
 		for i := 1; ctx.Err() == nil && yield(newDeposit("acme", i)); i++ {
 		}
 	}
@@ -222,7 +223,7 @@ func BenchmarkBatchOverHTTP(b *testing.B) {
 	h := sqlite(b, func(c *Config) { c.RatePerSecond = 1e9 })
 	h.merchant("acme")
 	c := h.client(store.RoleIngest)
-	list := make([]NewDeposit, maxBatch)
+	list := make([]client.NewDeposit, maxBatch)
 	n := 0
 	var worst time.Duration
 	for b.Loop() {

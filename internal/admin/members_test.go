@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -220,7 +221,7 @@ func TestEveryWrongMember(t *testing.T) {
 		}
 		for _, c := range cases {
 			a := h.raw(store.RoleOperator, rt.Method, path, jsonapi.TypeJSON, c.body)
-			if a.status == 422 && slices.ContainsFunc(a.Errors, func(d Detail) bool { return d.Location == c.location }) {
+			if a.status == 422 && slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == c.location }) {
 				continue
 			}
 			t.Errorf("%s, %s %s: not refused for it: %d %s\n%s", rt.ID, c.location, c.name, a.status, a.body, c.body)
@@ -257,7 +258,7 @@ func fullMerchant(id string) map[string]any {
 	}
 }
 
-func acceptWithdrawal(h *harness, w NewWithdrawal) AcceptedWithdrawal {
+func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdrawal {
 	h.t.Helper()
 	out, err := h.client(store.RoleIngest).CreateWithdrawal(h.t.Context(), w)
 	if err != nil {
@@ -266,7 +267,7 @@ func acceptWithdrawal(h *harness, w NewWithdrawal) AcceptedWithdrawal {
 	return out
 }
 
-func addDeposit(h *harness, d NewDeposit) Accepted {
+func addDeposit(h *harness, d client.NewDeposit) client.Accepted {
 	h.t.Helper()
 	out, err := h.client(store.RoleIngest).AddDeposits(h.t.Context(), d)
 	if err != nil {
@@ -327,14 +328,14 @@ func TestWrongByMeaning(t *testing.T) {
 		"keys of no merchant":     {post, "/v1/merchants/none/keys", map[string]any{}, 404, ""},
 		"keys of the wrong kind":  {post, "/v1/merchants/acme/keys", map[string]any{"key": map[string]any{"publicKey": pub}}, 422, "body.key.publicKey"},
 		"deposit, no merchant":    {post, "/v1/deposits", newDeposit("none", 1), 422, "body.merchant"},
-		"item, no merchant":       {post, "/v1/deposits", []NewDeposit{newDeposit("acme", 1), newDeposit("none", 2)}, 422, "body[1].merchant"},
+		"item, no merchant":       {post, "/v1/deposits", []client.NewDeposit{newDeposit("acme", 1), newDeposit("none", 2)}, 422, "body[1].merchant"},
 		"withdrawal, no merchant": {post, "/v1/withdrawals", newWithdrawal("none", 1), 422, "body.merchant"},
 		"withdrawal of nothing":   {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.Details.Amount = amount("0.00"); return w }(), 422, "body.details.amount"},
 		"withdrawal too short":    {post, "/v1/withdrawals", func() any { w := newWithdrawal("acme", 2); w.ConfirmWithin = 1e9; return w }(), 422, "body.confirmWithin"},
-		"outcome of both":         {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p", Executed: &Executed{TxID: "x"}, Failed: &Failed{Reason: "r"}}, 422, "body.failed"},
-		"outcome of neither":      {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p"}, 422, "body.executed"},
-		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", Outcome{Permit: "p", Failed: &Failed{Reason: "r"}}, 409, ""},
-		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", Claim{"c"}, 409, ""},
+		"outcome of both":         {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Executed: &client.Executed{TxID: "x"}, Failed: &client.Failed{Reason: "r"}}, 422, "body.failed"},
+		"outcome of neither":      {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p"}, 422, "body.executed"},
+		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Failed: &client.Failed{Reason: "r"}}, 409, ""},
+		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", client.Claim{Holder: "c"}, 409, ""},
 		"resend of all":           {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
 		"resend of pending":       {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "pending"}}, 422, "body.filter.state"},
 		"resend of type 2":        {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2}}, 422, "body.filter.type"},
@@ -372,7 +373,7 @@ func TestConflicts(t *testing.T) {
 	other := newDeposit("acme", 1)
 	other.Amount = amount("99")
 	h.postJSON("/v1/deposits", other).names(t, 409, "body.trackingId")
-	h.postJSON("/v1/deposits", []NewDeposit{newDeposit("acme", 2), other}).names(t, 409, "body[1].trackingId")
+	h.postJSON("/v1/deposits", []client.NewDeposit{newDeposit("acme", 2), other}).names(t, 409, "body[1].trackingId")
 	w := newWithdrawal("acme", 1)
 	w.Details.Address = "TOther"
 	h.postJSON("/v1/withdrawals", w).names(t, 409, "body.callBackId")
@@ -481,7 +482,7 @@ func TestBodiesThatAreNone(t *testing.T) {
 	if a := h.raw(store.RoleIngest, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
 		t.Errorf("%d %s, want it taken", a.status, a.body)
 	}
-	var list []NewDeposit
+	var list []client.NewDeposit
 	for i := range maxBatch + 1 {
 		list = append(list, newDeposit("acme", i))
 	}

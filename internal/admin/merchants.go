@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -24,18 +25,18 @@ const (
 	defaultPauseReason   = "paused by an operator"
 )
 
-func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in NewMerchant) (CreatedMerchant, error) {
+func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := store.Merchant{
 		ID: in.ID, Name: in.Name, State: store.MerchantActive,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
-		Scheme:      store.Scheme(or(in.Scheme, string(store.SchemeService))),
+		Scheme:      store.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
-		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, Duration(defaultConfirmWithin))),
+		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
 		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 		APIKey:         countersign.APIKey(in.APIKey),
 		Settings: store.Settings{
-			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: in.Body,
+			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
 			AllowPrivate: s.DefaultAllowPrivate,
 		},
 	}
@@ -43,27 +44,27 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in NewMerchant)
 		m.Settings.AllowPrivate = *in.AllowPrivate
 	}
 	if in.Retry != nil {
-		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = in.Retry.Notify.kept(), in.Retry.Withdraw.kept()
+		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = keptSchedule(in.Retry.Notify), keptSchedule(in.Retry.Withdraw)
 	}
 	var faults jsonapi.Faults
 	s.checkMerchant(&m, &faults)
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, true)
 	if err := faults.Err(); err != nil {
-		return CreatedMerchant{}, err
+		return client.CreatedMerchant{}, err
 	}
 	if err := k.make(in.Key, in.ResponseKey, true); err != nil {
-		return CreatedMerchant{}, err
+		return client.CreatedMerchant{}, err
 	}
 	k.apply(&m)
-	out := CreatedMerchant{Warnings: k.warnings, PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
+	out := client.CreatedMerchant{Warnings: k.warnings, PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
-		out.APIKey = Secret(jsonapi.RandomText(24))
+		out.APIKey = client.Secret(jsonapi.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
 	}
 	made, err := s.Store.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
-		return CreatedMerchant{}, err
+		return client.CreatedMerchant{}, err
 	}
 	out.Merchant = merchantOf(made)
 	return out, nil
@@ -130,12 +131,12 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (MerchantPage, error) {
+func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (client.MerchantPage, error) {
 	list, err := s.Store.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
 	if err != nil {
-		return MerchantPage{}, err
+		return client.MerchantPage{}, err
 	}
-	out := MerchantPage{Merchants: []Merchant{}}
+	out := client.MerchantPage{Merchants: []client.Merchant{}}
 	if len(list) > q.Limit {
 		list = list[:q.Limit]
 		out.Next = &list[q.Limit-1].ID
@@ -146,19 +147,19 @@ func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (MerchantPag
 	return out, nil
 }
 
-func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Merchant, error) {
+func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Merchant{}, err
+		return client.Merchant{}, err
 	}
 	m, err := s.Store.Merchant(c.R.Context(), id)
 	return merchantOf(m), err
 }
 
-func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in MerchantPatch) (Merchant, error) {
+func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Merchant{}, err
+		return client.Merchant{}, err
 	}
 	m, err := s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
 		s.applyPatch(m, in)
@@ -169,7 +170,7 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in MerchantPatc
 	return merchantOf(m), err
 }
 
-func (s *Server) applyPatch(m *store.Merchant, in MerchantPatch) {
+func (s *Server) applyPatch(m *store.Merchant, in client.MerchantPatch) {
 	set(&m.Name, in.Name, m.Name)
 	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
 	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
@@ -190,18 +191,20 @@ func (s *Server) applyPatch(m *store.Merchant, in MerchantPatch) {
 	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
 	set(&m.RatePerSecond, in.RatePerSecond, 0)
 	if in.ConfirmWithin.Set {
-		m.ConfirmWithin = time.Duration(or(in.ConfirmWithin.Value, Duration(defaultConfirmWithin)))
+		m.ConfirmWithin = time.Duration(or(in.ConfirmWithin.Value, client.Duration(defaultConfirmWithin)))
 		if !in.ConfirmWithin.Null {
 			m.ConfirmWithin = time.Duration(in.ConfirmWithin.Value)
 		}
 	}
 	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
 	set(&m.Settings.ContentType, in.ContentType, "")
-	set(&m.Settings.Body, in.Body, "")
+	if in.Body.Set {
+		m.Settings.Body = string(in.Body.Value)
+	}
 }
 
 // set changes what v points to where the member is there; null gives fallback.
-func set[T any](v *T, p Patch[T], fallback T) {
+func set[T any](v *T, p client.Patch[T], fallback T) {
 	switch {
 	case p.Null:
 		*v = fallback
@@ -218,24 +221,24 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in Pause) (Merchant, error) {
+func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Pause) (client.Merchant, error) {
 	return s.setState(c, store.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
-func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Merchant, error) {
+func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, error) {
 	return s.setState(c, store.MerchantActive, "")
 }
 
-func (s *Server) setState(c *jsonapi.Call, state store.MerchantState, reason string) (Merchant, error) {
+func (s *Server) setState(c *jsonapi.Call, state store.MerchantState, reason string) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Merchant{}, err
+		return client.Merchant{}, err
 	}
 	m, err := s.Store.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
 	return merchantOf(m), err
 }
 
-func finalCodes(in []CodeRange) []store.CodeRange {
+func finalCodes(in []client.CodeRange) []store.CodeRange {
 	var list []store.CodeRange
 	for _, r := range in {
 		list = append(list, store.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
@@ -245,16 +248,16 @@ func finalCodes(in []CodeRange) []store.CodeRange {
 
 // setRetry changes a schedule where the member is there; null gives the
 // lane's default.
-func setRetry(v **store.Retry, p Patch[Schedule]) {
+func setRetry(v **store.Retry, p client.Patch[client.Schedule]) {
 	switch {
 	case p.Null:
 		*v = nil
 	case p.Set:
-		*v = p.Value.kept()
+		*v = keptSchedule(&p.Value)
 	}
 }
 
-func (r *Schedule) kept() *store.Retry {
+func keptSchedule(r *client.Schedule) *store.Retry {
 	if r == nil {
 		return nil
 	}
@@ -268,36 +271,36 @@ func (r *Schedule) kept() *store.Retry {
 	return kept
 }
 
-func scheduleOf(r *store.Retry) *Schedule {
+func scheduleOf(r *store.Retry) *client.Schedule {
 	if r == nil {
 		return nil
 	}
-	out := &Schedule{Every: Duration(time.Duration(r.Every) * time.Millisecond), Delays: []Duration{}}
+	out := &client.Schedule{Every: client.Duration(time.Duration(r.Every) * time.Millisecond), Delays: []client.Duration{}}
 	for _, d := range r.Delays {
-		out.Delays = append(out.Delays, Duration(time.Duration(d)*time.Millisecond))
+		out.Delays = append(out.Delays, client.Duration(time.Duration(d)*time.Millisecond))
 	}
 	return out
 }
 
 // merchantOf shows m without its secrets.
-func merchantOf(m store.Merchant) Merchant {
-	out := Merchant{
-		ID: m.ID, Name: m.Name, State: string(m.State), PausedReason: m.PausedReason,
-		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: string(m.Scheme),
+func merchantOf(m store.Merchant) client.Merchant {
+	out := client.Merchant{
+		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
+		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
-		FinalCodes: []CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
-		ConfirmWithin: Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
-		ContentType: or(m.Settings.ContentType, defaultContentType), Body: or(m.Settings.Body, defaultBody),
+		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
+		ConfirmWithin: client.Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
+		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
 		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {
-		out.FinalCodes = append(out.FinalCodes, CodeRange{int64(r.From), int64(r.To)})
+		out.FinalCodes = append(out.FinalCodes, client.CodeRange{From: int64(r.From), To: int64(r.To)})
 	}
 	if len(out.FinalCodes) == 0 {
-		out.FinalCodes = append(out.FinalCodes, CodeRange{2000, 2999})
+		out.FinalCodes = append(out.FinalCodes, client.CodeRange{From: 2000, To: 2999})
 	}
 	if m.Settings.NotifyRetry != nil || m.Settings.WithdrawRetry != nil {
-		out.Retry = &Retry{Notify: scheduleOf(m.Settings.NotifyRetry), Withdraw: scheduleOf(m.Settings.WithdrawRetry)}
+		out.Retry = &client.Retry{Notify: scheduleOf(m.Settings.NotifyRetry), Withdraw: scheduleOf(m.Settings.WithdrawRetry)}
 	}
 	return out
 }

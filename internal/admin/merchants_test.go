@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
@@ -23,9 +24,9 @@ func TestMerchantIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.remember(made)
-		if made.State != "active" || made.Scheme != "service" || made.Concurrency != 64 || made.ConfirmWithin != Duration(time.Hour) ||
+		if made.State != "active" || made.Scheme != "service" || made.Concurrency != 64 || made.ConfirmWithin != client.Duration(time.Hour) ||
 			made.Body != "bare" || made.ContentType != defaultContentType || made.Version != 1 || made.AllowPrivate || made.Retry != nil ||
-			len(made.FinalCodes) != 1 || made.FinalCodes[0] != (CodeRange{2000, 2999}) || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
+			len(made.FinalCodes) != 1 || made.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
 			t.Errorf("%+v", made.Merchant)
 		}
 		kept, err := h.store.Merchant(ctx, "acme")
@@ -44,7 +45,7 @@ func TestMerchantIsMade(t *testing.T) {
 		if err != nil || fmt.Sprint(shown) != fmt.Sprint(made.Merchant) {
 			t.Errorf("%+v\nwant %+v, %v", shown, made.Merchant, err)
 		}
-		if list, err := c.Merchants(ctx, PageOptions{}); err != nil || len(list.Merchants) != 1 || fmt.Sprint(list.Merchants[0]) != fmt.Sprint(shown) {
+		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Merchants) != 1 || fmt.Sprint(list.Merchants[0]) != fmt.Sprint(shown) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -53,10 +54,10 @@ func TestMerchantIsMade(t *testing.T) {
 func TestMerchantSchemes(t *testing.T) {
 	h := sqlite(t)
 	c, ctx := h.client(store.RoleOperator), t.Context()
-	for _, scheme := range []string{"merchant", "merchant-oaep"} {
-		in := newMerchant("m-" + strings.TrimPrefix(scheme, "merchant"))
-		in.Scheme, in.Key = scheme, &KeySpec{PublicKey: testKey().PublicBase64()}
-		in.ResponseKey = &KeySpec{Bits: 1024}
+	for _, scheme := range []client.Scheme{client.SchemeMerchant, client.SchemeMerchantOAEP} {
+		in := newMerchant("m-" + strings.TrimPrefix(string(scheme), "merchant"))
+		in.Scheme, in.Key = scheme, &client.KeySpec{PublicKey: testKey().PublicBase64()}
+		in.ResponseKey = &client.KeySpec{Bits: 1024}
 		made, err := c.CreateMerchant(ctx, in)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +72,7 @@ func TestMerchantSchemes(t *testing.T) {
 		}
 	}
 	in := newMerchant("small")
-	in.Key = &KeySpec{Bits: 1024}
+	in.Key = &client.KeySpec{Bits: 1024}
 	made, err := c.CreateMerchant(ctx, in)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func TestKeysRotate(t *testing.T) {
 	h := sqlite(t)
 	c, ctx := h.client(store.RoleOperator), t.Context()
 	made := h.merchant("acme")
-	fresh, err := c.RotateKeys(ctx, "acme", NewKeys{})
+	fresh, err := c.RotateKeys(ctx, "acme", client.NewKeys{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestKeysRotate(t *testing.T) {
 		kept.Version != 2 || fresh.ResponseFingerprint != fresh.Fingerprint || kept.APIKey.Reveal() != testAPIKey {
 		t.Errorf("fingerprint %s, version %d", fresh.Fingerprint, kept.Version)
 	}
-	split, err := c.RotateKeys(ctx, "acme", NewKeys{ResponseKey: &KeySpec{Bits: 2048}})
+	split, err := c.RotateKeys(ctx, "acme", client.NewKeys{ResponseKey: &client.KeySpec{Bits: 2048}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,23 +105,23 @@ func TestKeysRotate(t *testing.T) {
 	if split.Fingerprint != fresh.Fingerprint || split.PublicKey != "" || split.ResponsePublicKey == "" || split.ResponseFingerprint == split.Fingerprint {
 		t.Errorf("a response key of its own: %s, %s", split.Fingerprint, split.ResponseFingerprint)
 	}
-	set, err := c.RotateKeys(ctx, "acme", NewKeys{Key: &KeySpec{PrivateKey: Secret(privatePEM(testKey()))}})
+	set, err := c.RotateKeys(ctx, "acme", client.NewKeys{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}})
 	if err != nil || set.Fingerprint != testKey().Fingerprint() || set.ResponseFingerprint != split.ResponseFingerprint {
 		t.Errorf("a key that is given: %s, %v", set.Fingerprint, err)
 	}
 
 	in := newMerchant("theirs")
-	in.Scheme, in.Key, in.ResponseKey = "merchant", &KeySpec{PublicKey: testKey().PublicBase64()}, &KeySpec{PrivateKey: Secret(privatePEM(testKey()))}
+	in.Scheme, in.Key, in.ResponseKey = "merchant", &client.KeySpec{PublicKey: testKey().PublicBase64()}, &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))}
 	other, err := c.CreateMerchant(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, err := c.RotateKeys(ctx, "theirs", NewKeys{})
+	answers, err := c.RotateKeys(ctx, "theirs", client.NewKeys{})
 	if err != nil || answers.Fingerprint != other.Fingerprint || answers.ResponseFingerprint == other.ResponseFingerprint || answers.PublicKey != "" {
 		t.Errorf("the empty request in scheme merchant: %v", err)
 	}
 	secrets.add("response public key", answers.ResponsePublicKey)
-	given, err := c.RotateKeys(ctx, "theirs", NewKeys{Key: &KeySpec{PublicKey: fresh.PublicKey}})
+	given, err := c.RotateKeys(ctx, "theirs", client.NewKeys{Key: &client.KeySpec{PublicKey: fresh.PublicKey}})
 	if err != nil || given.Fingerprint != fresh.Fingerprint || given.ResponseFingerprint != answers.ResponseFingerprint || given.ResponsePublicKey != "" {
 		t.Errorf("another key of theirs: %v", err)
 	}
@@ -131,19 +132,19 @@ func TestMerchantIsPatched(t *testing.T) {
 		c, ctx := h.client(store.RoleOperator), t.Context()
 		h.merchant("acme")
 		h.pass(time.Second)
-		changed, err := c.UpdateMerchant(ctx, "acme", MerchantPatch{
-			Name: Change("New name"), NotifyURL: Change("https://new.example/n"), Concurrency: Change(3), RatePerSecond: Change(2.5),
-			ConfirmWithin: Change(Duration(time.Minute)), FinalCodes: Change([]CodeRange{{5000, 5001}}), Body: Change("json"), ContentType: Change("text/plain"),
-			AllowPrivate: Change(true), CallbackAPIKey: Clear[Secret](),
-			Retry: Change(RetryPatch{Notify: Change(Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Minute)}), Withdraw: Change(Schedule{Delays: []Duration{0}})}),
+		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
+			Name: client.Change("New name"), NotifyURL: client.Change("https://new.example/n"), Concurrency: client.Change(3), RatePerSecond: client.Change(2.5),
+			ConfirmWithin: client.Change(client.Duration(time.Minute)), FinalCodes: client.Change([]client.CodeRange{{From: 5000, To: 5001}}), Body: client.Change(client.BodyJSON), ContentType: client.Change("text/plain"),
+			AllowPrivate: client.Change(true), CallbackAPIKey: client.Clear[client.Secret](),
+			Retry: client.Change(client.RetryPatch{Notify: client.Change(client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}), Withdraw: client.Change(client.Schedule{Delays: []client.Duration{0}})}),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if changed.Name != "New name" || changed.NotifyURL != "https://new.example/n" || changed.Concurrency != 3 || changed.RatePerSecond != 2.5 ||
-			changed.ConfirmWithin != Duration(time.Minute) || changed.FinalCodes[0] != (CodeRange{5000, 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
+			changed.ConfirmWithin != client.Duration(time.Minute) || changed.FinalCodes[0] != (client.CodeRange{From: 5000, To: 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
 			!changed.AllowPrivate || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
-			changed.Retry.Notify.Every != Duration(time.Minute) || changed.Retry.Withdraw.Every != 0 {
+			changed.Retry.Notify.Every != client.Duration(time.Minute) || changed.Retry.Withdraw.Every != 0 {
 			t.Errorf("%+v", changed)
 		}
 		kept, _ := h.store.Merchant(ctx, "acme")
@@ -152,15 +153,15 @@ func TestMerchantIsPatched(t *testing.T) {
 		}
 		// JSON Merge Patch by hand: null clears, absent stays.
 		a := h.raw(store.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
-		var m Merchant
+		var m client.Merchant
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
 			t.Fatal(a.body, err)
 		}
-		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != Duration(time.Hour) ||
-			m.AllowPrivate || m.Body != "bare" || m.ContentType != defaultContentType || m.FinalCodes[0] != (CodeRange{2000, 2999}) || m.Name != "New name" {
+		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != client.Duration(time.Hour) ||
+			m.AllowPrivate || m.Body != "bare" || m.ContentType != defaultContentType || m.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || m.Name != "New name" {
 			t.Errorf("%+v", m)
 		}
-		if m, err = c.UpdateMerchant(ctx, "acme", MerchantPatch{Retry: Clear[RetryPatch](), APIKey: Change(Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
+		if m, err = c.UpdateMerchant(ctx, "acme", client.MerchantPatch{Retry: client.Clear[client.RetryPatch](), APIKey: client.Change(client.Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
 			t.Errorf("%+v, %v", m, err)
 		}
 		secrets.add("apiKey", "another-api-key-55")
@@ -212,9 +213,9 @@ func TestNormalURL(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "very-secret-text"
 	values := []any{
-		Secret(secret), NewMerchant{ID: "m", APIKey: secret, Key: &KeySpec{PrivateKey: secret}}, CreatedMerchant{APIKey: secret, PublicKey: secret},
-		Keys{PublicKey: secret}, NewKeys{Key: &KeySpec{PrivateKey: secret}}, MerchantPatch{APIKey: Change(Secret(secret))},
-		CreatedToken{Secret: secret}, Permit{Permit: secret}, Outcome{Permit: secret},
+		client.Secret(secret), client.NewMerchant{ID: "m", APIKey: secret, Key: &client.KeySpec{PrivateKey: secret}}, client.CreatedMerchant{APIKey: secret, PublicKey: secret},
+		client.Keys{PublicKey: secret}, client.NewKeys{Key: &client.KeySpec{PrivateKey: secret}}, client.MerchantPatch{APIKey: client.Change(client.Secret(secret))},
+		client.CreatedToken{Secret: secret}, client.Permit{Permit: secret}, client.Outcome{Permit: secret},
 	}
 	for _, v := range values {
 		var log strings.Builder
@@ -225,13 +226,13 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		for _, v := range []any{Secret(secret), []Secret{secret}, Permit{Permit: secret}, KeySpec{PrivateKey: secret}, Change(Secret(secret))} {
+		for _, v := range []any{client.Secret(secret), []client.Secret{secret}, client.Permit{Permit: secret}, client.KeySpec{PrivateKey: secret}, client.Change(client.Secret(secret))} {
 			if s := fmt.Sprintf(verb, v); strings.Contains(s, secret) || strings.Contains(s, fmt.Sprintf("%x", secret)) {
 				t.Errorf("%s shows a %T", verb, v)
 			}
 		}
 	}
-	c, err := NewClient("http://127.0.0.1:1", secret, nil)
+	c, err := client.NewService(client.Config{URL: "http://127.0.0.1:1", Token: secret})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 	"countersign/internal/store/storetest"
@@ -58,7 +59,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if shown.Name != "NOTIFY_DEPOSITED" || shown.TxID != "0xabc1" || len(shown.Attempts) != 0 || shown.Due == 0 || shown.Deadline != 0 {
 			t.Errorf("%+v", shown)
 		}
-		found, err := c.Callbacks(t.Context(), CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, PageOptions{})
+		found, err := c.Callbacks(t.Context(), client.CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, client.PageOptions{})
 		if err != nil || len(found.Callbacks) != 1 || found.Callbacks[0].ID != list[1].ID || found.Next != nil {
 			t.Errorf("%+v, %v", found, err)
 		}
@@ -86,15 +87,15 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		short := newWithdrawal("acme", 2)
-		short.ConfirmWithin, short.TrackingID, short.Business, short.Details = Duration(time.Minute), "tr-2", 5, nil
+		short.ConfirmWithin, short.TrackingID, short.Business, short.Details = client.Duration(time.Minute), "tr-2", 5, nil
 		if w2 := acceptWithdrawal(h, short); w2.Deadline.Time().Sub(h.now()) != time.Minute || w2.TrackingID != "tr-2" || w2.Ordered != nil || w2.Business != 5 {
 			t.Errorf("%+v", w2)
 		}
-		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); !errors.Is(err, store.ErrConflict) {
+		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("released while awaiting: %v", err)
 		}
 		h.decide(w.ID, countersign.DecisionConfirmed)
-		feed, err := c.Decisions(ctx, FeedOptions{})
+		feed, err := c.Decisions(ctx, client.FeedOptions{})
 		if err != nil || len(feed.Decisions) != 1 || feed.Decisions[0].Withdrawal.ID != w.ID || feed.Decisions[0].Withdrawal.Decision != "confirmed" || feed.Next != feed.Decisions[0].Seq {
 			t.Fatalf("%+v, %v", feed, err)
 		}
@@ -109,13 +110,13 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
 			t.Errorf("the same claim again: %v, same permit: %v", err, again.Permit == permit.Permit)
 		}
-		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, store.ErrConflict) {
+		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another claim: %v", err)
 		}
-		if _, err := c.ReportOutcome(ctx, w.ID, Outcome{Permit: "cpt_wrong", Executed: &Executed{TxID: "0xdone"}}); !errors.Is(err, store.ErrConflict) {
+		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: "cpt_wrong", Executed: &client.Executed{TxID: "0xdone"}}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another permit: %v", err)
 		}
-		done := Outcome{Permit: permit.Permit, Executed: &Executed{TxID: "0xdone", FromAddress: "THot"}}
+		done := client.Outcome{Permit: permit.Permit, Executed: &client.Executed{TxID: "0xdone", FromAddress: "THot"}}
 		ended, err := c.ReportOutcome(ctx, w.ID, done)
 		if err != nil || ended.State != "executed" || ended.TxID != "0xdone" || ended.Duplicate {
 			t.Fatalf("%+v, %v", ended, err)
@@ -123,13 +124,13 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if again, err := c.ReportOutcome(ctx, w.ID, done); err != nil || !again.Duplicate {
 			t.Errorf("the same outcome again: %+v, %v", again, err)
 		}
-		if _, err := c.ReportOutcome(ctx, w.ID, Outcome{Permit: permit.Permit, Failed: &Failed{Reason: "no"}}); !errors.Is(err, store.ErrConflict) {
+		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: permit.Permit, Failed: &client.Failed{Reason: "no"}}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another outcome: %v", err)
 		}
 		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
 			t.Errorf("the same claim after the end: %v", err)
 		}
-		told, err := c.Callbacks(ctx, CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, PageOptions{})
+		told, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, client.PageOptions{})
 		if err != nil || len(told.Callbacks) != 1 {
 			t.Fatalf("%+v, %v", told, err)
 		}
@@ -165,12 +166,12 @@ func TestOutcomesUnderOneTrackingID(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets.add("permit", p.Permit.Reveal())
-		ended, err := c.ReportOutcome(t.Context(), w.ID, Outcome{Permit: p.Permit, Failed: &Failed{Reason: "no gas"}})
+		ended, err := c.ReportOutcome(t.Context(), w.ID, client.Outcome{Permit: p.Permit, Failed: &client.Failed{Reason: "no gas"}})
 		if err != nil || ended.State != "failed" || ended.FailReason != "no gas" {
 			t.Errorf("withdrawal %d: %+v, %v", i, ended, err)
 		}
 	}
-	told, err := c.Callbacks(t.Context(), CallbackFilter{TrackingID: "shared", Type: 5}, PageOptions{})
+	told, err := c.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "shared", Type: 5}, client.PageOptions{})
 	if err != nil || len(told.Callbacks) != 2 {
 		t.Errorf("%+v, %v", told, err)
 	}
@@ -187,25 +188,25 @@ func TestCancelAndFind(t *testing.T) {
 		}
 	}
 	h.decide(b.ID, countersign.DecisionDeclined)
-	if _, err := c.CancelWithdrawal(ctx, b.ID); !errors.Is(err, store.ErrConflict) {
+	if _, err := c.CancelWithdrawal(ctx, b.ID); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("cancelled after its decision: %v", err)
 	}
-	for name, f := range map[string]WithdrawalFilter{
+	for name, f := range map[string]client.WithdrawalFilter{
 		"by callBackId":           {Merchant: "acme", CallBackID: "w-1"},
 		"by state":                {State: "cancelled"},
 		"by merchant and state":   {Merchant: "acme", State: "cancelled"},
 		"by callBackId and state": {Merchant: "acme", CallBackID: "w-1", State: "cancelled"},
 	} {
-		if p, err := c.Withdrawals(ctx, f, PageOptions{}); err != nil || len(p.Withdrawals) != 1 || p.Withdrawals[0].ID != a.ID {
+		if p, err := c.Withdrawals(ctx, f, client.PageOptions{}); err != nil || len(p.Withdrawals) != 1 || p.Withdrawals[0].ID != a.ID {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
-	for name, f := range map[string]WithdrawalFilter{
+	for name, f := range map[string]client.WithdrawalFilter{
 		"other merchant": {Merchant: "none", CallBackID: "w-1"},
 		"other state":    {Merchant: "acme", CallBackID: "w-1", State: "awaiting"},
 		"none in state":  {State: "executed"},
 	} {
-		if p, err := c.Withdrawals(ctx, f, PageOptions{}); err != nil || len(p.Withdrawals) != 0 {
+		if p, err := c.Withdrawals(ctx, f, client.PageOptions{}); err != nil || len(p.Withdrawals) != 0 {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
@@ -222,7 +223,7 @@ func TestDecisionsWait(t *testing.T) {
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	got := make(chan Decision)
+	got := make(chan client.Decision)
 	ended := make(chan error, 1)
 	go func() {
 		for d, err := range h.client(store.RoleViewer).FollowDecisions(ctx, 0) {
@@ -249,14 +250,14 @@ func TestDecisionsWait(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("following ended with %v", err)
 	}
-	if p, err := h.client(store.RoleViewer).Decisions(t.Context(), FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
+	if p, err := h.client(store.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// A stop answers those who wait: this would take a minute otherwise, and
 	// the server's end waits for it.
 	waiting := make(chan error)
 	go func() {
-		_, err := h.client(store.RoleViewer).Decisions(t.Context(), FeedOptions{After: 2, Wait: time.Minute})
+		_, err := h.client(store.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: time.Minute})
 		waiting <- err
 	}()
 	h.server.Stop()
@@ -274,7 +275,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	c := h.client(store.RoleViewer)
-	p, err := c.Alarms(t.Context(), FeedOptions{Limit: 1})
+	p, err := c.Alarms(t.Context(), client.FeedOptions{Limit: 1})
 	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].At.Time() != h.now().UTC() {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -314,17 +315,17 @@ func TestResend(t *testing.T) {
 	if _, err := h.store.Settle(ctx, list, now); err != nil {
 		t.Fatal(err)
 	}
-	filter := CallbackFilter{Merchant: "acme", State: "refused"}
-	if r, err := c.ResendCallbacks(ctx, Resend{Filter: filter, DryRun: true}); err != nil || r != (Resent{3, true}) {
+	filter := client.CallbackFilter{Merchant: "acme", State: "refused"}
+	if r, err := c.ResendCallbacks(ctx, client.Resend{Filter: filter, DryRun: true}); err != nil || r != (client.Resent{Count: 3, DryRun: true}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if cb, err := c.ResendCallback(ctx, claimed[0].ID); err != nil || cb.State != "pending" {
 		t.Errorf("%+v, %v", cb, err)
 	}
-	if _, err := c.ResendCallback(ctx, claimed[0].ID); !errors.Is(err, store.ErrConflict) {
+	if _, err := c.ResendCallback(ctx, claimed[0].ID); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("a pending one: %v", err)
 	}
-	if r, err := c.ResendCallbacks(ctx, Resend{Filter: filter}); err != nil || r != (Resent{2, false}) {
+	if r, err := c.ResendCallbacks(ctx, client.Resend{Filter: filter}); err != nil || r != (client.Resent{Count: 2, DryRun: false}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if st, err := c.Stats(ctx); err != nil || len(st.Lanes) == 0 {
@@ -339,7 +340,7 @@ func TestPages(t *testing.T) {
 	for _, id := range []string{"m-a", "m-b", "m-c"} {
 		h.merchant(id)
 	}
-	var list []NewDeposit
+	var list []client.NewDeposit
 	for i := range 25 {
 		list = append(list, newDeposit("m-a", i))
 		acceptWithdrawal(h, newWithdrawal("m-b", i))
@@ -349,7 +350,7 @@ func TestPages(t *testing.T) {
 	}
 	ids := map[string]int{}
 	for cursor, pages := "", 0; ; pages++ {
-		p, err := c.Callbacks(ctx, CallbackFilter{Merchant: "m-a"}, PageOptions{Limit: 10, Cursor: cursor})
+		p, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "m-a"}, client.PageOptions{Limit: 10, Cursor: cursor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,13 +366,13 @@ func TestPages(t *testing.T) {
 		t.Errorf("%d callbacks, want 25", len(ids))
 	}
 	n := 0
-	for _, err := range c.AllWithdrawals(ctx, WithdrawalFilter{Merchant: "m-b"}) {
+	for _, err := range c.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: "m-b"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		n++
 	}
-	for _, err := range c.AllCallbacks(ctx, CallbackFilter{}) {
+	for _, err := range c.AllCallbacks(ctx, client.CallbackFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,11 +391,11 @@ func TestPages(t *testing.T) {
 	if strings.Join(names, " ") != "m-a m-b m-c" {
 		t.Errorf("%v", names)
 	}
-	one, err := c.Merchants(ctx, PageOptions{Limit: 2})
+	one, err := c.Merchants(ctx, client.PageOptions{Limit: 2})
 	if err != nil || len(one.Merchants) != 2 || one.Next == nil {
 		t.Fatalf("%+v, %v", one, err)
 	}
-	if two, err := c.Merchants(ctx, PageOptions{Limit: 2, Cursor: *one.Next}); err != nil || len(two.Merchants) != 1 || two.Next != nil {
+	if two, err := c.Merchants(ctx, client.PageOptions{Limit: 2, Cursor: *one.Next}); err != nil || len(two.Merchants) != 1 || two.Next != nil {
 		t.Errorf("%+v, %v", two, err)
 	}
 	h.raw(store.RoleViewer, get, "/v1/callbacks?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"time"
 
-	"countersign"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -128,7 +126,7 @@ func New(c Config) (*Server, error) {
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
 		Store: c.Store, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
-		Aliases: map[reflect.Type]reflect.Type{reflect.TypeFor[countersign.Amount](): reflect.TypeFor[amountSchema]()},
+		Aliases: aliases(),
 	}, routes)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

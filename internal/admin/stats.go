@@ -5,32 +5,33 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 )
 
-func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Stats, error) {
+func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceStats, error) {
 	ctx := c.R.Context()
-	out := Stats{Lanes: []LaneStats{}, Withdrawals: map[string]int64{}, Breakers: []Breaker{}}
+	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}}
 	lanes, err := s.Store.Stats(ctx)
 	if err != nil {
 		return out, err
 	}
 	for _, l := range lanes {
-		out.Lanes = append(out.Lanes, LaneStats{Lane: l.Lane.String(), State: string(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
+		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
 	}
 	counts, err := s.Store.WithdrawalCounts(ctx)
 	if err != nil {
 		return out, err
 	}
 	for state, n := range counts {
-		out.Withdrawals[string(state)] = n
+		out.Withdrawals[client.WithdrawalState(state)] = n
 	}
 	breakers, err := s.Store.Breakers(ctx, c.Now)
 	if err != nil {
 		return out, err
 	}
 	for _, b := range breakers {
-		out.Breakers = append(out.Breakers, Breaker{Merchant: b.Merchant, Lane: b.Lane.String(), Failures: b.Failures, OpenUntil: jsonapi.TimeOf(b.OpenUntil)})
+		out.Breakers = append(out.Breakers, client.Breaker{Merchant: b.Merchant, Lane: client.Lane(b.Lane.String()), Failures: b.Failures, OpenUntil: jsonapi.TimeOf(b.OpenUntil)})
 	}
 	return out, nil
 }

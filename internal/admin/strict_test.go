@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -45,7 +46,7 @@ func FuzzCheckJSON(f *testing.F) {
 
 func BenchmarkCheckAndDecodeBatch(b *testing.B) {
 	read := depositsReader(b)
-	list := make([]NewDeposit, maxBatch)
+	list := make([]client.NewDeposit, maxBatch)
 	for i := range list {
 		list[i] = newDeposit("acme", i)
 	}

@@ -3,13 +3,14 @@ package admin
 import (
 	"crypto/sha256"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
 // MintToken makes a token: secret is for its owner, hash is what the store
 // keeps.
-func MintToken() (secret Secret, hash [sha256.Size]byte) { return jsonapi.MintToken() }
+func MintToken() (secret client.Secret, hash [sha256.Size]byte) { return jsonapi.MintToken() }
 
 // IsToken says whether secret has the form of a token.
 func IsToken(secret string) bool { return jsonapi.IsToken(secret) }
@@ -23,17 +24,17 @@ func NewStoreToken(name string, role store.Role, now store.Millis) store.Token {
 	return jsonapi.NewStoreToken(name, role, now)
 }
 
-func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in NewToken) (CreatedToken, error) {
+func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := MintToken()
 	t := NewStoreToken(in.Name, store.Role(in.Role), c.Now)
 	if err := s.Store.CreateToken(c.R.Context(), t, hash); err != nil {
-		return CreatedToken{}, err
+		return client.CreatedToken{}, err
 	}
-	return CreatedToken{tokenOf(t), secret}, nil
+	return client.CreatedToken{Token: tokenOf(t), Secret: secret}, nil
 }
 
-func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Tokens, error) {
-	out := Tokens{Tokens: []Token{}}
+func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Tokens, error) {
+	out := client.Tokens{Tokens: []client.Token{}}
 	list, err := s.Store.Tokens(c.R.Context())
 	for _, t := range list {
 		out.Tokens = append(out.Tokens, tokenOf(t))
@@ -50,6 +51,6 @@ func (s *Server) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (j
 	return jsonapi.None{}, s.api.Revoke(c, id)
 }
 
-func tokenOf(t store.Token) Token {
-	return Token{ID: t.ID, Name: t.Name, Role: string(t.Role), Created: jsonapi.TimeOf(t.Created), Revoked: jsonapi.TimeOf(t.Revoked)}
+func tokenOf(t store.Token) client.Token {
+	return client.Token{ID: t.ID, Name: t.Name, Role: client.Role(t.Role), Created: jsonapi.TimeOf(t.Created), Revoked: jsonapi.TimeOf(t.Revoked)}
 }

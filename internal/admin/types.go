@@ -6,69 +6,77 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 )
 
-// What the API of the other end has too.
-type (
-	// Problem is an answer that says what went wrong.
-	Problem = jsonapi.Problem
-	// Detail names one fault of a request.
-	Detail = jsonapi.Detail
-	// Time is a moment in milliseconds since 1970 UTC.
-	Time = jsonapi.Time
-	// Duration is a span of time in Go's notation.
-	Duration = jsonapi.Duration
-	// Secret is a text that is shown to its owner alone.
-	Secret = jsonapi.Secret
-	// FeedOptions says where a reader of a feed stands.
-	FeedOptions = jsonapi.FeedOptions
-)
-
-// Patch is one member of a request that changes some members and leaves the
-// others: absent, null, or a value.
-type Patch[T any] struct {
-	Set   bool // the member is there
-	Null  bool // it is null: the optional setting is cleared
-	Value T
+// aliases describe the types of package client in the document.
+func aliases() jsonapi.Aliases {
+	a := jsonapi.Aliases{}
+	jsonapi.Describe[countersign.Amount, amountSchema](a)
+	jsonapi.Describe[client.Role, roles](a)
+	jsonapi.Enumerate[client.MerchantState](a)
+	jsonapi.Enumerate[client.Scheme](a)
+	jsonapi.Enumerate[client.BodyForm](a)
+	jsonapi.Enumerate[client.CallbackState](a)
+	jsonapi.Enumerate[client.WithdrawalState](a)
+	jsonapi.Enumerate[client.Lane](a)
+	jsonapi.Patched[string](a)
+	jsonapi.Patched[client.Secret](a)
+	jsonapi.Patched[[]client.CodeRange](a)
+	jsonapi.Patched[client.RetryPatch](a)
+	jsonapi.Patched[client.Schedule](a)
+	jsonapi.Patched[int](a)
+	jsonapi.Patched[float64](a)
+	jsonapi.Patched[client.Duration](a)
+	jsonapi.Patched[bool](a)
+	jsonapi.Patched[client.BodyForm](a)
+	return a
 }
 
-// Change gives the Patch that sets a member to v.
-func Change[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: v} }
+// roles are those of the service's tokens.
+type roles struct{}
 
-// Clear gives the Patch that sets an optional member back to its default.
-func Clear[T any]() Patch[T] { return Patch[T]{Set: true, Null: true} }
-
-// IsZero leaves an absent member out of the JSON.
-func (p Patch[T]) IsZero() bool { return !p.Set }
-
-// MarshalJSON writes null or the value.
-func (p Patch[T]) MarshalJSON() ([]byte, error) {
-	if p.Null {
-		return []byte("null"), nil
-	}
-	return json.Marshal(p.Value)
+func (roles) Schema(huma.Registry) *huma.Schema {
+	return jsonapi.Enumeration(client.RoleViewer, client.RoleIngest, client.RoleOperator)
 }
 
-// UnmarshalJSON notes that the member is there.
-func (p *Patch[T]) UnmarshalJSON(b []byte) error {
-	p.Set = true
-	if string(b) == "null" {
-		p.Null = true
-		return nil
+// amountSchema stands for countersign.Amount in the document: a decimal in a
+// string, or a JSON number, which is taken by its text (PROTOCOL.md, Amounts).
+type amountSchema struct{}
+
+func (amountSchema) Schema(huma.Registry) *huma.Schema {
+	const digits = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
+	return &huma.Schema{
+		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written",
+		Examples:    []any{"2.500000"},
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Pattern: digits},
+			{Type: huma.TypeNumber, Format: jsonapi.FormatDecimal},
+		},
 	}
-	return json.Unmarshal(b, &p.Value)
 }
 
-// Schema is that of the value. An object may always be null; for the other
-// kinds the field's tag says so.
-func (Patch[T]) Schema(r huma.Registry) *huma.Schema {
-	s := r.Schema(reflect.TypeFor[T](), true, "")
-	if s.Ref != "" {
-		return &huma.Schema{OneOf: []*huma.Schema{s, {Type: "null"}}}
+// depositsBody is one deposit or an array of them.
+type depositsBody struct {
+	list  []client.NewDeposit
+	array bool
+}
+
+func (depositsBody) Schema(r huma.Registry) *huma.Schema {
+	one := r.Schema(reflect.TypeFor[client.NewDeposit](), true, "")
+	least, most := 1, maxBatch
+	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one, MinItems: &least, MaxItems: &most}}}
+}
+
+func (d *depositsBody) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' {
+		d.array = true
+		return json.Unmarshal(b, &d.list)
 	}
-	s.Nullable = false
-	return s
+	d.list = make([]client.NewDeposit, 1)
+	return json.Unmarshal(b, &d.list[0])
 }
 
 // page is where a reader of a list stands.
@@ -79,7 +87,12 @@ type page struct {
 
 // feed is where a reader of a feed stands.
 type feed struct {
-	After int64    `query:"after" minimum:"0" default:"0" doc:"the last sequence number that the reader has"`
-	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer"`
-	Wait  Duration `query:"wait" doc:"how long to wait for an entry where there is none, at most 60s"`
+	After int64           `query:"after" minimum:"0" default:"0" doc:"the last sequence number that the reader has"`
+	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer"`
+	Wait  client.Duration `query:"wait" doc:"how long to wait for an entry where there is none, at most 60s"`
+}
+
+// Health says that the process runs or is ready.
+type Health struct {
+	Status string `json:"status" enum:"ok" doc:"ok"`
 }

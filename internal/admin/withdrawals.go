@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in NewWithdrawal) (AcceptedWithdrawal, error) {
+func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
 	c.Concerns(in.Merchant)
 	ctx := c.R.Context()
 	trackingID := or(in.TrackingID, in.CallBackID)
@@ -24,7 +25,7 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in NewWithdra
 		faults = append(faults, memberFault("body", err))
 	}
 	if in.Details != nil {
-		if err := in.Details.protocol().Validate(); err != nil {
+		if err := protocolDetails(in.Details).Validate(); err != nil {
 			faults = append(faults, memberFault("body.details", err))
 		}
 	}
@@ -32,25 +33,25 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in NewWithdra
 		checkWithin("body.confirmWithin", time.Duration(in.ConfirmWithin), &faults)
 	}
 	if err := faults.Err(); err != nil {
-		return AcceptedWithdrawal{}, err
+		return client.AcceptedWithdrawal{}, err
 	}
 	within := time.Duration(in.ConfirmWithin)
 	if within == 0 {
 		m, err := s.Store.Merchant(ctx, in.Merchant)
 		if err != nil {
-			return AcceptedWithdrawal{}, unknownMerchant(err)
+			return client.AcceptedWithdrawal{}, unknownMerchant(err)
 		}
 		within = or(m.ConfirmWithin, defaultConfirmWithin)
 	}
 	w, duplicate, err := s.Store.CreateWithdrawal(ctx, store.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
-		TrackingID: trackingID, Business: in.Business, Details: in.Details.protocol(),
+		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
 		Deadline: c.Now + store.Millis(within.Milliseconds()), Payload: payload,
 	}, c.Now)
 	if err != nil {
-		return AcceptedWithdrawal{}, unknownMerchant(err)
+		return client.AcceptedWithdrawal{}, unknownMerchant(err)
 	}
-	return AcceptedWithdrawal{withdrawalOf(w), duplicate}, nil
+	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(w), Duplicate: duplicate}, nil
 }
 
 // unknownMerchant turns "not found" into the member that names what is not
@@ -62,10 +63,10 @@ func unknownMerchant(err error) error {
 	return err
 }
 
-func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Withdrawal, error) {
+func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Withdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Withdrawal{}, err
+		return client.Withdrawal{}, err
 	}
 	w, err := s.Store.Withdrawal(c.R.Context(), id)
 	return withdrawalOf(w), err
@@ -78,9 +79,9 @@ type withdrawalQuery struct {
 	page
 }
 
-func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None) (WithdrawalPage, error) {
+func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None) (client.WithdrawalPage, error) {
 	ctx := c.R.Context()
-	out := WithdrawalPage{Withdrawals: []Withdrawal{}}
+	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
 		list, next, err := s.Store.Withdrawals(ctx, q.Merchant, store.WithdrawalState(q.State), q.Limit, q.Cursor)
 		for _, w := range list {
@@ -120,66 +121,66 @@ func nextOf(cursor string) *string {
 	return &cursor
 }
 
-func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Withdrawal, error) {
+func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Withdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Withdrawal{}, err
+		return client.Withdrawal{}, err
 	}
 	w, err := s.Store.CancelWithdrawal(c.R.Context(), id, c.Now)
 	return withdrawalOf(w), err
 }
 
-func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in Claim) (Permit, error) {
+func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Claim) (client.Permit, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return Permit{}, err
+		return client.Permit{}, err
 	}
 	// The store keeps the permit of the first release and gives it back to the
 	// same claim; this one is then forgotten.
-	p, err := s.Store.Release(c.R.Context(), id, in.Claim, "cpt_"+jsonapi.RandomText(24), c.Now)
+	p, err := s.Store.Release(c.R.Context(), id, in.Holder, "cpt_"+jsonapi.RandomText(24), c.Now)
 	if err != nil {
-		return Permit{}, err
+		return client.Permit{}, err
 	}
 	if p.Withdrawal.Details == nil {
-		return Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
+		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
 	}
-	return Permit{Permit: Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal)}, nil
+	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal)}, nil
 }
 
-func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in Outcome) (AcceptedWithdrawal, error) {
+func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcome) (client.AcceptedWithdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return AcceptedWithdrawal{}, err
+		return client.AcceptedWithdrawal{}, err
 	}
 	switch {
 	case in.Executed == nil && in.Failed == nil:
-		return AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.executed", "is missing, and so is failed; give one of them"))
+		return client.AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.executed", "is missing, and so is failed; give one of them"))
 	case in.Executed != nil && in.Failed != nil:
-		return AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.failed", "is there beside executed; give one of them"))
+		return client.AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.failed", "is there beside executed; give one of them"))
 	}
 	w, err := s.Store.Withdrawal(c.R.Context(), id)
 	if err != nil {
-		return AcceptedWithdrawal{}, err
+		return client.AcceptedWithdrawal{}, err
 	}
 	if w.Released == 0 || w.Details == nil {
-		return AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
+		return client.AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
 	}
 	o, err := outcomeOf(w, in, c.Now)
 	if err != nil {
-		return AcceptedWithdrawal{}, err
+		return client.AcceptedWithdrawal{}, err
 	}
 	ended, duplicate, err := s.Store.RecordOutcome(c.R.Context(), id, o, c.Now)
 	if err != nil {
-		return AcceptedWithdrawal{}, err
+		return client.AcceptedWithdrawal{}, err
 	}
-	return AcceptedWithdrawal{withdrawalOf(ended), duplicate}, nil
+	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(ended), Duplicate: duplicate}, nil
 }
 
 // outcomeOf makes what the store keeps of an outcome: its callback of type 3
 // or 5 is queued in the same transaction. Its event is the callBackId, which
 // is unique at the merchant; nothing keeps a wallet core from using one
 // trackingId for two withdrawals.
-func outcomeOf(w store.Withdrawal, in Outcome, now store.Millis) (store.Outcome, error) {
+func outcomeOf(w store.Withdrawal, in client.Outcome, now store.Millis) (store.Outcome, error) {
 	o := store.Outcome{Permit: in.Permit.Reveal()}
 	var message countersign.Callback
 	if in.Executed != nil {
@@ -207,14 +208,28 @@ func outcomeOf(w store.Withdrawal, in Outcome, now store.Millis) (store.Outcome,
 	return o, nil
 }
 
-func withdrawalOf(w store.Withdrawal) Withdrawal {
-	return Withdrawal{
+func withdrawalOf(w store.Withdrawal) client.Withdrawal {
+	return client.Withdrawal{
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
-		State: string(w.State), Decision: string(w.Decision), Reason: w.Reason,
+		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: w.Reason,
 		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
 		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
-		Claim: w.Claim, TxID: w.TxID, FailReason: w.FailReason,
+		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason,
 	}
+}
+
+func detailsOf(d *countersign.Details) *client.Details {
+	if d == nil {
+		return nil
+	}
+	return &client.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
+}
+
+func protocolDetails(d *client.Details) *countersign.Details {
+	if d == nil {
+		return nil
+	}
+	return &countersign.Details{Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
 }

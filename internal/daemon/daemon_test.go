@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/admin"
 	"countersign/internal/gateway"
 	"countersign/internal/store"
 	"countersign/internal/store/storetest"
@@ -53,7 +53,7 @@ type bothEnds struct {
 	t       *testing.T
 	service *Service
 	gateway *Gateway
-	api     *admin.Client
+	api     *client.Service
 	stop    func() error // ends both and says how they ended
 }
 
@@ -90,11 +90,11 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	b := &bothEnds{t: t, service: service, gateway: g, stop: func() error { cancel(); return <-ended }}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	if b.api, err = admin.NewClient(service.URL(), token, &http.Client{Transport: transport}); err != nil {
+	if b.api, err = client.NewService(client.Config{URL: service.URL(), Token: client.Secret(token), HTTPClient: &http.Client{Transport: transport}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.api.CreateMerchant(t.Context(), admin.NewMerchant{
-		ID: "shop", Name: "Shop", APIKey: admin.Secret(apiKey.Reveal()), Key: &admin.KeySpec{PrivateKey: admin.Secret(private)},
+	if _, err := b.api.CreateMerchant(t.Context(), client.NewMerchant{
+		ID: "shop", Name: "Shop", APIKey: client.Secret(apiKey.Reveal()), Key: &client.KeySpec{PrivateKey: client.Secret(private)},
 		NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath,
 	}); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
 	ctx := t.Context()
 	d := countersigntest.Deposit(1)
-	if _, err := b.api.AddDeposits(ctx, admin.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+	if _, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
 		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +154,13 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 		Expires: store.Never}, store.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	asked, err := b.api.CreateWithdrawal(ctx, admin.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})
+	asked, err := b.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.await("the decision", func(ctx context.Context) (bool, error) {
 		w, err := b.api.Withdrawal(ctx, asked.ID)
-		if err == nil && w.Decision != "" && w.Decision != string(countersign.DecisionConfirmed) {
+		if err == nil && w.Decision != "" && w.Decision != countersign.DecisionConfirmed {
 			t.Fatalf("the withdrawal is %s", w.Decision)
 		}
 		return w.Decision != "", err
@@ -218,7 +218,7 @@ func TestStopEndsCallsThatWait(t *testing.T) {
 	b := startBoth(t, t.TempDir(), "", "")
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := b.api.Decisions(t.Context(), admin.FeedOptions{Wait: time.Minute})
+		_, err := b.api.Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
 		waiting <- err
 	}()
 	time.Sleep(50 * time.Millisecond) // most often the call waits by now; the test holds in any case

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/admin"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
 	"countersign/merchant"
@@ -59,7 +59,7 @@ type Demo struct {
 	key     *envelope.Key
 	apiKey  countersign.APIKey
 	service *daemon.Service
-	api     *admin.Client // of the service
+	api     *client.Service // of the service
 	gateway *daemon.Gateway
 	sent    map[string]countersign.Amount // trackingId → amount
 	sums    map[string]countersign.Amount // symbol → what was sent
@@ -157,7 +157,7 @@ func (d *Demo) open(ctx context.Context) error {
 	}
 	token, err := os.ReadFile(d.service.TokenFile())
 	if err == nil {
-		d.api, err = admin.NewClient(d.service.URL(), strings.TrimSpace(string(token)), nil)
+		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: client.Secret(strings.TrimSpace(string(token)))})
 	}
 	if err != nil {
 		return errors.Join(err, d.gateway.Close(), d.service.Close())

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign"
-	"countersign/internal/admin"
+	"countersign/client"
 	"countersign/internal/daemon"
 )
 
@@ -105,7 +105,7 @@ func TestChecksCanFail(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill := func(change func(i int, n admin.NewDeposit) []admin.NewDeposit) *tally {
+	fill := func(change func(i int, n client.NewDeposit) []client.NewDeposit) *tally {
 		tl := newTally()
 		for i, n := range list {
 			for _, n := range change(i, n) {
@@ -123,34 +123,34 @@ func TestChecksCanFail(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		there, equal bool
-		change       func(int, admin.NewDeposit) []admin.NewDeposit
+		change       func(int, client.NewDeposit) []client.NewDeposit
 	}{
-		{"all", true, true, func(_ int, n admin.NewDeposit) []admin.NewDeposit { return []admin.NewDeposit{n} }},
-		{"one lost", false, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+		{"all", true, true, func(_ int, n client.NewDeposit) []client.NewDeposit { return []client.NewDeposit{n} }},
+		{"one lost", false, false, func(i int, n client.NewDeposit) []client.NewDeposit {
 			if i == 7 {
 				return nil
 			}
-			return []admin.NewDeposit{n}
+			return []client.NewDeposit{n}
 		}},
-		{"one twice", false, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+		{"one twice", false, false, func(i int, n client.NewDeposit) []client.NewDeposit {
 			if i == 7 {
-				return []admin.NewDeposit{n, n}
+				return []client.NewDeposit{n, n}
 			}
-			return []admin.NewDeposit{n}
+			return []client.NewDeposit{n}
 		}},
-		{"one renamed", false, true, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+		{"one renamed", false, true, func(i int, n client.NewDeposit) []client.NewDeposit {
 			if i == 7 {
 				n.TrackingID = "other"
 			}
-			return []admin.NewDeposit{n}
+			return []client.NewDeposit{n}
 		}},
-		{"one larger by the last digit", true, false, func(i int, n admin.NewDeposit) []admin.NewDeposit {
+		{"one larger by the last digit", true, false, func(i int, n client.NewDeposit) []client.NewDeposit {
 			if i == 7 {
 				if n.Amount, err = n.Amount.Add(smallest); err != nil {
 					t.Fatal(err)
 				}
 			}
-			return []admin.NewDeposit{n}
+			return []client.NewDeposit{n}
 		}},
 	} {
 		tl := fill(tt.change)

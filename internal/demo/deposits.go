@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"countersign/internal/admin"
+	"countersign/client"
 )
 
 // The deposits of the demo are real ones; deposits/README.md says which.
@@ -18,17 +18,17 @@ import (
 var embedded []byte
 
 // readDeposits gives the embedded deposits, repeated under new names.
-func (d *Demo) readDeposits() ([]admin.NewDeposit, error) {
-	var once []admin.NewDeposit
+func (d *Demo) readDeposits() ([]client.NewDeposit, error) {
+	var once []client.NewDeposit
 	for line := range bytes.Lines(embedded) {
-		var n admin.NewDeposit
+		var n client.NewDeposit
 		if err := json.Unmarshal(line, &n); err != nil {
 			return nil, err
 		}
 		n.Merchant = merchantID
 		once = append(once, n)
 	}
-	var list []admin.NewDeposit
+	var list []client.NewDeposit
 	for round := range d.c.Repeat {
 		for _, n := range once {
 			if round > 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/admin"
+	"countersign/client"
 	"countersign/internal/store"
 	"countersign/merchant"
 )
@@ -66,13 +66,13 @@ func (d *Demo) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	schedule := &admin.Schedule{Delays: []admin.Duration{0, admin.Duration(time.Second)}, Every: admin.Duration(2 * time.Second)}
-	_, err = d.api.CreateMerchant(ctx, admin.NewMerchant{
-		ID: merchantID, Name: "the merchant of the demo", APIKey: admin.Secret(d.apiKey.Reveal()),
-		Key:         &admin.KeySpec{PrivateKey: admin.Secret(private)},
+	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(2 * time.Second)}
+	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
+		ID: merchantID, Name: "the merchant of the demo", APIKey: client.Secret(d.apiKey.Reveal()),
+		Key:         &client.KeySpec{PrivateKey: client.Secret(private)},
 		NotifyURL:   d.gateway.CallbackURL() + merchant.DefaultNotifyPath,
 		WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath,
-		Retry:       &admin.Retry{Notify: schedule, Withdraw: schedule},
+		Retry:       &client.Retry{Notify: schedule, Withdraw: schedule},
 	})
 	return err
 }
@@ -147,7 +147,7 @@ type times struct {
 func (d *Demo) times(ctx context.Context) (t times, err error) {
 	var waits []time.Duration
 	var first, last time.Time
-	for c, err := range d.api.AllCallbacks(ctx, admin.CallbackFilter{Type: int(countersign.TypeDeposited)}) {
+	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{Type: int(countersign.TypeDeposited)}) {
 		if err != nil {
 			return t, err
 		}

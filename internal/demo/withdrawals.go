@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/admin"
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -92,12 +92,12 @@ func (d *Demo) withdraw(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		in := admin.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: admin.Duration(w.deadline)}
+		in := client.NewWithdrawal{Merchant: merchantID, CallBackID: callBackID, TenantUserID: "75746", ConfirmWithin: client.Duration(w.deadline)}
 		if asked != nil {
-			in.Details = &admin.Details{Address: asked.Address, ChainName: asked.ChainName, Symbol: asked.Symbol, Amount: asked.Amount}
+			in.Details = &client.Details{Address: asked.Address, ChainName: asked.ChainName, Symbol: asked.Symbol, Amount: asked.Amount}
 		}
 		if d.c.Faults > 0 && w.deadline == 0 {
-			in.ConfirmWithin = admin.Duration(10 * time.Minute)
+			in.ConfirmWithin = client.Duration(10 * time.Minute)
 		}
 		out, err := d.api.CreateWithdrawal(ctx, in)
 		if err != nil {
@@ -121,7 +121,7 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if o.got = w.Decision; o.got == "" && o.person != "" {
+			if o.got = string(w.Decision); o.got == "" && o.person != "" {
 				if err := d.person(ctx, w.CallBackID, o.person); err != nil {
 					return err
 				}
@@ -160,7 +160,7 @@ func (d *Demo) execute(ctx context.Context) error {
 		permits := map[string]string{}
 		for _, claim := range []string{"wallet A", "wallet B", "wallet A"} {
 			p, err := d.api.ReleaseWithdrawal(ctx, o.id, claim)
-			if errors.Is(err, store.ErrConflict) {
+			if errors.Is(err, client.ErrConflict) {
 				continue
 			}
 			if err != nil {
@@ -177,8 +177,8 @@ func (d *Demo) execute(ctx context.Context) error {
 		}
 		if permit, ok := permits["wallet A"]; ok {
 			released++
-			if _, err := d.api.ReportOutcome(ctx, o.id, admin.Outcome{
-				Permit: admin.Secret(permit), Executed: &admin.Executed{TxID: "0xdemo" + o.id},
+			if _, err := d.api.ReportOutcome(ctx, o.id, client.Outcome{
+				Permit: client.Secret(permit), Executed: &client.Executed{TxID: "0xdemo" + o.id},
 			}); err != nil {
 				return err
 			}

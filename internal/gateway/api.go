@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -36,10 +36,7 @@ func newAPI(end *store.MerchantEnd, c Config) (*api, error) {
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
 		Store: c.Store, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, ProblemOf: problemOf,
-		Aliases: map[reflect.Type]reflect.Type{
-			reflect.TypeFor[countersign.Amount](): reflect.TypeFor[amountSchema](),
-			reflect.TypeFor[Problem]():            describedProblem(),
-		},
+		Aliases: aliases(),
 	}, routes)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -80,7 +77,7 @@ func grants(r store.Role) jsonapi.Access {
 }
 
 // problemOf names the member that the store could not keep.
-func problemOf(err error) *Problem {
+func problemOf(err error) *client.Problem {
 	if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

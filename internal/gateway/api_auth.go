@@ -1,21 +1,22 @@
 package gateway
 
 import (
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func (a *api) createToken(c *jsonapi.Call, _ jsonapi.None, in NewToken) (CreatedToken, error) {
+func (a *api) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := jsonapi.MintToken()
 	t := jsonapi.NewStoreToken(in.Name, store.Role(in.Role), c.Now)
 	if err := a.c.Store.CreateToken(c.R.Context(), t, hash); err != nil {
-		return CreatedToken{}, err
+		return client.CreatedToken{}, err
 	}
-	return CreatedToken{tokenOf(t), secret}, nil
+	return client.CreatedToken{Token: tokenOf(t), Secret: secret}, nil
 }
 
-func (a *api) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (TokenList, error) {
-	out := TokenList{Tokens: []TokenEntry{}}
+func (a *api) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Tokens, error) {
+	out := client.Tokens{Tokens: []client.Token{}}
 	list, err := a.c.Store.Tokens(c.R.Context())
 	for _, t := range list {
 		out.Tokens = append(out.Tokens, tokenOf(t))
@@ -28,6 +29,6 @@ func (a *api) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Unread) (js
 	return jsonapi.None{}, a.base.Revoke(c, c.R.PathValue("id"))
 }
 
-func tokenOf(t store.Token) TokenEntry {
-	return TokenEntry{ID: t.ID, Name: t.Name, Role: string(t.Role), Created: timeOf(t.Created), Revoked: timeOf(t.Revoked)}
+func tokenOf(t store.Token) client.Token {
+	return client.Token{ID: t.ID, Name: t.Name, Role: client.Role(t.Role), Created: timeOf(t.Created), Revoked: timeOf(t.Revoked)}
 }

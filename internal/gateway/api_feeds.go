@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
@@ -30,12 +31,12 @@ type depositQuery struct {
 	readerFeed
 }
 
-func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (Deposits, error) {
+func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.Deposits, error) {
 	after, err := a.after(c, q.readerFeed, store.FeedDeposits)
 	if err != nil {
-		return Deposits{}, err
+		return client.Deposits{}, err
 	}
-	out := Deposits{Deposits: []DepositEntry{}, Next: after}
+	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: after}
 	err = a.follow(c, q.Wait, store.TopicDeposits, func(ctx context.Context) (bool, error) {
 		read := a.end.Deposits
 		if state := store.DepositState(q.State); state != "" {
@@ -53,12 +54,12 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (Deposit
 	return out, err
 }
 
-func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (Events, error) {
+func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Events, error) {
 	after, err := a.after(c, q, store.FeedEvents)
 	if err != nil {
-		return Events{}, err
+		return client.Events{}, err
 	}
-	out := Events{Events: []EventEntry{}, Next: after}
+	out := client.Events{Events: []client.EventEntry{}, Next: after}
 	err = a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, err := a.end.Events(ctx, after, int(q.Limit))
 		for _, e := range list {
@@ -70,12 +71,12 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (Events, err
 	return out, err
 }
 
-func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (AlarmList, error) {
-	out := AlarmList{Alarms: []AlarmEntry{}, Next: int64(q.After)}
+func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAlarms, error) {
+	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
 	err := a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, err := a.c.Store.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
-			out.Alarms = append(out.Alarms, AlarmEntry{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, At: timeOf(x.At)})
+			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, At: timeOf(x.At)})
 			out.Next = x.Seq
 		}
 		return len(list) > 0, err
@@ -90,7 +91,7 @@ func (a *api) follow(c *jsonapi.Call, wait spanParam, topic store.Topic, read fu
 	return c.Follow(time.Duration(wait), wake, read)
 }
 
-func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (CursorStatus, error) {
+func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Cursor, error) {
 	cursor, err := a.end.Cursor(c.R.Context(), c.R.PathValue("name"))
 	return cursorOf(cursor), err
 }
@@ -98,21 +99,21 @@ func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (CursorSta
 // maxCursorName is the longest name of a reader, in bytes.
 const maxCursorName = 100
 
-func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in CursorMove) (CursorStatus, error) {
+func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in client.CursorMove) (client.Cursor, error) {
 	name := c.R.PathValue("name")
 	if len(name) > maxCursorName {
-		return CursorStatus{}, jsonapi.Invalid(jsonapi.At("path.name", "is longer than 100 bytes"))
+		return client.Cursor{}, jsonapi.Invalid(jsonapi.At("path.name", "is longer than 100 bytes"))
 	}
 	cursor, err := a.end.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 	return cursorOf(cursor), err
 }
 
-func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Stats, error) {
+func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayStats, error) {
 	s, err := a.end.Stats(c.R.Context())
-	out := Stats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
-		Orders: map[string]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
+	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
+		Orders: map[client.OrderState]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {
-		out.Orders[string(state)] = n
+		out.Orders[client.OrderState(state)] = n
 	}
 	return out, err
 }

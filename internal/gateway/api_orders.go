@@ -6,19 +6,20 @@ import (
 	"strconv"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
-func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in NewOrder) (AddedOrder, error) {
-	if err := in.check(); err != nil {
-		return AddedOrder{}, err
+func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (client.AddedOrder, error) {
+	if err := checkOrder(in); err != nil {
+		return client.AddedOrder{}, err
 	}
-	o, duplicate, err := a.end.AddOrder(c.R.Context(), in.stored(), c.Now)
+	o, duplicate, err := a.end.AddOrder(c.R.Context(), storedOrder(in), c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
 	}
-	return AddedOrder{orderOf(o), duplicate}, err
+	return client.AddedOrder{Order: orderOf(o), Duplicate: duplicate}, err
 }
 
 type orderQuery struct {
@@ -27,8 +28,8 @@ type orderQuery struct {
 	page
 }
 
-func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (OrderPage, error) {
-	out := OrderPage{Orders: []OrderStatus{}}
+func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
+	out := client.OrderPage{Orders: []client.Order{}}
 	list, next, err := a.end.Orders(c.R.Context(), store.OrderFilter{State: store.OrderState(q.State), TenantUserID: q.TenantUserID},
 		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
@@ -47,50 +48,50 @@ func cursorText(seq int64) *string {
 	return &text
 }
 
-func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (OrderStatus, error) {
+func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Order, error) {
 	o, err := a.end.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return orderOf(o), err
 }
 
-func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.end.ApproveOrder)
 }
 
-func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.end.DeclineOrder)
 }
 
-func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in Decide) (OrderStatus, error) {
+func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.end.CancelOrder)
 }
 
 // decideOrder lets the owner of the token change an order.
-func decideOrder(c *jsonapi.Call, in Decide, change func(ctx context.Context, callBackID, by, reason string, now store.Millis) (store.Order, error)) (OrderStatus, error) {
+func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now store.Millis) (store.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err
 }
 
-func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (DepositEntry, error) {
+func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.DepositEntry, error) {
 	seq, err := pathSeq(c)
 	if err != nil {
-		return DepositEntry{}, err
+		return client.DepositEntry{}, err
 	}
 	d, err := a.end.Deposit(c.R.Context(), seq)
 	return depositOf(d), err
 }
 
-func (a *api) creditDeposit(c *jsonapi.Call, _ jsonapi.None, in Decide) (DepositEntry, error) {
+func (a *api) creditDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
 	return a.decideDeposit(c, in, store.DepositCredited)
 }
 
-func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in Decide) (DepositEntry, error) {
+func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
 	return a.decideDeposit(c, in, store.DepositRejected)
 }
 
-func (a *api) decideDeposit(c *jsonapi.Call, in Decide, to store.DepositState) (DepositEntry, error) {
+func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to store.DepositState) (client.DepositEntry, error) {
 	seq, err := pathSeq(c)
 	if err != nil {
-		return DepositEntry{}, err
+		return client.DepositEntry{}, err
 	}
 	d, err := a.end.DecideDeposit(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
 	return depositOf(d), err
@@ -104,8 +105,8 @@ type callbackQuery struct {
 	page
 }
 
-func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (CallbackPage, error) {
-	out := CallbackPage{Callbacks: []CallbackEntry{}}
+func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.InboxPage, error) {
+	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	t, _ := strconv.Atoi(q.Type) // one of the list, or none
 	f := store.InboxFilter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
 	list, next, err := a.end.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,47 +10,45 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/jsonapi"
 	"countersign/internal/store"
 )
 
 // mintToken and randomText make what tests keep as tokens.
-func mintToken() (Secret, [32]byte) { return jsonapi.MintToken() }
+func mintToken() (client.Secret, [32]byte) { return jsonapi.MintToken() }
 
 func randomText(n int) string { return jsonapi.RandomText(n) }
 
-// url is the client's base URL and secret its token.
-func (c *Client) url() string { return c.request().URL.String() }
-
-func (c *Client) secret() string {
-	return strings.TrimPrefix(c.request().Header.Get("Authorization"), "Bearer ")
+// user is somebody at the API: a client, and what it is made of.
+type user struct {
+	*client.Gateway
+	url   string
+	token client.Secret
 }
 
-func (c *Client) request() *http.Request {
-	r, err := c.base.NewRequest(context.Background(), get, "", nil)
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
-// anonymous is the client without its token.
-func (c *Client) anonymous(t *testing.T) *Client {
+func newUser(t testing.TB, url string, token client.Secret) user {
 	t.Helper()
-	other, err := NewClient(c.url(), "", nil)
+	c, err := client.NewGateway(client.Config{URL: url, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return other
+	return user{c, url, token}
 }
 
-// send makes a request with plain net/http and the client's own token.
-func (c *Client) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
+// anonymous is the user without a token.
+func (u user) anonymous(t *testing.T) user { return newUser(t, u.url, "") }
+
+// send makes a request with plain net/http and the user's own token.
+func (u user) send(t *testing.T, method, path, contentType, body string) (int, string, http.Header) {
 	t.Helper()
-	req, err := c.base.NewRequest(t.Context(), method, path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, u.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if u.token != "" {
+		req.Header.Set("Authorization", "Bearer "+u.token.Reveal())
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -169,14 +166,14 @@ func TestWrongMembers(t *testing.T) {
 			contentType, a.body = "text/plain", goodOrder
 		}
 		status, body, header := r.client.send(t, a.method, a.path, contentType, a.body)
-		var p Problem
+		var p client.Problem
 		if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s %.80s: no problem details: %s", a.method, a.path, a.body, body)
 			continue
 		}
 		at := ""
-		if len(p.Errors) > 0 {
-			at = p.Errors[0].Location
+		if len(p.Faults) > 0 {
+			at = p.Faults[0].Location
 		}
 		if status != a.status || p.Status != a.status || !strings.HasPrefix(at, a.location) || a.location == "" && at != "" {
 			t.Errorf("%s %s %.100s: %d %s", a.method, a.path, a.body, status, body)
@@ -199,7 +196,7 @@ func TestAddOrderAgain(t *testing.T) {
 			same := strings.NewReplacer("2.50", "2.5", `"a":"1","b":"2"`, `"b":"2","a":"1"`).Replace(full)
 			for i, body := range []string{full, full, same} {
 				status, answer, _ := r.client.send(t, "POST", "/v1/orders", "application/json", body)
-				var o AddedOrder
+				var o client.AddedOrder
 				if err := json.Unmarshal([]byte(answer), &o); err != nil || o.Duplicate != (i > 0) || status != []int{201, 200, 200}[i] || o.State != "open" {
 					t.Fatalf("%d: %d %s", i, status, answer)
 				}
@@ -223,9 +220,9 @@ func TestAddOrderAgain(t *testing.T) {
 // TestRoles tries every route with every role.
 func TestRoles(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	clients := map[jsonapi.Access]*Client{jsonapi.Open: r.client.anonymous(t),
-		jsonapi.Viewer: r.withRole(r.client.url(), store.RoleViewer), jsonapi.App: r.withRole(r.client.url(), store.RoleApp), jsonapi.Operator: r.client}
-	ingest := r.withRole(r.client.url(), store.RoleIngest) // of a service, on the same database
+	clients := map[jsonapi.Access]user{jsonapi.Open: r.client.anonymous(t),
+		jsonapi.Viewer: r.withRole(r.client.url, store.RoleViewer), jsonapi.App: r.withRole(r.client.url, store.RoleApp), jsonapi.Operator: r.client}
+	ingest := r.withRole(r.client.url, store.RoleIngest) // of a service, on the same database
 	for _, route := range r.api.routes() {
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "77")
 		for has, c := range clients {
@@ -247,22 +244,19 @@ func TestRoles(t *testing.T) {
 // TestTokens makes, lists and revokes them.
 func TestTokens(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	made, err := r.client.CreateToken(t.Context(), NewToken{Name: "till", Role: "operator"})
-	if err != nil || made.Token == "" {
+	made, err := r.client.CreateToken(t.Context(), client.NewToken{Name: "till", Role: "operator"})
+	if err != nil || made.Secret == "" {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if text := fmt.Sprintf("%v %+v %s", made.Token, made, made.Token); strings.Contains(text, made.Token.Reveal()) {
+	if text := fmt.Sprintf("%v %+v %s", made.Secret, made, made.Secret); strings.Contains(text, made.Secret.Reveal()) {
 		t.Fatal("the token prints")
 	}
-	c, err := NewClient(r.client.url(), made.Token.Reveal(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := do[TokenList](t.Context(), c, get, "/v1/tokens", nil)
-	if err != nil || len(list.Tokens) != 2 {
+	c := newUser(t, r.client.url, made.Secret)
+	list, err := c.Tokens(t.Context())
+	if err != nil || len(list) != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for _, id := range []string{list.Tokens[0].ID, list.Tokens[1].ID} {
+	for _, id := range []string{list[0].ID, list[1].ID} {
 		err = c.RevokeToken(t.Context(), id)
 		if last := id == made.ID; (err != nil) != last {
 			t.Fatalf("revoking %s: %v", id, err)
@@ -271,7 +265,7 @@ func TestTokens(t *testing.T) {
 	if _, err := r.client.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Fatalf("a revoked token: %v", err)
 	}
-	if log := r.log.String(); strings.Contains(log, made.Token.Reveal()) || strings.Contains(log, r.client.secret()) {
+	if log := r.log.String(); strings.Contains(log, made.Secret.Reveal()) || strings.Contains(log, r.client.token.Reveal()) {
 		t.Error("a token is in the log")
 	}
 }
@@ -307,8 +301,8 @@ func TestLists(t *testing.T) {
 				for next := ""; ; {
 					_, body, _ := r.client.send(t, "GET", path+next, "", "")
 					var page struct {
-						Orders    []OrderStatus
-						Callbacks []CallbackEntry
+						Orders    []client.Order
+						Callbacks []client.InboxEntry
 						Next      *string
 					}
 					if err := json.Unmarshal([]byte(body), &page); err != nil {

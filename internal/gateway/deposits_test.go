@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/store"
 	"countersign/merchant"
@@ -83,7 +84,7 @@ func TestPossibleDuplicates(t *testing.T) {
 					if d.PossibleDuplicate != (d.State != "taken") {
 						t.Errorf("deposit %d: %+v", d.Seq, d)
 					}
-					got = append(got, d.State)
+					got = append(got, string(d.State))
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("states are %v, want %v", got, want)
@@ -99,20 +100,20 @@ func TestPossibleDuplicates(t *testing.T) {
 					t.Fatalf("credit: %+v, %v", d, err)
 				}
 			}
-			if _, err := r.client.RejectDeposit(ctx, 2, ""); !errors.Is(err, store.ErrConflict) {
+			if _, err := r.client.RejectDeposit(ctx, 2, ""); !errors.Is(err, client.ErrConflict) {
 				t.Fatalf("another decision: %v", err)
 			}
-			if _, err := r.client.CreditDeposit(ctx, 1, ""); !errors.Is(err, store.ErrConflict) {
+			if _, err := r.client.CreditDeposit(ctx, 1, ""); !errors.Is(err, client.ErrConflict) {
 				t.Fatalf("a deposit that counts already: %v", err)
 			}
 			if _, err := r.client.RejectDeposit(ctx, 4, ""); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, store.ErrNotFound) {
+			if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, client.ErrNotFound) {
 				t.Fatalf("no such deposit: %v", err)
 			}
 			states("taken", "credited", "taken", "rejected")
-			events, err := r.client.Events(ctx, FeedOptions{})
+			events, err := r.client.Events(ctx, client.FeedOptions{})
 			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != store.EventDepositCredited ||
 				events.Events[0].Deposit != 2 || events.Events[1].Kind != store.EventDepositRejected || events.Events[1].Deposit != 4 {
 				t.Fatalf("events: %+v, %v", events, err)
@@ -197,7 +198,7 @@ func TestCursors(t *testing.T) {
 			for n := range 5 {
 				r.deliver(countersigntest.Deposit(n))
 			}
-			move := func(name string, to CursorMove, want CursorStatus) {
+			move := func(name string, to client.CursorMove, want client.Cursor) {
 				t.Helper()
 				got, err := r.client.MoveCursor(ctx, name, to)
 				got.Updated, want.Name = 0, name
@@ -205,20 +206,20 @@ func TestCursors(t *testing.T) {
 					t.Fatalf("cursor: %+v, %v; want %+v", got, err, want)
 				}
 			}
-			if c, err := r.client.Cursor(ctx, "new"); err != nil || c != (CursorStatus{Name: "new"}) {
+			if c, err := r.client.Cursor(ctx, "new"); err != nil || c != (client.Cursor{Name: "new"}) {
 				t.Fatalf("new cursor: %+v, %v", c, err)
 			}
-			move("a", CursorMove{Deposits: 3}, CursorStatus{Deposits: 3})
-			move("a", CursorMove{Deposits: 2}, CursorStatus{Deposits: 3})
-			move("b", CursorMove{Deposits: 1}, CursorStatus{Deposits: 1})
-			move("a", CursorMove{}, CursorStatus{Deposits: 3})
-			if _, err := r.client.MoveCursor(ctx, "a", CursorMove{Deposits: 6}); !errors.Is(err, store.ErrConflict) {
+			move("a", client.CursorMove{Deposits: 3}, client.Cursor{Deposits: 3})
+			move("a", client.CursorMove{Deposits: 2}, client.Cursor{Deposits: 3})
+			move("b", client.CursorMove{Deposits: 1}, client.Cursor{Deposits: 1})
+			move("a", client.CursorMove{}, client.Cursor{Deposits: 3})
+			if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Deposits: 6}); !errors.Is(err, client.ErrConflict) {
 				t.Fatalf("beyond the end: %v", err)
 			}
-			if _, err := r.client.MoveCursor(ctx, "a", CursorMove{Events: 1}); !errors.Is(err, store.ErrConflict) {
+			if _, err := r.client.MoveCursor(ctx, "a", client.CursorMove{Events: 1}); !errors.Is(err, client.ErrConflict) {
 				t.Fatalf("beyond the end of events: %v", err)
 			}
-			part, err := do[Deposits](ctx, r.client, get, "/v1/deposits?reader=a", nil)
+			part, err := r.client.Deposits(ctx, client.FeedOptions{Reader: "a"})
 			if err != nil || len(part.Deposits) != 2 || part.Deposits[0].Seq != 4 || part.Next != 5 {
 				t.Fatalf("from the cursor on: %+v, %v", part, err)
 			}
@@ -236,9 +237,9 @@ func TestWaitingReader(t *testing.T) {
 			if d.name == "postgres" {
 				teller = newRig(t, url, service, nil)
 			}
-			got := make(chan Deposits, 1)
+			got := make(chan client.Deposits, 1)
 			go func() {
-				part, err := r.client.Deposits(context.Background(), FeedOptions{Wait: time.Minute})
+				part, err := r.client.Deposits(context.Background(), client.FeedOptions{Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 				}
@@ -250,7 +251,7 @@ func TestWaitingReader(t *testing.T) {
 			}
 			// Stopping ends the wait.
 			go r.Stop()
-			if part, err := r.client.Deposits(t.Context(), FeedOptions{After: 1, Wait: time.Minute}); err != nil || len(part.Deposits) != 0 || part.Next != 1 {
+			if part, err := r.client.Deposits(t.Context(), client.FeedOptions{After: 1, Wait: time.Minute}); err != nil || len(part.Deposits) != 0 || part.Next != 1 {
 				t.Fatalf("got %+v, %v", part, err)
 			}
 		})

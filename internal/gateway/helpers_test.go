@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/store"
@@ -63,7 +64,7 @@ type rig struct {
 	clock   *clock
 	log     *bytes.Buffer
 	to      countersigntest.Endpoint // the callbacks, without a network
-	client  *Client                  // an operator
+	client  user                     // an operator
 }
 
 // clock is a time that tests move.
@@ -129,19 +130,15 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	return r
 }
 
-// withRole gives a client whose token has a role.
-func (r *rig) withRole(url string, role store.Role) *Client {
+// withRole gives a user whose token has a role.
+func (r *rig) withRole(url string, role store.Role) user {
 	r.t.Helper()
 	secret, hash := mintToken()
 	err := r.store.CreateToken(r.t.Context(), store.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c, err := NewClient(url, secret.Reveal(), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
+	return newUser(r.t, url, secret)
 }
 
 // deliver lets the service tell cb and gives the errCode of the response.
@@ -166,9 +163,9 @@ func (r *rig) confirmed(n int) countersign.Details {
 }
 
 // newOrder is the order that countersigntest.Withdrawal(n) asks for.
-func newOrder(n int) NewOrder {
+func newOrder(n int) client.NewOrder {
 	w, d := countersigntest.Withdrawal(n), countersigntest.Order(n)
-	return NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
+	return client.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}
 }
 
 func (r *rig) order(n int) {
@@ -179,13 +176,13 @@ func (r *rig) order(n int) {
 }
 
 // state wants order n to be in a state.
-func (r *rig) state(n int, want store.OrderState) OrderStatus {
+func (r *rig) state(n int, want store.OrderState) client.Order {
 	r.t.Helper()
 	o, err := r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if o.State != string(want) {
+	if o.State != client.OrderState(want) {
 		r.t.Fatalf("order %d is %s (%s), want %s", n, o.State, o.Reason, want)
 	}
 	return o
@@ -194,7 +191,7 @@ func (r *rig) state(n int, want store.OrderState) OrderStatus {
 // alarms gives the kinds of all alarms, in order.
 func (r *rig) alarms() []string {
 	r.t.Helper()
-	list, err := r.client.Alarms(r.t.Context(), FeedOptions{Limit: 1000})
+	list, err := r.client.Alarms(r.t.Context(), client.FeedOptions{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -213,13 +210,13 @@ func (r *rig) wantAlarms(want ...string) {
 }
 
 // allDeposits reads the feed to its end and holds it to having no gap.
-func (r *rig) allDeposits() []DepositEntry { return r.depositsAfter(0) }
+func (r *rig) allDeposits() []client.DepositEntry { return r.depositsAfter(0) }
 
-func (r *rig) depositsAfter(after int64) []DepositEntry {
+func (r *rig) depositsAfter(after int64) []client.DepositEntry {
 	r.t.Helper()
-	var all []DepositEntry
+	var all []client.DepositEntry
 	for {
-		part, err := r.client.Deposits(r.t.Context(), FeedOptions{After: after, Limit: 1000})
+		part, err := r.client.Deposits(r.t.Context(), client.FeedOptions{After: after, Limit: 1000})
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/store"
 	"countersign/merchant"
@@ -115,7 +116,7 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 				w := *countersigntest.Withdrawal(n)
 				work.Go(func() { codes[i] = r.deliver(&w) })
 			}
-			decide := []func(context.Context, string, string) (OrderStatus, error){a.client.CancelOrder, b.client.DeclineOrder, b.client.ApproveOrder}[n%3]
+			decide := []func(context.Context, string, string) (client.Order, error){a.client.CancelOrder, b.client.DeclineOrder, b.client.ApproveOrder}[n%3]
 			work.Go(func() {
 				if n%5 == 0 {
 					_, _ = b.client.AddOrder(t.Context(), newOrder(n)) // may be too late
@@ -137,7 +138,7 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 			}
 			want := map[string]countersign.ErrCode{"confirmed": 0, "cancelled": countersign.CodeOrderCancelled, "unknown": countersign.CodeUnknownOrder}
 			o, err := a.client.Order(t.Context(), id)
-			is, known := want[o.State]
+			is, known := want[string(o.State)]
 			if o.State == "declined" {
 				is, known = countersign.CodeRefusedPerson, true
 				if o.DecidedBy == byPolicy {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/store"
 )
@@ -93,9 +94,9 @@ func (m *sequence) addOrder(rt *rapid.T) {
 		o.Address = "elsewhere"
 	}
 	if rapid.Bool().Draw(rt, "ends") {
-		o.ExpiresAt = Time(m.clock.now().Add(time.Minute).Truncate(time.Minute).Add(time.Minute).UnixMilli())
+		o.ExpiresAt = client.Time(m.clock.now().Add(time.Minute).Truncate(time.Minute).Add(time.Minute).UnixMilli())
 	}
-	if _, err := m.client.AddOrder(m.t.Context(), o); err != nil && !errors.Is(err, store.ErrConflict) {
+	if _, err := m.client.AddOrder(m.t.Context(), o); err != nil && !errors.Is(err, client.ErrConflict) {
 		rt.Fatal(err)
 	}
 }
@@ -152,13 +153,13 @@ func (m *sequence) ask(rt *rapid.T) {
 	}
 }
 
-func details(o OrderStatus) countersign.Details {
+func details(o client.Order) countersign.Details {
 	return countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
 }
 
-func (m *sequence) current(n int) (OrderStatus, bool) {
+func (m *sequence) current(n int) (client.Order, bool) {
 	o, err := m.client.Order(m.t.Context(), countersigntest.Withdrawal(n).CallBackID)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, client.ErrNotFound) {
 		return o, false
 	}
 	if err != nil {
@@ -185,7 +186,7 @@ func (m *sequence) person(rt *rapid.T) {
 	case 2:
 		_, err = m.client.CancelOrder(m.t.Context(), id, "")
 	}
-	if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, client.ErrConflict) && !errors.Is(err, client.ErrNotFound) {
 		rt.Fatal(err)
 	}
 }
@@ -229,11 +230,11 @@ func (m *sequence) check(rt *rapid.T) {
 		if m.refused[n] && known && o.Confirmed != 0 {
 			rt.Fatalf("order %d was refused for good and is %s", n, o.State)
 		}
-		if was := m.final[n]; was != "" && o.State != was {
+		if was := m.final[n]; was != "" && string(o.State) != was {
 			rt.Fatalf("order %d was %s and is %s", n, was, o.State)
 		}
 		if s := store.OrderState(o.State); known && !s.Undecided() && s != store.OrderConfirmed {
-			m.final[n] = o.State
+			m.final[n] = string(o.State)
 		}
 	}
 }

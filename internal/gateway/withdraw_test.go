@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/store"
 )
@@ -46,15 +47,15 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 			t.Fatalf("order %d: errCode %d, want %d\n%s", n, got, want, r.log)
 		}
 	}
-	ok := func(_ OrderStatus, err error) {
+	ok := func(_ client.Order, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	conflict := func(_ OrderStatus, err error) {
+	conflict := func(_ client.Order, err error) {
 		t.Helper()
-		if !errors.Is(err, store.ErrConflict) {
+		if !errors.Is(err, client.ErrConflict) {
 			t.Fatalf("got %v, want a conflict", err)
 		}
 	}
@@ -88,7 +89,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ask(2, countersign.CodeUnknownOrder)
 	ask(2, countersign.CodeUnknownOrder)
 	r.state(2, store.OrderUnknown)
-	if _, err := r.client.AddOrder(ctx, newOrder(2)); !errors.Is(err, store.ErrConflict) {
+	if _, err := r.client.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
 	r.wantAlarms(store.AlarmOrderUnknown)
@@ -130,7 +131,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	conflict(r.client.ApproveOrder(ctx, id(7), ""))
 	ask(7, countersign.CodeOrderCancelled)
 	o := newOrder(8)
-	o.ExpiresAt = Time(r.clock.now().Add(time.Minute).UnixMilli())
+	o.ExpiresAt = client.Time(r.clock.now().Add(time.Minute).UnixMilli())
 	if _, err := r.client.AddOrder(ctx, o); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func TestAddressChange(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	change := countersigntest.Notice(countersign.TypeAddress, 1).(*countersign.AddressChange)
 	r.deliver(change)
-	events, err := r.client.Events(t.Context(), FeedOptions{})
+	events, err := r.client.Events(t.Context(), client.FeedOptions{})
 	if err != nil || len(events.Events) != 1 {
 		t.Fatalf("events: %+v, %v", events, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -45,12 +47,12 @@ type Config struct {
 	RatePerSecond float64
 	// ProblemOf is asked before the table of errors; nil from it leaves the
 	// error to the table. Nil: nothing is asked.
-	ProblemOf func(error) *Problem
+	ProblemOf func(error) *client.Problem
 	// Concerns notes the merchant whose data a call is about before anything
 	// else is done with it. Nil: the audit names no merchant.
 	Concerns func(*Call)
 	// Aliases name the types that others are described by in the document.
-	Aliases map[reflect.Type]reflect.Type
+	Aliases Aliases
 }
 
 // API answers the routes of one end. Make it with New.
@@ -73,8 +75,10 @@ func New(c Config, routes []Route) (*API, error) {
 	}
 	a := &API{c: c, mux: http.NewServeMux(), stopping: make(chan struct{})}
 	a.tokens.init()
-	a.registry = huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
-	for t, alias := range c.Aliases {
+	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	aliases := common()
+	maps.Copy(aliases, c.Aliases)
+	for t, alias := range aliases {
 		a.registry.RegisterTypeAlias(t, alias)
 	}
 	for _, r := range routes {
@@ -91,6 +95,18 @@ func New(c Config, routes []Route) (*API, error) {
 		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
 	}
 	return a, nil
+}
+
+// schemaName names a type in the document, which is about one end: what says so
+// in the type's name is left out.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for _, end := range []string{"Service", "Gateway"} {
+		if rest, ok := strings.CutPrefix(name, end); ok && rest != "" {
+			return rest
+		}
+	}
+	return name
 }
 
 // Mux answers every route.

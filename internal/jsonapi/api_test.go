@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -167,7 +168,7 @@ func TestFollowEnds(t *testing.T) {
 func TestFollowRefusesLongWaits(t *testing.T) {
 	c := &Call{}
 	for _, wait := range []time.Duration{-1, maxWait + 1} {
-		var p *Problem
+		var p *client.Problem
 		if err := c.Follow(wait, nil, nil); !errors.As(err, &p) || p.Status != 422 {
 			t.Errorf("%v: %v, want a 422", wait, err)
 		}

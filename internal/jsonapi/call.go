@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -98,7 +99,7 @@ func (c *Call) readBody(v any) error {
 		return nil
 	}
 	if !slices.Contains(c.rt.accepts, c.mediaType()) {
-		return NewProblem(http.StatusUnsupportedMediaType, "", Detail{"header.Content-Type", "is not " + strings.Join(c.rt.accepts, " or ")})
+		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
 	}
 	return c.a.Decode(c.rt.schema, body, v)
 }
@@ -110,11 +111,11 @@ func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lin
 // answers 400 to what is not JSON and 422 to what is, but not as the schema says.
 func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	if len(bytes.TrimSpace(src)) == 0 {
-		return NewProblem(http.StatusBadRequest, "", Detail{inBody, "is empty"})
+		return NewProblem(http.StatusBadRequest, "", At(inBody, "is empty"))
 	}
 	faults, err := checkJSON(a.registry, schema, src, a.c.MaxBody)
 	if err != nil {
-		return NewProblem(http.StatusBadRequest, "", Detail{inBody, "is not JSON: " + err.Error()})
+		return NewProblem(http.StatusBadRequest, "", At(inBody, "is not JSON: "+err.Error()))
 	}
 	if len(faults) > 0 {
 		return Invalid(faults...)
@@ -127,9 +128,9 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 		// be stricter, the caller is told so without its value.
 		var at *json.UnmarshalTypeError
 		if errors.As(err, &at) && at.Field != "" {
-			return Invalid(Detail{inBody + "." + at.Field, "is out of range"})
+			return Invalid(At(inBody+"."+at.Field, "is out of range"))
 		}
-		return Invalid(Detail{inBody, "does not fit its schema"})
+		return Invalid(At(inBody, "does not fit its schema"))
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	if c.Items > 0 {
 		attrs = append(attrs, slog.Int("taken", c.Items))
 	}
-	var told *Problem
+	var told *client.Problem
 	if level == slog.LevelError && err != nil && !errors.As(err, &told) {
 		attrs = append(attrs, slog.String("cause", err.Error()))
 	}

@@ -19,7 +19,7 @@ const (
 // a nil wake is never ready.
 func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
 	if wait < 0 || wait > maxWait {
-		return Invalid(Detail{"query.wait", "is not between 0s and 60s"})
+		return Invalid(At("query.wait", "is not between 0s and 60s"))
 	}
 	ctx := c.R.Context()
 	found, err := read(ctx)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
 )
 
 // describe writes the OpenAPI document from the routes and the types in them.
@@ -76,7 +78,7 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	for _, status := range rt.statuses() {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status),
-			Content:     map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[Problem](), true, "")}},
+			Content:     map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[client.Problem](), true, "")}},
 		}
 	}
 	return op

@@ -11,65 +11,30 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/store"
 )
 
-// Problem is an answer that says what went wrong, in the form of RFC 9457
-// (application/problem+json). The client gives it as an error.
-type Problem struct {
-	Title  string   `json:"title" doc:"the status in words"`
-	Status int      `json:"status" minimum:"400" maximum:"599"`
-	Detail string   `json:"detail,omitempty" doc:"what is wrong"`
-	Errors []Detail `json:"errors,omitempty" nullable:"false" doc:"the members at fault, with their items where there are several"`
-}
-
-// Detail names one fault of a request.
-type Detail struct {
-	Location string `json:"location" doc:"where: body, query, path or header, then the member, such as body[3].amount"`
-	Message  string `json:"message" doc:"what is wrong with it"`
-}
-
-// At makes a Detail.
-func At(location, message string) Detail { return Detail{location, message} }
-
-func (p *Problem) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
-	if p.Detail != "" {
-		b.WriteString(": " + p.Detail)
-	}
-	for i, e := range p.Errors {
-		sep := "; "
-		if i == 0 {
-			sep = ": "
-		}
-		b.WriteString(sep + e.Location + " " + e.Message)
-	}
-	return b.String()
-}
-
-// Is makes the errors of the store comparable across the wire: a 404 is
-// store.ErrNotFound and a 409 is store.ErrConflict.
-func (p *Problem) Is(target error) bool {
-	return target == store.ErrNotFound && p.Status == http.StatusNotFound ||
-		target == store.ErrConflict && p.Status == http.StatusConflict
+// At makes a fault.
+func At(location, message string) client.Fault {
+	return client.Fault{Location: location, Message: message}
 }
 
 // NewProblem makes a Problem. Its words are shown to the caller.
-func NewProblem(status int, detail string, faults ...Detail) *Problem {
-	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Errors: faults}
+func NewProblem(status int, detail string, faults ...client.Fault) *client.Problem {
+	return &client.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Faults: faults}
 }
 
 // Invalid is what a request with wrong members gets.
-func Invalid(faults ...Detail) *Problem {
+func Invalid(faults ...client.Fault) *client.Problem {
 	return NewProblem(http.StatusUnprocessableEntity, "the request is not valid", faults...)
 }
 
 // Faults collects what is wrong with a request.
-type Faults []Detail
+type Faults []client.Fault
 
 // Add notes one fault.
-func (f *Faults) Add(location, message string) { *f = append(*f, Detail{location, message}) }
+func (f *Faults) Add(location, message string) { *f = append(*f, At(location, message)) }
 
 // Err gives the Problem of the faults, nil where there are none.
 func (f Faults) Err() error {
@@ -104,14 +69,14 @@ var statuses = []struct {
 
 // ProblemOf turns an error into what the caller is told. What is not in the
 // table is a 500 that says nothing; the log has the cause.
-func (a *API) ProblemOf(err error) *Problem {
-	var p *Problem
+func (a *API) ProblemOf(err error) *client.Problem {
+	var p *client.Problem
 	if errors.As(err, &p) {
 		return p
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return NewProblem(http.StatusRequestEntityTooLarge, "", Detail{"body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)})
+		return NewProblem(http.StatusRequestEntityTooLarge, "", At("body", fmt.Sprintf("is longer than %d bytes", tooLarge.Limit)))
 	}
 	if a.c.ProblemOf != nil {
 		if p := a.c.ProblemOf(err); p != nil {
@@ -129,10 +94,10 @@ func (a *API) ProblemOf(err error) *Problem {
 		case errors.As(err, &conflict):
 			p.Detail = conflict.Error()
 			if conflict.Member != "" {
-				p.Errors = []Detail{{"body." + conflict.Member, conflict.Reason}}
+				p.Faults = []client.Fault{At("body."+conflict.Member, conflict.Reason)}
 			}
 		case errors.As(err, &member):
-			p.Errors = []Detail{{"body." + member.Member, member.Problem}}
+			p.Faults = []client.Fault{At("body."+member.Member, member.Problem)}
 		case p.Detail == "":
 			p.Detail = err.Error()
 		}
@@ -142,7 +107,7 @@ func (a *API) ProblemOf(err error) *Problem {
 }
 
 // WriteProblem answers with p. It needs no handler to have run.
-func WriteProblem(w http.ResponseWriter, p *Problem) {
+func WriteProblem(w http.ResponseWriter, p *client.Problem) {
 	var b bytes.Buffer
 	if err := EncodeJSON(&b, p); err != nil { // only strings and numbers: cannot be
 		b.Reset()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/strictjson"
 )
 
@@ -46,8 +47,8 @@ func paramsOf(reg huma.Registry, t reflect.Type) []param {
 
 // readQuery fills the struct that v points to. Parameters that are unknown,
 // twice there, or against their schema are faults.
-func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
-	var faults []Detail
+func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
+	var faults []client.Fault
 	names := make([]string, 0, len(query))
 	for name := range query {
 		names = append(names, name)
@@ -55,7 +56,7 @@ func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
 	slices.Sort(names)
 	for _, name := range names {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
-			faults = append(faults, Detail{"query." + strictjson.Printable(name), "is not known here"})
+			faults = append(faults, At("query."+strictjson.Printable(name), "is not known here"))
 		}
 	}
 	for _, p := range params {
@@ -64,16 +65,16 @@ func readQuery(params []param, query url.Values, v reflect.Value) []Detail {
 		field := v.FieldByIndex(p.index)
 		switch {
 		case len(values) > 1:
-			faults = append(faults, Detail{"query." + p.name, "is there twice"})
+			faults = append(faults, At("query."+p.name, "is there twice"))
 			continue
 		case len(values) == 1:
 			text = values[0]
 			if problem := checkParam(p.schema, field.Kind(), text); problem != "" {
-				faults = append(faults, Detail{"query." + p.name, problem})
+				faults = append(faults, At("query."+p.name, problem))
 				continue
 			}
 		case p.required:
-			faults = append(faults, Detail{"query." + p.name, "is missing"})
+			faults = append(faults, At("query."+p.name, "is missing"))
 			continue
 		}
 		if text != "" {

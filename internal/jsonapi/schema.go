@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/strictjson"
 )
 
@@ -25,7 +26,7 @@ const MaxFaults = 20
 // json.Unmarshal, which would take members whose names differ by case and the
 // last of two members with one name. The faults never repeat a value. An err
 // means that src is not JSON.
-func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []Detail, err error) {
+func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
 	c := checker{reg: reg}
 	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {
 		err = c.value(s)
@@ -34,7 +35,7 @@ func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faul
 		err = c.r.End()
 	}
 	if at, ok := err.(*strictjson.Error); ok && !at.Syntax {
-		c.faults = append(c.faults, Detail{at.Where(inBody), at.Problem})
+		c.faults = append(c.faults, At(at.Where(inBody), at.Problem))
 		err = nil
 	}
 	return c.faults[:min(len(c.faults), MaxFaults)], err
@@ -47,13 +48,13 @@ const inBody = "body"
 type checker struct {
 	reg    huma.Registry
 	r      strictjson.Reader
-	faults []Detail
+	faults []client.Fault
 }
 
 // fault notes what is wrong with the value that is being read.
 func (c *checker) fault(message string) {
 	if len(c.faults) < MaxFaults {
-		c.faults = append(c.faults, Detail{c.r.Where(inBody), message})
+		c.faults = append(c.faults, At(c.r.Where(inBody), message))
 	}
 }
 
@@ -167,7 +168,7 @@ func (c *checker) object(s *huma.Schema) error {
 	}
 	for _, name := range s.Required {
 		if !slices.Contains(seen, name) && len(c.faults) < MaxFaults {
-			c.faults = append(c.faults, Detail{c.r.Where(inBody) + "." + name, "is missing"})
+			c.faults = append(c.faults, At(c.r.Where(inBody)+"."+name, "is missing"))
 		}
 	}
 	return nil

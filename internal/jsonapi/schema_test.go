@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign"
+	"countersign/client"
 )
 
 // item is a body of these tests, and batch one or many of them.
@@ -20,8 +21,8 @@ type item struct {
 	RiskLevelFrom int64              `json:"riskLevelFrom" minimum:"0" maximum:"100"`
 	RiskLevelTo   int64              `json:"riskLevelTo" minimum:"0" maximum:"100"`
 	TxIndex       int64              `json:"txIndex" minimum:"-1" maximum:"9007199254740991"`
-	At            Time               `json:"at,omitzero"`
-	Within        Duration           `json:"within,omitzero"`
+	At            client.Time        `json:"at,omitzero"`
+	Within        client.Duration    `json:"within,omitzero"`
 	Labels        map[string]string  `json:"labels,omitempty"`
 }
 
@@ -43,15 +44,18 @@ const sample = `{"merchant":"acme","txId":"0xabc1","amount":"2.500000","fromAddr
 func schemaFor[T any]() (huma.Registry, *huma.Schema) {
 	reg := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	reg.RegisterTypeAlias(reflect.TypeFor[countersign.Amount](), reflect.TypeFor[anyAmount]())
+	for t, alias := range common() {
+		reg.RegisterTypeAlias(t, alias)
+	}
 	return reg, reg.Schema(reflect.TypeFor[T](), true, "")
 }
 
 // faultsOf gives what the answer to body would name.
-func faultsOf(reg huma.Registry, s *huma.Schema, body string) []Detail {
+func faultsOf(reg huma.Registry, s *huma.Schema, body string) []client.Fault {
 	a := &API{c: Config{MaxBody: 1 << 20}, registry: reg}
-	var p *Problem
+	var p *client.Problem
 	if errors.As(a.Decode(s, []byte(body), new(None)), &p) {
-		return p.Errors
+		return p.Faults
 	}
 	return nil
 }

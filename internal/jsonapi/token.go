@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"countersign/client"
 	"countersign/internal/store"
 )
 
@@ -47,9 +48,9 @@ const tokenPrefix = "cst_"
 
 // MintToken makes a token: secret is for its owner, hash is what the store
 // keeps.
-func MintToken() (secret Secret, hash [sha256.Size]byte) {
+func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
 	text := tokenPrefix + RandomText(32)
-	return Secret(text), HashToken(text)
+	return client.Secret(text), HashToken(text)
 }
 
 // IsToken says whether secret has the form of a token.

@@ -1,93 +1,91 @@
 package jsonapi
 
 import (
-	"encoding/json"
-	"fmt"
-	"log/slog"
-	"time"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/store"
+	"countersign/internal/strictjson"
 )
 
-// Time is a moment in milliseconds since 1970 UTC, written as RFC 3339 in UTC
-// with three digits after the second. The zero Time is no time.
-type Time int64
-
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
-// Time gives t in UTC.
-func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
-
-func (t Time) String() string { return t.Time().Format(timeLayout) }
-
-// MarshalJSON writes t as text.
-func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
-
-// UnmarshalJSON reads any RFC 3339 time.
-func (t *Time) UnmarshalJSON(b []byte) error {
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
-	v, err := time.Parse(time.RFC3339, text)
-	*t = Time(v.UnixMilli())
-	return err
-}
-
-// Schema describes t in the OpenAPI document.
-func (Time) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Description: "RFC 3339, UTC, milliseconds"}
-}
-
-// TimeOf gives m as a Time. It leaves out the times that stand for "none" and "never".
-func TimeOf(m store.Millis) Time {
+// TimeOf gives m as a time of the API. It leaves out the times that stand for
+// "none" and "never".
+func TimeOf(m store.Millis) client.Time {
 	if m <= 0 || m >= store.Never {
 		return 0
 	}
-	return Time(m)
+	return client.Time(m)
 }
 
-// Secret is a text that is shown to its owner alone. No fmt verb and no logger
-// prints it; JSON, which is how its owner gets it, does.
-type Secret string
+// Aliases name the types that others are described by in the document. The
+// types of the APIs are those of package client, which knows nothing of schemas.
+type Aliases map[reflect.Type]reflect.Type
 
-const hiddenSecret = "[secret]"
+// Describe lets S describe T.
+func Describe[T any, S huma.SchemaProvider](a Aliases) {
+	a[reflect.TypeFor[T]()] = reflect.TypeFor[S]()
+}
 
-// Reveal gives the text.
-func (s Secret) Reveal() string { return string(s) }
+// Listed is a type of texts whose values are fixed.
+type Listed[T any] interface {
+	~string
+	Values() []T
+}
 
-// String hides the text.
-func (s Secret) String() string { return hiddenSecret }
+// Enumerate describes T by its values.
+func Enumerate[T Listed[T]](a Aliases) { Describe[T, enumerated[T]](a) }
 
-// Format hides the text from every fmt verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecret)) }
+type enumerated[T Listed[T]] struct{}
 
-// LogValue hides the text from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }
+func (enumerated[T]) Schema(huma.Registry) *huma.Schema {
+	var zero T
+	return Enumeration(zero.Values()...)
+}
 
-// Duration is a span of time in Go's notation, such as "1h30m" or "500ms".
-type Duration time.Duration
-
-func (d Duration) String() string { return time.Duration(d).String() }
-
-// MarshalJSON writes d in Go's notation.
-func (d Duration) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
-
-// UnmarshalJSON reads Go's notation.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
+// Enumeration describes a text that is one of values.
+func Enumeration[T ~string](values ...T) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, v := range values {
+		s.Enum = append(s.Enum, string(v))
 	}
-	v, err := time.ParseDuration(s)
-	*d = Duration(v)
-	return err
+	return s
 }
 
-// Schema describes d in the OpenAPI document. The format is checked by the
-// strict reader.
-func (Duration) Schema(huma.Registry) *huma.Schema {
+// Patched describes the member of a patch that holds a T or null.
+func Patched[T any](a Aliases) { Describe[client.Patch[T], patch[T]](a) }
+
+type patch[T any] struct{}
+
+// Schema is that of the value. An object may always be null; for the other
+// kinds the field's tag says so.
+func (patch[T]) Schema(r huma.Registry) *huma.Schema {
+	s := r.Schema(reflect.TypeFor[T](), true, "")
+	if s.Ref != "" {
+		return &huma.Schema{OneOf: []*huma.Schema{s, {Type: string(strictjson.KindNull)}}}
+	}
+	s.Nullable = false
+	return s
+}
+
+type timeText struct{}
+
+func (timeText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: formatTime, Description: "RFC 3339, UTC, milliseconds"}
+}
+
+// durationText leaves the format to the strict reader.
+type durationText struct{}
+
+func (durationText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: FormatDuration, Description: "a Go duration, such as 1h30m or 5s", Examples: []any{"1h"}}
+}
+
+// common describes the types that both APIs have.
+func common() Aliases {
+	a := Aliases{}
+	Describe[client.Time, timeText](a)
+	Describe[client.Duration, durationText](a)
+	return a
 }

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+)
+
+// CallbackState is where a callback stands.
+type CallbackState string
+
+// The states of a callback: pending → sending → accepted | refused | exhausted
+// | cancelled; sending → pending for a retry.
+const (
+	CallbackPending   CallbackState = "pending"   // waits for its next attempt
+	CallbackSending   CallbackState = "sending"   // in an attempt
+	CallbackAccepted  CallbackState = "accepted"  // by the merchant
+	CallbackRefused   CallbackState = "refused"   // by the merchant, for good
+	CallbackExhausted CallbackState = "exhausted" // its schedule or its deadline is over
+	CallbackCancelled CallbackState = "cancelled" // by the service
+)
+
+// Values lists every state.
+func (CallbackState) Values() []CallbackState {
+	return []CallbackState{CallbackPending, CallbackSending, CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+}
+
+// Callback is one thing that the service says to a merchant.
+type Callback struct {
+	ID         string        `json:"id" doc:"the service's name of the callback; begins with the merchant"`
+	Merchant   string        `json:"merchant" doc:"id of the merchant"`
+	Type       int           `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
+	Name       string        `json:"name" doc:"name of the type" example:"NOTIFY_DEPOSITED"`
+	TrackingID string        `json:"trackingId,omitempty" doc:"member trackingId of the callback"`
+	TxID       string        `json:"txId,omitempty" doc:"transaction that it is about"`
+	CallBackID string        `json:"callBackId,omitempty" doc:"the merchant's name of the withdrawal that it is about"`
+	State      CallbackState `json:"state" doc:"where it stands"`
+	Attempt    int           `json:"attempt" doc:"attempts begun; while sending, the number of the one under way"`
+	Failed     int           `json:"failed" doc:"attempts that counted against the schedule"`
+	Due        Time          `json:"due,omitzero" doc:"when the next attempt is due, while pending"`
+	LeaseUntil Time          `json:"leaseUntil,omitzero" doc:"until when the attempt under way may last, while sending"`
+	Deadline   Time          `json:"deadline,omitzero" doc:"no attempt begins at this time or later; absent: there is no deadline"`
+	LastReason string        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
+	Created    Time          `json:"created" doc:"when the service took it"`
+	Settled    Time          `json:"settled,omitzero" doc:"when it came to a final state"`
+}
+
+// Attempt is one POST of a callback.
+type Attempt struct {
+	Number       int    `json:"number" doc:"number of the attempt, from 1"`
+	RequestUUID  string `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
+	Started      Time   `json:"started" doc:"when it began"`
+	DurationMs   int64  `json:"durationMs" doc:"how long it took, in milliseconds"`
+	HTTPStatus   int    `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
+	ErrCode      *int64 `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
+	Outcome      string `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
+	Reason       string `json:"reason,omitempty" doc:"why"`
+	Node         string `json:"node,omitempty" doc:"node of the service that made it"`
+	RequestHash  string `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
+	ResponseHash string `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
+}
+
+// CallbackDetail is a callback with what it says and its attempts.
+type CallbackDetail struct {
+	Callback
+	Payload  json.RawMessage `json:"payload" doc:"the plaintext, without its requestUUID, which each attempt has of its own"`
+	Attempts []Attempt       `json:"attempts" nullable:"false" doc:"in the order of their numbers"`
+}
+
+// CallbackPage is a page of callbacks, the newest first.
+type CallbackPage struct {
+	Callbacks []Callback `json:"callbacks" nullable:"false" doc:"the newest first"`
+	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// CallbackFilter selects callbacks. Empty members select all.
+type CallbackFilter struct {
+	Merchant   string        `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+	Type       int           `json:"type,omitempty" query:"type" minimum:"1" maximum:"7" doc:"only of this type, 1 to 7"`
+	State      CallbackState `json:"state,omitempty" query:"state" doc:"only in this state"`
+	TrackingID string        `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
+	TxID       string        `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
+	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
+}
+
+// Resend selects refused and exhausted callbacks to be sent again.
+type Resend struct {
+	Filter CallbackFilter `json:"filter" doc:"which callbacks; at least one member"`
+	DryRun bool           `json:"dryRun,omitempty" doc:"only count them"`
+}
+
+// Resent says how many callbacks were, or would be, sent again.
+type Resent struct {
+	Count  int64 `json:"count" doc:"how many callbacks"`
+	DryRun bool  `json:"dryRun" doc:"they were only counted"`
+}
+
+// Callbacks gives a page of callbacks, the newest first.
+func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
+	return ask[CallbackPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
+}
+
+// AllCallbacks gives every callback that f selects, the newest first.
+func (s *Service) AllCallbacks(ctx context.Context, f CallbackFilter) iter.Seq2[Callback, error] {
+	return all(func(o PageOptions) ([]Callback, *string, error) {
+		p, err := s.Callbacks(ctx, f, o)
+		return p.Callbacks, p.Next, err
+	})
+}
+
+// Callback gives one callback with its attempts.
+func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, error) {
+	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
+}
+
+// ResendCallback sends a refused or exhausted callback again. One of type 2 is
+// ErrConflict: make a new withdrawal.
+func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
+	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
+}
+
+// ResendCallbacks sends all refused and exhausted callbacks that match again.
+func (s *Service) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) {
+	return ask[Resent](ctx, &s.caller, http.MethodPost, "/v1/callbacks/resend", r)
+}

@@ -1,0 +1,155 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Config is what a Service or a Gateway is made of.
+type Config struct {
+	// URL is where the API is: http or https, a host, perhaps a path before
+	// /v1, and no user and no query. Required. Example: http://127.0.0.1:8080.
+	URL string
+	// Token is sent with every call. Empty: none is sent, and only Healthz,
+	// Readyz and OpenAPI answer.
+	Token Secret
+	// HTTPClient makes the requests. Nil: a client without a time-out of its
+	// own and with the transport of net/http.
+	HTTPClient *http.Client
+}
+
+// Media types of requests and answers.
+const (
+	typeJSON   = "application/json"
+	typeNDJSON = "application/x-ndjson"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes.
+const maxAnswer = 64 << 20
+
+// caller makes the calls of both ends, and those that both ends have. Its
+// methods may be used from several goroutines at once.
+type caller struct {
+	base string
+	// authorize puts the token on a request. It is a function because fmt
+	// prints the text of any unexported field.
+	authorize func(*http.Request)
+	http      *http.Client
+}
+
+func newCaller(c Config) (caller, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return caller{}, errors.New("client: Config.URL must be http or https with a host, and no user and no query")
+	}
+	if strings.ContainsFunc(c.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return caller{}, errors.New("client: Config.Token holds what a token cannot hold, such as a space or a line end")
+	}
+	if c.HTTPClient == nil {
+		c.HTTPClient = &http.Client{}
+	}
+	authorize := func(*http.Request) {}
+	if c.Token != "" {
+		header := "Bearer " + c.Token.Reveal()
+		authorize = func(r *http.Request) { r.Header.Set("Authorization", header) }
+	}
+	return caller{base: strings.TrimSuffix(u.String(), "/"), authorize: authorize, http: c.HTTPClient}, nil
+}
+
+// call makes one call. A nil in sends no body; a nil out takes no answer.
+func (c *caller) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		var b bytes.Buffer
+		if err := writeJSON(&b, in); err != nil {
+			return fmt.Errorf("writing the request: %w", err)
+		}
+		body = &b
+	}
+	resp, err := c.send(ctx, method, path, typeJSON, body)
+	if err != nil {
+		return err
+	}
+	defer finish(resp)
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}
+
+// ask makes a call whose answer is one T.
+func ask[T any](ctx context.Context, c *caller, method, path string, in any) (T, error) {
+	var out T
+	err := c.call(ctx, method, path, in, &out)
+	return out, err
+}
+
+// send gives the response of a call that succeeded. The caller closes its body.
+func (c *caller) send(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	c.authorize(req)
+	req.Header.Set("Accept", mediaType)
+	if body != nil {
+		req.Header.Set("Content-Type", mediaType)
+	}
+	resp, err := c.http.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case resp.StatusCode < 300:
+		return resp, nil
+	}
+	defer finish(resp)
+	return nil, readProblem(resp)
+}
+
+// finish reads the little that may be left, so that the connection can be
+// used again.
+func finish(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
+
+// writeJSON writes v and a line feed, leaving <, > and & as they are.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// pathOf gives the path of one thing in a collection, or of what is done with
+// it. A slash in an id does not lead elsewhere.
+func pathOf(collection, id, act string) string {
+	return "/v1/" + collection + "/" + url.PathEscape(id) + act
+}
+
+// Healthz fails where the process does not answer.
+func (c *caller) Healthz(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, "/healthz", nil, nil)
+}
+
+// Readyz fails where this end cannot work: its database does not answer, or it
+// is stopping.
+func (c *caller) Readyz(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, "/readyz", nil, nil)
+}
+
+// OpenAPI gives the OpenAPI document of this end's API.
+func (c *caller) OpenAPI(ctx context.Context) (json.RawMessage, error) {
+	return ask[json.RawMessage](ctx, c, http.MethodGet, "/openapi.json", nil)
+}

@@ -1,0 +1,185 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+)
+
+func TestConfigRefuses(t *testing.T) {
+	for _, base := range []string{"", "127.0.0.1:8080", "ftp://a/", "http://", "http://user:pass@a/", "http://a/?x=1", "http://a/#x", "http://a:b/"} {
+		c := client.Config{URL: base, Token: "x"}
+		_, service := client.NewService(c)
+		_, gateway := client.NewGateway(c)
+		if service == nil || gateway == nil {
+			t.Errorf("%q: %v, %v", base, service, gateway)
+		} else if strings.Contains(service.Error(), "pass") {
+			t.Errorf("%q: the error shows it", base)
+		}
+	}
+	for _, token := range []client.Secret{"cst_with a space", "cst_line\n", "cst_\u00fc"} {
+		if _, err := client.NewService(client.Config{URL: "http://a", Token: token}); err == nil || strings.Contains(err.Error(), "cst_") {
+			t.Errorf("a token that is none: %v", err)
+		}
+	}
+}
+
+// The token reaches the server and nothing else: no verb and no logger prints
+// it.
+func TestTokenDoesNotPrint(t *testing.T) {
+	const secret = "cst_0123456789abcdef"
+	got := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer srv.Close()
+	config := client.Config{URL: srv.URL, Token: secret}
+	s, err := client.NewService(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Stats(t.Context()); err != nil || got != "Bearer "+secret {
+		t.Fatalf("%v; the server got %q", err, got)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("made", "token", config.Token, "client", s)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&log, verb+verb+verb, config, s, config.Token)
+	}
+	for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+		if strings.Contains(log.String(), form) {
+			t.Fatalf("the token was printed:\n%s", &log)
+		}
+	}
+}
+
+// Each status is its sentinel, and no other.
+func TestProblemIsItsSentinel(t *testing.T) {
+	sentinels := []error{client.ErrInvalid, client.ErrUnauthorized, client.ErrForbidden, client.ErrNotFound, client.ErrConflict,
+		client.ErrTooMany, client.ErrUnavailable}
+	for status, want := range map[int]error{
+		400: client.ErrInvalid, 413: client.ErrInvalid, 415: client.ErrInvalid, 422: client.ErrInvalid, 401: client.ErrUnauthorized,
+		403: client.ErrForbidden, 404: client.ErrNotFound, 409: client.ErrConflict, 429: client.ErrTooMany,
+		502: client.ErrUnavailable, 503: client.ErrUnavailable, 504: client.ErrUnavailable, 500: nil, 405: nil, 302: nil,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"title":"No","status":299,"detail":"so","errors":[{"location":"body.amount","message":"is missing"},{"location":"body.symbol","message":"is empty"}]}`)
+		}))
+		s, err := client.NewService(client.Config{URL: srv.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Stats(t.Context())
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != status || p.RetryAfter != 3*time.Second || len(p.Faults) != 2 || p.Faults[0].Location != "body.amount" {
+			t.Errorf("%d: %#v", status, err)
+		} else if text := fmt.Sprintf("%d No: so: body.amount is missing; body.symbol is empty", status); err.Error() != text {
+			t.Errorf("%v, want %s", err, text)
+		}
+		for _, sentinel := range sentinels {
+			if errors.Is(err, sentinel) != (sentinel == want) {
+				t.Errorf("%d is %v: %t", status, sentinel, errors.Is(err, sentinel))
+			}
+		}
+		srv.Close()
+	}
+}
+
+// A call that its own context ended is that and nothing else; one that did not
+// reach a server may be repeated.
+func TestUnreachable(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	s, err := client.NewService(client.Config{URL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("given up: %v", err)
+	}
+	srv.Close()
+	if _, err := s.Stats(t.Context()); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("no server: %v", err)
+	}
+}
+
+// Answers that are not the API's: a proxy's page, half an answer, none.
+func TestAnswersOfOthers(t *testing.T) {
+	answer := func(w http.ResponseWriter, _ *http.Request) {}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
+	defer srv.Close()
+	c, err := client.NewService(client.Config{URL: srv.URL, Token: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, "<html>")
+	}
+	var p *client.Problem
+	if _, err := c.Stats(t.Context()); !errors.As(err, &p) || p.Status != 502 || p.Title != "Bad Gateway" {
+		t.Errorf("%v", err)
+	}
+	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lanes":[`) }
+	if _, err := c.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the answer") {
+		t.Errorf("%v", err)
+	}
+	answer = func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"line":1,"id":"a.b","trackingId":"dep-1","state":"pending"}`+"\n"+`{"line":2,`)
+	}
+	amount, err := countersign.ParseAmount("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := []client.NewDeposit{{Amount: amount}, {Amount: amount}}
+	n := 0
+	var last error
+	for _, err := range c.StreamDeposits(t.Context(), slices.Values(two)) {
+		if last = err; err == nil {
+			n++
+		}
+	}
+	if n != 1 || last == nil {
+		t.Errorf("%d lines, then %v; want 1, then an error", n, last)
+	}
+	for _, err := range c.StreamDeposits(t.Context(), slices.Values([]client.NewDeposit{{}})) {
+		if err == nil || errors.Is(err, client.ErrUnavailable) || !strings.Contains(err.Error(), "writing the request") {
+			t.Errorf("a deposit without an amount: %v", err)
+		}
+	}
+	srv.Close()
+	for _, err := range c.StreamDeposits(t.Context(), slices.Values(two[:1])) {
+		if err == nil {
+			t.Error("no error without a server")
+		}
+	}
+	for _, err := range c.AllMerchants(t.Context()) {
+		if err == nil {
+			t.Error("no error without a server")
+		}
+	}
+	for _, err := range c.FollowDecisions(t.Context(), 0) {
+		if err == nil {
+			t.Error("no error without a server")
+		}
+	}
+}

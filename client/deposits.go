@@ -1,0 +1,147 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"countersign"
+)
+
+// NewDeposit is a deposit that the merchant is to be told of.
+type NewDeposit struct {
+	Merchant      string             `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
+	TrackingID    string             `json:"trackingId" minLength:"1" maxLength:"200" doc:"names the deposit for ever, 1 to 200 characters: the same again is the same deposit"`
+	TenantUserID  string             `json:"tenantUserId" minLength:"1" maxLength:"200" doc:"the user in the merchant's system, 1 to 200 characters"`
+	TxID          string             `json:"txId" minLength:"1" maxLength:"200" doc:"transaction on the chain, 1 to 200 characters"`
+	ChainName     string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
+	Symbol        string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
+	Amount        countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
+	FromAddress   string             `json:"fromAddress" maxLength:"200" doc:"sender, at most 200 characters; may be empty, where the chain has none"`
+	ToAddress     string             `json:"toAddress" minLength:"1" maxLength:"200" doc:"the user's deposit address, 1 to 200 characters"`
+	RiskLevelFrom int64              `json:"riskLevelFrom" minimum:"0" maximum:"100" doc:"risk of the sender, 0 to 100"`
+	RiskLevelTo   int64              `json:"riskLevelTo" minimum:"0" maximum:"100" doc:"risk of the receiver, 0 to 100"`
+	TxIndex       int64              `json:"txIndex" minimum:"-1" maximum:"9007199254740991" doc:"which transfer of the transaction it is, from 0 to 9007199254740991; -1: none is named"`
+	NewAddress    *string            `json:"newAddress,omitempty" maxLength:"200" doc:"member newAddress of the callback, at most 200 characters; absent: toAddress"`
+	Business      int64              `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callback, a whole number of at most 53 bits"`
+}
+
+// Accepted says what became of one deposit.
+type Accepted struct {
+	ID         string        `json:"id" doc:"id of the callback that tells the merchant"`
+	TrackingID string        `json:"trackingId" doc:"of the deposit"`
+	State      CallbackState `json:"state" doc:"state of the callback"`
+	Duplicate  bool          `json:"duplicate" doc:"it was there already, with the same content"`
+}
+
+// AcceptedDeposits answers a request of one deposit or an array.
+type AcceptedDeposits struct {
+	Callbacks []Accepted `json:"callbacks" nullable:"false" doc:"one for each deposit, in the order of the request"`
+}
+
+// AcceptedLine is one line of the answer to deposits sent as lines: what
+// became of a line, or, as the last line, what is wrong with one.
+type AcceptedLine struct {
+	Line       int64         `json:"line" minimum:"1" doc:"number of the line in the request, from 1"`
+	ID         string        `json:"id,omitempty" doc:"id of the callback that tells the merchant"`
+	TrackingID string        `json:"trackingId,omitempty" doc:"of the deposit"`
+	State      CallbackState `json:"state,omitempty" doc:"state of the callback"`
+	Duplicate  bool          `json:"duplicate,omitempty" doc:"it was there already, with the same content"`
+	Error      *Problem      `json:"error,omitempty" doc:"what is wrong: this line and all after it were not taken"`
+}
+
+// AddDeposits tells merchants of 1 to 1,000 deposits, all or nothing.
+// StreamDeposits takes more.
+func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accepted, error) {
+	if list == nil {
+		list = []NewDeposit{}
+	}
+	out, err := ask[AcceptedDeposits](ctx, &s.caller, http.MethodPost, "/v1/deposits", list)
+	return out.Callbacks, err
+}
+
+// LineError says that a line of StreamDeposits was not taken, and none after
+// it. It wraps the *Problem.
+type LineError struct {
+	Line    int64 // from 1, in the order of the deposits given
+	Problem *Problem
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Problem) }
+
+// Unwrap gives the problem.
+func (e *LineError) Unwrap() error { return e.Problem }
+
+// StreamDeposits sends any number of deposits as lines and gives what became
+// of each as soon as it is committed. A fault ends it with a *LineError, or
+// with a *Problem where nothing was taken; what came before is in. deposits is
+// read by another goroutine, which has ended when the iteration ends.
+func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDeposit]) iter.Seq2[Accepted, error] {
+	return func(yield func(Accepted, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		body, w := io.Pipe()
+		written := make(chan struct{})
+		var unfit error // of a deposit that has no JSON; read once written is closed
+		go func() {
+			defer close(written)
+			unfit = writeLines(w, deposits)
+			_ = w.CloseWithError(unfit)
+		}()
+		stop := func() {
+			cancel()
+			_ = body.CloseWithError(context.Canceled)
+			<-written
+		}
+		defer stop()
+		fail := func(err error) {
+			if stop(); unfit != nil {
+				err = fmt.Errorf("writing the request: %w", unfit)
+			}
+			yield(Accepted{}, err)
+		}
+		resp, err := s.send(ctx, http.MethodPost, "/v1/deposits", typeNDJSON, body)
+		if err != nil {
+			fail(err)
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		in := json.NewDecoder(resp.Body)
+		for {
+			var l AcceptedLine
+			switch err := in.Decode(&l); {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				fail(fmt.Errorf("reading the answer: %w", err))
+				return
+			case l.Error != nil:
+				yield(Accepted{}, &LineError{l.Line, l.Error})
+				return
+			}
+			if !yield(Accepted{ID: l.ID, TrackingID: l.TrackingID, State: l.State, Duplicate: l.Duplicate}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// writeLines hands over each line as it comes, for the deposits may trickle. It
+// ends without an error where nobody reads any more.
+func writeLines(w io.Writer, deposits iter.Seq[NewDeposit]) error {
+	var line bytes.Buffer
+	for d := range deposits {
+		line.Reset()
+		if err := writeJSON(&line, d); err != nil {
+			return err
+		}
+		if _, err := w.Write(line.Bytes()); err != nil {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"countersign"
+)
+
+// DepositState is whether a deposit that the gateway took counts.
+type DepositState string
+
+// The states of a deposit: taken, or held → credited | rejected.
+const (
+	DepositTaken    DepositState = "taken"    // counts
+	DepositHeld     DepositState = "held"     // may have been taken before: awaits a person, must not be credited
+	DepositCredited DepositState = "credited" // was held, counts
+	DepositRejected DepositState = "rejected" // was held, does not count
+)
+
+// Values lists every state.
+func (DepositState) Values() []DepositState {
+	return []DepositState{DepositTaken, DepositHeld, DepositCredited, DepositRejected}
+}
+
+// DepositEntry is one entry of the gateway's feed of deposits.
+type DepositEntry struct {
+	Seq               int64              `json:"seq" minimum:"1" doc:"number in the feed of deposits, without gaps"`
+	TrackingID        string             `json:"trackingId" doc:"the service's name of the deposit"`
+	TenantUserID      string             `json:"tenantUserId" doc:"the user in the merchant's system"`
+	TxID              string             `json:"txId" doc:"transaction on the chain"`
+	ChainName         string             `json:"chainName" doc:"the chain"`
+	Symbol            string             `json:"symbol" doc:"the currency"`
+	Amount            countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal, as the service wrote it"`
+	FromAddress       string             `json:"fromAddress" doc:"sender; may be empty"`
+	ToAddress         string             `json:"toAddress" doc:"the user's deposit address"`
+	RiskLevelFrom     *int64             `json:"riskLevelFrom,omitempty" doc:"risk of the sender, 0 to 100; absent where the service left it out"`
+	RiskLevelTo       *int64             `json:"riskLevelTo,omitempty" doc:"risk of the receiver, 0 to 100; absent where the service left it out"`
+	TxIndex           int64              `json:"txIndex" doc:"which transfer of the transaction it is, from 0; -1: none is named"`
+	Business          int64              `json:"business" doc:"member business of the callback"`
+	PossibleDuplicate bool               `json:"possibleDuplicate" doc:"the same transfer had been taken before under another trackingId"`
+	State             DepositState       `json:"state" doc:"taken and credited count; held awaits a decision and must not be credited; rejected does not count"`
+	Taken             Time               `json:"taken" doc:"when it was taken"`
+	Decided           Time               `json:"decided,omitzero" doc:"when it was credited or rejected, where it had been held"`
+	DecidedBy         string             `json:"decidedBy,omitempty" doc:"id of the token that credited or rejected it"`
+	Reason            string             `json:"reason,omitempty" doc:"why it was credited or rejected"`
+}
+
+// Deposits is a part of the feed of deposits.
+type Deposits struct {
+	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"in the order of seq"`
+	Next     int64          `json:"next" doc:"the after of the next request"`
+}
+
+// EventEntry is one entry of the gateway's feed of events: what happened to an
+// order, to an address, or to a held deposit. Which members are there depends
+// on the kind.
+type EventEntry struct {
+	Seq          int64               `json:"seq" minimum:"1" doc:"number in the feed of events, without gaps"`
+	Kind         string              `json:"kind" doc:"what happened" example:"order.confirmed"`
+	At           Time                `json:"at" doc:"when it happened"`
+	CallBackID   string              `json:"callBackId,omitempty" doc:"of the order"`
+	Deposit      int64               `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
+	TenantUserID string              `json:"tenantUserId" doc:"the user in the merchant's system"`
+	State        string              `json:"state,omitempty" doc:"state of the order or deposit from then on"`
+	Address      string              `json:"address,omitempty" doc:"target, deposit address, or the new deposit address"`
+	OldAddress   string              `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
+	ChainName    string              `json:"chainName,omitempty" doc:"the chain"`
+	Symbol       string              `json:"symbol,omitempty" doc:"the currency"`
+	Amount       *countersign.Amount `json:"amount,omitempty" doc:"in units of the currency: an exact decimal"`
+	TxID         string              `json:"txId,omitempty" doc:"transaction on the chain"`
+	Reason       string              `json:"reason,omitempty" doc:"why it happened"`
+	DecidedBy    string              `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign where no person did"`
+}
+
+// Events is a part of the feed of events.
+type Events struct {
+	Events []EventEntry `json:"events" nullable:"false" doc:"in the order of seq"`
+	Next   int64        `json:"next" doc:"the after of the next request"`
+}
+
+// CursorMove acknowledges feeds. A cursor never goes back.
+type CursorMove struct {
+	Deposits int64 `json:"deposits,omitempty" minimum:"0" doc:"the feed of deposits up to this seq; absent: no change"`
+	Events   int64 `json:"events,omitempty" minimum:"0" doc:"the feed of events up to this seq; absent: no change"`
+}
+
+// Cursor is how far a named reader has acknowledged the feeds.
+type Cursor struct {
+	Name     string `json:"name" doc:"name of the reader, at most 100 bytes"`
+	Deposits int64  `json:"deposits" doc:"seq of the last acknowledged deposit; 0: none"`
+	Events   int64  `json:"events" doc:"seq of the last acknowledged event; 0: none"`
+	Updated  Time   `json:"updated,omitzero" doc:"when it last moved; absent: never"`
+}
+
+// Deposits gives a part of the feed of deposits.
+func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
+	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", o), nil)
+}
+
+// DepositsIn gives a part of the feed of deposits: those that are held,
+// credited or rejected, and no others.
+func (g *Gateway) DepositsIn(ctx context.Context, state DepositState, o FeedOptions) (Deposits, error) {
+	only := struct{ State DepositState }{state}
+	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", only, o), nil)
+}
+
+// FollowDeposits gives the deposits after a sequence number and waits for new
+// ones, until ctx ends or a call fails.
+func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[DepositEntry, error] {
+	return follow(ctx, after, func(o FeedOptions) ([]DepositEntry, int64, error) {
+		part, err := g.Deposits(ctx, o)
+		return part.Deposits, part.Next, err
+	})
+}
+
+// Deposit gives one deposit by its number in the feed.
+func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) {
+	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
+}
+
+// CreditDeposit lets a held possible duplicate count. The reason may be empty.
+func (g *Gateway) CreditDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
+	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/credit"), Decide{reason})
+}
+
+// RejectDeposit lets a held possible duplicate not count. The reason may be
+// empty.
+func (g *Gateway) RejectDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
+	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/reject"), Decide{reason})
+}
+
+func depositPath(seq int64, act string) string {
+	return pathOf("deposits", strconv.FormatInt(seq, 10), act)
+}
+
+// Events gives a part of the feed of events.
+func (g *Gateway) Events(ctx context.Context, o FeedOptions) (Events, error) {
+	return ask[Events](ctx, &g.caller, http.MethodGet, withQuery("/v1/events", o), nil)
+}
+
+// FollowEvents gives the events after a sequence number and waits for new
+// ones, until ctx ends or a call fails.
+func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[EventEntry, error] {
+	return follow(ctx, after, func(o FeedOptions) ([]EventEntry, int64, error) {
+		part, err := g.Events(ctx, o)
+		return part.Events, part.Next, err
+	})
+}
+
+// Cursor says how far a reader has acknowledged the feeds. A reader that never
+// did stands at 0.
+func (g *Gateway) Cursor(ctx context.Context, name string) (Cursor, error) {
+	return ask[Cursor](ctx, &g.caller, http.MethodGet, pathOf("cursors", name, ""), nil)
+}
+
+// MoveCursor acknowledges the feeds up to where to says. It may say less than
+// was acknowledged before, and then changes nothing.
+func (g *Gateway) MoveCursor(ctx context.Context, name string, to CursorMove) (Cursor, error) {
+	return ask[Cursor](ctx, &g.caller, http.MethodPut, pathOf("cursors", name, ""), to)
+}

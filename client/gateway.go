@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+)
+
+// Gateway calls the API of a merchant's gateway. Make it with NewGateway. Its
+// methods may be used from several goroutines at once.
+type Gateway struct{ caller }
+
+// NewGateway checks c. It makes no call.
+func NewGateway(c Config) (*Gateway, error) {
+	base, err := newCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{base}, nil
+}
+
+// InboxEntry is a callback as the merchant's inbox has it.
+type InboxEntry struct {
+	Seq               int64  `json:"seq" minimum:"1" doc:"number in the inbox"`
+	Type              int    `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
+	ID                string `json:"id" doc:"what names the callback among those of its type: the trackingId; the callBackId for type 2"`
+	TenantUserID      string `json:"tenantUserId" doc:"the user in the merchant's system"`
+	CallBackID        string `json:"callBackId,omitempty" doc:"of the order that it is about"`
+	PossibleDuplicate bool   `json:"possibleDuplicate" doc:"the same transfer had been taken before under another trackingId"`
+	Settled           bool   `json:"settled" doc:"its answer is kept for ever"`
+	ErrCode           *int64 `json:"errCode,omitempty" doc:"errCode that the service is told, once settled"`
+	Message           string `json:"message,omitempty" doc:"text that the service is told, once settled"`
+	Created           Time   `json:"created" doc:"when it came for the first time"`
+	Ended             Time   `json:"ended,omitzero" doc:"when it was settled"`
+}
+
+// InboxPage is a page of the inbox, the newest first.
+type InboxPage struct {
+	Callbacks []InboxEntry `json:"callbacks" nullable:"false" doc:"the newest first"`
+	Next      *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// InboxFilter selects entries of the inbox. Zero members select all.
+type InboxFilter struct {
+	Type       int    // only of this type, 1 to 7
+	ID         string // only with this trackingId; callBackId for type 2
+	CallBackID string `query:"callBackId"` // only about this order
+	Open       bool   `query:"-"`          // only those that are not settled
+}
+
+// Callbacks gives a page of the inbox, the newest first.
+func (g *Gateway) Callbacks(ctx context.Context, f InboxFilter, o PageOptions) (InboxPage, error) {
+	var open struct{ Settled string }
+	if f.Open {
+		open.Settled = "false"
+	}
+	return ask[InboxPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/callbacks", f, open, o), nil)
+}
+
+// AllCallbacks gives every entry of the inbox that f selects, the newest first.
+func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[InboxEntry, error] {
+	return all(func(o PageOptions) ([]InboxEntry, *string, error) {
+		p, err := g.Callbacks(ctx, f, o)
+		return p.Callbacks, p.Next, err
+	})
+}
+
+// GatewayAlarm is something that a person of the merchant should look at.
+type GatewayAlarm struct {
+	Seq     int64  `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Kind    string `json:"kind" doc:"what was seen" example:"possible_duplicate"`
+	Subject string `json:"subject" doc:"callBackId or trackingId of what it is about"`
+	At      Time   `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+}
+
+// GatewayAlarms is a part of the feed of alarms.
+type GatewayAlarms struct {
+	Alarms []GatewayAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
+	Next   int64          `json:"next" doc:"the after of the next request"`
+}
+
+// Alarms gives a part of the feed of alarms.
+func (g *Gateway) Alarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
+	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
+}
+
+// FollowAlarms gives the alarms after a sequence number and waits for new
+// ones, until ctx ends or a call fails.
+func (g *Gateway) FollowAlarms(ctx context.Context, after int64) iter.Seq2[GatewayAlarm, error] {
+	return follow(ctx, after, func(o FeedOptions) ([]GatewayAlarm, int64, error) {
+		part, err := g.Alarms(ctx, o)
+		return part.Alarms, part.Next, err
+	})
+}
+
+// GatewayStats count what the gateway holds.
+type GatewayStats struct {
+	Callbacks     int64                `json:"callbacks" doc:"callbacks ever taken"`
+	CallbacksOpen int64                `json:"callbacksOpen" doc:"of those, how many have no final answer"`
+	Deposits      int64                `json:"deposits" doc:"deposits ever taken"`
+	DepositsHeld  int64                `json:"depositsHeld" doc:"of those, how many await a person's decision"`
+	Events        int64                `json:"events" doc:"entries of the feed of events"`
+	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
+	Forwards      int64                `json:"forwards" doc:"entries of the feeds that the application has still to be told"`
+	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"since when the oldest of them waits; absent: there is none"`
+}
+
+// Stats counts what the gateway holds.
+func (g *Gateway) Stats(ctx context.Context) (GatewayStats, error) {
+	return ask[GatewayStats](ctx, &g.caller, http.MethodGet, "/v1/stats", nil)
+}

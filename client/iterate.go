@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PageOptions says which page of a list. The zero value is the first page of
+// 100.
+type PageOptions struct {
+	Limit  int    // most entries of the page, 1 to 1,000; 0: 100
+	Cursor string // the Next of the page before; empty: the first page
+}
+
+// FeedOptions says where a reader of a feed stands.
+type FeedOptions struct {
+	After int64         // the last sequence number that the reader has; 0: none
+	Limit int           // most entries, 1 to 1,000; 0: 100
+	Wait  time.Duration // how long to wait where there is no entry, at most a minute; 0: not at all
+
+	// Reader, in place of After, starts where this reader's cursor stands. Only
+	// the gateway's feeds of deposits and events have cursors.
+	Reader string
+}
+
+// Iterators read as much as they can with one call, and wait this long at the
+// end of a feed before they ask again.
+const (
+	most      = 1000
+	followFor = 30 * time.Second
+)
+
+// all runs through a list page by page. After an error it ends.
+func all[T any](page func(PageOptions) ([]T, *string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for o := (PageOptions{Limit: most}); ; {
+			list, next, err := page(o)
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, v := range list {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if next == nil {
+				return
+			}
+			o.Cursor = *next
+		}
+	}
+}
+
+// follow runs through a feed and waits at its end. It ends when ctx does, and
+// then gives no error, or after the first error.
+func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T, int64, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for o := (FeedOptions{After: after, Limit: most, Wait: followFor}); ; {
+			list, next, err := part(o)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, v := range list {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			o.After = next
+		}
+	}
+}
+
+// withQuery adds the members of vs to a path as query parameters, leaving out
+// what is zero. A member has the name of its query tag, or its own with a small
+// first letter.
+func withQuery(path string, vs ...any) string {
+	q := url.Values{}
+	for _, v := range vs {
+		addQuery(q, reflect.ValueOf(v))
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+func addQuery(q url.Values, v reflect.Value) {
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		if value.IsZero() || f.Tag.Get("query") == "-" {
+			continue
+		}
+		name := f.Tag.Get("query")
+		if name == "" {
+			name = strings.ToLower(f.Name[:1]) + f.Name[1:]
+		}
+		switch d, isSpan := value.Interface().(time.Duration); {
+		case isSpan:
+			q.Set(name, d.String())
+		case value.Kind() == reflect.String:
+			q.Set(name, value.String())
+		case value.Kind() == reflect.Bool:
+			q.Set(name, "true")
+		default:
+			q.Set(name, strconv.FormatInt(value.Int(), 10))
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+)
+
+// MerchantState is whether callbacks are sent to a merchant.
+type MerchantState string
+
+// The states of a merchant.
+const (
+	MerchantActive MerchantState = "active"
+	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are taken and none is sent
+)
+
+// Values lists every state.
+func (MerchantState) Values() []MerchantState { return []MerchantState{MerchantActive, MerchantPaused} }
+
+// Scheme says whose RSA pair requests are sealed with (PROTOCOL.md, Keys).
+type Scheme string
+
+// The schemes.
+const (
+	SchemeService      Scheme = "service"       // the service's; the merchant holds the public part
+	SchemeMerchant     Scheme = "merchant"      // the merchant's; the service holds the public part
+	SchemeMerchantOAEP Scheme = "merchant-oaep" // likewise, with OAEP and SHA-256 as padding
+)
+
+// Values lists every scheme.
+func (Scheme) Values() []Scheme { return []Scheme{SchemeService, SchemeMerchant, SchemeMerchantOAEP} }
+
+// BodyForm is how the sealed text of a request is written in its body
+// (PROTOCOL.md, Body forms).
+type BodyForm string
+
+// The forms of a body.
+const (
+	BodyBare BodyForm = "bare" // the Base64 and nothing else
+	BodyData BodyForm = "form" // a form whose field data is the Base64
+	BodyJSON BodyForm = "json" // a JSON object whose member data is the Base64
+)
+
+// Values lists every form.
+func (BodyForm) Values() []BodyForm { return []BodyForm{BodyBare, BodyData, BodyJSON} }
+
+// KeySpec says where an RSA key comes from. At most one member is set.
+type KeySpec struct {
+	Bits       int    `json:"bits,omitempty" enum:"1024,2048,3072,4096" doc:"make a pair whose modulus has this many bits; 1024 only for peers that take nothing else"`
+	PrivateKey Secret `json:"privateKey,omitempty" minLength:"1" maxLength:"16384" doc:"a private key, PEM or bare Base64 of its DER, of at most 16,384 characters"`
+	PublicKey  string `json:"publicKey,omitempty" minLength:"1" maxLength:"16384" doc:"the merchant's public key, PEM or bare Base64 of its DER, of at most 16,384 characters; only where the merchant made the pair"`
+}
+
+// CodeRange is a range of errCodes, both ends included.
+type CodeRange struct {
+	From int64 `json:"from" minimum:"1" maximum:"9007199254740991" doc:"the first errCode of the range, 1 to 9007199254740991"`
+	To   int64 `json:"to" minimum:"1" maximum:"9007199254740991" doc:"the last errCode of the range, not below from"`
+}
+
+// Schedule is when a callback is tried again.
+type Schedule struct {
+	Delays []Duration `json:"delays" minItems:"1" maxItems:"50" nullable:"false" doc:"waits before attempts 1, 2 and so on; 1 to 50 of them, each 0s to 168h"`
+	Every  Duration   `json:"every,omitzero" doc:"wait before each attempt after the last delay, 1s to 168h; absent: the schedule ends with the last delay"`
+}
+
+// Retry holds a merchant's own schedules; an absent one is the lane's default.
+type Retry struct {
+	Notify   *Schedule `json:"notify,omitempty" doc:"for callbacks of every type but 2; absent: the default"`
+	Withdraw *Schedule `json:"withdraw,omitempty" doc:"for callbacks of type 2; it ends with the deadline of the withdrawal; absent: the default"`
+}
+
+// NewMerchant is a merchant to be made.
+type NewMerchant struct {
+	ID             string      `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"names the merchant for ever: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
+	Name           string      `json:"name" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
+	APIKey         Secret      `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what the merchant's responses carry, 1 to 256 visible ASCII characters; absent: the service makes one and shows it once"`
+	CallbackAPIKey Secret      `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what requests carry in the header X-API-KEY, 1 to 256 visible ASCII characters; absent: no such header"`
+	NotifyURL      string      `json:"notifyUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
+	WithdrawURL    string      `json:"withdrawUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
+	Scheme         Scheme      `json:"scheme,omitempty" default:"service" doc:"who made the pair that requests are sealed with"`
+	Key            *KeySpec    `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service (absent: a new pair of 2048 bits), publicKey in the others"`
+	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others"`
+	FinalCodes     []CodeRange `json:"finalCodes,omitempty" minItems:"1" maxItems:"50" nullable:"false" doc:"errCodes that refuse for good, 1 to 50 ranges; absent: 2000 to 2999"`
+	Retry          *Retry      `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
+	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
+	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
+	ConfirmWithin  Duration    `json:"confirmWithin,omitzero" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; absent: 1h"`
+	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; absent: as the service was started"`
+	ContentType    string      `json:"contentType,omitempty" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; absent: application/x-www-form-urlencoded"`
+	Body           BodyForm    `json:"body,omitempty" default:"bare" doc:"how the sealed text is written in the body of a request"`
+}
+
+// LogValue keeps the secrets out of a log.
+func (m NewMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
+
+// MerchantPatch changes the members that are there. Null sets an optional
+// member back to its default.
+type MerchantPatch struct {
+	Name           Patch[string]      `json:"name,omitzero" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
+	APIKey         Patch[Secret]      `json:"apiKey,omitzero" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what the merchant's responses carry, 1 to 256 visible ASCII characters"`
+	CallbackAPIKey Patch[Secret]      `json:"callbackApiKey,omitzero" nullable:"true" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what requests carry in the header X-API-KEY, 1 to 256 visible ASCII characters; null: no such header"`
+	NotifyURL      Patch[string]      `json:"notifyUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters"`
+	WithdrawURL    Patch[string]      `json:"withdrawUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl"`
+	FinalCodes     Patch[[]CodeRange] `json:"finalCodes,omitzero" nullable:"true" minItems:"1" maxItems:"50" doc:"errCodes that refuse for good, 1 to 50 ranges; null: 2000 to 2999"`
+	Retry          Patch[RetryPatch]  `json:"retry,omitzero" doc:"schedules of this merchant; null: both back to their defaults"`
+	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
+	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
+	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
+	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; null: as the service was started"`
+	ContentType    Patch[string]      `json:"contentType,omitzero" nullable:"true" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; null: application/x-www-form-urlencoded"`
+	Body           Patch[BodyForm]    `json:"body,omitzero" nullable:"true" doc:"how the sealed text is written in the body of a request; null: bare"`
+}
+
+// LogValue keeps the secrets out of a log.
+func (MerchantPatch) LogValue() slog.Value { return slog.StringValue("merchant patch") }
+
+// RetryPatch changes one schedule or both.
+type RetryPatch struct {
+	Notify   Patch[Schedule] `json:"notify,omitzero" doc:"for callbacks of every type but 2; null: the default"`
+	Withdraw Patch[Schedule] `json:"withdraw,omitzero" doc:"for callbacks of type 2; null: the default"`
+}
+
+// Merchant is a merchant as it is shown. It holds no key and no API key.
+type Merchant struct {
+	ID                  string        `json:"id" doc:"names the merchant for ever"`
+	Name                string        `json:"name" doc:"name for people"`
+	State               MerchantState `json:"state" doc:"paused: callbacks are taken and none is sent"`
+	PausedReason        string        `json:"pausedReason,omitempty" doc:"why it is paused"`
+	NotifyURL           string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
+	WithdrawURL         string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
+	Scheme              Scheme        `json:"scheme" doc:"who made the pair that requests are sealed with"`
+	Fingerprint         string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	ResponseFingerprint string        `json:"responseFingerprint" doc:"likewise of the key that answers are sealed to"`
+	FinalCodes          []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse for good"`
+	Retry               *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
+	Concurrency         int           `json:"concurrency" doc:"exchanges at once in each lane"`
+	RatePerSecond       float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
+	ConfirmWithin       Duration      `json:"confirmWithin" doc:"how long a withdrawal awaits its confirmation"`
+	AllowPrivate        bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
+	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
+	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
+	Version             int64         `json:"version" doc:"grows with every change of the merchant"`
+	Created             Time          `json:"created" doc:"when it was made"`
+	Updated             Time          `json:"updated" doc:"when it was last changed"`
+}
+
+// Keys is what a merchant must be given after its keys were made. It is shown
+// this once.
+type Keys struct {
+	PublicKey           string   `json:"publicKey,omitempty" doc:"what the merchant opens requests with: Base64 SubjectPublicKeyInfo of the request pair; absent where the merchant made it"`
+	ResponsePublicKey   string   `json:"responsePublicKey,omitempty" doc:"what the merchant seals answers to: likewise of the response pair; absent where that is the request pair"`
+	Fingerprint         string   `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	ResponseFingerprint string   `json:"responseFingerprint" doc:"likewise of the key that answers are sealed to"`
+	Warnings            []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the keys, such as their size"`
+}
+
+// LogValue keeps the keys out of a log.
+func (k Keys) LogValue() slog.Value { return slog.StringValue("keys " + k.Fingerprint) }
+
+// CreatedMerchant is a new merchant with what is shown this once.
+type CreatedMerchant struct {
+	Merchant
+	PublicKey         string   `json:"publicKey,omitempty" doc:"what the merchant opens requests with: Base64 SubjectPublicKeyInfo of the request pair; absent where the merchant made it. Shown this once"`
+	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"what the merchant seals answers to: likewise of the response pair; absent where that is the request pair. Shown this once"`
+	APIKey            Secret   `json:"apiKey,omitempty" doc:"what the merchant's responses must carry, where the service made it. Shown this once"`
+	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the keys, such as their size"`
+}
+
+// LogValue keeps the secrets out of a log.
+func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
+
+// NewKeys says which keys of a merchant to make anew. The empty request makes
+// a new request pair of 2048 bits in scheme service, and a new response pair
+// in the others.
+type NewKeys struct {
+	Key         *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service, publicKey in the others"`
+	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey"`
+}
+
+// LogValue keeps the keys out of a log.
+func (NewKeys) LogValue() slog.Value { return slog.StringValue("new keys") }
+
+// MerchantPage is a page of merchants, by id.
+type MerchantPage struct {
+	Merchants []Merchant `json:"merchants" nullable:"false" doc:"in the order of their ids"`
+	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// Pause says why a merchant is paused.
+type Pause struct {
+	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"200" doc:"shown with the merchant, 1 to 200 characters; absent: paused by an operator"`
+}
+
+// CreateMerchant makes a merchant and its keys. What the answer holds beside
+// the merchant is shown this once.
+func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerchant, error) {
+	return ask[CreatedMerchant](ctx, &s.caller, http.MethodPost, "/v1/merchants", m)
+}
+
+// Merchants gives a page of merchants by id.
+func (s *Service) Merchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
+	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", o), nil)
+}
+
+// AllMerchants gives every merchant by id.
+func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
+	return all(func(o PageOptions) ([]Merchant, *string, error) {
+		p, err := s.Merchants(ctx, o)
+		return p.Merchants, p.Next, err
+	})
+}
+
+// Merchant gives one merchant.
+func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
+	return ask[Merchant](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, ""), nil)
+}
+
+// UpdateMerchant changes the members that p sets.
+func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (Merchant, error) {
+	return ask[Merchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
+}
+
+// PauseMerchant stops sending to a merchant. An empty reason says that an
+// operator did it.
+func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchant, error) {
+	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
+}
+
+// ResumeMerchant sends to a merchant again.
+func (s *Service) ResumeMerchant(ctx context.Context, id string) (Merchant, error) {
+	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), nil)
+}
+
+// RotateKeys makes or sets new keys. They hold from the next attempt on: pause
+// the merchant first, and resume it when it has them.
+func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
+	return ask[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
+}

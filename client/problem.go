@@ -1,0 +1,111 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What callers branch on, with errors.Is. A *Problem is one of them by its
+// status.
+var (
+	// ErrInvalid: the request is wrong (status 400, 413, 415 or 422). The
+	// Problem names the members at fault. Repeating it changes nothing.
+	ErrInvalid = errors.New("the request is not valid")
+	// ErrUnauthorized: no token was sent, or one that is not valid (401).
+	ErrUnauthorized = errors.New("the token is not valid")
+	// ErrForbidden: the token's role does not allow the call (403).
+	ErrForbidden = errors.New("the token's role does not allow this")
+	// ErrNotFound: there is no such thing (404).
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: what is there forbids it (409), such as another content
+	// under the same identifier, or a permit that another holder has.
+	ErrConflict = errors.New("conflict")
+	// ErrTooMany: the token made more calls than it may (429). The Problem
+	// says when to try again.
+	ErrTooMany = errors.New("too many requests")
+	// ErrUnavailable: this end cannot be reached, or cannot work at the moment
+	// (502, 503 or 504). Repeat the call later; it may have been carried out.
+	ErrUnavailable = errors.New("unavailable")
+)
+
+// Problem is an answer that says what went wrong, in the form of RFC 9457
+// (application/problem+json). It is the error of every call whose answer has an
+// error status.
+type Problem struct {
+	Title  string  `json:"title" doc:"the status in words"`
+	Status int     `json:"status" minimum:"400" maximum:"599" doc:"the HTTP status, 400 to 599"`
+	Detail string  `json:"detail,omitempty" doc:"what is wrong, as a sentence for people"`
+	Faults []Fault `json:"errors,omitempty" nullable:"false" doc:"the members at fault, at most 20"`
+
+	// RetryAfter is how long to wait before the next call, in whole seconds,
+	// where the answer says so; else 0.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Fault names one member of a request that is wrong.
+type Fault struct {
+	Location string `json:"location" doc:"where: body, query, path or header, then the member, such as body.amount or, in an array, body[3].amount"`
+	Message  string `json:"message" doc:"what is wrong with it; it never repeats the value"`
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
+	if p.Detail != "" {
+		b.WriteString(": " + p.Detail)
+	}
+	for i, f := range p.Faults {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		b.WriteString(separator + f.Location + " " + f.Message)
+	}
+	return b.String()
+}
+
+// Is makes a Problem one of the sentinels of this package, by its status.
+func (p *Problem) Is(target error) bool {
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return target == ErrInvalid
+	case http.StatusUnauthorized:
+		return target == ErrUnauthorized
+	case http.StatusForbidden:
+		return target == ErrForbidden
+	case http.StatusNotFound:
+		return target == ErrNotFound
+	case http.StatusConflict:
+		return target == ErrConflict
+	case http.StatusTooManyRequests:
+		return target == ErrTooMany
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return target == ErrUnavailable
+	}
+	return false
+}
+
+// readProblem gives the error of a response. One that is not the API's, such
+// as a proxy's, is told by its status.
+func readProblem(resp *http.Response) error {
+	p := &Problem{}
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if mediaType == "application/problem+json" {
+		_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(p)
+	}
+	p.Status = resp.StatusCode
+	if p.Title == "" {
+		p.Title = http.StatusText(resp.StatusCode)
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		p.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return p
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+)
+
+// Service calls the API of a wallet service. Make it with NewService. Its
+// methods may be used from several goroutines at once.
+type Service struct{ caller }
+
+// NewService checks c. It makes no call.
+func NewService(c Config) (*Service, error) {
+	base, err := newCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{base}, nil
+}
+
+// Lane is one of the two ways by which callbacks go to a merchant.
+type Lane string
+
+// The lanes. A backlog in one does not delay the other.
+const (
+	LaneNotify   Lane = "notify"   // callbacks of every type but 2
+	LaneWithdraw Lane = "withdraw" // callbacks of type 2
+)
+
+// Values lists every lane.
+func (Lane) Values() []Lane { return []Lane{LaneNotify, LaneWithdraw} }
+
+// LaneStats counts the callbacks of one lane in one state.
+type LaneStats struct {
+	Lane      Lane          `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
+	State     CallbackState `json:"state" doc:"the state of the callbacks that are counted"`
+	Count     int64         `json:"count" doc:"how many callbacks"`
+	OldestDue Time          `json:"oldestDue,omitzero" doc:"since when the first of the pending ones is due; absent in the other states"`
+}
+
+// Breaker is a merchant's lane to which nothing is sent for a while because
+// the merchant could not be reached.
+type Breaker struct {
+	Merchant  string `json:"merchant" doc:"id of the merchant"`
+	Lane      Lane   `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
+	Failures  int    `json:"failures" doc:"exchanges in a row that did not reach the merchant"`
+	OpenUntil Time   `json:"openUntil,omitzero" doc:"nothing is sent before this time; absent: it is being tried"`
+}
+
+// ServiceStats are the numbers of the service.
+type ServiceStats struct {
+	Lanes       []LaneStats               `json:"lanes" nullable:"false" doc:"callbacks by lane and state"`
+	Withdrawals map[WithdrawalState]int64 `json:"withdrawals" doc:"how many withdrawals are in each state; absent: none"`
+	Breakers    []Breaker                 `json:"breakers" nullable:"false" doc:"lanes whose merchant could not be reached"`
+}
+
+// Stats gives the queues, withdrawals and breakers.
+func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
+	return ask[ServiceStats](ctx, &s.caller, http.MethodGet, "/v1/stats", nil)
+}
+
+// ServiceAlarm is something that a person of the service should look at.
+type ServiceAlarm struct {
+	Seq      int64  `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Merchant string `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
+	Kind     string `json:"kind" doc:"what was seen" example:"answer_differs"`
+	Subject  string `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
+	At       Time   `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+}
+
+// ServiceAlarms is a part of the feed of alarms.
+type ServiceAlarms struct {
+	Alarms []ServiceAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
+	Next   int64          `json:"next" doc:"the after of the next request"`
+}
+
+// Alarms gives a part of the feed of alarms.
+func (s *Service) Alarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
+	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
+}
+
+// FollowAlarms gives the alarms after a sequence number and waits for new
+// ones, until ctx ends or a call fails.
+func (s *Service) FollowAlarms(ctx context.Context, after int64) iter.Seq2[ServiceAlarm, error] {
+	return follow(ctx, after, func(o FeedOptions) ([]ServiceAlarm, int64, error) {
+		part, err := s.Alarms(ctx, o)
+		return part.Alarms, part.Next, err
+	})
+}

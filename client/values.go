@@ -1,0 +1,109 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Time is a moment in milliseconds since 1970 UTC. Its JSON is RFC 3339 in UTC
+// with three digits after the second. The zero Time is no time.
+type Time int64
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// TimeOf gives t as a Time. What is finer than a millisecond is cut off.
+func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
+
+// Time gives t in UTC.
+func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+func (t Time) String() string { return t.Time().Format(timeLayout) }
+
+// MarshalJSON writes t as text.
+func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
+
+// UnmarshalJSON reads any RFC 3339 time.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	v, err := time.Parse(time.RFC3339, text)
+	*t = Time(v.UnixMilli())
+	return err
+}
+
+// Duration is a span of time. Its JSON is text in Go's notation, such as
+// "1h30m" or "500ms".
+type Duration time.Duration
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalJSON writes d in Go's notation.
+func (d Duration) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
+
+// UnmarshalJSON reads Go's notation.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(s)
+	*d = Duration(v)
+	return err
+}
+
+// Secret is a text that is shown to its owner alone. No fmt verb and no logger
+// prints it; its JSON, which is how its owner gets it, holds it.
+type Secret string
+
+const hiddenSecret = "[secret]"
+
+// Reveal gives the text.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the text.
+func (s Secret) String() string { return hiddenSecret }
+
+// Format hides the text from every fmt verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecret)) }
+
+// LogValue hides the text from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }
+
+// Patch is one member of a request that changes some members and leaves the
+// others: absent (the zero Patch), null, or a value.
+type Patch[T any] struct {
+	Set   bool // the member is there
+	Null  bool // it is null: the optional setting goes back to its default
+	Value T
+}
+
+// Change gives the Patch that sets a member to v.
+func Change[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: v} }
+
+// Clear gives the Patch that sets an optional member back to its default.
+func Clear[T any]() Patch[T] { return Patch[T]{Set: true, Null: true} }
+
+// IsZero leaves an absent member out of the JSON.
+func (p Patch[T]) IsZero() bool { return !p.Set }
+
+// MarshalJSON writes null or the value.
+func (p Patch[T]) MarshalJSON() ([]byte, error) {
+	if p.Null {
+		return []byte("null"), nil
+	}
+	return json.Marshal(p.Value)
+}
+
+// UnmarshalJSON notes that the member is there.
+func (p *Patch[T]) UnmarshalJSON(b []byte) error {
+	p.Set = true
+	if string(b) == "null" {
+		p.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &p.Value)
+}

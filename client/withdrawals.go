@@ -1,0 +1,201 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+
+	"countersign"
+)
+
+// WithdrawalState is where a withdrawal stands.
+type WithdrawalState string
+
+// The states of a withdrawal: awaiting → confirmed | declined | expired |
+// cancelled; confirmed → released → executed | failed.
+const (
+	WithdrawalAwaiting  WithdrawalState = "awaiting"  // the merchant's answer
+	WithdrawalConfirmed WithdrawalState = "confirmed" // by the merchant: it can be released
+	WithdrawalDeclined  WithdrawalState = "declined"  // by the merchant
+	WithdrawalExpired   WithdrawalState = "expired"   // no valid answer before the deadline
+	WithdrawalCancelled WithdrawalState = "cancelled" // by the service, before an answer
+	WithdrawalReleased  WithdrawalState = "released"  // the one permit was given
+	WithdrawalExecuted  WithdrawalState = "executed"  // the wallet core reported a transaction
+	WithdrawalFailed    WithdrawalState = "failed"    // the wallet core reported that nothing moved
+)
+
+// Values lists every state.
+func (WithdrawalState) Values() []WithdrawalState {
+	return []WithdrawalState{WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired,
+		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed}
+}
+
+// Details are what a withdrawal moves and where to.
+type Details struct {
+	Address   string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
+	ChainName string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
+	Symbol    string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
+	Amount    countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
+}
+
+// NewWithdrawal is a withdrawal whose confirmation is to be asked for.
+type NewWithdrawal struct {
+	Merchant      string   `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
+	CallBackID    string   `json:"callBackId" minLength:"1" maxLength:"200" doc:"names the merchant's withdrawal for ever, 1 to 200 characters: the same again is the same withdrawal"`
+	TenantUserID  string   `json:"tenantUserId" minLength:"1" maxLength:"200" doc:"the user in the merchant's system, 1 to 200 characters"`
+	TrackingID    string   `json:"trackingId,omitempty" minLength:"1" maxLength:"200" doc:"member trackingId of the callbacks, 1 to 200 characters; absent: callBackId"`
+	Business      int64    `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callbacks, a whole number of at most 53 bits"`
+	Details       *Details `json:"details,omitempty" doc:"what the merchant's answer must equal; absent: they are taken from the answer"`
+	ConfirmWithin Duration `json:"confirmWithin,omitzero" doc:"how long it awaits its confirmation, 10s to 168h; absent: the merchant's setting"`
+}
+
+// Withdrawal is a withdrawal and what was decided of it.
+type Withdrawal struct {
+	ID           string               `json:"id" doc:"the service's name of the withdrawal; begins with the merchant"`
+	Merchant     string               `json:"merchant" doc:"id of the merchant"`
+	CallBackID   string               `json:"callBackId" doc:"the merchant's name of the withdrawal"`
+	Callback     string               `json:"callback" doc:"id of the callback that asks the merchant"`
+	TenantUserID string               `json:"tenantUserId" doc:"the user in the merchant's system"`
+	TrackingID   string               `json:"trackingId" doc:"member trackingId of the callbacks"`
+	Business     int64                `json:"business" doc:"member business of the callbacks"`
+	Ordered      *Details             `json:"ordered,omitempty" doc:"what the service was told; absent: nothing"`
+	Details      *Details             `json:"details,omitempty" doc:"what was confirmed; absent before that"`
+	State        WithdrawalState      `json:"state" doc:"where it stands"`
+	Decision     countersign.Decision `json:"decision,omitempty" enum:"confirmed,declined,expired,cancelled" doc:"how the question ended, for ever; absent: it is not decided"`
+	Reason       string               `json:"reason,omitempty" doc:"why it was decided so"`
+	Deadline     Time                 `json:"deadline" doc:"an answer at this time or later does not confirm it"`
+	Created      Time                 `json:"created" doc:"when the service took it"`
+	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
+	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
+	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed or failed"`
+	Holder       string               `json:"claim,omitempty" doc:"who took the permit"`
+	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, where executed"`
+	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, where failed"`
+}
+
+// AcceptedWithdrawal answers a new withdrawal or its outcome.
+type AcceptedWithdrawal struct {
+	Withdrawal
+	Duplicate bool `json:"duplicate" doc:"it was there already, with the same content"`
+}
+
+// WithdrawalPage is a page of withdrawals, the newest first.
+type WithdrawalPage struct {
+	Withdrawals []Withdrawal `json:"withdrawals" nullable:"false" doc:"the newest first"`
+	Next        *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// Claim asks for the permit.
+type Claim struct {
+	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"who takes the permit, 1 to 200 characters: the same again gets the same permit, any other is refused for ever"`
+}
+
+// Permit is the one permit to execute a confirmed withdrawal.
+type Permit struct {
+	Permit     Secret     `json:"permit" doc:"is shown when the outcome is reported"`
+	Details    Details    `json:"details" doc:"what was confirmed: execute this and nothing else"`
+	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
+}
+
+// LogValue keeps the permit out of a log.
+func (p Permit) LogValue() slog.Value { return slog.StringValue("permit for " + p.Withdrawal.ID) }
+
+// Outcome says what became of a released withdrawal: exactly one of Executed
+// and Failed is set.
+type Outcome struct {
+	Permit   Secret    `json:"permit" minLength:"1" maxLength:"200" doc:"the permit that the release gave, 1 to 200 characters"`
+	Executed *Executed `json:"executed,omitempty" doc:"the funds moved: the merchant gets a callback of type 3; not with failed"`
+	Failed   *Failed   `json:"failed,omitempty" doc:"nothing moved and nothing will: the merchant gets a callback of type 5; not with executed"`
+}
+
+// LogValue keeps the permit out of a log.
+func (o Outcome) LogValue() slog.Value { return slog.StringValue("outcome") }
+
+// Executed names the transaction that moved the funds.
+type Executed struct {
+	TxID        string `json:"txId" minLength:"1" maxLength:"200" doc:"transaction on the chain, 1 to 200 characters"`
+	FromAddress string `json:"fromAddress,omitempty" minLength:"1" maxLength:"200" doc:"where the funds came from, 1 to 200 characters; absent: not told"`
+}
+
+// Failed says why nothing moved.
+type Failed struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"for the service's people, 1 to 200 characters; the merchant is not told"`
+}
+
+// Decision is one entry of the feed of decisions.
+type Decision struct {
+	Seq        int64      `json:"seq" minimum:"1" doc:"number in the feed of decisions, without gaps"`
+	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now, which may be later than the decision"`
+}
+
+// Decisions is a part of the feed of decisions.
+type Decisions struct {
+	Decisions []Decision `json:"decisions" nullable:"false" doc:"in the order of seq"`
+	Next      int64      `json:"next" doc:"the after of the next request"`
+}
+
+// WithdrawalFilter selects withdrawals. Empty members select all; CallBackID
+// needs Merchant.
+type WithdrawalFilter struct {
+	Merchant   string
+	CallBackID string `query:"callBackId"`
+	State      WithdrawalState
+}
+
+// CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId
+// with the same content gives the one that is there; with another it is
+// ErrConflict.
+func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
+	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
+}
+
+// Withdrawals gives a page of withdrawals, the newest first.
+func (s *Service) Withdrawals(ctx context.Context, f WithdrawalFilter, o PageOptions) (WithdrawalPage, error) {
+	return ask[WithdrawalPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/withdrawals", f, o), nil)
+}
+
+// AllWithdrawals gives every withdrawal that f selects, the newest first.
+func (s *Service) AllWithdrawals(ctx context.Context, f WithdrawalFilter) iter.Seq2[Withdrawal, error] {
+	return all(func(o PageOptions) ([]Withdrawal, *string, error) {
+		p, err := s.Withdrawals(ctx, f, o)
+		return p.Withdrawals, p.Next, err
+	})
+}
+
+// Withdrawal gives one withdrawal.
+func (s *Service) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, ""), nil)
+}
+
+// CancelWithdrawal withdraws the question while it awaits its answer.
+func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/cancel"), nil)
+}
+
+// ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal.
+// The same holder gets the same permit again; any other gets ErrConflict for
+// ever.
+func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
+	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
+}
+
+// ReportOutcome says what became of a released withdrawal. The merchant is
+// told.
+func (s *Service) ReportOutcome(ctx context.Context, id string, o Outcome) (AcceptedWithdrawal, error) {
+	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
+}
+
+// Decisions gives a part of the feed of decisions.
+func (s *Service) Decisions(ctx context.Context, o FeedOptions) (Decisions, error) {
+	return ask[Decisions](ctx, &s.caller, http.MethodGet, withQuery("/v1/decisions", o), nil)
+}
+
+// FollowDecisions gives the decisions after a sequence number and waits for
+// new ones, until ctx ends or a call fails.
+func (s *Service) FollowDecisions(ctx context.Context, after int64) iter.Seq2[Decision, error] {
+	return follow(ctx, after, func(o FeedOptions) ([]Decision, int64, error) {
+		part, err := s.Decisions(ctx, o)
+		return part.Decisions, part.Next, err
+	})
+}
