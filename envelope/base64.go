@@ -14,8 +14,8 @@ const whiteSpace = " \t\r\n"
 
 func trimSpace(b []byte) []byte { return bytes.Trim(b, whiteSpace) }
 
-// strict64 refuses set bits after the last byte, so that one sealed body has
-// one spelling. It passes over CR and LF.
+// strict64 refuses unused bits that are not 0, so that a sealed body can be
+// written in one way only. It skips CR and LF.
 var strict64 = base64.StdEncoding.Strict()
 
 // decodeBody undoes the Base64 of a body into a new slice.
@@ -38,8 +38,8 @@ func decodeBody(body []byte) ([]byte, error) {
 	return sealed[:n], nil
 }
 
-// base64Problem says in one clause why text, trimmed, is not standard Base64.
-// It names positions and classes of characters, never the text.
+// base64Problem says why text, without white space around it, is not standard
+// Base64. It names offsets and classes of characters, never the text.
 func base64Problem(text []byte) string {
 	padding := -1
 	chars := 0
@@ -54,21 +54,21 @@ func base64Problem(text []byte) string {
 			chars++
 			continue
 		case c == ' ':
-			return fmt.Sprintf("there is a space at offset %d, which is what a form parser makes of +", i)
+			return fmt.Sprintf("there is a space at offset %d, where a form parser has replaced a +", i)
 		case c == '-' || c == '_':
 			return fmt.Sprintf("offset %d has a character of the URL alphabet", i)
 		case c == '%':
 			return fmt.Sprintf("offset %d has %%, so the body is still percent-encoded", i)
 		case !isBase64Char(c):
-			return fmt.Sprintf("offset %d has a character of no Base64", i)
+			return fmt.Sprintf("offset %d has a character that is not of Base64", i)
 		}
 		if padding >= 0 {
-			return fmt.Sprintf("padding at offset %d is followed by more, as when parts were encoded one by one", padding)
+			return fmt.Sprintf("more follows the padding at offset %d, as if parts were encoded one by one", padding)
 		}
 		chars++
 	}
 	if chars%4 != 0 {
-		return fmt.Sprintf("it has %d characters, no multiple of four: padding is missing or the end is cut off", chars)
+		return fmt.Sprintf("it has %d characters, which is not a multiple of four: padding is missing or the end is cut off", chars)
 	}
 	return "its last characters are not in canonical form"
 }

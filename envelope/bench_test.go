@@ -15,8 +15,8 @@ import (
 const payload = 450
 
 // BenchmarkPrivate seals (type 1) and opens (type 2) a payload with the private
-// part and, taking turns with that, runs crypto/rsa alone on as many single blocks.
-// overhead-% is what the package adds to the latter; the goal is at most 5.
+// part and, in turns with that, runs crypto/rsa alone on as many single blocks.
+// overhead-% is the time that the package adds; the goal is at most 5.
 func BenchmarkPrivate(b *testing.B) {
 	for _, bits := range []int{1024, 2048} {
 		key := testKey(b, fmt.Sprint(bits), bits)

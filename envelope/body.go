@@ -41,15 +41,15 @@ const member = "data"
 // order: bare Base64; an URL-encoded form with one field data, other fields
 // beside it being ignored; a JSON string; a JSON object with one string member
 // data and no duplicate member, other members being ignored. No text has two
-// of these forms. White space around is forgiven, case is not.
+// of these forms. White space around it is ignored; names are case-sensitive.
 //
-// A space in the Base64 is refused with ErrBase64, in a bare body as in a form
-// field: it was a + that a form parser replaced, and putting it back would hide
-// the fault from the peer until the day something else is lost. So a sender of
-// a form field writes + as %2B.
+// A space inside the Base64 is refused with ErrBase64, in a bare body and in a
+// form field (PROTOCOL.md, F3): a form parser has replaced a +, and putting it
+// back would hide the fault from the peer. A sender of a form field must write +
+// as %2B.
 //
-// It also fails with ErrTooLarge above MaxBody, ErrEmpty, and ErrBodyForm.
-// Whether inner is sound Base64 is for Open to say.
+// Unwrap also fails with ErrTooLarge above MaxBody, ErrEmpty, and ErrBodyForm.
+// It does not check that inner is valid Base64; Open does.
 func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
 	if len(body) > MaxBody {
 		return nil, FormBare, fmt.Errorf("body of %d bytes: %w: %d are allowed", len(body), ErrTooLarge, MaxBody)
@@ -83,9 +83,9 @@ func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
 	return inner, form, nil
 }
 
-// isForm says whether text is to be read as an URL-encoded form. Base64 has no &,
-// and = only where nothing but more of it and line ends follow. "data=" alone is
-// no Base64 either, since a lone = never ends five characters.
+// isForm reports whether text is an URL-encoded form. Base64 has no &, and has
+// = only at its end. "data=" alone is no Base64 either: five characters never
+// end in a single =.
 func isForm(text []byte) bool {
 	if bytes.IndexByte(text, '&') >= 0 || bytes.HasPrefix(text, []byte(member+"=")) {
 		return true
@@ -97,7 +97,7 @@ func isForm(text []byte) bool {
 func unwrapField(text []byte) ([]byte, error) {
 	values, err := url.ParseQuery(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%w: it is a form, and not a sound one: percent-encode the Base64", ErrBodyForm)
+		return nil, fmt.Errorf("%w: it is a form with faulty escapes: percent-encode the Base64", ErrBodyForm)
 	}
 	switch found := values[member]; len(found) {
 	case 1:
@@ -112,7 +112,7 @@ func unwrapField(text []byte) ([]byte, error) {
 func unwrapString(text []byte) ([]byte, error) {
 	var s string
 	if json.Unmarshal(text, &s) != nil {
-		return nil, fmt.Errorf("%w: it begins as a JSON string and is none", ErrBodyForm)
+		return nil, fmt.Errorf("%w: it begins like a JSON string and is not one", ErrBodyForm)
 	}
 	return []byte(s), nil
 }
@@ -120,7 +120,7 @@ func unwrapString(text []byte) ([]byte, error) {
 // unwrapObject walks through the members itself, because encoding/json takes
 // Data for data and the last of duplicates.
 func unwrapObject(text []byte) ([]byte, error) {
-	broken := fmt.Errorf("%w: it begins as a JSON object and is none", ErrBodyForm)
+	broken := fmt.Errorf("%w: it begins like a JSON object and is not one", ErrBodyForm)
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {
 		return nil, broken
@@ -145,7 +145,7 @@ func unwrapObject(text []byte) ([]byte, error) {
 			continue
 		}
 		if value[0] != '"' {
-			return nil, fmt.Errorf("%w: it is a JSON object whose member %s is no string", ErrBodyForm, member)
+			return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, member)
 		}
 		if inner, err = unwrapString(value); err != nil {
 			return nil, err
@@ -163,7 +163,8 @@ func unwrapObject(text []byte) ([]byte, error) {
 	return inner, nil
 }
 
-// firstStranger is the offset of the first byte that no Base64 body has, or -1.
+// firstStranger gives the offset of the first byte that Base64 does not allow, -1
+// if there is none.
 func firstStranger(text []byte) int {
 	for i, c := range text {
 		if !inBase64[c] {

@@ -11,11 +11,11 @@ import (
 // commonSizes are the block sizes, in bytes, that peers use.
 var commonSizes = []int{128, 192, 256, 384, 512, 1024}
 
-// Diagnose says in short sentences what is wrong with a body that does not
-// open and what to try, the likeliest first. err is what Unwrap or Open gave; with
-// nil it is found out by opening, and a body that opens gives nothing. key may
-// be nil. Like Explain it is for the person who holds the key and never for a
-// peer.
+// Diagnose says in short sentences why a body does not open and what to try, the
+// likeliest cause first. err is the error of Unwrap or Open; if it is nil,
+// Diagnose opens the body itself, and says nothing of a body that opens. key may
+// be nil. Like Explain, Diagnose is for the person who holds the key; never send
+// a peer what it says.
 func Diagnose(key *Key, p Padding, body []byte, err error) []string {
 	inner, _, unwrapErr := Unwrap(body)
 	if err == nil {
@@ -51,7 +51,7 @@ func Diagnose(key *Key, p Padding, body []byte, err error) []string {
 	return diagnosePublic(key, p, sealed)
 }
 
-// diagnoseText covers all that can be told before the Base64 is undone.
+// diagnoseText covers the faults that show before the Base64 is decoded.
 func diagnoseText(body, inner []byte, unwrapErr error) []string {
 	text := trimSpace(body)
 	switch {
@@ -109,7 +109,7 @@ func diagnoseJSON(text []byte, unwrapErr error) []string {
 	return []string{hintFor(unwrapErr)}
 }
 
-// hintFor gives the sentence for an error from outside the blocks.
+// hintFor gives the sentence for a fault outside the blocks.
 func hintFor(err error) string {
 	clause := err.Error()
 	if i := strings.LastIndex(clause, ": "); i >= 0 {
@@ -131,10 +131,10 @@ func hintFor(err error) string {
 	case strings.Contains(clause, "canonical"):
 		try = "check that the end of the body was not changed on the way."
 	}
-	return "The body is unsound: " + clause + "; " + try
+	return "The body is not valid: " + clause + "; " + try
 }
 
-// diagnoseDecoded covers Base64 of something that is not blocks.
+// diagnoseDecoded covers Base64 of something other than blocks.
 func diagnoseDecoded(sealed []byte) []string {
 	if _, err := parseDER(sealed); err == nil {
 		return []string{"The body is itself a key; give the Base64 that the peer sent here, and the key as the key."}
@@ -150,13 +150,13 @@ func diagnoseDecoded(sealed []byte) []string {
 
 func sizesHint(n int) string {
 	if fits := fittingBits(n, 0); fits != "" {
-		return fmt.Sprintf("The %d sealed bytes fit keys of %s bits; give the key to look inside.", n, fits)
+		return fmt.Sprintf("The %d sealed bytes fit keys of %s bits; give the key to see more.", n, fits)
 	}
 	return fmt.Sprintf("The %d sealed bytes fit no usual key size; check that the body is whole.", n)
 }
 
-// fittingBits lists the usual key sizes, but for the one of except bytes, whose
-// blocks n bytes could be.
+// fittingBits lists the usual key sizes whose blocks n bytes could be, without
+// the size of except bytes.
 func fittingBits(n, except int) string {
 	var fits []string
 	for _, size := range commonSizes {
@@ -214,7 +214,7 @@ func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
 	case unpadded > 0:
 		return []string{fmt.Sprintf("The blocks hold text without padding, cut at %d bytes or so; have the sender use PKCS#1 v1.5 padding and chunks of at most %d bytes.", key.Size(), key.MaxChunk(PKCS1v15))}
 	case typed > good:
-		return []string{fmt.Sprintf("Block %d was sealed with this pair but not padded right: %s; have the sender pad as PKCS#1 v1.5 block type 1.", bad, blocks[bad].Problem)}
+		return []string{fmt.Sprintf("Block %d was sealed with this pair but padded wrongly: %s; have the sender pad as PKCS#1 v1.5 block type 1.", bad, blocks[bad].Problem)}
 	case good > 0:
 		return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, len(blocks), bad)}
 	}

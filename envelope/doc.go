@@ -10,49 +10,47 @@
 //	holder of the private part   Seal writes block type 1   Open reads block type 2
 //	holder of the public part    Seal writes block type 2   Open reads block type 1
 //
-// A Key knows its parts, so Seal and Open need no direction. Who holds a private
-// part and wants to act as the other end uses [Key.Public]. In the second
+// A Key knows its parts, so Seal and Open need no direction. A holder of the
+// private part acts as the other end with [Key.Public]. In the second
 // scheme, [OAEP], only the public part seals and only the private part opens.
 //
 // # Which bytes go where
 //
 // With a modulus of k bytes, the plaintext is cut into chunks of k−11 bytes
-// (k−66 with OAEP), the last one shorter; the cut minds bytes, not characters.
+// (k−66 with OAEP), the last one shorter. A character may lie across two chunks.
 // Each chunk becomes one block of k bytes:
 //
 //	type 1   00 01 FF … FF 00 chunk     at least eight FF
 //	type 2   00 02 rr … rr 00 chunk     at least eight random bytes, none zero
 //
 // Blocks are joined and the whole is written once in standard Base64 with
-// padding. An opener takes chunks of any length from one byte up, because peers
-// exist that cut shorter.
+// padding. An opener takes chunks of any length from one byte up, because some
+// peers cut shorter ones.
 //
 // # What a seal proves
 //
 // A body that the public part opens was made, block for block, by the holder of
-// the private part. That says nothing of blocks belonging together, which is
-// what the binding of package countersign is for. A body that the private part
-// opens proves nothing about who sealed it, beyond holding the public part,
-// and in this protocol a merchant's public part is a secret.
+// the private part. It does not prove that the blocks belong together; the
+// binding of package countersign does. A body that the private part opens was
+// made by a holder of the public part, which in this protocol is a secret of
+// the service and its merchant.
 //
 // # Failure
 //
-// Opening with the public part may say exactly what is wrong ([BlockError]),
-// since whoever holds that part can compute all of it. Opening with the private
-// part gives [ErrOpen] for everything inside the blocks, after running every
-// block, because a peer that learns more can use the holder as a decryption
-// oracle (PROTOCOL.md, Sealing). [Explain] and [Diagnose] do tell more. They
-// are for a person at a terminal who holds the key; nothing that they
-// say may be sent to a peer.
+// Opening with the public part says exactly what is wrong ([BlockError]),
+// because every holder of that part can compute it. Opening with the private
+// part runs every block and then gives [ErrOpen] for any fault inside the
+// blocks. A peer that learned more could use the holder as a decryption oracle
+// (PROTOCOL.md, S7). [Explain] and [Diagnose] tell more. They are for a person
+// at a terminal who holds the key; never send to a peer what they say.
 //
 // # Arithmetic
 //
 // Private operations, and sealing with the public part, are those of crypto/rsa.
-// Opening with the public part is one exponentiation per block: by
-// filippo.io/bigmod for moduli up to 2048 bits, where it takes down to half the time of
-// math/big and allocates next to nothing, and by math/big above, where the
-// figures turn round. Moduli of any bit length from 1024 to 8192 work, whole
-// bytes or not.
+// Opening with the public part is one exponentiation per block. For moduli up to
+// 2048 bits filippo.io/bigmod computes it, in as little as half the time of
+// math/big and almost without allocations; for larger ones math/big does, which
+// is faster there. A modulus may have any number of bits from 1024 to 8192.
 //
 // Everything here may be used from several goroutines at once.
 package envelope

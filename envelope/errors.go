@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What Seal, Open, Reseal and Unwrap fail with. Every error of theirs wraps one
-// of these, except that opening with the private part gives ErrOpen itself.
+// The errors of Seal, Open, Reseal and Unwrap. Each of their errors wraps one of
+// these; opening with the private part gives ErrOpen itself.
 var (
 	// ErrEmpty: there is nothing to seal or to open.
 	ErrEmpty = errors.New("nothing there")
@@ -27,22 +27,22 @@ var (
 	// *BlockError.
 	ErrBlock = errors.New("block does not open")
 
-	// ErrOpen: the body did not open with the private part. It is the one
-	// answer for every cause inside the blocks (PROTOCOL.md, Sealing).
+	// ErrOpen: the body did not open with the private part. It is the same for
+	// every cause inside the blocks (PROTOCOL.md, S7).
 	ErrOpen = errors.New("body does not open")
 
-	// ErrDirection: the part of the key that is there cannot do this.
+	// ErrDirection: the key lacks the part that this needs.
 	ErrDirection = errors.New("wrong part of the key")
 
-	// ErrPadding: the Padding has no meaning.
+	// ErrPadding: the Padding is neither PKCS1v15 nor OAEP.
 	ErrPadding = errors.New("unknown padding")
 
-	// ErrSeal: crypto/rsa refused to seal, which a key of ParseKey or
-	// GenerateKey does not bring about.
+	// ErrSeal: crypto/rsa refused to seal. Keys of ParseKey and GenerateKey
+	// do not cause it.
 	ErrSeal = errors.New("sealing failed")
 )
 
-// What ParseKey and GenerateKey fail with, wrapped in what to try.
+// The errors of ParseKey and GenerateKey, wrapped with advice what to try.
 var (
 	// ErrKeyMissing: a nil or zero Key was used.
 	ErrKeyMissing = errors.New("no key")
@@ -53,7 +53,7 @@ var (
 	// ErrKeyType: the key is not an RSA key.
 	ErrKeyType = errors.New("not an RSA key")
 
-	// ErrKeyEncrypted: the key is under a passphrase.
+	// ErrKeyEncrypted: the key is encrypted with a passphrase.
 	ErrKeyEncrypted = errors.New("key is encrypted")
 
 	// ErrKeySize: the modulus is outside MinBits to MaxBits.
@@ -69,18 +69,18 @@ var (
 	ErrKeyAmbiguous = errors.New("more than one key")
 )
 
-// BlockError says which block did not open with the public part, and why.
-// Holding the public part is enough to compute all that it says.
+// BlockError says which block did not open with the public part, and why. It
+// tells nothing that a holder of the public part could not compute.
 type BlockError struct {
 	Block  int    // counted from 0
-	Reason string // a short clause from a fixed list
+	Reason string // one of a fixed list of clauses
 }
 
 // The reasons of a BlockError.
 const (
 	reasonRange   = "its value is not below the modulus"
 	reasonType    = "it does not start with 00 01"
-	reasonPadding = "another byte than FF is among the padding"
+	reasonPadding = "its padding holds a byte other than FF"
 	reasonShort   = "it has fewer than eight FF"
 	reasonEnd     = "its padding never ends"
 	reasonNoData  = "it holds no data"

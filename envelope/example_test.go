@@ -6,6 +6,24 @@ import (
 	"countersign/envelope"
 )
 
+// What a merchant does with the key and the body that a service gave it.
+func ExampleOpen() {
+	pair, _ := envelope.GenerateKey(1024) // the service's; 2048 bits outside examples
+	body, _ := envelope.Seal(pair, envelope.PKCS1v15, []byte(`{"type":1}`))
+
+	key, err := envelope.ParseKey([]byte(pair.PublicBase64()))
+	if err != nil {
+		fmt.Println(err)
+	}
+	inner, _, err := envelope.Unwrap(body) // bare Base64, a form, or JSON
+	if err != nil {
+		fmt.Println(err)
+	}
+	plaintext, err := envelope.Open(key, envelope.PKCS1v15, inner)
+	fmt.Printf("%s %v\n", plaintext, err)
+	// Output: {"type":1} <nil>
+}
+
 // The service holds the private part and the merchant the public part of one
 // pair. The service seals a callback, the merchant opens it; the merchant seals its
 // answer, the service opens that.
@@ -46,5 +64,5 @@ func ExampleUnwrap() {
 	fmt.Println(err)
 	// Output:
 	// QUJD+Q== form field <nil>
-	// body: not standard Base64: there is a space at offset 4, which is what a form parser makes of +
+	// body: not standard Base64: there is a space at offset 4, where a form parser has replaced a +
 }

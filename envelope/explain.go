@@ -9,20 +9,19 @@ import (
 )
 
 // Explanation is what Explain found out about a body. It is for the person who
-// holds the key; a peer that is told any of it about the private part learns
-// what ErrOpen keeps from it.
+// holds the key. Never send it to a peer: it tells what ErrOpen hides.
 type Explanation struct {
-	Form        BodyForm           // how the Base64 came
+	Form        BodyForm           // the form that the Base64 came in
 	BodyBytes   int                // the body as given
-	Base64Chars int                // the Base64 in it without line ends; 0 if none was found
-	SealedBytes int                // the Base64 undone; 0 if it cannot be
-	Key         string             // what Key.String says; "" without a key
+	Base64Chars int                // characters of Base64, line ends not counted; 0 if none was found
+	SealedBytes int                // the decoded Base64; 0 if it cannot be decoded
+	Key         string             // Key.String; "" without a key
 	Direction   string             // what opening with this key does; "" without a key
 	BlockBytes  int                // Key.Size; 0 without a key
 	Blocks      []BlockExplanation // one for each whole block; none without a key
 	Plaintext   []byte             // nil unless the whole body opens
-	Err         error              // why the body does not open; nil if it does, or there is no key to try
-	Hints       []string           // what is wrong and what to try, as Diagnose says it
+	Err         error              // why the body does not open; nil if it opens or no key was given
+	Hints       []string           // those of Diagnose
 }
 
 // BlockExplanation is one block of an Explanation.
@@ -30,21 +29,21 @@ type BlockExplanation struct {
 	Index        int    // from 0
 	Offset       int    // of its first byte in the sealed bytes
 	InRange      bool   // its value is below the modulus
-	Type         int    // 1 or 2 of PKCS#1 v1.5; 0 for OAEP; -1 where it is none of them
-	OtherPart    bool   // it opened with the other part than the key's direction
+	Type         int    // 1 or 2 of PKCS#1 v1.5; 0 for OAEP; -1 for none of them
+	OtherPart    bool   // it opens with the part that does not open this direction
 	Lead         string // the first four bytes in hexadecimal, where the public part gave them
-	PaddingBytes int    // FF or random bytes; 0 where unknown, and with OAEP
-	DataBytes    int    // plaintext in it; 0 where it does not open
-	Problem      string // "" if the block is as it must be
+	PaddingBytes int    // FF or random bytes; 0 if unknown, and with OAEP
+	DataBytes    int    // plaintext in it; 0 if it does not open
+	Problem      string // "" if the block is sound
 }
 
-// reasonUnpadded is what raw RSA leaves; only an explanation says so.
+// reasonUnpadded is of blocks made by raw RSA. Only an explanation gives it.
 const reasonUnpadded = "it holds text without any padding"
 
-// Explain looks at body from outside to inside as far as it gets and says what
-// it sees, whether or not the body opens. key may be nil, and then only the
-// outside is explained. It never fails and tells nothing of the key but
-// its name; it does tell the plaintext.
+// Explain says how body is made, from its form to its blocks and the plaintext,
+// as far as it can be read. If key is nil, it explains only what needs no key.
+// It never fails. The explanation holds the plaintext, but of the key only what
+// Key.String tells.
 func Explain(key *Key, p Padding, body []byte) *Explanation {
 	e := &Explanation{BodyBytes: len(body)}
 	inner, form, err := Unwrap(body)
@@ -73,7 +72,7 @@ func direction(key *Key, p Padding) string {
 	case p == OAEP && key.HasPrivate():
 		return "the private part opens OAEP blocks"
 	case p == OAEP:
-		return "the public part opens no OAEP blocks, it only seals them"
+		return "the public part seals OAEP blocks and opens none"
 	case key.HasPrivate():
 		return "the private part opens blocks of type 2"
 	default:
@@ -109,8 +108,8 @@ func explainPublic(b *BlockExplanation, encoded []byte, p Padding) {
 		b.Type = 1
 		b.PaddingBytes = len(encoded[2:]) - len(bytes.TrimLeft(encoded[2:], "\xff"))
 	case encoded[0] == 0 && encoded[1] == 2:
-		// One block in 65,536 of another pair looks so as well, which is why only
-		// sound padding counts.
+		// One block in 65,536 of another pair begins like this too, so only
+		// valid padding counts.
 		if end := bytes.IndexByte(encoded[2:], 0); end >= 8 {
 			b.Type, b.PaddingBytes = 2, end
 			reason = "it is of block type 2, where the public part opens type 1"
@@ -124,8 +123,8 @@ func explainPublic(b *BlockExplanation, encoded []byte, p Padding) {
 	}
 }
 
-// explainPrivate tries what the private part should open, then what else the
-// block may be.
+// explainPrivate tries to open the block as the private part should, then in
+// other ways.
 func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Padding, block []byte) {
 	if data, err := decryptBlock(key.p().private, p, block); err == nil {
 		b.setOpened(p, key, data)
@@ -151,7 +150,7 @@ func explainPrivate(b *BlockExplanation, op *publicOperation, key *Key, p Paddin
 		b.Problem = "it was sealed with the private part, so the public part opens it"
 		return
 	}
-	b.Problem = "it opens with no part of this pair and no padding"
+	b.Problem = "it does not open with either part of this pair, whatever the padding"
 }
 
 func (b *BlockExplanation) setOpened(p Padding, key *Key, data []byte) {
@@ -162,15 +161,15 @@ func (b *BlockExplanation) setOpened(p Padding, key *Key, data []byte) {
 	}
 }
 
-// isUnpadded says whether an encoded block is plain text with zeros before it,
-// as raw RSA without padding leaves it.
+// isUnpadded reports whether an encoded block is plain text after zeros, as raw
+// RSA without padding makes it.
 func isUnpadded(encoded []byte) bool {
 	text := bytes.TrimLeft(encoded, "\x00")
 	return len(text) >= 8 && isText(text)
 }
 
-// isText says whether b could be a piece of JSON: printable, and UTF-8 except
-// for a character cut in two at either end.
+// isText reports whether b could be a piece of JSON: printable UTF-8, with a
+// character cut in two at either end allowed.
 func isText(b []byte) bool {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
@@ -242,7 +241,8 @@ func (b BlockExplanation) describe() string {
 	return s.String()
 }
 
-// printable keeps what a peer wrote from driving the terminal.
+// printable replaces control characters: the text is a peer's and must not
+// control the terminal.
 func printable(text []byte) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) && r != '\n' && r != '\t' {

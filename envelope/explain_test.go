@@ -63,7 +63,7 @@ func TestDiagnose(t *testing.T) {
 		{"plain message in data", key, PKCS1v15, []byte(`{"errCode":0,"data":{"type":1}}`), "member data holds a plain message"},
 		{"some JSON", key, PKCS1v15, []byte(`{"status":"ok"}`), "without a member data"},
 		{"body as the name of a field", key, PKCS1v15, mapped, "for the name of a field"},
-		{"space for plus", key.Public(), PKCS1v15, bytes.ReplaceAll(plus, []byte("+"), []byte(" ")), "which is what a form parser makes of +; read the raw body"},
+		{"space for plus", key.Public(), PKCS1v15, bytes.ReplaceAll(plus, []byte("+"), []byte(" ")), "where a form parser has replaced a +; read the raw body"},
 		{"raw plus in a form", key.Public(), PKCS1v15, append([]byte("data="), plus...), "write + as %2B"},
 		{"URL alphabet", key.Public(), PKCS1v15, bytes.NewBufferString(strings.NewReplacer("+", "-", "/", "_").Replace(string(plus))).Bytes(), "use the standard alphabet"},
 		{"percent-encoded", key.Public(), PKCS1v15, []byte(url.QueryEscape(string(plus))), "undo the percent-encoding"},

@@ -29,13 +29,13 @@ const (
 const bigmodBits = 2048
 
 // Key is the public part of an RSA pair, or both parts. GenerateKey and ParseKey
-// make keys; a zero Key has no parts and does nothing. A Key does not change and
-// may be copied. Nothing prints its numbers except PublicBase64, PublicPEM and
-// PrivatePEM, which are asked by name.
+// make keys; a zero Key has no parts, and every use of it fails. A Key does not
+// change and may be copied. Only PublicBase64, PublicPEM and PrivatePEM give its
+// numbers; no fmt verb, logger or encoder prints them.
 type Key struct {
-	// A function, because fmt cannot call Format on an unexported field of
-	// another struct and then prints what it reaches by reflection, through
-	// pointers too where the verb does not suit. Into a function nothing sees.
+	// A function, because fmt does not call Format on an unexported field of
+	// another struct: it prints such a field by reflection, pointers followed.
+	// It cannot look into a function.
 	get func() *parts
 }
 
@@ -51,7 +51,7 @@ func (p *parts) key() *Key { return &Key{func() *parts { return p }} }
 
 type parts struct {
 	public      *rsa.PublicKey
-	private     *rsa.PrivateKey // nil where only the public part is known
+	private     *rsa.PrivateKey // nil if only the public part is known
 	size        int             // bytes of the modulus
 	n           []byte          // the modulus, size bytes, big-endian
 	e           *big.Int
@@ -70,7 +70,7 @@ func GenerateKey(bits int) (*Key, error) {
 		return nil, err
 	}
 	if bits%8 != 0 {
-		return nil, fmt.Errorf("%w: %d bits are no whole number of bytes; use 2048", ErrKeySize, bits)
+		return nil, fmt.Errorf("%w: %d bits are not a whole number of bytes; use 2048", ErrKeySize, bits)
 	}
 	private, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
@@ -79,8 +79,8 @@ func GenerateKey(bits int) (*Key, error) {
 	return newKey(&private.PublicKey, private)
 }
 
-// newKey checks the public numbers and computes what every use needs. private
-// may be nil and must be valid otherwise.
+// newKey checks the public numbers and computes what every use needs. private is
+// nil or valid.
 func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	if err := checkPublic(public.N, big.NewInt(int64(public.E))); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func checkBits(bits int) error {
 	return nil
 }
 
-// checkPublic says whether n and e may be the public part of a key. It looks at
-// their size first, so that nothing expensive happens to absurd numbers.
+// checkPublic says whether n and e may be the public part of a key. It checks
+// their size first, so that absurd numbers cost no computation.
 func checkPublic(n, e *big.Int) error {
 	if n.Sign() <= 0 {
 		return fmt.Errorf("%w: its modulus is not positive", ErrKeyInvalid)
@@ -138,7 +138,6 @@ func checkPublic(n, e *big.Int) error {
 	return nil
 }
 
-// ready says whether k can be used at all.
 func (k *Key) ready() bool { return k.p() != nil }
 
 // Bits is the length of the modulus in bits, 0 for a zero Key.
@@ -157,10 +156,10 @@ func (k *Key) Size() int {
 	return k.p().size
 }
 
-// HasPrivate says whether k has both parts.
+// HasPrivate reports whether k has both parts.
 func (k *Key) HasPrivate() bool { return k.ready() && k.p().private != nil }
 
-// Public gives the public part of k: k itself where that is all it has.
+// Public gives the public part of k, which is k itself if it has no other.
 func (k *Key) Public() *Key {
 	if !k.ready() {
 		return k
@@ -168,7 +167,7 @@ func (k *Key) Public() *Key {
 	return k.p().publicOnly
 }
 
-// Equal says whether k and other are of the same pair and have the same parts.
+// Equal reports whether k and other are of the same pair and have the same parts.
 // Keys of one pair, whatever their parts, have the same Fingerprint.
 func (k *Key) Equal(other *Key) bool {
 	if !k.ready() || !other.ready() {
@@ -205,7 +204,7 @@ func (k *Key) PublicPEM() []byte {
 }
 
 // PrivatePEM is both parts as a PEM "PRIVATE KEY" (PKCS#8, not encrypted). It
-// fails with ErrDirection where the private part is missing.
+// fails with ErrDirection if k has no private part.
 func (k *Key) PrivatePEM() ([]byte, error) {
 	if !k.ready() {
 		return nil, ErrKeyMissing

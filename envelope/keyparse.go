@@ -23,7 +23,7 @@ const (
 	maxKeyData         = 64 << 10 // bytes of text
 	maxKeyDER          = 8 << 10  // bytes; a private part of MaxBits takes under 5 KiB
 	maxKeyPEMs         = 8
-	hintKeyForms       = "give PEM (PUBLIC KEY, PRIVATE KEY, RSA PUBLIC KEY, RSA PRIVATE KEY) or its Base64 in one piece"
+	hintKeyForms       = "give PEM (PUBLIC KEY, PRIVATE KEY, RSA PUBLIC KEY, RSA PRIVATE KEY) or the Base64 of its DER in one piece"
 	hintKeyPassphrase  = "remove the passphrase first, for example with: openssl pkey -in FILE -out NEWFILE"
 	hintKeyCertificate = "this is a certificate; take its key out with: openssl x509 -pubkey -noout"
 	hintKeyOpenSSH     = "this is an OpenSSH key; convert it with: ssh-keygen -p -m PKCS8, or ssh-keygen -e -m PKCS8"
@@ -33,21 +33,21 @@ var oidRSA = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 
 // ParseKey reads one RSA key, its public part or both: PEM of a PKCS#1, PKCS#8
 // or SubjectPublicKeyInfo structure, or the Base64 of its DER without armour,
-// with white space around and line ends inside forgiven. Several PEM blocks
-// are taken where all are of one pair, and give both parts if one of them has.
+// in which white space around the Base64 and line ends inside it are ignored.
+// Several PEM blocks are taken if all are of one pair.
 //
 // Refused are moduli outside MinBits to MaxBits, public exponents below 65537,
-// even or above 2³¹−1, pairs of more than two primes, private numbers that do
-// not fit together, encrypted keys, other algorithms, and anything beside the
-// key (PROTOCOL.md, Keys). Errors wrap one of the ErrKey values, say what to
-// try, and never repeat the data.
+// even or above 2³¹−1, keys of more than two primes, private numbers that do
+// not fit together, encrypted keys, other algorithms, and data beside the key
+// (PROTOCOL.md, Keys). Errors wrap one of the ErrKey values, say what to try,
+// and never repeat the data.
 func ParseKey(data []byte) (*Key, error) {
 	text := trimSpace(data)
 	switch {
 	case len(text) == 0:
 		return nil, fmt.Errorf("%w: it is empty; %s", ErrKeyFormat, hintKeyForms)
 	case len(text) > maxKeyData:
-		return nil, fmt.Errorf("%w: more than %d bytes are no key", ErrKeyFormat, maxKeyData)
+		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrKeyFormat, maxKeyData)
 	case bytes.HasPrefix(text, []byte(pemStart)):
 		return parsePEM(text)
 	case bytes.HasPrefix(text, []byte("ssh-")):
@@ -69,10 +69,10 @@ func parsePEM(text []byte) (*Key, error) {
 	var key *Key
 	for range maxKeyPEMs {
 		block, rest := pem.Decode(text)
-		// pem.Decode passes over what it cannot read, so look whether the
-		// block it gave is the one that stands first.
+		// pem.Decode skips a block that it cannot read, so make sure that it
+		// gave the first one.
 		if block == nil || bytes.Count(text[:len(text)-len(rest)], []byte(pemStart)) != 1 {
-			return nil, fmt.Errorf("%w: the PEM is damaged; check that its lines are whole and its line ends were not lost", ErrKeyFormat)
+			return nil, fmt.Errorf("%w: the PEM is damaged; check that its lines and line ends are complete", ErrKeyFormat)
 		}
 		next, err := parseBlock(block)
 		if err != nil {
@@ -121,16 +121,16 @@ func parseBlock(block *pem.Block) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A label that promises the other part means that somebody edited or mixed
-	// up files, and the part decides the direction.
+	// The part decides the direction. A label of the other part means that
+	// files were edited or mixed up.
 	if key.HasPrivate() != private {
-		return nil, fmt.Errorf("%w: the PEM label says %s, its content is something else", ErrKeyFormat, block.Type)
+		return nil, fmt.Errorf("%w: the PEM label says %s, but the content is something else", ErrKeyFormat, block.Type)
 	}
 	return key, nil
 }
 
-// parseDER tells the four structures apart by their outline, since trying one
-// parser after the other would hide why the right one refused.
+// parseDER tells the four structures apart by the kinds of their members. If it
+// tried one parser after the other, the reason of the right one would be lost.
 func parseDER(der []byte) (*Key, error) {
 	if len(der) > maxKeyDER {
 		return nil, fmt.Errorf("%w: no key of %d bits or less takes more than %d bytes", ErrKeySize, MaxBits, maxKeyDER)
@@ -180,7 +180,7 @@ func parseDER(der []byte) (*Key, error) {
 	case len(outline) >= 2 && outline[:2] == "io":
 		return nil, fmt.Errorf("%w: this is an EC key", ErrKeyType)
 	}
-	return nil, fmt.Errorf("%w: the data is some other structure; %s", ErrKeyFormat, hintKeyForms)
+	return nil, fmt.Errorf("%w: the data is another structure; %s", ErrKeyFormat, hintKeyForms)
 }
 
 // sequence gives the members of one DER SEQUENCE with nothing after it.
@@ -224,7 +224,7 @@ func parseSPKI(der []byte) (*Key, error) {
 	if err != nil || len(rest) != 0 || spki.Bits.BitLength%8 != 0 {
 		return nil, fmt.Errorf("%w: the public key structure is damaged", ErrKeyFormat)
 	}
-	// Our own look at the numbers goes first: it can say which bound they break.
+	// These checks come before x509's, because they say which bound is broken.
 	key, err := parsePKCS1Public(spki.Bits.Bytes)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func parsePKCS1Private(der []byte) (*Key, error) {
 	if len(fields) != 9 {
 		return nil, fmt.Errorf("%w: it does not have the nine numbers of a private key", ErrKeyInvalid)
 	}
-	// Bounds before x509 computes anything with the numbers.
+	// The bounds are checked before x509 computes with the numbers.
 	if _, _, err := publicNumbers(fields[1], fields[2]); err != nil {
 		return nil, err
 	}

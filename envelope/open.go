@@ -6,20 +6,21 @@ import (
 	"fmt"
 )
 
-// Open gives the plaintext of a body in standard Base64; Unwrap comes first where
-// the body may have another form. The parts of key decide what is opened: with
-// the private part blocks of type 2 or OAEP, with the public part alone blocks of
-// type 1. Blocks may hold any number of bytes from one to MaxChunk. Every rule of
-// PROTOCOL.md, Sealing is enforced; the plaintext itself is not looked at.
+// Open gives the plaintext of a body in standard Base64. If the body may have
+// another form, call Unwrap first. A key with the private part opens blocks of
+// type 2 or OAEP; a key with the public part alone opens blocks of type 1. Blocks
+// may hold any number of bytes from one to MaxChunk. Open enforces all rules of
+// PROTOCOL.md, Sealing, and does not look at the plaintext.
 //
-// It fails with ErrTooLarge, ErrEmpty, ErrBase64 and ErrLength before any RSA,
-// with a *BlockError where the public part opens, with ErrOpen itself where the
-// private part does, and with ErrDirection for OAEP without the private part.
+// Errors: ErrTooLarge, ErrEmpty, ErrBase64 and ErrLength before any RSA
+// operation; a *BlockError for a block that the public part does not open;
+// ErrOpen itself for anything that the private part does not open; ErrDirection
+// for OAEP without the private part.
 func Open(key *Key, p Padding, body []byte) ([]byte, error) {
 	return Worker{}.Open(key, p, body)
 }
 
-// Open is the function of that name.
+// Open does what the function Open does, by w.
 func (w Worker) Open(key *Key, p Padding, body []byte) (plaintext []byte, err error) {
 	sealed, err := openable(key, p, body)
 	if err != nil {
@@ -37,7 +38,7 @@ func (w Worker) Open(key *Key, p Padding, body []byte) (plaintext []byte, err er
 	})
 }
 
-// openable gives the blocks of body, of which there is at least one.
+// openable gives the blocks of body, at least one.
 func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 	if err := usable(key, p); err != nil {
 		return nil, err
@@ -55,8 +56,8 @@ func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// openPublic opens blocks of type 1. The plaintext takes the place of the blocks:
-// it is the shorter of the two, so no block is overwritten before it is read.
+// openPublic opens blocks of type 1. It writes the plaintext over the blocks: the
+// plaintext is shorter, so no block is overwritten before it is read.
 func openPublic(key *Key, sealed []byte) ([]byte, error) {
 	op := newPublicOperation(key.p())
 	plaintext := sealed[:0]
@@ -75,9 +76,9 @@ func openPublic(key *Key, sealed []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// openPrivate opens every block with decrypt, whatever the ones before gave, and
-// says afterwards whether all was well. Stopping at the first bad block would
-// tell a peer by the time taken which of its blocks have good padding.
+// openPrivate opens every block with decrypt and only then looks for failures.
+// Stopping at the first bad block would tell a peer, by the time taken, which of
+// its blocks have valid padding.
 func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
 	size := key.p().size
 	chunks := make([][]byte, len(sealed)/size)
@@ -85,8 +86,8 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 		block := sealed[i*size : (i+1)*size]
 		good := inRange(block, key.p().n)
 		if !good {
-			// crypto/rsa returns at once for a number not below the modulus.
-			// The number 1 takes its place and the same time as any other.
+			// crypto/rsa returns at once for a number that is not below the
+			// modulus. The number 1 in its place takes the usual time.
 			block = make([]byte, size)
 			block[size-1] = 1
 		}
@@ -94,7 +95,7 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 		if good && err == nil {
 			chunks[i] = data
 		}
-		return nil // not before every block has run
+		return nil // failures count after every block has run
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening: %w", err)

@@ -11,11 +11,11 @@ const (
 	PKCS1v15 Padding = iota
 
 	// OAEP is OAEP with SHA-256, for the mask too, and an empty label. Only the
-	// public part seals, only the private part opens.
+	// public part seals, and only the private part opens.
 	OAEP
 )
 
-// String names p as a setting does.
+// String names p as settings do.
 func (p Padding) String() string {
 	switch p {
 	case PKCS1v15:
@@ -26,7 +26,7 @@ func (p Padding) String() string {
 	return fmt.Sprintf("Padding(%d)", int(p))
 }
 
-// overhead is what p takes of a block, in bytes: at least that much is not data.
+// overhead is how many bytes of a block, at least, are not data.
 func (p Padding) overhead() int {
 	if p == OAEP {
 		return 66 // two SHA-256 digests and two bytes
@@ -52,8 +52,8 @@ func (k *Key) Blocks(p Padding, n int) int {
 	return (n-1)/chunk + 1
 }
 
-// MaxPlaintext is how many bytes of plaintext Seal takes before the body would
-// pass MaxBody.
+// MaxPlaintext is the largest plaintext, in bytes, whose body does not exceed
+// MaxBody.
 func (k *Key) MaxPlaintext(p Padding) int {
 	if !k.ready() {
 		return 0
@@ -61,7 +61,6 @@ func (k *Key) MaxPlaintext(p Padding) int {
 	return MaxBody / 4 * 3 / k.p().size * k.MaxChunk(p)
 }
 
-// usable says whether key and p can be used at all.
 func usable(key *Key, p Padding) error {
 	if !key.ready() {
 		return ErrKeyMissing

@@ -8,8 +8,8 @@ import (
 	"filippo.io/bigmod"
 )
 
-// publicOperation raises blocks to the public exponent, one after the other,
-// reusing its numbers. It is for one goroutine.
+// publicOperation raises blocks to the public exponent and reuses its memory. It
+// is for one goroutine at a time.
 type publicOperation struct {
 	p     *parts
 	a, b  *bigmod.Nat
@@ -25,8 +25,8 @@ func newPublicOperation(p *parts) *publicOperation {
 	return op
 }
 
-// inRange says whether block, of Size bytes, is below the modulus. It comes
-// before any exponentiation: a block that is not is none.
+// inRange reports whether block, of Size bytes, is below the modulus. Check it
+// before any exponentiation: a number that is not below the modulus is no block.
 func (op *publicOperation) inRange(block []byte) bool { return inRange(block, op.p.n) }
 
 // inRange compares numbers of the same length, big-endian. Neither is secret.
@@ -55,7 +55,7 @@ func putWords(dst []byte, words []uint) {
 	for _, w := range words {
 		for range bits.UintSize / 8 {
 			if i == 0 {
-				return // what is left of the highest word is zero
+				return // the rest of the highest word is zero
 			}
 			i--
 			dst[i] = byte(w)
@@ -65,7 +65,7 @@ func putWords(dst []byte, words []uint) {
 }
 
 // type1Data gives the data of an encoded block of type 1, or the reason why it
-// is none. Nothing about it is secret, so it may stop at the first fault.
+// is not one. The block is not secret, so the first fault may end the check.
 func type1Data(encoded []byte) (data []byte, reason string) {
 	if encoded[0] != 0 || encoded[1] != 1 {
 		return nil, reasonType

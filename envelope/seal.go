@@ -10,17 +10,17 @@ import (
 )
 
 // Seal gives the body that carries plaintext: blocks as long as the modulus,
-// joined, in standard Base64 (PROTOCOL.md, Sealing). The parts of key decide the
-// blocks: with the private part they are of type 1 and the same every time, with
-// the public part alone of type 2 or OAEP and new every time.
+// joined, in standard Base64 (PROTOCOL.md, S1 to S4). A key with the private part
+// makes blocks of type 1, the same every time; a key with the public part alone
+// makes blocks of type 2 or OAEP, different every time.
 //
-// It fails with ErrEmpty for no plaintext, ErrTooLarge where the body would pass
+// Errors: ErrEmpty for no plaintext, ErrTooLarge if the body would exceed
 // MaxBody, ErrDirection for OAEP with the private part.
 func Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	return Worker{}.Seal(key, p, plaintext)
 }
 
-// Seal is the function of that name.
+// Seal does what the function Seal does, by w.
 func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
@@ -32,24 +32,24 @@ func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	return encodeBody(sealed), nil
 }
 
-// Reseal gives the same bytes as Seal where the private part seals, for less
-// work: blocks of prevBody, which Seal made of prevPlain with the same key, are
-// taken over where their chunk has not changed. A block is taken over only after
-// the public part has opened it to that very chunk, so a wrong or damaged
-// prevBody costs time and nothing else. Where the public part seals, blocks
-// must be new every time, and Reseal is Seal.
+// Reseal gives the same bytes as Seal for less work, if the private part seals:
+// it reuses those blocks of prevBody, which Seal made of prevPlain with the same
+// key, whose chunk has not changed (PROTOCOL.md, S8). It reuses a block only after
+// the public part has opened it to that chunk, so a wrong or damaged prevBody
+// only costs time. If the public part seals, Reseal does what Seal does, because
+// such blocks must be new every time.
 func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
 	return Worker{}.Reseal(key, p, prevPlain, prevBody, plaintext)
 }
 
-// Reseal is the function of that name.
+// Reseal does what the function Reseal does, by w.
 func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
 	}
 	var prev []byte
 	if key.HasPrivate() && len(prevPlain) > 0 {
-		// Blocks lie where Seal puts them, or nothing is taken over.
+		// prevBody of another length than Seal's is not used.
 		if b, err := decodeBody(prevBody); err == nil && len(b) == key.Blocks(p, len(prevPlain))*key.p().size {
 			prev = b
 		}
@@ -83,7 +83,7 @@ func encodeBody(sealed []byte) []byte {
 	return body
 }
 
-// sealBlocks gives the blocks of plaintext. prev, if there, holds those of
+// sealBlocks gives the blocks of plaintext. prev is nil or the blocks of
 // prevPlain.
 func (w Worker) sealBlocks(key *Key, p Padding, plaintext, prevPlain, prev []byte) ([]byte, error) {
 	size, step := key.p().size, key.MaxChunk(p)
@@ -135,19 +135,19 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 	return reason == "" && bytes.Equal(data, chunk)
 }
 
-// sealBlock makes one block; it holds until op is used again. crypto/rsa takes its
-// randomness from the system, whatever reader it is given.
+// sealBlock makes one block, which is valid until op is used again. crypto/rsa
+// takes its randomness from the system, whatever reader it is given.
 func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {
 	case key.p().private != nil:
-		// Signing with hash 0 signs the bytes as they are, without a digest
-		// algorithm's name before them. That is block type 1.
+		// Signing with hash 0 signs the bytes as they are, without the name of a
+		// digest algorithm before them. That is block type 1.
 		return rsa.SignPKCS1v15(nil, key.p().private, 0, chunk)
 	case p == OAEP:
 		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p().public, chunk, nil)
 	case key.p().modulus != nil:
-		// crypto/rsa would do the same, but prepare the modulus anew for
-		// every block, which takes longer than the operation.
+		// crypto/rsa would do the same, but would prepare the modulus again
+		// for every block, which takes longer than the operation.
 		return op.raise(type2Block(key.p().size, chunk)), nil
 	default:
 		//lint:ignore SA1019 this padding is what the protocol asks for

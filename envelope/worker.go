@@ -2,21 +2,21 @@ package envelope
 
 import "sync"
 
-// Worker seals and opens as the functions [Seal], [Reseal] and [Open] do, and
-// leaves it to Each when, and on which goroutines, the RSA operations of a
-// message run: a sender of many messages bounds and orders them, and spreads the
+// Worker seals and opens as the functions [Seal], [Reseal] and [Open] do. Its
+// Each decides when, and on which goroutines, the RSA operations of a message
+// run. So a sender of many messages can bound them, order them, and spread the
 // blocks of one message over idle cores. The zero Worker runs them in order.
 type Worker struct {
-	// Each calls f with every number from 0 to n-1, each once, in any order,
-	// beside each other or not, and returns when all calls have. Where it
-	// returns an error, calls may be missing and the message fails with that
-	// error. Operations with the private part are a call for each block; those
-	// with the public part, which take little time, are one call together.
-	// nil: one after the other on the caller's goroutine.
+	// Each calls f once with every number from 0 to n-1, in any order, at the
+	// same time or not, and returns when all calls have returned. If it returns
+	// an error, it may have left out calls; the message fails with that error.
+	// Every operation with the private part is a call of its own; those with
+	// the public part, which take little time, are one call together. Nil: one
+	// after the other on the caller's goroutine.
 	Each func(n int, f func(i int)) error
 }
 
-// each runs do for 0 to n-1, all of them, and gives the first error.
+// each calls do for 0 to n-1, whatever fails, and gives the first error.
 func (w Worker) each(n int, do func(i int) error) error {
 	if w.Each == nil {
 		var failed error
