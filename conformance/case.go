@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Case is one thing that is tried, and the rule that it is held to.
+// Case is one test of an endpoint, and the rule that it tests.
 type Case struct {
 	Number int    `json:"number"`          // stable; the hundreds are the group
 	Name   string `json:"name"`            // group/what, unique
 	Rule   string `json:"rule"`            // section and number of PROTOCOL.md, such as "Sealing, S5"
 	About  string `json:"about"`           // what must happen, one sentence
-	Needs  []Need `json:"needs,omitempty"` // without which it is skipped
+	Needs  []Need `json:"needs,omitempty"` // the case is skipped without them
 
 	run func(*session) error
 }
 
-// Need is what a case cannot do without. A case whose needs are not met is
+// Need is something that a case requires. A case whose needs are not met is
 // skipped.
 type Need string
 
@@ -53,27 +53,27 @@ func (o Outcome) String() string {
 // MarshalText is String.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Result is what came of one case. No secret of the Config is in it.
+// Result says how one case ended. It holds no secret of the Config.
 type Result struct {
 	Case
 	Outcome   Outcome    `json:"outcome"`
 	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why the case was skipped
 	Fix       string     `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
-	Note      string     `json:"note,omitempty"`      // passed, but worth knowing
-	Exchanges []Exchange `json:"exchanges,omitempty"` // in the order in which they began; the last shows the problem
+	Note      string     `json:"note,omitempty"`      // of a case that passed: what is unusual
+	Exchanges []Exchange `json:"exchanges,omitempty"` // in the order of their beginning; the last shows the problem
 }
 
-// Exchange is one request and what came back.
+// Exchange is one request and its response.
 type Exchange struct {
 	What      string `json:"what"`                // what was sent, in words
 	To        string `json:"to"`                  // "notify URL" or "withdraw URL"
-	Method    string `json:"method"`              // POST as a rule
-	Bytes     int    `json:"bytes"`               // of the body; -1 where it had no end
-	Plaintext string `json:"plaintext,omitempty"` // what was sealed, long texts cut
+	Method    string `json:"method"`              // POST, except in cases about other methods
+	Bytes     int    `json:"bytes"`               // of the body; -1 if it had no end
+	Plaintext string `json:"plaintext,omitempty"` // what was sealed, cut if long
 
-	Status   int    `json:"status"`             // 0 where nothing came back
-	Error    string `json:"error,omitempty"`    // why nothing came back
-	Response string `json:"response,omitempty"` // its members, the API key and the sealed data left out
+	Status   int    `json:"status"`             // 0 if there was no response
+	Error    string `json:"error,omitempty"`    // why there was no response
+	Response string `json:"response,omitempty"` // its members, without the API key and the sealed data
 	Answer   string `json:"answer,omitempty"`   // the opened data
 }
 
@@ -84,7 +84,7 @@ type Summary struct {
 	Skipped int `json:"skipped"`
 }
 
-// OK says whether nothing failed and something passed.
+// OK reports whether no case failed and at least one passed.
 func (s Summary) OK() bool { return s.Failed == 0 && s.Passed > 0 }
 
 // String counts in words.

@@ -6,9 +6,9 @@ import (
 	"countersign"
 )
 
-// bindingCases are requests put together from parts of genuine ones, which
-// anybody can do who has seen some. What gives them away depends on the service
-// (PROTOCOL.md, Binding).
+// bindingCases are requests put together from parts of genuine ones, as an
+// attacker could who has seen some. How a merchant detects them depends on the
+// service (PROTOCOL.md, Binding).
 func bindingCases() []Case {
 	bound, unbound := []Need{NeedBound}, []Need{NeedUnbound}
 	return []Case{
@@ -27,9 +27,9 @@ func bindingCases() []Case {
 	}
 }
 
-const checkBinding = "Recompute the binding from the bytes exactly as they were opened, before anything else looks at them, and take nothing that does not hold."
+const checkBinding = "Recompute the binding from the opened bytes, unchanged, before parsing them, and refuse every request whose binding does not hold."
 
-// forged holds r to a refusal of any kind.
+// forged checks that r is a refusal of any kind.
 func (s *session) forged(r *reply) error { return because(s.refused(r), checkBinding) }
 
 func bindingAbsent(s *session) error {
@@ -41,14 +41,14 @@ func bindingAbsent(s *session) error {
 func bindingBroken(s *session) error {
 	m := s.deposit()
 	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit, its amount changed after it was bound", m.bytes())
+	q := s.attempt("a deposit whose amount was changed after binding", m.bytes())
 	q.plaintext = []byte(strings.Replace(string(q.plaintext), `"amount":"2.5"`, `"amount":"9.5"`, 1))
 	q.body = s.seal(q.plaintext)
 	return s.forged(s.send(q))
 }
 
-// twins are two deposits whose members have the same lengths, the second with
-// another amount.
+// twins are two deposits whose members have the same lengths but whose amounts
+// differ.
 func (s *session) twins() (message, message) {
 	a := s.deposit()
 	b := s.deposit().set("amount", `"9.5"`)
@@ -140,7 +140,8 @@ func upperCase(s *session) error {
 func splicedWithdrawal(s *session) error {
 	first := s.withdrawal(s.id(), s.id(), s.cfg.User)
 	second := s.known()
-	// The genuine one first: what is kept of this order must be its confirmation.
+	// The genuine question comes first, so that the endpoint keeps the
+	// confirmation of this order, not the refusal of a forgery.
 	if err := knownOrder(s); err != nil {
 		return err
 	}
@@ -150,8 +151,8 @@ func splicedWithdrawal(s *session) error {
 		plaintext: append(c1[0][:len(c1[0]):len(c1[0])], c2[1]...), body: join(s.sealChunks(c1[0], c2[1])...)}))
 }
 
-// uuidFirst is m with its requestUUID in front, where the first block holds it
-// whole.
+// uuidFirst is m with its requestUUID first, so that the first block holds all of
+// it.
 func uuidFirst(m message) message {
 	last := len(m) - 1
 	return append(message{m[last]}, m[:last]...)

@@ -8,8 +8,7 @@ import (
 	"countersign"
 )
 
-// depositCases are deposits that are right, however they look. Every one must
-// be accepted.
+// depositCases are correct deposits in unusual forms. All must be accepted.
 func depositCases() []Case {
 	return []Case{
 		{101, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, changed(nil)},
@@ -56,7 +55,7 @@ func depositCases() []Case {
 	}
 }
 
-// changed is a case in which a deposit, changed a little, must be accepted.
+// changed is a case in which a deposit must be accepted after a change.
 func changed(change func(*session, message) message) func(*session) error {
 	return func(s *session) error {
 		m := s.deposit()
@@ -71,7 +70,7 @@ func changed(change func(*session, message) message) func(*session) error {
 	}
 }
 
-// setting is changed with other values for members.
+// setting is changed, with new values for members.
 func setting(pairs ...string) func(*session) error {
 	return changed(func(_ *session, m message) message {
 		for pair := range slices.Chunk(pairs, 2) {
@@ -143,9 +142,8 @@ func newAddress(s *session) error {
 	return sameDeposit(m, r)
 }
 
-// sameDeposit holds an answer to Answers, R3: what it says of the deposit is
-// what the request said. Members that it leaves out are the business of the
-// response cases.
+// sameDeposit checks that the answer says of the deposit what the request said
+// (PROTOCOL.md, R3). The response cases check for members that are missing.
 func sameDeposit(m message, r *reply) error {
 	a, err := countersign.ParseDepositAnswer(r.answer)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func httpCases() []Case {
 	callbackKey := []Need{NeedCallbackKey}
 	return []Case{
-		{601, "http/other-method", "HTTP, H2", "Another method than POST is answered with status 405.", nil, otherMethods},
+		{601, "http/other-method", "HTTP, H2", "A method other than POST is answered with status 405.", nil, otherMethods},
 		{602, "http/no-api-key", "HTTP, H2", "A request without X-API-KEY is answered with status 401.", callbackKey, apiKey(func(string) string { return "" })},
 		{603, "http/wrong-api-key", "HTTP, H2", "A request with another X-API-KEY is answered with status 401.", callbackKey,
 			apiKey(func(k string) string { return strings.Repeat("x", len(k)) })},
@@ -35,12 +35,12 @@ func httpCases() []Case {
 				return strings.ToLower(k)
 			})},
 		{607, "http/any-content-type", "Body forms, F1", "The Content-Type has no effect on a bare body.", nil, anyContentType},
-		{608, "http/chunked", "HTTP, H2", "A body that comes without a Content-Length is read all the same.", nil, chunkedBody},
+		{608, "http/chunked", "HTTP, H2", "A body without a Content-Length is read.", nil, chunkedBody},
 		{609, "http/largest-body", "HTTP, H2", "A body of exactly 65,536 bytes is read.", nil, largestBody},
 		{610, "http/largest-message", "HTTP, H2", "A message that fills the largest body is accepted.", nil, largestMessage},
 		{611, "http/too-large", "HTTP, H2", "A body of 65,537 bytes is answered with status 413, whatever is in it.", nil, tooLarge},
 		{612, "http/endless", "HTTP, H2", "A body without end is cut off.", nil, endless},
-		{613, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and holds up nobody else.", nil, slowBody},
+		{613, "http/slow-body", "HTTP, H2", "A body that stops half-way is given up, and delays no other request.", nil, slowBody},
 		{614, "http/empty-body", "HTTP, H2", "An empty body is answered with status 400.", nil, emptyBody},
 		{615, "http/deposit-at-withdraw-url", "Error codes, 1004", "Type 1 at the withdraw URL is answered with errCode 1004 and not processed.", nil,
 			wrongURL(toWithdraw, func(s *session) message { return s.deposit() })},
@@ -102,7 +102,7 @@ func anyContentType(s *session) error {
 		}
 		q.contentType = t
 		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-			return because(err, "Read the raw body before any parser does; never let the Content-Type choose one.")
+			return because(err, "Read the raw body before any parser does; the Content-Type must not choose a parser.")
 		}
 		s.expect(m.str("trackingId"), 1)
 	}
@@ -120,7 +120,7 @@ func chunkedBody(s *session) error {
 	return nil
 }
 
-// padded is body with white space behind it, up to n bytes.
+// padded is body with white space behind it, n bytes in all.
 func padded(body []byte, n int) []byte {
 	return append(slices.Clip(body), bytes.Repeat([]byte("\n"), n-len(body))...)
 }
@@ -130,7 +130,7 @@ func largestBody(s *session) error {
 	q := s.attempt("a deposit, the body filled up to 65,536 bytes with line ends", m.bytes())
 	q.body = padded(q.body, envelope.MaxBody)
 	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-		return because(err, "The limit is 65,536 bytes, that number included, and white space around the Base64 is forgiven.")
+		return because(err, "A body may have up to 65,536 bytes; ignore white space around the Base64.")
 	}
 	s.expect(m.str("trackingId"), 1)
 	return nil
@@ -151,12 +151,12 @@ func tooLarge(s *session) error {
 	return statusIs(s.send(q), http.StatusRequestEntityTooLarge)
 }
 
-// endlessBytes is far more than a body may have, and yet an end: the case must
-// not flood a network.
+// endlessBytes is far more than a body may have, but bounded: the case must not
+// flood a network.
 const endlessBytes = 4 << 20
 
-// endless accepts a broken connection, too: an endpoint that stops reading
-// cannot be sure that its answer arrives.
+// endless also accepts a closed connection: the response of an endpoint that
+// stops reading may not arrive.
 func endless(s *session) error {
 	m := s.deposit()
 	s.expect(m.str("trackingId"), 0)
@@ -178,14 +178,14 @@ func (lineEnds) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// slowBody sends half of what it announces and nothing more. The endpoint must
-// serve others meanwhile, and must end the exchange by itself. The half holds
-// the whole deposit, so that an endpoint which does not mind the length is
-// found out; it is long because short bodies wait in buffers of this end.
+// slowBody sends half of the announced bytes and then nothing. The endpoint must
+// serve others meanwhile and must end the exchange itself. The half holds the
+// whole deposit, which shows whether the endpoint ignores the length. It is long
+// because short bodies stay in buffers of this end.
 func slowBody(s *session) error {
 	m := s.deposit()
 	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("half of a body, and then nothing", m.bytes())
+	q := s.attempt("half of a body", m.bytes())
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
 	defer cancel()
 	body := padded(q.body, envelope.MaxBody)
@@ -204,22 +204,22 @@ func slowBody(s *session) error {
 		if err := s.takes("a deposit while another body hangs", s.deposit()); err != nil {
 			cancel()
 			<-slow
-			return because(err, "Serve every connection for itself: one that hangs must hold up no other.")
+			return because(err, "Serve every connection separately: one that hangs must not delay others.")
 		}
 		r = <-slow
 	case r = <-slow:
 	}
 	switch {
 	case r.err != nil && ctx.Err() != nil:
-		return fail("Bound the time in which a body must arrive, 10 seconds say, and give up the connection.",
+		return fail("Bound the time in which a body must arrive, for example to 10 seconds, then close the connection.",
 			"after %v the endpoint still waits for the rest of a body", s.cfg.SlowBody)
 	case r.err != nil:
-		return nil // it hung up, which is an answer, too
+		return nil // it closed the connection, which is right too
 	}
 	return because(s.notAccepted(r), "Never process half a body.")
 }
 
-// stalling gives half a body and then waits for the end of the exchange.
+// stalling gives half a body, then waits for the end of the exchange.
 type stalling struct {
 	half    io.Reader
 	stalled chan struct{} // closed when half has been read

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// messageCases are well sealed messages that are malformed. Each is bound
-// rightly, so that nothing but the parser can refuse it.
+// messageCases are malformed messages, correctly sealed and bound, so that only
+// the parser can refuse them.
 func messageCases() []Case {
 	return []Case{
 		{801, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
@@ -16,7 +16,7 @@ func messageCases() []Case {
 			malformed(each("toAddress", "0x00"), func(_ *session, m message, v string) []byte {
 				return append(message{{"toAddress", text(v)}}, m...).bytes()
 			})},
-		{803, "message/duplicate-nested", "Messages, M2", "A member twice in an object inside is refused, in unknown members too.", nil,
+		{803, "message/duplicate-nested", "Messages, M2", "A member twice in a nested object is refused, in unknown members too.", nil,
 			malformed(nil, func(_ *session, m message, _ string) []byte { return m.add("extra", `{"a":[{"b":1,"b":2}]}`).bytes() })},
 		{804, "message/duplicate-escaped", "Messages, M2", "A member twice is refused, even if one is written with escapes.", nil,
 			malformed(nil, func(_ *session, m message, _ string) []byte {
@@ -30,13 +30,13 @@ func messageCases() []Case {
 			malformed(needed, func(_ *session, m message, name string) []byte { return m.drop(name).bytes() })},
 		{807, "message/null-member", "Messages, M3", "null counts as absent.", nil,
 			malformed(needed, func(_ *session, m message, name string) []byte { return m.set(name, "null").bytes() })},
-		{808, "message/empty-text", "Messages, M3", "An empty text is refused where something must be there.", nil,
+		{808, "message/empty-text", "Messages, M3", "An empty text is refused where the member must not be empty.", nil,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"},
 				func(_ *session, m message, name string) []byte { return m.set(name, `""`).bytes() })},
-		{809, "message/number-for-text", "Messages, M3", "A number where a text must be is refused.", nil,
+		{809, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", nil,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "toAddress"},
 				func(_ *session, m message, name string) []byte { return m.set(name, "17").bytes() })},
-		{810, "message/text-for-number", "Messages, M4, M5", "A text where a number must be is refused.", nil,
+		{810, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", nil,
 			malformed([]string{"type", "txIndex", "riskLevelFrom"},
 				func(_ *session, m message, name string) []byte { return m.set(name, text(m.get(name))).bytes() })},
 		{811, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", nil,
@@ -78,8 +78,8 @@ func messageCases() []Case {
 	}
 }
 
-// needed are the members of a deposit that no service may leave out, whatever a
-// merchant forgives.
+// needed are the members of a deposit that no service may leave out, even if the
+// merchant is lenient.
 var needed = []string{"type", "trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"}
 
 func each(_, value string) []string { return []string{value} }
@@ -89,8 +89,8 @@ func withValue(_ *session, m message, pair string) []byte {
 	return m.set(name, value).bytes()
 }
 
-// malformed posts a deposit damaged in each of the ways. All must be refused as
-// what cannot be parsed.
+// malformed posts a deposit damaged in each of the ways. The endpoint must refuse
+// all as malformed.
 func malformed(ways []string, damage func(s *session, m message, way string) []byte) func(*session) error {
 	return func(s *session) error {
 		if ways == nil {
@@ -105,7 +105,7 @@ func malformed(ways []string, damage func(s *session, m message, way string) []b
 			}
 			r := s.send(s.attempt(what, damage(s, m, way)))
 			if err := s.notOpened(r); err != nil {
-				return because(err, "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing behind it.")
+				return because(err, "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it.")
 			}
 		}
 		return nil
@@ -120,7 +120,7 @@ func shortWithdrawal(s *session) error {
 	for _, name := range []string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"} {
 		m := s.withdrawal(s.id(), s.id(), s.cfg.User).drop(name)
 		if err := s.notOpened(s.ask("a withdrawal request without "+name, m)); err != nil {
-			return because(err, "All members of a withdrawal request must be there.")
+			return because(err, "Refuse a withdrawal request that lacks a member.")
 		}
 	}
 	return nil

@@ -26,13 +26,13 @@ func noticeCases() []Case {
 	}
 }
 
-// noticed is accepted for notices, whose withdrawals are made up: an endpoint
-// may say that it does not know them.
+// noticed checks the response to a notice. Its withdrawal is made up, so the
+// endpoint may answer that it does not know it.
 func (s *session) noticed(r *reply, t countersign.Type) error {
 	if r.err == nil && r.status == 200 && r.parseErr == nil {
 		switch code := r.response.ErrCode; code {
 		case countersign.CodeUnknownOrder, countersign.CodeNotKnownYet:
-			s.note("errCode %d: the withdrawal of the notice is made up, so that is right", code)
+			s.note("errCode %d is right: the withdrawal of the notice is made up", code)
 			return s.wellFormed(r)
 		}
 	}
@@ -77,9 +77,9 @@ func noticeAgain(s *session) error {
 func unknownType(number string) func(*session) error {
 	return func(s *session) error {
 		m := s.deposit().set("type", number)
-		r := s.post("a callback of type "+number+", in all else a deposit", m)
+		r := s.post("a deposit with type "+number, m)
 		s.expect(m.str("trackingId"), 0)
 		return because(s.judged(r, countersign.CodeUnknownType),
-			"Look at type before anything else; a callback that is not understood must not be acknowledged.")
+			"Check type first: a callback of an unknown type must not be acknowledged.")
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"countersign"
 )
 
-// repeatCases are callbacks that come again, and callbacks that only look as
-// if they did.
+// repeatCases are callbacks that are repeated, and callbacks that only look
+// repeated.
 func repeatCases() []Case {
 	return []Case{
 		{201, "repeat/new-request", "Deposit identity, I1", "A deposit told again with a new requestUUID is answered with errCode 0 and that requestUUID.", nil, repeatNew},
-		{202, "repeat/same-body", "Deposit identity, I1", "The very same body once more is answered with errCode 0.", nil, repeatSame},
-		{203, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same instant are answered each with its own requestUUID, and none refuses.", nil, repeatAtOnce},
+		{202, "repeat/same-body", "Deposit identity, I1", "The same body sent again is answered with errCode 0.", nil, repeatSame},
+		{203, "repeat/at-once", "Deposit identity, I1", "Eight attempts of one deposit at the same time each get their own requestUUID, and none is refused.", nil, repeatAtOnce},
 		{204, "repeat/two-transfers", "Deposit identity, I2", "Two transfers of one transaction to one address, told apart by txIndex, are both accepted.", nil,
 			pair("txIndex", "4", 1)},
 		{205, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
 			pair("symbol", `"USDC"`, 1)},
 		{206, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
 			pair("txIndex", "-1", -1)},
-		{207, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same instant are both accepted.", nil, transfersAtOnce},
+		{207, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
 	}
 }
 
@@ -50,10 +50,11 @@ func repeatSame(s *session) error {
 	return s.accepted(s.send(q), countersign.TypeDeposited)
 }
 
-const instant = 8 // attempts at the same instant
+const instant = 8 // attempts at the same time
 
-// repeatAtOnce lets an endpoint say "try again" (a hold, a failure of its own)
-// to all attempts but one; it must not refuse, and must accept afterwards.
+// repeatAtOnce allows the endpoint to answer "try again" (a hold or a failure of
+// its own) to all attempts but one. The endpoint must not refuse any, and must
+// accept the deposit afterwards.
 func repeatAtOnce(s *session) error {
 	m := s.deposit()
 	requests := make([]request, instant)
@@ -64,19 +65,19 @@ func repeatAtOnce(s *session) error {
 	for _, r := range s.atOnce(requests) {
 		ok, err := s.acceptedOrLater(r, countersign.TypeDeposited)
 		if err != nil {
-			return because(err, "Let the database decide who is first, and answer the others as repeats.")
+			return because(err, "Let the database decide which attempt is first, and answer the others as repeats.")
 		}
 		if ok {
 			taken++
 		}
 	}
 	if taken == 0 {
-		return fail("Of several attempts at once, one must get through.", "none of %d attempts at once was accepted", instant)
+		return fail("Accept one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
 	}
 	return s.takes("the same deposit afterwards", m)
 }
 
-// acceptedOrLater is accepted, except that "try again" is no failure but false.
+// acceptedOrLater is accepted, but gives false and no error for "try again".
 func (s *session) acceptedOrLater(r *reply, t countersign.Type) (bool, error) {
 	if err := statusIs(r, 200); err != nil {
 		return false, err
@@ -86,15 +87,15 @@ func (s *session) acceptedOrLater(r *reply, t countersign.Type) (bool, error) {
 	}
 	switch r.response.ErrCode.Class() {
 	case countersign.ClassHold, countersign.ClassFailure:
-		s.note("some attempts at the same instant were told to try again (errCode %d)", r.response.ErrCode)
+		s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
 		return false, nil
 	}
 	return true, s.accepted(r, t)
 }
 
 // pair posts two deposits of one transaction to one address that differ in a
-// member besides trackingId. effects is how often each must be credited; -1
-// where that is open.
+// member besides trackingId. effects is how often each must be credited, -1 if
+// the protocol leaves it open.
 func pair(name, value string, effects int) func(*session) error {
 	return func(s *session) error {
 		first := s.deposit()

@@ -9,8 +9,8 @@ import (
 	"countersign"
 )
 
-// responseCases hold the response itself to its rules, one rule a case, so
-// that an endpoint that breaks one of them learns which.
+// responseCases check the response itself, one rule a case, so that a failure
+// names the rule.
 func responseCases() []Case {
 	order := []Need{NeedOrder}
 	return []Case{
@@ -24,15 +24,15 @@ func responseCases() []Case {
 		{508, "response/deposit-members", "Answers, R3", "The answer returns the members of the deposit as they came.", nil, depositMembers},
 		{509, "response/null-members", "Answers, R3", "callBackId, state and tenantType of a deposit's answer are null.", nil, nullMembers},
 		{510, "response/withdrawal-members", "Answers, R4", "The answer to type 2 returns callBackId and tenantUserId as they came and the order's details.", order, withdrawalMembers},
-		{511, "response/message-on-failure", "Answers, R1", "Where errCode is not 0, message says why.", nil, messageOnFailure},
+		{511, "response/message-on-failure", "Answers, R1", "If errCode is not 0, message says why.", nil, messageOnFailure},
 		{512, "response/refusal-keeps-uuid", "Answers, R2", "If a refusal has data, it opens and returns the requestUUID.", nil, refusalData},
 		{513, "response/plain-transfer", "HTTP, H3", "The response is not compressed, is no redirect and has at most 65,536 bytes.", nil, plainTransfer},
 		{514, "response/nothing-in-the-clear", "Answers, R1", "The answer is in data and nowhere else: the response has no member of the deposit in the clear.", nil, nothingInTheClear},
 	}
 }
 
-// answerMember is one member of the opened answer as it was written, "" where
-// there is none.
+// answerMember is one member of the opened answer as it was written, "" if there
+// is none.
 func answerMember(r *reply, name string) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(r.answer, &members) != nil {
@@ -54,7 +54,7 @@ func fourMembers(s *session) error {
 		return err
 	}
 	if r.members == nil {
-		return fail("Return a JSON object in UTF-8 and nothing around it.", "the response is no JSON object")
+		return fail("Return a JSON object in UTF-8 and nothing around it.", "the response is not a JSON object")
 	}
 	for _, name := range []string{"apiKey", "data", "errCode", "message"} {
 		if _, ok := r.members[name]; !ok {
@@ -164,9 +164,9 @@ func nullMembers(s *session) error {
 		switch answerMember(r, name) {
 		case "null":
 		case "":
-			s.note("%s is left out, which services forgive", name)
+			s.note("%s is left out, which services allow", name)
 		default:
-			return fail("Return null: nobody has said what another value would mean.", "%s of the answer is not null", name)
+			return fail("Return null: no other value has a known meaning.", "%s of the answer is not null", name)
 		}
 	}
 	return nil

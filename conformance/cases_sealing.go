@@ -9,18 +9,18 @@ import (
 	"countersign/envelope"
 )
 
-// sealingCases are bodies that no holder of the right key made in the right
-// way. None may be accepted.
+// sealingCases are bodies with a wrong key or a fault in the sealing. None may be
+// accepted.
 func sealingCases() []Case {
 	pkcs1 := []Need{NeedPKCS1}
 	return []Case{
 		{701, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, otherKey},
 		{702, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, padding(0, -1, 0xff, 0)},
 		{703, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, padding(1, 0, 0xff, 0)},
-		{704, "sealing/padding-bytes", "Sealing, S5", "Another byte than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
+		{704, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
 		{705, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, shortPadding},
-		{706, "sealing/no-separator", "Sealing, S5", "A block without the 00 behind its padding is refused.", pkcs1, noSeparator},
-		{707, "sealing/empty-block", "Sealing, S5", "A block without data among others is refused.", pkcs1, emptyBlock},
+		{706, "sealing/no-separator", "Sealing, S5", "A block without the 00 after its padding is refused.", pkcs1, noSeparator},
+		{707, "sealing/empty-block", "Sealing, S5", "A body with a block without data is refused.", pkcs1, emptyBlock},
 		{708, "sealing/beyond-modulus", "Sealing, S5", "A block that is not below the modulus is refused.", nil, beyondModulus},
 		{709, "sealing/cut-block", "Sealing, S5", "A body without its last block is refused.", nil,
 			shuffled(func(b [][]byte) [][]byte { return b[:len(b)-1] })},
@@ -67,7 +67,7 @@ func (s *session) blockType() byte {
 	return 2
 }
 
-// rebuilt seals a deposit, but makes every block with build.
+// rebuilt seals a deposit, every block of it made by build.
 func (s *session) rebuilt(what string, build func(data []byte) []byte) *reply {
 	m := s.deposit()
 	s.expect(m.str("trackingId"), 0)
@@ -103,7 +103,7 @@ func paddingBytes(s *session) error {
 	if s.blockType() != 1 {
 		return skip("the padding of block type 2 may have any bytes")
 	}
-	r := s.rebuilt("a deposit with FE among the padding", func(data []byte) []byte {
+	r := s.rebuilt("a deposit with FE in the padding", func(data []byte) []byte {
 		b := s.raw.pad(0, 1, 0xff, data)
 		b[6] = 0xfe
 		return b
@@ -141,11 +141,11 @@ func emptyBlock(s *session) error {
 	blocks := s.blocks(q.body)
 	empty := s.raw.block(s.raw.pad(0, s.blockType(), 0xff, nil))
 	q.body = join(append(append(blocks[:1:1], empty), blocks[1:]...)...)
-	return because(s.notOpened(s.send(q)), "A block without data is no block: refuse it.")
+	return because(s.notOpened(s.send(q)), "Refuse a block without data.")
 }
 
-// beyondModulus needs a block whose number is small enough for the modulus to
-// be added; with most keys a few attempts find one.
+// beyondModulus needs a block that still has k bytes after the modulus is added
+// to it. With most keys a few attempts find one.
 func beyondModulus(s *session) error {
 	for range 400 {
 		m := s.deposit()
@@ -160,11 +160,11 @@ func beyondModulus(s *session) error {
 			}
 		}
 	}
-	return skip("the modulus of this key is too close to a power of 2 for such a block to be found")
+	return skip("no such block was found: the modulus of this key is too close to a power of 2")
 }
 
-// shuffled is a case in which the blocks of a right body are put together in a
-// wrong way.
+// shuffled is a case in which the blocks of a correct body are put together
+// wrongly.
 func shuffled(change func([][]byte) [][]byte) func(*session) error {
 	return func(s *session) error {
 		m := s.deposit()
@@ -182,7 +182,7 @@ func plainJSON(s *session) error {
 	s.expect(m.str("trackingId"), 0)
 	q := s.attempt("a deposit that is not sealed", m.bytes())
 	q.body = q.plaintext
-	return because(s.notOpened(s.send(q)), "Take nothing that does not open.")
+	return because(s.notOpened(s.send(q)), "Refuse every body that does not open.")
 }
 
 // formCases are the forms that a body may and may not have.
@@ -196,7 +196,7 @@ func formCases() []Case {
 			takesForm("application/json", func(b64 string) string { return text(b64) })},
 		{734, "form/json-object", "Body forms, F2", "A JSON object with a member data is read.", nil,
 			takesForm("application/json", func(b64 string) string { return `{"data":` + text(b64) + `}` })},
-		{735, "form/line-ends", "Sealing, S5", "Line ends in the Base64 and white space around it are forgiven.", nil,
+		{735, "form/line-ends", "Sealing, S5", "Line ends in the Base64 and white space around it are ignored.", nil,
 			takesForm("", func(b64 string) string { return "\r\n " + wrapped(b64) + " \r\n" })},
 		{736, "form/plus-turned-into-space", "Body forms, F3", "A body in which a form parser turned + into a space is refused, not mended.", nil,
 			refusesForm("+", func(b64 string) string { return strings.ReplaceAll(b64, "+", " ") })},
@@ -210,12 +210,12 @@ func formCases() []Case {
 			refusesForm("+/", func(b64 string) string { return strings.NewReplacer("+", "-", "/", "_").Replace(b64) })},
 		{741, "form/no-padding", "Sealing, S5", "Base64 without its padding is refused.", nil,
 			refusesForm("=", func(b64 string) string { return strings.TrimRight(b64, "=") })},
-		{742, "form/more-padding", "Sealing, S5", "Base64 with more behind its padding is refused.", nil,
+		{742, "form/more-padding", "Sealing, S5", "Base64 with more after its padding is refused.", nil,
 			refusesForm("=", func(b64 string) string { return b64 + "=" })},
 		{743, "form/unused-bits", "Sealing, S5", "Base64 whose unused bits are not 0 is refused.", nil, refusesForm("=", unusedBits)},
-		{744, "form/stray-character", "Sealing, S5", "Another character among the Base64 is refused.", nil,
+		{744, "form/stray-character", "Sealing, S5", "A character outside the Base64 alphabet is refused.", nil,
 			refusesForm("", func(b64 string) string { return b64[:40] + "*" + b64[40:] })},
-		{745, "form/not-base64", "Sealing, S5", "Text that is no Base64 is refused.", nil,
+		{745, "form/not-base64", "Sealing, S5", "Text that is not Base64 is refused.", nil,
 			refusesForm("", func(string) string { return "hello, merchant!" })},
 	}
 }
@@ -229,7 +229,7 @@ func wrapped(b64 string) string {
 	return b.String() + b64
 }
 
-// unusedBits sets a bit that the padding makes meaningless.
+// unusedBits sets a bit that the padding leaves unused.
 func unusedBits(b64 string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	core := strings.TrimRight(b64, "=")
@@ -251,7 +251,7 @@ func takesForm(contentType string, change func(string) string) func(*session) er
 	}
 }
 
-// refusesForm changes a body that holds all the characters of needs.
+// refusesForm changes a body that holds every character of needs.
 func refusesForm(needs string, change func(string) string) func(*session) error {
 	return func(s *session) error {
 		if needs == "=" && s.cfg.Key.Size()%3 == 0 {
@@ -261,7 +261,7 @@ func refusesForm(needs string, change func(string) string) func(*session) error 
 			m := s.deposit()
 			q := s.attempt("a deposit whose Base64 was damaged", m.bytes())
 			if needs == "=" && !bytes.Contains(q.body, []byte("=")) {
-				// Another number of blocks leaves another rest.
+				// Another number of blocks may need another padding.
 				half := len(q.plaintext) / 2
 				q.body = join(s.sealChunks(q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])...)
 			}

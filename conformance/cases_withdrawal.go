@@ -8,14 +8,14 @@ import (
 	"countersign"
 )
 
-// withdrawalCases are questions about withdrawals. Only the order that the
-// endpoint knows, asked for its own user, may be confirmed.
+// withdrawalCases ask about withdrawals. The endpoint may confirm only the known
+// order, for its own user.
 func withdrawalCases() []Case {
 	order := []Need{NeedOrder}
 	return []Case{
 		{401, "withdrawal/known", "Decision, D1", "A known order is confirmed with its own details.", order, knownOrder},
 		{402, "withdrawal/known-repeat", "Decision, D4", "The same question with a new requestUUID gets the same details.", order, knownAgain},
-		{403, "withdrawal/known-at-once", "Decision, D4", "Eight of the same question at the same instant get the same details, each with its own requestUUID.", order, knownAtOnce},
+		{403, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
 		{404, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
 		{405, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
 		{406, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", order, otherUser},
@@ -28,14 +28,14 @@ func withdrawalCases() []Case {
 					return unicode.ToUpper(r)
 				}, id)
 			})},
-		{408, "withdrawal/trailing-space", "Decision, D2", "A callBackId with a space behind it is unknown.", order,
+		{408, "withdrawal/trailing-space", "Decision, D2", "A callBackId with a space after it is unknown.", order,
 			similar(func(id string) string { return id + " " })},
 		{409, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
 		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
 	}
 }
 
-// confirmed holds r to a confirmation of the known order.
+// confirmed checks that r confirms the known order.
 func (s *session) confirmed(r *reply) error {
 	if err := s.accepted(r, countersign.TypeRequestWithdraw); err != nil {
 		return err
@@ -87,22 +87,22 @@ func knownAtOnce(s *session) error {
 		confirmed++
 	}
 	if confirmed == 0 {
-		return fail("Of several attempts at once, one must get through.", "none of %d attempts at once was answered", instant)
+		return fail("Answer one of several attempts that come at once.", "none of %d attempts at once was answered", instant)
 	}
 	return s.confirmed(s.ask("the known order afterwards", s.known()))
 }
 
-// notConfirmed holds r to a refusal or a hold of a question that could be read.
+// notConfirmed checks that r refuses or holds a question that could be read.
 func (s *session) notConfirmed(r *reply) error {
 	if err := s.judged(r); err != nil {
 		return because(err, "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte.")
 	}
 	switch code := r.response.ErrCode; code.Class() {
 	case countersign.ClassNotUnderstood:
-		return fail("The request was right, only the order is not known: use errCode 2001, or 3002 while it may still arrive.",
+		return fail("The request is correct but the order is unknown: use errCode 2001, or 3002 while the order may still arrive.",
 			"%s: errCode is %d, which says that the request was not understood", r.what, code)
 	case countersign.ClassFailure:
-		s.note("errCode %d is a code of the endpoint's own: the service must be told whether it is final", code)
+		s.note("errCode %d is the endpoint's own: tell the service whether it is final", code)
 	}
 	return nil
 }
@@ -119,8 +119,8 @@ func unknownAgain(s *session) error {
 	return s.notConfirmed(s.ask("the unknown order again", m))
 }
 
-// otherUser asks rightly first: an endpoint that keeps its first answer for a
-// callBackId must not keep the refusal of this case.
+// otherUser asks the correct question first, so that an endpoint that keeps its
+// first answer for a callBackId does not keep the refusal of this case.
 func otherUser(s *session) error {
 	if err := knownOrder(s); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (s *session) smuggle(m message) message {
 	return m.add("address", text("0x"+s.hex(20))).add("chainName", `"ETH"`).add("symbol", `"USDT"`).add("amount", `"999999"`)
 }
 
-// smuggled asks rightly first, for the same reason as otherUser. An endpoint
-// may refuse a repeat that says something else; it may not believe it.
+// smuggled asks the correct question first, for the reason that otherUser gives.
+// An endpoint may refuse a repeat with other content, but must not use it.
 func smuggled(s *session) error {
 	if err := knownOrder(s); err != nil {
 		return err
@@ -154,7 +154,7 @@ func smuggled(s *session) error {
 		s.note("a repeat with other unknown members was refused (errCode %d)", r.response.ErrCode)
 		return s.wellFormed(r)
 	}
-	return because(s.confirmed(r), "The request says which withdrawal, never where the money goes: answer from the order book.")
+	return because(s.confirmed(r), "Answer from the order book: the request says which withdrawal, never where the money goes.")
 }
 
 func smuggledUnknown(s *session) error {

@@ -21,14 +21,14 @@ import (
 )
 
 var (
-	// ErrConfig: a field of the Config is missing or has no meaning.
+	// ErrConfig: a field of the Config is missing or not valid.
 	ErrConfig = errors.New("conformance settings")
 
-	// ErrPublicAddress: an endpoint's host has an address that is neither of
-	// this machine nor of a private network, and Config.AllowPublic is false.
+	// ErrPublicAddress: Config.AllowPublic is false, and a host of the endpoint
+	// has an address outside this machine and private networks.
 	ErrPublicAddress = errors.New("not an address of this machine or a private network")
 
-	// ErrUnreachable: no connection to the endpoint could be made.
+	// ErrUnreachable: the endpoint's host has no address or takes no connection.
 	ErrUnreachable = errors.New("the endpoint cannot be reached")
 )
 
@@ -41,8 +41,8 @@ type Order struct {
 	Symbol       string `json:"symbol"`
 	Amount       string `json:"amount"` // decimal, above 0 (PROTOCOL.md, Amounts)
 
-	// TrackingID of the withdrawal's callbacks. Empty: made from CallBackID, so
-	// that every run asks about the same withdrawal.
+	// TrackingID of the withdrawal's callbacks. Empty: it is made from
+	// CallBackID, so that every run asks about the same withdrawal.
 	TrackingID string `json:"trackingId,omitempty"`
 }
 
@@ -56,12 +56,12 @@ func (o Order) details() (countersign.Details, error) {
 		return d, err
 	}
 	if o.CallBackID == "" || o.TenantUserID == "" {
-		return d, errors.New("callBackId and tenantUserId must be there")
+		return d, errors.New("callBackId or tenantUserId is missing")
 	}
 	return d, nil
 }
 
-// Config says which endpoint is checked and as which service.
+// Config says which endpoint is checked, and as which service.
 type Config struct {
 	// NotifyURL and WithdrawURL are the endpoint. Required, absolute, http or
 	// https, and not equal.
@@ -89,14 +89,14 @@ type Config struct {
 	// User is a tenantUserId that the endpoint knows. Empty: that of Order, or a
 	// made-up one.
 	User string
-	// DepositAddress is where User's deposits go. Empty: made-up addresses.
+	// DepositAddress is the deposit address of User. Empty: made-up addresses.
 	DepositAddress string
 
-	// Unbound: the service does not bind (see the package comment).
+	// Unbound says that the service does not bind (see the package comment).
 	Unbound bool
 
-	// AllowPublic lets requests go to addresses outside this machine and private
-	// networks. It has no effect with a Client.
+	// AllowPublic allows requests to addresses outside this machine and private
+	// networks. It has no effect on a Client.
 	AllowPublic bool
 	// Client makes the requests. Nil: one that dials no public address, follows
 	// no redirect, uses no proxy and asks for no compression.
@@ -104,20 +104,20 @@ type Config struct {
 
 	// Timeout of one exchange. Zero: 15 seconds.
 	Timeout time.Duration
-	// SlowBody is how long the endpoint may wait for the rest of a body that does
-	// not come. Zero: 30 seconds.
+	// SlowBody is how long the endpoint may wait for the rest of a body that is
+	// never sent. Zero: 30 seconds.
 	SlowBody time.Duration
 
 	// Effects counts how often the endpoint credited the deposit of a trackingId,
-	// for tests that can look behind the endpoint. It is asked after each case for
-	// the deposits of that case. Nil: effects are not looked at.
+	// for tests that can see the endpoint's data. It is called after each case
+	// for the deposits of that case. Nil: credits are not checked.
 	Effects func(ctx context.Context, trackingID string) (int, error)
 
 	// Only chooses the cases. Nil: all.
 	Only func(Case) bool
 
-	// Random is where identifiers come from. Nil: crypto/rand. What a run sends
-	// must not repeat between runs against one endpoint.
+	// Random gives the bytes for identifiers. Nil: crypto/rand. Two runs against
+	// one endpoint must not send the same identifiers.
 	Random io.Reader
 }
 
@@ -129,7 +129,7 @@ type Checker struct {
 	dialer *net.Dialer
 	raw    rawKey
 
-	mu     sync.Mutex // guards Random, which concurrent exchanges read
+	mu     sync.Mutex // guards Random, which exchanges read at the same time
 	prefix string     // of every identifier of the run
 }
 
@@ -152,7 +152,7 @@ func New(c Config) (*Checker, error) {
 	case c.Key == nil:
 		return nil, fmt.Errorf("%w: no key", ErrConfig)
 	case !k.cfg.ResponseKey.HasPrivate():
-		return nil, fmt.Errorf("%w: opening answers takes a private part", ErrConfig)
+		return nil, fmt.Errorf("%w: answers open with a private part only", ErrConfig)
 	case c.Padding == envelope.OAEP && c.Key.HasPrivate():
 		return nil, fmt.Errorf("%w: OAEP seals with the merchant's public part", ErrConfig)
 	case c.APIKey == "":
@@ -192,7 +192,7 @@ func New(c Config) (*Checker, error) {
 func newDialer(allowPublic bool) *net.Dialer {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	if !allowPublic {
-		// At dial time, so that no second look-up can give another address.
+		// Checked when dialling, so that a second look-up cannot give another address.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
 			ap, err := netip.ParseAddrPort(address)
 			if err != nil {
@@ -224,8 +224,8 @@ func newClient(dialer *net.Dialer) *http.Client {
 	}
 }
 
-// watchedConn says when the other end has closed it. A transport in the middle
-// of sending a body would not say so before the body ends.
+// watchedConn says when the other end has closed the connection. A transport
+// that is sending a body would say so only when the body ends.
 type watchedConn struct {
 	net.Conn
 	gone chan struct{} // closed after the last byte was read
@@ -240,7 +240,8 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// goneOf is when the other end has closed conn, nil if that cannot be known.
+// goneOf gives a channel that closes when the other end closes conn, nil if that
+// cannot be known.
 func goneOf(conn net.Conn) <-chan struct{} {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -260,8 +261,8 @@ func checkAddress(a netip.Addr) error {
 }
 
 // CheckAddresses looks up the hosts of the endpoint and gives ErrPublicAddress
-// where one of their addresses is public, ErrUnreachable where a host has none.
-// Run does this by itself unless the Config allows public addresses.
+// if one of their addresses is public, ErrUnreachable if a host has none. Run
+// does this itself unless the Config allows public addresses.
 func (k *Checker) CheckAddresses(ctx context.Context) error {
 	for _, raw := range []string{k.cfg.NotifyURL, k.cfg.WithdrawURL} {
 		u, err := url.Parse(raw)

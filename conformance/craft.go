@@ -18,8 +18,8 @@ import (
 )
 
 // member is one member of a message, its value as JSON text. Messages are made
-// of text, not of the root package's types, because most of what is sent here
-// is what those types refuse to write.
+// of text, not of the root package's types, because those types refuse to write
+// most of the messages that the cases send.
 type member struct{ name, value string }
 
 type message []member
@@ -33,8 +33,8 @@ func text(s string) string {
 	return string(b)
 }
 
-// set gives a copy in which the member has that value; a new one goes before
-// requestUUID.
+// set gives a copy in which the member called name has that value. A new member
+// stands before requestUUID.
 func (m message) set(name, value string) message {
 	c := slices.Clone(m)
 	for i := range c {
@@ -46,7 +46,7 @@ func (m message) set(name, value string) message {
 	return slices.Insert(c, len(c)-1, member{name, value})
 }
 
-// add puts another member before requestUUID, whether or not the name is there.
+// add puts one more member before requestUUID, even if the name is there already.
 func (m message) add(name, value string) message {
 	return slices.Insert(slices.Clone(m), len(m)-1, member{name, value})
 }
@@ -61,7 +61,7 @@ func (m message) reversed() message {
 	return c
 }
 
-// get is the value of a member, "" where there is none.
+// get is the value of a member, "" if there is none.
 func (m message) get(name string) string {
 	for _, e := range m {
 		if e.name == name {
@@ -91,10 +91,10 @@ func (m message) bytes() []byte {
 	return append(b, '}')
 }
 
-// bind puts a requestUUID in the place of the first UnboundUUID: one that is
-// bound to the rest (PROTOCOL.md, Binding), or a random one of version 4. It
-// works on bytes that are no JSON, too: a case about duplicate members proves
-// nothing if the binding gives the message away first.
+// bind replaces the first UnboundUUID with a requestUUID that is bound to the
+// rest (PROTOCOL.md, Binding) or with a random one of version 4. It also works
+// on bytes that are not JSON: a case about duplicate members proves nothing if
+// the endpoint refuses the message for its binding.
 func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
 	i := bytes.Index(plain, []byte(countersign.UnboundUUID))
 	if i < 0 {
@@ -121,8 +121,8 @@ func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
 }
 
 // rawKey is the service's part of a key as numbers, for blocks that package
-// envelope refuses to make. Time is no secret here: the key and everything it
-// is used on belong to the one who runs the cases.
+// envelope refuses to make. Its operations need not take constant time: the key
+// belongs to the person who runs the cases.
 type rawKey struct {
 	n, exp *big.Int
 	size   int
@@ -165,7 +165,7 @@ func (r rawKey) block(padded []byte) []byte {
 	return v.Exp(v, r.exp, r.n).FillBytes(make([]byte, r.size))
 }
 
-// pad makes first, kind, fill… 00, data of k bytes. fill is repeated.
+// pad makes a block of k bytes: first, kind, fill repeated, 00, data.
 func (r rawKey) pad(first, kind, fill byte, data []byte) []byte {
 	b := bytes.Repeat([]byte{fill}, r.size)
 	b[0], b[1] = first, kind
@@ -174,8 +174,8 @@ func (r rawKey) pad(first, kind, fill byte, data []byte) []byte {
 	return b
 }
 
-// beyond gives block plus the modulus where that still has k bytes: the same
-// number to whoever does not check the range.
+// beyond gives block plus the modulus, if the sum has k bytes. An opener that
+// does not check the range opens it like block.
 func (r rawKey) beyond(block []byte) ([]byte, bool) {
 	v := new(big.Int).Add(new(big.Int).SetBytes(block), r.n)
 	if v.BitLen() > 8*r.size {
@@ -184,7 +184,7 @@ func (r rawKey) beyond(block []byte) ([]byte, bool) {
 	return v.FillBytes(make([]byte, r.size)), true
 }
 
-// seal is the whole plaintext in full chunks.
+// seal seals plain in full chunks.
 func (s *session) seal(plain []byte) []byte {
 	body, err := envelope.Seal(s.cfg.Key, s.cfg.Padding, plain)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *session) seal(plain []byte) []byte {
 // sealFailure ends a case whose message the given key cannot carry.
 type sealFailure struct{ err error }
 
-// sealChunks seals every chunk for itself and gives the blocks.
+// sealChunks gives one block for every chunk.
 func (s *session) sealChunks(chunks ...[]byte) [][]byte {
 	blocks := make([][]byte, 0, len(chunks))
 	for _, c := range chunks {
@@ -226,7 +226,7 @@ func join(blocks ...[]byte) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(bytes.Join(blocks, nil)))
 }
 
-// cutAt cuts plain before each of the marks, which it holds in that order.
+// cutAt cuts plain before each of the marks, which stand in it in that order.
 func cutAt(plain []byte, marks ...string) [][]byte {
 	var chunks [][]byte
 	for _, mark := range marks {

@@ -31,8 +31,8 @@ func (d destination) String() string {
 	return "notify URL"
 }
 
-// request is one exchange to make. The zero value of every field is the right
-// one, so that a case says only what is wrong about it.
+// request is one exchange to make. The zero value of every field is correct, so
+// a case sets only what it makes wrong.
 type request struct {
 	what      string
 	to        destination
@@ -47,7 +47,7 @@ type request struct {
 	apiKey      *countersign.APIKey
 }
 
-// reply is what came back. Either err or status is set.
+// reply is the result of an exchange. Either err or status is set.
 type reply struct {
 	request
 	err      error
@@ -94,8 +94,8 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 		if q.length == 0 {
 			req.ContentLength = -1
 		}
-		// A stream cannot be begun anew when a kept connection turns out to be
-		// closed, so it gets a new one.
+		// A stream cannot be sent again if a kept connection turns out to be
+		// closed, so it gets a new connection.
 		s.client.CloseIdleConnections()
 	}
 	switch q.contentType {
@@ -129,7 +129,7 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	return r
 }
 
-// unwrapURL takes away the URL, which may hold a secret.
+// unwrapURL removes the URL, which may hold a secret, from err.
 func unwrapURL(err error) error {
 	var u interface{ Unwrap() error }
 	if errors.As(err, &u) {
@@ -142,7 +142,7 @@ func unwrapURL(err error) error {
 
 // open reads the response as a service does.
 func (s *session) open(r *reply) {
-	_ = json.Unmarshal(r.body, &r.members) // nil where it is no object; parseErr says so
+	_ = json.Unmarshal(r.body, &r.members) // nil if it is not an object; parseErr says so
 	r.response, r.parseErr = countersign.ParseResponse(r.body)
 	if r.parseErr != nil || r.response.Data == "" {
 		return
@@ -184,7 +184,7 @@ func (s *session) end(r *reply) {
 // maxShown is how much of a text a report shows, in bytes.
 const maxShown = 600
 
-// show makes text of bytes that may be anything.
+// show makes printable text of any bytes.
 func (s *session) show(b []byte) string {
 	cut := ""
 	if len(b) > maxShown {
@@ -200,7 +200,7 @@ func (s *session) show(b []byte) string {
 	var out strings.Builder
 	for _, r := range string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) {
 		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			r = '\uFFFD' // nothing an endpoint sends may steer a terminal
+			r = '\uFFFD' // what an endpoint sends must not control the terminal
 		}
 		out.WriteRune(r)
 	}
@@ -252,8 +252,7 @@ func mapKeys(m map[string]json.RawMessage) func(func(string) bool) {
 	}
 }
 
-// redact takes the secrets of the settings out of a text that an endpoint may
-// have put them into.
+// redact removes the secrets of the settings from a text of the endpoint.
 func (s *session) redact(t string) string {
 	for _, k := range []countersign.APIKey{s.cfg.APIKey, s.cfg.CallbackAPIKey} {
 		if k != "" {

@@ -11,16 +11,16 @@ import (
 	"countersign"
 )
 
-// arrived fails where nothing came back.
+// arrived fails if there was no response.
 func arrived(r *reply) error {
 	if r.err == nil {
 		return nil
 	}
-	return fail("Answer every request on its own connection, also one that is refused, and read or drain what was sent before closing.",
-		"%s: nothing came back: %v", r.what, r.err)
+	return fail("Answer every request, a refused one too, and read its body to the end before closing the connection.",
+		"%s: there was no response: %v", r.what, r.err)
 }
 
-// statusIs fails where the HTTP status is another one.
+// statusIs fails if the HTTP status is none of want.
 func statusIs(r *reply, want ...int) error {
 	if err := arrived(r); err != nil {
 		return err
@@ -42,21 +42,21 @@ func statusFix(got int, want []int) string {
 	case got >= 300 && got <= 399:
 		return "A service follows no redirect: configure the final URL."
 	case got == http.StatusUnauthorized:
-		return "Compare X-API-KEY with the key that the service sends; check that both were told the same one."
+		return "Compare X-API-KEY with the key that the service sends; check that both ends have the same key."
 	case got == http.StatusNotFound:
 		return "Check the URLs: types 1 and 3 to 7 go to the notify URL, type 2 to the withdraw URL."
 	case got == http.StatusBadRequest:
-		return "The endpoint could not open or parse a request that is right. Check that it holds the public part of the pair that " +
+		return "The endpoint could not open or parse a correct request. Check that it holds the public part of the pair that " +
 			"seals, reads the raw body, and takes what the rule allows."
 	case got >= 500:
-		return "The endpoint failed inside: look into its log. No request may bring this about."
+		return "The endpoint failed: see its log. No request may make it fail."
 	case want[0] == http.StatusOK:
-		return "Answer whatever could be read and judged with status 200, refusals too."
+		return "Answer every request that could be read and judged with status 200, refusals too."
 	}
 	return fmt.Sprintf("Answer with status %d.", want[0])
 }
 
-// wellFormed holds the response to the rules of Answers, R1.
+// wellFormed checks the response against PROTOCOL.md, R1.
 func (s *session) wellFormed(r *reply) error {
 	if r.parseErr != nil {
 		return fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
@@ -83,8 +83,8 @@ func responseFix(err error) string {
 	return "Return one JSON object with apiKey (text), data (text), errCode (number) and message (text)."
 }
 
-// accepted holds r to all that makes a service settle a callback: status,
-// response, apiKey, errCode 0, data that opens to the right answer.
+// accepted checks that a service would settle the callback: status 200, a valid
+// response, the apiKey, errCode 0, data that opens to the expected answer.
 func (s *session) accepted(r *reply, t countersign.Type) error {
 	if err := statusIs(r, http.StatusOK); err != nil {
 		return err
@@ -101,14 +101,14 @@ func (s *session) accepted(r *reply, t countersign.Type) error {
 func codeFix(code countersign.ErrCode) string {
 	switch code.Class() {
 	case countersign.ClassNotUnderstood:
-		return "The endpoint did not understand a request that is right. See its log, and countersign open --explain."
+		return "The endpoint did not understand a correct request. See its log, and countersign open --explain."
 	case countersign.ClassRefused, countersign.ClassHold:
-		return "The endpoint refuses or holds something that is right. Are the user, the address and the order known to it?"
+		return "The endpoint refuses or holds a correct request. Does it know the user, the address and the order?"
 	}
-	return "The endpoint reports a failure of its own: look into its log."
+	return "The endpoint reports a failure of its own: see its log."
 }
 
-// opensTo holds the data of a response to Answers, R2.
+// opensTo checks the data of a response against PROTOCOL.md, R2.
 func (s *session) opensTo(r *reply, t countersign.Type) error {
 	if r.openErr != nil {
 		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the end."
@@ -133,8 +133,8 @@ func (s *session) opensTo(r *reply, t countersign.Type) error {
 	return nil
 }
 
-// notOpened holds r to what a merchant says of a body that it cannot open or
-// parse: status 400, errCode 1001 or 1002, empty data (HTTP, H2).
+// notOpened checks that r says that the body cannot be opened or parsed: status
+// 400, errCode 1001 or 1002, empty data (PROTOCOL.md, H2).
 func (s *session) notOpened(r *reply) error {
 	if err := s.notAccepted(r); err != nil {
 		return err
@@ -150,13 +150,13 @@ func (s *session) notOpened(r *reply) error {
 			"%s: errCode is %d, not 1001 or 1002", r.what, c)
 	}
 	if r.response.Data != "" {
-		return fail("There is nothing to answer to a request that could not be read: leave data empty.", "%s: data is not empty", r.what)
+		return fail("Leave data empty: a request that could not be read has no answer.", "%s: data is not empty", r.what)
 	}
 	return nil
 }
 
-// notAccepted fails in the one way that loses or makes money: errCode 0 for
-// something that must be refused.
+// notAccepted fails if something that must be refused got errCode 0, which would
+// lose or create money.
 func (s *session) notAccepted(r *reply) error {
 	if err := arrived(r); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (s *session) notAccepted(r *reply) error {
 	return nil
 }
 
-// judged holds r to a refusal of something that could be read: status 200, a
+// judged checks that r refuses something that could be read: status 200, and a
 // response with one of the codes.
 func (s *session) judged(r *reply, codes ...countersign.ErrCode) error {
 	if err := s.notAccepted(r); err != nil {
@@ -185,7 +185,7 @@ func (s *session) judged(r *reply, codes ...countersign.ErrCode) error {
 	return nil
 }
 
-// refused holds r to any refusal: of something that could not be opened, or
+// refused checks that r is any refusal: of something that could not be opened, or
 // of something that could be judged.
 func (s *session) refused(r *reply) error {
 	if err := s.notAccepted(r); err != nil {
@@ -197,7 +197,7 @@ func (s *session) refused(r *reply) error {
 	return s.wellFormed(r)
 }
 
-// because gives err another text about what to change where it has none.
+// because gives err the advice fix if it has none.
 func because(err error, fix string) error {
 	var v *verdict
 	if errors.As(err, &v) && v.fix == "" {

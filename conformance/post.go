@@ -7,7 +7,7 @@ import (
 	"countersign"
 )
 
-// deposit is a new deposit that is right in every respect.
+// deposit is a new, correct deposit.
 func (s *session) deposit() message {
 	address := s.cfg.DepositAddress
 	if address == "" {
@@ -44,7 +44,7 @@ func (s *session) withdrawal(trackingID, callBackID, user string) message {
 	}
 }
 
-// known asks about the order that the endpoint knows.
+// known asks about the known order.
 func (s *session) known() message {
 	o := s.cfg.Order
 	id := o.TrackingID
@@ -54,7 +54,7 @@ func (s *session) known() message {
 	return s.withdrawal(id, o.CallBackID, o.TenantUserID)
 }
 
-// notice is a new notice of type 3 to 7, right in every respect.
+// notice is a new, correct notice of type 3 to 7.
 func (s *session) notice(t countersign.Type) message {
 	m := message{
 		{"type", strconv.Itoa(int(t))},
@@ -80,7 +80,7 @@ func (s *session) notice(t countersign.Type) message {
 	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
 }
 
-// attempt gives plain its requestUUID, bound if the service binds, and seals it.
+// attempt puts a requestUUID into plain, bound if the service binds, and seals it.
 func (s *session) attempt(what string, plain []byte) request {
 	return s.attemptAs(what, plain, !s.cfg.Unbound)
 }
@@ -119,7 +119,7 @@ func (s *session) taken(what string, m message) (*reply, error) {
 	return r, nil
 }
 
-// atOnce sends all requests at the same instant.
+// atOnce sends all requests at the same time.
 func (s *session) atOnce(requests []request) []*reply {
 	replies := make([]*reply, len(requests))
 	start := make(chan struct{})

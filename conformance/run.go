@@ -15,10 +15,10 @@ import (
 	"countersign/envelope"
 )
 
-// Run runs the chosen cases one after another and reports each as it ends. It
-// gives an error, and sends nothing, where the endpoint cannot be reached or
-// has a public address that was not allowed; it stops early, with ctx's error,
-// when ctx ends. A case that fails is a Result, not an error.
+// Run runs the chosen cases one after another and reports each when it ends. If
+// the endpoint cannot be reached or has a public address that is not allowed, Run
+// sends nothing and gives ErrUnreachable or ErrPublicAddress. It stops with ctx's
+// error when ctx ends. A case that fails is a Result, not an error.
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
 	var sum Summary
 	if k.cfg.Client == nil {
@@ -40,7 +40,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		}
 		r := k.runCase(ctx, c)
 		if err := ctx.Err(); err != nil {
-			return sum, err // what it found says nothing: it was cut short
+			return sum, err // the case was cut short, so its result means nothing
 		}
 		sum.add(r.Outcome)
 		report(r)
@@ -48,7 +48,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	return sum, nil
 }
 
-// reach connects once, so that a wrong URL is one clear error and not eighty.
+// reach connects once, so that a wrong URL gives one error and not one a case.
 func (k *Checker) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
 	defer cancel()
@@ -74,7 +74,6 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {
 	s := &session{Checker: k, ctx: ctx, number: c.Number, publicKey: k.cfg.Key.PublicBase64(), effects: map[string]int{}}
 	res = Result{Case: c}
 	defer func() {
-		// Results leave the checker; its function does not.
 		res.run = nil
 		res.Exchanges = s.exchanges
 		res.Note = strings.Join(s.notes, "; ")
@@ -140,7 +139,7 @@ type session struct {
 	*Checker
 	ctx       context.Context
 	number    int
-	publicKey string // to be redacted: it is a secret of the two ends
+	publicKey string // redacted in reports: only the two ends may know it
 
 	mu        sync.Mutex // guards what follows
 	count     int

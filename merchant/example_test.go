@@ -13,7 +13,7 @@ import (
 
 // A complete merchant. The service at the end is a fake that makes the keys; a
 // real one hands over its public part, for envelope.ParseKey, and two API keys.
-func Example() {
+func ExampleNew() {
 	service, err := countersigntest.MakeService(countersigntest.ServiceConfig{})
 	if err != nil {
 		fmt.Println(err)
