@@ -1,6 +1,7 @@
 package countersign_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 
@@ -27,8 +28,8 @@ func ExampleBind() {
 	fmt.Println(len(requestUUID), err)
 	fmt.Println(countersign.CheckBinding(bound))
 
-	bound[len(bound)/2]++ // as if a block had been replaced
-	fmt.Println(countersign.CheckBinding(bound))
+	spliced := bytes.Replace(bound, []byte(`"2.50"`), []byte(`"9.99"`), 1)
+	fmt.Println(countersign.CheckBinding(spliced))
 	// Output:
 	// 36 <nil>
 	// holds

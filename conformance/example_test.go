@@ -52,5 +52,5 @@ func ExampleChecker_Run() {
 		}
 	})
 	fmt.Println(sum, err)
-	// Output: 23 passed <nil>
+	// Output: 23 passed, 0 failed, 0 skipped <nil>
 }
