@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,97 +17,107 @@ import (
 	"countersign/client"
 )
 
-// apiFlags say which API a subcommand speaks to, and as whom.
+// apiFlags say which API a subcommand speaks to, and as whom. The defaults are
+// those of the service; a group of subcommands of the gateway sets others.
 type apiFlags struct {
-	API   string     `name:"api" help:"Where the API is." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	API   string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL"`
 	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN"`
-	Data  string     `help:"Data directory whose admin.token to use." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	Data  string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
 }
 
-// client makes a client, with a time-out for calls that do not wait on
-// purpose.
-func (f apiFlags) client() (*client.Service, context.Context, context.CancelFunc, error) {
+// callTimeout bounds a subcommand that speaks to an API.
+const callTimeout = 2 * time.Minute
+
+// config gives what the client is made of.
+func (f apiFlags) config() (client.Config, error) {
 	token, err := f.Token.reveal("token")
 	if err != nil {
-		return nil, nil, nil, err
+		return client.Config{}, err
 	}
 	if token == "" {
 		path := filepath.Join(f.Data, tokenFile)
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, nil, &hintedError{errors.New("no token"),
-				[]string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or --data with the service's data directory; %s does not exist.", path)}}
+			return client.Config{}, &hintedError{errors.New("no token"),
+				[]string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or --data with the data directory; %s does not exist.", path)}}
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return client.Config{}, err
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	c, err := client.NewService(client.Config{URL: f.API, Token: client.Secret(token)})
+	return client.Config{URL: f.API, Token: client.Secret(token)}, nil
+}
+
+// ask makes a client, client.NewService or client.NewGateway, and calls with
+// it. The error says what to try.
+func ask[C any](f apiFlags, newClient func(client.Config) (C, error), call func(context.Context, C) error) error {
+	config, err := f.config()
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	return c, ctx, cancel, nil
+	api, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	return f.explain(call(ctx, api))
+}
+
+// explain adds what to try to the errors that new users meet.
+func (f apiFlags) explain(err error) error {
+	var p *client.Problem
+	switch {
+	case errors.Is(err, client.ErrUnauthorized):
+		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
+	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
+		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", f.API)}}
+	case errors.Is(err, client.ErrUnavailable) && !errors.As(err, &p):
+		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", f.API)}}
+	}
+	return err
 }
 
 // show makes one call and prints its answer as JSON.
-func show[T any](std streams, f apiFlags, call func(context.Context, *client.Service) (T, error)) error {
-	c, ctx, cancel, err := f.client()
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	v, err := call(ctx, c)
-	if err != nil {
-		return explainCall(err)
-	}
-	out := json.NewEncoder(std.out)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
+func show[C, T any](std streams, f apiFlags, newClient func(client.Config) (C, error), call func(context.Context, C) (T, error)) error {
+	return ask(f, newClient, func(ctx context.Context, api C) error {
+		v, err := call(ctx, api)
+		if err != nil {
+			return err
+		}
+		return printJSON(std.out, v, "  ")
+	})
 }
 
 // list prints a list as lines of JSON, at most limit of them.
-func list[T any](std streams, f apiFlags, limit int, call func(context.Context, *client.Service) iter.Seq2[T, error]) error {
-	c, ctx, cancel, err := f.client()
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	out := json.NewEncoder(std.out)
-	out.SetEscapeHTML(false)
-	n := 0
-	for v, err := range call(ctx, c) {
-		if err != nil {
-			return explainCall(err)
+func list[C, T any](std streams, f apiFlags, limit int, newClient func(client.Config) (C, error), call func(context.Context, C) iter.Seq2[T, error]) error {
+	return ask(f, newClient, func(ctx context.Context, api C) error {
+		n := 0
+		for v, err := range call(ctx, api) {
+			switch {
+			case err != nil:
+				return err
+			case n == limit:
+				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
+				return nil
+			}
+			if err := printJSON(std.out, v, ""); err != nil {
+				return err
+			}
+			n++
 		}
-		if n == limit {
-			fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
-			return nil
-		}
-		if err := out.Encode(v); err != nil {
-			return err
-		}
-		n++
-	}
-	return nil
+		return nil
+	})
 }
 
-// explainCall adds what to try to the errors that new users meet.
-func explainCall(err error) error {
-	var p *client.Problem
-	switch {
-	case errors.As(err, &p) && p.Status == 401:
-		return &hintedError{err, []string{"the token is of another service, or was revoked: give --token or --data."}}
-	case errors.As(err, &p):
-		return err
-	}
-	var op interface{ Timeout() bool }
-	if errors.As(err, &op) {
-		return &hintedError{err, []string{"is the service running, and is --api its address?"}}
-	}
-	return err
+// printJSON writes v and a line end, leaving <, > and & as they are. It is on
+// one line where indent is empty.
+func printJSON(w io.Writer, v any, indent string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	return e.Encode(v)
 }
 
 // readJSON reads one JSON object for a request from a file, - for standard

@@ -35,7 +35,7 @@ type callbacksListCmd struct {
 }
 
 func (c *callbacksListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
+	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
 		return api.AllCallbacks(ctx, c.api())
 	})
 }
@@ -46,7 +46,7 @@ type callbacksShowCmd struct {
 }
 
 func (c *callbacksShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CallbackDetail, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CallbackDetail, error) {
 		return api.Callback(ctx, c.ID)
 	})
 }
@@ -64,13 +64,13 @@ func (c *callbacksResendCmd) Run(std streams) error {
 	case c.ID != "" && (filtered || c.DryRun):
 		return errors.New("give an id or a selection, not both")
 	case c.ID != "":
-		return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Callback, error) {
+		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Callback, error) {
 			return api.ResendCallback(ctx, c.ID)
 		})
 	case !filtered:
 		return errors.New("give an id, or a selection such as --merchant")
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Resent, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Resent, error) {
 		return api.ResendCallbacks(ctx, client.Resend{Filter: c.api(), DryRun: c.DryRun})
 	})
 }

@@ -41,7 +41,7 @@ func (c *keysNewCmd) Run(std streams) error {
 		{"public.b64", []byte(key.PublicBase64() + "\n"), 0o600},
 	})
 	if errors.Is(err, fs.ErrExist) {
-		return &hintedError{err, []string{"give another directory with --out."}}
+		return otherDirectory(err)
 	}
 	if err != nil {
 		return err
@@ -80,7 +80,20 @@ func writeNew(dir string, files []newFile) (err error) {
 		}
 		made = append(made, path)
 	}
-	return nil
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func otherDirectory(err error) error {
+	return &hintedError{err, []string{"give another directory with --out."}}
 }
 
 type keysShowCmd struct {

@@ -33,6 +33,7 @@ type merchantsAddCmd struct {
 	Concurrency    int           `help:"Exchanges at once in each lane; the service's default if 0." placeholder:"N"`
 	Rate           float64       `help:"Callbacks a second in each lane; no limit if 0." placeholder:"N"`
 	ConfirmWithin  time.Duration `help:"How long a withdrawal awaits its confirmation; 1h if 0." placeholder:"TIME"`
+	Out            string        `help:"Directory for what the merchant needs: service.b64, api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR"`
 }
 
 func (c *merchantsAddCmd) Run(std streams) error {
@@ -55,8 +56,23 @@ func (c *merchantsAddCmd) Run(std streams) error {
 	if in.Key, err = keySpec(c.Bits, c.PrivateKey, c.PublicKey); err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CreatedMerchant, error) {
-		return api.CreateMerchant(ctx, in)
+	if c.Out == "" {
+		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CreatedMerchant, error) {
+			return api.CreateMerchant(ctx, in)
+		})
+	}
+	if err := makeHandover(c.Out); err != nil {
+		return err
+	}
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		made, err := api.CreateMerchant(ctx, in)
+		if err != nil {
+			return err
+		}
+		if made.APIKey == "" {
+			made.APIKey = in.APIKey
+		}
+		return handOver(std, c.Out, made)
 	})
 }
 
@@ -89,7 +105,7 @@ type merchantsListCmd struct {
 }
 
 func (c *merchantsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
+	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
 		return api.AllMerchants(ctx)
 	})
 }
@@ -103,7 +119,7 @@ type merchantID struct {
 type merchantsShowCmd struct{ merchantID }
 
 func (c *merchantsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.Merchant(ctx, c.ID)
 	})
 }
@@ -114,7 +130,7 @@ type merchantsPauseCmd struct {
 }
 
 func (c *merchantsPauseCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.PauseMerchant(ctx, c.ID, c.Reason)
 	})
 }
@@ -122,7 +138,7 @@ func (c *merchantsPauseCmd) Run(std streams) error {
 type merchantsResumeCmd struct{ merchantID }
 
 func (c *merchantsResumeCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.ResumeMerchant(ctx, c.ID)
 	})
 }
@@ -139,7 +155,7 @@ func (c *merchantsKeysCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Keys, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Keys, error) {
 		return api.RotateKeys(ctx, c.ID, client.NewKeys{Key: key})
 	})
 }

@@ -2,14 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	"countersign/client"
 )
@@ -22,65 +14,8 @@ type ordersCmd struct {
 	Cancel  ordersCancelCmd  `cmd:"" help:"Take an order back that is not confirmed yet."`
 }
 
-// gatewayFlags say which gateway a subcommand speaks to, and as whom.
-type gatewayFlags struct {
-	API   string     `name:"api" help:"Where the gateway's API is." default:"http://127.0.0.1:8091" placeholder:"URL"`
-	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN"`
-	Data  string     `help:"Data directory whose admin.token to use." default:"./countersign-gateway-data" type:"path" placeholder:"DIR"`
-}
-
-// ask makes one call and prints the order that it gives as JSON.
-func ask[T any](std streams, f gatewayFlags, call func(context.Context, *client.Gateway) (T, error)) error {
-	token, err := f.Token.reveal("token")
-	if err != nil {
-		return err
-	}
-	if token == "" {
-		path := filepath.Join(f.Data, tokenFile)
-		b, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return &hintedError{errors.New("no token"),
-				[]string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or --data with the gateway's data directory; %s does not exist.", path)}}
-		}
-		if err != nil {
-			return err
-		}
-		token = strings.TrimSpace(string(b))
-	}
-	c, err := client.NewGateway(client.Config{URL: f.API, Token: client.Secret(token)})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	v, err := call(ctx, c)
-	if err != nil {
-		return explainGateway(err)
-	}
-	out := json.NewEncoder(std.out)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
-// explainGateway adds what to try to the errors that new users meet.
-func explainGateway(err error) error {
-	var p *client.Problem
-	switch {
-	case errors.As(err, &p) && p.Status == 401:
-		return &hintedError{err, []string{"the token is of another gateway, or was revoked: give --token or --data."}}
-	case errors.As(err, &p):
-		return err
-	}
-	var op interface{ Timeout() bool }
-	if errors.As(err, &op) {
-		return &hintedError{err, []string{"is the gateway running, and is --api its API's address?"}}
-	}
-	return err
-}
-
 type ordersAddCmd struct {
-	gatewayFlags
+	apiFlags
 	File string `arg:"" help:"File with the order as the API takes it; - for standard input."`
 }
 
@@ -89,14 +24,14 @@ func (c *ordersAddCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.AddedOrder, error) {
+	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.AddedOrder, error) {
 		return api.AddOrder(ctx, in)
 	})
 }
 
 // orderID is a subcommand about one order.
 type orderID struct {
-	gatewayFlags
+	apiFlags
 	ID string `arg:"" name:"callBackId" help:"The order's callBackId."`
 }
 
@@ -109,7 +44,7 @@ type orderDecision struct {
 type ordersShowCmd struct{ orderID }
 
 func (c *ordersShowCmd) Run(std streams) error {
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
+	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
 		return api.Order(ctx, c.ID)
 	})
 }
@@ -133,7 +68,7 @@ func (c *ordersCancelCmd) Run(std streams) error {
 }
 
 func (c *orderDecision) decide(std streams, call func(*client.Gateway, context.Context, string, string) (client.Order, error)) error {
-	return ask(std, c.gatewayFlags, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
+	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
 		return call(api, ctx, c.ID, c.Reason)
 	})
 }

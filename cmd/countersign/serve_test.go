@@ -87,7 +87,7 @@ func TestServeByHand(t *testing.T) {
 		return w.Decision == "confirmed"
 	})
 	var permit struct{ Permit string }
-	mustShell(t, &permit, "", append([]string{"withdrawals", "release", w.ID, "--claim", "a"}, api...)...)
+	mustShell(t, &permit, "", append([]string{"withdrawals", "release", "shop/W77", "--claim", "a"}, api...)...)
 	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "--claim", "b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("the second claim: status %d, %s", status, errOut)
 	}

@@ -20,7 +20,7 @@ type tokenNewCmd struct {
 }
 
 func (c *tokenNewCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.CreatedToken, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CreatedToken, error) {
 		return api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role})
 	})
 }
@@ -28,7 +28,7 @@ func (c *tokenNewCmd) Run(std streams) error {
 type tokenListCmd struct{ apiFlags }
 
 func (c *tokenListCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) ([]client.Token, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) ([]client.Token, error) {
 		return api.Tokens(ctx)
 	})
 }
@@ -39,14 +39,11 @@ type tokenRevokeCmd struct {
 }
 
 func (c *tokenRevokeCmd) Run(std streams) error {
-	api, ctx, cancel, err := c.client()
-	if err != nil {
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		if err := api.RevokeToken(ctx, c.ID); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(std.out, "revoked %s\n", c.ID)
 		return err
-	}
-	defer cancel()
-	if err := api.RevokeToken(ctx, c.ID); err != nil {
-		return explainCall(err)
-	}
-	fmt.Fprintf(std.out, "revoked %s\n", c.ID)
-	return nil
+	})
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"strings"
 
 	"countersign/client"
 )
@@ -26,7 +28,7 @@ func (c *withdrawalsAddCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
 		return api.CreateWithdrawal(ctx, in)
 	})
 }
@@ -40,7 +42,7 @@ type withdrawalsListCmd struct {
 }
 
 func (c *withdrawalsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
+	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
 		return api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State})
 	})
 }
@@ -48,33 +50,64 @@ func (c *withdrawalsListCmd) Run(std streams) error {
 // withdrawalID is a subcommand about one withdrawal.
 type withdrawalID struct {
 	apiFlags
-	ID string `arg:"" help:"The withdrawal."`
+	ID string `arg:"" name:"withdrawal" help:"Its id, or MERCHANT/CALLBACKID."`
+}
+
+// find gives the id of the withdrawal. No id holds a slash, and no merchant.
+func (c withdrawalID) find(ctx context.Context, api *client.Service) (string, error) {
+	merchant, callBackID, named := strings.Cut(c.ID, "/")
+	if !named {
+		return c.ID, nil
+	}
+	if merchant == "" || callBackID == "" {
+		return "", fmt.Errorf("%s is no MERCHANT/CALLBACKID", c.ID)
+	}
+	p, err := api.Withdrawals(ctx, client.WithdrawalFilter{Merchant: merchant, CallBackID: callBackID}, client.PageOptions{})
+	switch {
+	case err != nil:
+		return "", err
+	case len(p.Withdrawals) == 0:
+		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
+	}
+	return p.Withdrawals[0].ID, nil
+}
+
+// showOf makes one call about the withdrawal and prints its answer.
+func showOf[T any](std streams, c withdrawalID, call func(ctx context.Context, api *client.Service, id string) (T, error)) error {
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (T, error) {
+		id, err := c.find(ctx, api)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return call(ctx, api, id)
+	})
 }
 
 type withdrawalsShowCmd struct{ withdrawalID }
 
 func (c *withdrawalsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
-		return api.Withdrawal(ctx, c.ID)
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
+		return api.Withdrawal(ctx, id)
 	})
 }
 
 type withdrawalsCancelCmd struct{ withdrawalID }
 
 func (c *withdrawalsCancelCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Withdrawal, error) {
-		return api.CancelWithdrawal(ctx, c.ID)
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
+		return api.CancelWithdrawal(ctx, id)
 	})
 }
 
 type withdrawalsReleaseCmd struct {
 	withdrawalID
-	Claim string `required:"" help:"Who takes the permit. The same claim again gets the same permit, any other none, for ever."`
+	Claim string `required:"" help:"Who takes the permit. The same again gets the same permit, any other gets none, for ever." placeholder:"NAME"`
 }
 
 func (c *withdrawalsReleaseCmd) Run(std streams) error {
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.Permit, error) {
-		return api.ReleaseWithdrawal(ctx, c.ID, c.Claim)
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Permit, error) {
+		return api.ReleaseWithdrawal(ctx, id, c.Claim)
 	})
 }
 
@@ -88,7 +121,7 @@ func (c *withdrawalsOutcomeCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
-		return api.ReportOutcome(ctx, c.ID, in)
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.AcceptedWithdrawal, error) {
+		return api.ReportOutcome(ctx, id, in)
 	})
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/client"
+	"countersign/envelope"
+)
+
+// TestHandover: what a merchant needs comes in files of their own, and nothing
+// that is shown once is lost.
+func TestHandover(t *testing.T) {
+	dir := t.TempDir()
+	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "shop")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	api := []string{"--api", d.url, "--data", data}
+	add := func(id string, args ...string) []string {
+		return slices.Concat([]string{"merchants", "add", id, "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w"}, args, api)
+	}
+	merchants := func() int {
+		t.Helper()
+		status, list, errOut := shell(t, "", append([]string{"merchants", "list"}, api...)...)
+		if status != exitDone {
+			t.Fatal(errOut)
+		}
+		return strings.Count(list, "\n")
+	}
+
+	status, printed, errOut := shell(t, "", add("shop", "--bits", "1024", "--out", out)...)
+	if status != exitDone || !strings.Contains(errOut, "1024 bits") {
+		t.Fatalf("status %d\n%s%s", status, printed, errOut)
+	}
+	file := func(name string) string {
+		t.Helper()
+		path := filepath.Join(out, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	key, err := envelope.ParseKey([]byte(file("service.b64")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made client.Merchant
+	if err := json.Unmarshal([]byte(file("merchant.json")), &made); err != nil || made.ID != "shop" || made.Fingerprint != key.Fingerprint() {
+		t.Errorf("%+v, %v; the key is %s", made, err, key.Fingerprint())
+	}
+	for _, secret := range []string{file("service.b64"), file("api.key")} {
+		secret = strings.TrimSpace(secret)
+		if len(secret) < 20 {
+			t.Errorf("%q is too short", secret)
+		}
+		if strings.Contains(printed+errOut, secret) || strings.Contains(file("merchant.json"), secret) {
+			t.Error("a secret is elsewhere too")
+		}
+	}
+
+	// A directory that holds one of the files, or is none, gets no merchant.
+	occupied := filepath.Join(dir, "occupied")
+	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{out, occupied} {
+		if status, printed, errOut := shell(t, "", add("other", "--out", dir)...); status != exitFailed || printed != "" {
+			t.Errorf("--out %s: status %d, %s%s", dir, status, printed, errOut)
+		}
+	}
+	if err := os.Remove(filepath.Join(out, "service.b64")); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errOut := shell(t, "", add("other", "--out", out)...); status != exitFailed || !strings.Contains(errOut, "exists and is not overwritten") {
+		t.Errorf("half a directory: status %d, %s", status, errOut)
+	}
+	if n := merchants(); n != 1 {
+		t.Errorf("%d merchants were made, want 1", n)
+	}
+
+	// A merchant with a pair of its own seals answers to the service's, and has
+	// the API key that the service was given.
+	public := filepath.Join(dir, "public.b64")
+	if err := os.WriteFile(public, []byte(key.PublicBase64()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = filepath.Join(dir, "nested", "own")
+	mustShell(t, nil, "", add("own", "--scheme", "merchant", "--public-key", public, "--api-key", killAPIKey.Reveal(), "--out", out)...)
+	if _, err := envelope.ParseKey([]byte(file("response.b64"))); err != nil {
+		t.Error(err)
+	}
+	if got := strings.TrimSpace(file("api.key")); got != killAPIKey.Reveal() {
+		t.Errorf("the API key is %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(out, "service.b64")); err == nil {
+		t.Error("there is a service.b64 in scheme merchant")
+	}
+}
+
+// TestHandoverFails: what could not be written is printed, whole.
+func TestHandoverFails(t *testing.T) {
+	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
+	var out, errOut bytes.Buffer
+	err := handOver(streams{strings.NewReader(""), &out, &errOut}, filepath.Join(t.TempDir(), "gone"), made)
+	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
+		t.Errorf("%v", err)
+	}
+	var kept client.CreatedMerchant
+	if err := json.Unmarshal(out.Bytes(), &kept); err != nil || kept.PublicKey != made.PublicKey || kept.APIKey != made.APIKey {
+		t.Errorf("%s, %v", &out, err)
+	}
+}
+
+// TestAskingTheWrongOne: what new users get wrong is said with what to try.
+func TestAskingTheWrongOne(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no token":          {[]string{"merchants", "list", "--api", d.url, "--data", t.TempDir()}, "no token"},
+		"another's token":   {[]string{"orders", "show", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
+		"a wrong token":     {[]string{"merchants", "list", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "the token is not of this API"},
+		"a broken token":    {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "holds what a token cannot hold"},
+		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
+		"no URL":            {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
+		"no such merchant":  {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},
+		"no such order":     {[]string{"withdrawals", "release", "none/order-1", "--claim", "a", "--api", d.url, "--data", data}, "merchant none has no withdrawal order-1"},
+		"a merchant's name": {[]string{"withdrawals", "show", "none/", "--api", d.url, "--data", data}, "is no MERCHANT/CALLBACKID"},
+	} {
+		status, out, errOut := shell(t, "", tt.args...)
+		if status != exitFailed || out != "" || !strings.Contains(errOut, tt.want) {
+			t.Errorf("%s: status %d, want %q\n%s%s", name, status, tt.want, out, errOut)
+		}
+	}
+}
+
+// TestDefaultsOfTheAPIs: the subcommands of each end ask their own end.
+func TestDefaultsOfTheAPIs(t *testing.T) {
+	for command, want := range map[string]string{
+		"merchants list": "http://127.0.0.1:8080", "callbacks list": "http://127.0.0.1:8080", "withdrawals list": "http://127.0.0.1:8080",
+		"token list": "http://127.0.0.1:8080", "orders show": "http://127.0.0.1:8091",
+	} {
+		status, help, _ := shell(t, "", append(strings.Fields(command), "--help")...)
+		if status != exitDone || !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
+			t.Errorf("%s: status %d, want %s in\n%s", command, status, want, help)
+		}
+	}
+}
