@@ -14,15 +14,16 @@ const MaxAmountDigits = 78
 
 // Amount is an exact, non-negative decimal number (PROTOCOL.md, Amounts). It is
 // kept as written: "2.500" stays "2.500" on the wire and equals "2.5" by value.
-// It never goes through a floating-point number. The zero Amount is no amount;
-// it is not the number 0. Two Amounts compare with Cmp or Equal, not with ==.
+// It is never converted to a floating-point number. The zero Amount holds no
+// number, not the number 0. Compare Amounts with Cmp or Equal, not with ==.
 type Amount struct{ text string }
 
 var errAmount = errors.New("amount")
 
 // ParseAmount reads digits with at most one point between them: no sign, no
-// exponent, no superfluous leading zero, 1 to MaxAmountDigits digits. It
-// inverts String.
+// exponent, no superfluous leading zero, 1 to MaxAmountDigits digits
+// (PROTOCOL.md, A1). It inverts String. Its error says which of these rules s
+// breaks and does not repeat s.
 func ParseAmount(s string) (Amount, error) {
 	if p := amountProblem(s); p != "" {
 		return Amount{}, fmt.Errorf("%w %s", errAmount, p)
@@ -30,8 +31,8 @@ func ParseAmount(s string) (Amount, error) {
 	return Amount{s}, nil
 }
 
-// amountProblem looks at length and shape only, so that a hostile text costs
-// no arithmetic.
+// amountProblem checks length and shape only, so that a hostile text costs no
+// arithmetic.
 func amountProblem(s string) string {
 	if s == "" {
 		return "is empty"
@@ -94,13 +95,13 @@ func (a Amount) split() (whole, frac string) {
 	return whole, strings.TrimRight(frac, "0")
 }
 
-// Cmp compares by value: -1 where a < b, 0 where they are equal, 1 where a > b.
-// The zero Amount is less than every number and equal to itself.
+// Cmp compares by value (PROTOCOL.md, A2): -1 if a < b, 0 if they are equal, 1 if
+// a > b. The zero Amount is less than every number and equal to itself.
 func (a Amount) Cmp(b Amount) int {
 	aw, af := a.split()
 	bw, bf := b.split()
-	// No superfluous leading zeros, so more digits are a larger number, and
-	// digits of equal count and fractions compare as text.
+	// There are no superfluous leading zeros, so more digits are a larger
+	// number, and texts of equal length compare like their numbers.
 	if len(aw) != len(bw) {
 		if len(aw) < len(bw) {
 			return -1
@@ -116,8 +117,8 @@ func (a Amount) Cmp(b Amount) int {
 // Equal reports whether a and b are the same number, or both no number.
 func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 
-// Add gives a+b in canonical form. The zero Amount counts as 0. It fails where
-// the sum has more than MaxAmountDigits digits.
+// Add gives a+b in canonical form. The zero Amount counts as 0. It fails if the
+// sum has more than MaxAmountDigits digits.
 func (a Amount) Add(b Amount) (Amount, error) {
 	aw, af := a.split()
 	bw, bf := b.split()
@@ -159,8 +160,9 @@ func (a *Amount) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// UnmarshalJSON takes a JSON string or a JSON number, the number by its text.
-// The wire's parsers do not use it: they know where a number is tolerated.
+// UnmarshalJSON takes a JSON string or a JSON number, whose digits it reads as
+// text. The parsers of messages do not use it, because they allow a number only
+// where the protocol does (PROTOCOL.md, A3).
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string

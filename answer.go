@@ -9,17 +9,18 @@ type Answer interface {
 	AnswerType() Type
 	// UUID is the requestUUID of the attempt that is answered.
 	UUID() string
-	// Shortest says only what the service needs, for an answer that otherwise
-	// takes more room than a response has.
+	// Shortest has only the members that the service needs, for an answer that
+	// would not fit into a response.
 	Shortest() Answer
-	// Marshal gives the canonical bytes. It fails with a *MemberError where a
+	// Marshal gives the canonical bytes. It fails with a *MemberError if a
 	// member breaks its rule.
 	Marshal() ([]byte, error)
 }
 
 // ParseAnswer reads the opened data of a response to a callback of type t.
-// Errors are a *MemberError, of "type" for the answer to a callback of another
-// type, or wrap ErrMalformed or, for a t that is not known, ErrUnknownType.
+// An error is a *MemberError, whose Member is "type" if the answer is to a
+// callback of another type, or wraps ErrMalformed or, if t is not known,
+// ErrUnknownType.
 func ParseAnswer(t Type, data []byte) (Answer, error) {
 	switch {
 	case !t.Known():
@@ -62,8 +63,8 @@ func parseAnswer[A any, P interface {
 	return a, nil
 }
 
-// echo compares what was sent with what an answer says back. What either leaves
-// out agrees.
+// echo compares the members of an answer with those that were sent. A member that
+// either leaves out agrees.
 type echo struct{ differs string } // the first member that does not agree
 
 func (e *echo) note(name string, agrees bool) {

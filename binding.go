@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// UnboundUUID is what a plaintext carries as its requestUUID before it is
-// bound: 36 zeros, which is no UUID.
+// UnboundUUID is the requestUUID of a plaintext that is not bound yet: 36 zeros,
+// which is no UUID.
 const UnboundUUID = "000000000000000000000000000000000000"
 
-// bindingLabel keeps the digest apart from every other use of SHA-256.
+// bindingLabel makes the digest differ from every other use of SHA-256.
 const bindingLabel = "countersign request binding 1\n"
 
 // Binding is what a plaintext's requestUUID says about the rest of it
@@ -36,11 +36,12 @@ func (b Binding) String() string {
 	return "absent"
 }
 
-// Bind gives a copy of plaintext whose requestUUID, 36 characters of any kind
-// before, is made from random and from every other byte of it, and that
-// requestUUID. plaintext is as Marshal gave it with UnboundUUID; random must be
-// new for every attempt. It fails where plaintext is malformed or its
-// requestUUID does not have 36 plain characters.
+// Bind gives a copy of plaintext with a new requestUUID, and that requestUUID. The
+// requestUUID is made from random and from all other bytes of plaintext
+// (PROTOCOL.md, B1). plaintext is what Marshal gives for a message whose
+// RequestUUID is UnboundUUID; random must be new for every attempt. Bind fails
+// with a *MemberError if plaintext is malformed or its requestUUID is not 36
+// printable ASCII characters without escapes.
 func Bind(plaintext []byte, random [6]byte) (bound []byte, requestUUID string, err error) {
 	start, end, ok := UUIDSpan(plaintext)
 	if !ok {
@@ -53,10 +54,10 @@ func Bind(plaintext []byte, random [6]byte) (bound []byte, requestUUID string, e
 	return bound, string(id[:]), nil
 }
 
-// CheckBinding says whether plaintext is, byte for byte, what its sender bound.
-// A merchant that knows its service to bind takes nothing but BindingHolds.
-// BindingAbsent and BindingBroken differ in what they say to people, not in
-// what they prove.
+// CheckBinding says whether plaintext is, byte for byte, what its sender bound
+// (PROTOCOL.md, B3). A merchant whose service binds must refuse everything but
+// BindingHolds. BindingAbsent and BindingBroken prove equally little; they differ
+// for the people who look for the cause.
 func CheckBinding(plaintext []byte) Binding {
 	start, end, ok := UUIDSpan(plaintext)
 	if !ok {
@@ -75,10 +76,10 @@ func CheckBinding(plaintext []byte) Binding {
 	return BindingHolds
 }
 
-// UUIDSpan finds the 36 characters of the requestUUID in a plaintext, from the
-// byte at start to the one before end. ok is false where plaintext is no JSON
-// object, has no such member, or the member is not a string of 36 printable
-// ASCII characters written without escapes.
+// UUIDSpan finds the 36 characters of the requestUUID in a plaintext:
+// plaintext[start:end]. ok is false if plaintext is not a JSON object, if it has
+// no requestUUID, or if that is not a string of 36 printable ASCII characters
+// written without escapes.
 func UUIDSpan(plaintext []byte) (start, end int, ok bool) {
 	obj, err := scan(plaintext)
 	if err != nil {
@@ -97,7 +98,7 @@ func UUIDSpan(plaintext []byte) (start, end int, ok bool) {
 }
 
 // bindingUUID makes the UUID of version 8 (RFC 9562): 48 random bits, then 74
-// bits of a SHA-256 around the version and the variant.
+// bits of a SHA-256 around the version and the variant (PROTOCOL.md, B2).
 func bindingUUID(unbound []byte, random [6]byte) [36]byte {
 	h := sha256.New()
 	h.Write([]byte(bindingLabel))

@@ -23,12 +23,12 @@ const (
 	TypeNotEnoughHotMoney Type = 7 // a withdrawal waits for fees
 )
 
-// types says of each type all that depends on nothing else. A new callback
-// type is a line here, a struct with its members, and what merchants do with it.
+// types holds what depends on the type alone. A new callback type needs a line
+// here, a struct with its members, and what merchants do with it.
 var types = [...]struct {
 	name  string
 	lane  Lane
-	empty func() message // what a parser fills
+	empty func() message // for a parser to fill
 }{
 	TypeUnknown:           {name: "NOTIFY_UNKNOWN"},
 	TypeDeposited:         {"NOTIFY_DEPOSITED", LaneNotify, func() message { return &Deposit{} }},
@@ -61,8 +61,8 @@ func (t Type) Lane() Lane {
 }
 
 // Lane separates callbacks that must not wait for each other. It decides to
-// which of the merchant's URLs they go (PROTOCOL.md, HTTP) and who comes first:
-// callbacks of LaneWithdraw, because a withdrawal waits for each of them.
+// which of the merchant's URLs they go (PROTOCOL.md, H1). Callbacks of
+// LaneWithdraw are sent first, because a withdrawal waits for each of them.
 type Lane int
 
 // The lanes. Their numbers are kept in databases.
@@ -89,8 +89,8 @@ type Callback interface {
 	// trackingId, and for a WithdrawalRequest callBackId. It is empty for an
 	// AddressChange without trackingId.
 	EventID() string
-	// OrderID is the callBackId of the withdrawal that the callback is about,
-	// empty for a Deposit and an AddressChange, which are about none.
+	// OrderID is the callBackId of the withdrawal that the callback is about. It
+	// is empty for a Deposit and an AddressChange.
 	OrderID() string
 	// Common is the head of the callback itself, not a copy.
 	Common() *Head
@@ -100,25 +100,25 @@ type Callback interface {
 	User() string
 	// Unknown lists the members that this package has no meaning for.
 	Unknown() Members
-	// Content lists the members that the callback's effect rests on: amounts
-	// by Amount.Canonical, addresses by AddressKey. A callback of the same type
-	// and EventID with other content is no repetition but a contradiction
-	// (PROTOCOL.md, Deposit identity).
+	// Content lists the members that decide the callback's effect: amounts by
+	// Amount.Canonical, addresses by AddressKey. A callback of the same type and
+	// EventID with other content is not a repetition but a contradiction
+	// (PROTOCOL.md, I1).
 	Content() []string
-	// Accept is the answer that accepts the callback. A WithdrawalRequest is
-	// confirmed by it, with the details of the merchant's order; for every
-	// other callback order has no effect.
+	// Accept is the answer that accepts the callback. For a WithdrawalRequest it
+	// confirms the withdrawal with the details of the merchant's order; for all
+	// other callbacks order has no effect.
 	Accept(order Details) Answer
-	// Differs names the first member in which a contradicts the callback, and
-	// is empty where a answers it. A member that either leaves out agrees. It
-	// looks neither at requestUUID nor at what a WithdrawalAnswer moves.
+	// Differs names the first member in which a contradicts the callback, and is
+	// empty if a answers it. A member that either leaves out agrees. It compares
+	// neither the requestUUID nor the details of a WithdrawalAnswer.
 	Differs(a Answer) string
 	// Marshal gives the canonical bytes, with requestUUID last. It fails with
-	// a *MemberError where a member breaks its rule.
+	// a *MemberError if a member breaks its rule.
 	Marshal() ([]byte, error)
 }
 
-// Head is what every callback carries.
+// Head has the members that every callback carries.
 type Head struct {
 	RequestUUID  string // new for every attempt; returned in the answer
 	TrackingID   string // the same for every attempt; empty, and null on the wire, in type 4 alone
@@ -161,16 +161,15 @@ func (h *Head) last(c *codec) {
 
 // ParseOptions relax what a parser refuses. The zero value is strict.
 type ParseOptions struct {
-	// Lenient lets the members be absent or null on which no effect rests
-	// (fromAddress, riskLevelFrom, riskLevelTo, txIndex, newAddress, business,
-	// and in types 3 and 4 the description of the transfer), and lets an
-	// amount be a JSON number. For services that differ from the interface.
+	// Lenient is for services that differ from the interface. It allows members
+	// without effect to be absent or null (those marked L in PROTOCOL.md, M3),
+	// and an amount to be a JSON number.
 	Lenient bool
 }
 
-// ParseCallback reads an opened request (PROTOCOL.md, Messages). The errors
-// are a *MemberError (errors.Is ErrMalformed) or wrap ErrMalformed or
-// ErrUnknownType. It never changes and never keeps plaintext.
+// ParseCallback reads an opened request (PROTOCOL.md, Messages). An error is a
+// *MemberError or wraps ErrMalformed or ErrUnknownType. ParseCallback neither
+// changes nor keeps plaintext.
 func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
 	obj, err := scan(plaintext)
 	if err != nil {

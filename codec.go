@@ -16,18 +16,17 @@ type Raw string
 // Null is the JSON null.
 const Null Raw = "null"
 
-// Member is one member of a message that this package has no meaning for.
+// Member is one unknown member of a message (PROTOCOL.md, M6).
 type Member struct {
 	Name  string
 	Value Raw
 }
 
 // Members are unknown members, sorted by name when parsed. They are kept and
-// written again but have no effect.
+// written again but have no effect (PROTOCOL.md, M6).
 type Members []Member
 
-// Get gives the value of the member called name, the empty Raw where there is
-// none.
+// Get gives the value of the member called name, the empty Raw if there is none.
 func (m Members) Get(name string) Raw {
 	for _, e := range m {
 		if e.Name == name {
@@ -41,27 +40,27 @@ func (m Members) Get(name string) Raw {
 type presence int
 
 const (
-	required   presence = 0         // there and, as text, not empty
-	mayBeEmpty presence = 1 << iota // there, but its text may be empty
+	required   presence = 0         // must be there; a text must not be empty
+	mayBeEmpty presence = 1 << iota // must be there; a text may be empty
 	lenient                         // may be absent or null in a lenient parse
 	optional                        // may be absent or null in any parse
 	nullable                        // like optional, and null is written for an empty text
 )
 
 // codec carries one message in one direction. A message describes its members
-// once, in their canonical order, and the same description reads and writes
-// them, so the two cannot drift apart.
+// once, in their canonical order. The same description reads and writes them, so
+// reading and writing cannot differ.
 type codec struct {
 	obj     *strictjson.Object // what to read; nil while writing
 	lenient bool
-	answer  bool // an answer: numbers and texts stand for each other (PROTOCOL.md, Answers)
+	answer  bool // an answer: type and amount may be numbers or strings (PROTOCOL.md, R6)
 	out     []byte
 	names   []string // described so far
 	room    [20]string
 	err     error
 }
 
-// describe notes that name is one of the interface.
+// describe notes that name is a member of the interface.
 func (c *codec) describe(name string) {
 	if c.names == nil {
 		c.names = c.room[:0]
@@ -88,8 +87,8 @@ func (c *codec) key(name string) {
 	c.out = append(c.out, ':')
 }
 
-// read finds the raw value of a described member. It gives none, "", where
-// the value is absent or null and that is allowed.
+// read finds the raw value of a described member. It gives "" if the value is
+// absent or null and that is allowed.
 func (c *codec) read(name string, p presence) string {
 	c.describe(name)
 	m, ok := c.obj.Find(name)
@@ -152,9 +151,8 @@ func (c *codec) text(name string, v *string, p presence) {
 	c.out = appendString(c.out, *v)
 }
 
-// whole carries a whole number of lo to hi. unset is its value in a message
-// that lacks the member; equal to it, an optional or lenient member is not
-// written when omit says so.
+// whole carries a whole number from lo to hi. A message that lacks the member
+// gives v the value unset. If omit is true, a v equal to unset is not written.
 func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
@@ -215,7 +213,7 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 	c.out = appendString(c.out, v.text)
 }
 
-// kind carries the callback type. want is the only one allowed; 0 allows any.
+// kind carries the callback type, which must be want unless want is 0.
 func (c *codec) kind(v *Type, want Type) {
 	if c.reading() {
 		raw := c.read("type", required)
@@ -241,7 +239,7 @@ func (c *codec) kind(v *Type, want Type) {
 	}
 }
 
-// raw carries a member whose meaning is not known, absent where empty.
+// raw carries a member without a known meaning. The empty Raw is an absent member.
 func (c *codec) raw(name string, v *Raw) {
 	if c.reading() {
 		c.describe(name)
@@ -262,11 +260,12 @@ func (c *codec) raw(name string, v *Raw) {
 	c.out = append(c.out, strictjson.Compact(string(*v))...)
 }
 
-// extra carries all members that are not described. later names those that the
-// message describes after it. A name that differs from a described one by case
-// alone is refused: other readers would take it for that member.
+// extra carries all members that are not described. later names the members that
+// the message describes after this call. A name that differs from a described one
+// by case alone is refused (PROTOCOL.md, M2), because other readers would take it
+// for that member.
 func (c *codec) extra(v *Members, later ...string) {
-	known := append(c.names, later...) // in room that the next description takes back
+	known := append(c.names, later...) // the next describe overwrites what is appended
 	if c.reading() {
 		for _, m := range c.obj.Members {
 			if slices.Contains(known, m.Name) {
@@ -299,7 +298,7 @@ func (c *codec) extra(v *Members, later ...string) {
 	}
 }
 
-// finish closes the output or checks that nothing went wrong.
+// finish gives the first error and, when writing, closes the output.
 func (c *codec) finish() error {
 	if c.err != nil {
 		return c.err

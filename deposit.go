@@ -1,7 +1,7 @@
 package countersign
 
-// RiskUnknown stands for a risk level that a lenient service left out. It is
-// never written, and it is not the level 0.
+// RiskUnknown is the risk level of a request that left it out, which only a
+// lenient parse allows. It is never written, and is not the level 0.
 const RiskUnknown = -1
 
 // Deposit is callback type 1: a user's deposit arrived (PROTOCOL.md, Messages).
@@ -23,14 +23,14 @@ type Deposit struct {
 // CallbackType is TypeDeposited.
 func (d *Deposit) CallbackType() Type { return TypeDeposited }
 
-// Content is what a credit depends on and nothing else: a risk level may be
-// assessed anew and a txIndex become known between two attempts.
+// Content is only what a credit depends on. Between two attempts a risk level may
+// change and a txIndex may become known.
 func (d *Deposit) Content() []string {
 	return []string{d.TenantUserID, d.TxID, d.ChainName, d.Symbol, d.Amount.Canonical(), AddressKey(d.ToAddress)}
 }
 
 // CountingAddress is the deposit address that counts: toAddress, whatever
-// newAddress holds. See AddressChange.CountingAddress for the other case.
+// newAddress holds (PROTOCOL.md, M8).
 func (d *Deposit) CountingAddress() string { return d.ToAddress }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
@@ -53,7 +53,7 @@ func (d *Deposit) members(c *codec) {
 
 const maxWhole = 1<<53 - 1
 
-// Answer is the answer that accepts d: what it said, said back.
+// Answer is the answer that accepts d. It repeats the members of d.
 func (d *Deposit) Answer() DepositAnswer {
 	return DepositAnswer{
 		TrackingID: d.TrackingID, TxID: d.TxID, TxIndex: d.TxIndex, ChainName: d.ChainName,
@@ -66,8 +66,8 @@ func (d *Deposit) Answer() DepositAnswer {
 // Accept is Answer.
 func (d *Deposit) Accept(Details) Answer { return d.Answer() }
 
-// Differs compares all that was said back but txIndex, which the interface
-// calls an index in the block here and something else in the request.
+// Differs compares all repeated members but txIndex, which the interface describes
+// as an index in the block in answers, and differently in requests.
 func (d *Deposit) Differs(answer Answer) string {
 	a, ok := answer.(DepositAnswer)
 	if !ok {
@@ -90,7 +90,7 @@ func (d *Deposit) Differs(answer Answer) string {
 type DepositAnswer struct {
 	TrackingID   string
 	TxID         string
-	TxIndex      int64 // -1 where absent
+	TxIndex      int64 // -1 if absent
 	ChainName    string
 	Symbol       string
 	Amount       Amount
@@ -111,7 +111,7 @@ func (a DepositAnswer) AnswerType() Type { return TypeDeposited }
 // UUID is the requestUUID.
 func (a DepositAnswer) UUID() string { return a.RequestUUID }
 
-// Shortest says the type and the requestUUID.
+// Shortest has the type and the requestUUID.
 func (a DepositAnswer) Shortest() Answer {
 	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID}
 }

@@ -11,8 +11,8 @@
 //	merchant  Deposit.Accept → Answer.Marshal → (seal) → Response.Marshal
 //	service   ParseResponse → (open) → ParseAnswer → Deposit.Differs
 //
-// Everything here is pure: bytes in, a value or an error out. Nothing reads a
-// clock, the environment or a random source, and nothing logs. Nothing is
-// imported but the standard library and the strict reader of JSON. PROTOCOL.md
-// numbers the rules that the comments refer to.
+// Every function is pure: bytes in, a value or an error out. None reads a clock,
+// the environment or a random source, and none logs. The package imports only the
+// standard library and the strict reader of JSON. Comments name the rules of
+// PROTOCOL.md that they implement, such as M1.
 package countersign

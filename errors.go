@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// What callers branch on. Every parser's error wraps one of the two.
+// The errors of all parsers; each parser's error wraps one of them.
 var (
-	// ErrMalformed means that the bytes are no message of the protocol:
+	// ErrMalformed means that the bytes are not a message of the protocol:
 	// errCode 1002.
 	ErrMalformed = errors.New("malformed message")
 	// ErrUnknownType means a well-formed request whose type is none of 1 to 7:
@@ -30,19 +30,19 @@ func (e *MemberError) Unwrap() error { return ErrMalformed }
 // ErrCode is the plain-text errCode of a Response (PROTOCOL.md, Error codes).
 type ErrCode int64
 
-// The registry. Ranges, not single codes, decide what the service does;
+// The codes of this project. The service acts by their ranges (PROTOCOL.md, E1);
 // see Class.
 const (
 	CodeAccepted ErrCode = 0
 
 	CodeCannotOpen  ErrCode = 1001 // the body does not open with the merchant's key
-	CodeMalformed   ErrCode = 1002 // it opens, but is no message of the protocol
+	CodeMalformed   ErrCode = 1002 // it opens, but is not a message of the protocol
 	CodeUnknownType ErrCode = 1003 // its type is none of 1 to 7
 	CodeWrongURL    ErrCode = 1004 // its type belongs to the other URL
 
 	CodeUnknownOrder   ErrCode = 2001 // no such withdrawal order
 	CodeDetailsDiffer  ErrCode = 2002 // the order has other details
-	CodeRefusedPolicy  ErrCode = 2003 // a rule refuses it
+	CodeRefusedPolicy  ErrCode = 2003 // the merchant's policy refuses it
 	CodeRefusedPerson  ErrCode = 2004 // a person refused it
 	CodeOrderCancelled ErrCode = 2005 // the order is cancelled or expired
 
@@ -64,8 +64,8 @@ const (
 	ClassHold                       // 3000–3999: ask again; not counted as a failed attempt
 )
 
-// Class sorts c by the registry's ranges. A merchant with codes of its own can
-// name others as final; that is the service's setting.
+// Class gives the class of c by the ranges of PROTOCOL.md, E1. Which codes are
+// final is also a setting of each merchant at the service (E2).
 func (c ErrCode) Class() Class {
 	switch {
 	case c == CodeAccepted:
@@ -96,8 +96,8 @@ var codeMessages = map[ErrCode]string{
 	CodeInternal:         "internal error",
 }
 
-// Message is the fixed wording for c that the merchant end puts into a
-// Response: empty for 0, never empty for any other code.
+// Message is the fixed message for c in a Response: empty for 0, and not empty for
+// any other code.
 func (c ErrCode) Message() string {
 	if m, ok := codeMessages[c]; ok {
 		return m
@@ -105,9 +105,8 @@ func (c ErrCode) Message() string {
 	return fmt.Sprintf("error %d", int64(c))
 }
 
-// CodeOf turns an error of this package into the errCode that tells the
-// service of it: nil is 0, an unknown type 1003, a malformed message 1002, and
-// anything else 5000.
+// CodeOf gives the errCode for an error of this package: 0 for nil, 1003 for an
+// unknown type, 1002 for a malformed message, 5000 for anything else.
 func CodeOf(err error) ErrCode {
 	switch {
 	case err == nil:

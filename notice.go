@@ -9,7 +9,7 @@ type WithdrawalDone struct {
 	CallBackID string // the withdrawal
 	TxID       string // the transaction that executed it
 
-	// What moved. Empty only where a lenient parse let them be absent.
+	// What moved. Empty only if a lenient parse allowed the members to be absent.
 	ChainName string
 	Symbol    string
 	Amount    Amount
@@ -49,7 +49,7 @@ func (w *WithdrawalDone) members(c *codec) {
 // AddressChange is callback type 4: a user's deposit address was replaced.
 type AddressChange struct {
 	Head              // its TrackingID may be empty
-	ChainName  string // empty only where a lenient parse let it be absent
+	ChainName  string // empty only if a lenient parse allowed it to be absent
 	Symbol     string // likewise
 	ToAddress  string // may be absent
 	NewAddress string // the address from now on
@@ -79,8 +79,8 @@ func (a *AddressChange) members(c *codec) {
 	a.last(c)
 }
 
-// WithdrawalEnded is callback type 5: a withdrawal ended, for whatever reason,
-// without being executed. Its funds may be unfrozen.
+// WithdrawalEnded is callback type 5: a withdrawal ended without being executed,
+// for any reason. Its funds may be unfrozen (PROTOCOL.md, M9).
 type WithdrawalEnded struct {
 	Head
 	CallBackID string // the withdrawal
@@ -106,8 +106,9 @@ func (w *WithdrawalEnded) members(c *codec) {
 	w.last(c)
 }
 
-// FundsShort is callback types 6 and 7: a withdrawal waits, for funds or for
-// the fees of its chain. It stays frozen and the service tries it again.
+// FundsShort is callback types 6 and 7: a withdrawal waits for funds (6) or for
+// the fees of its chain (7). Its funds stay frozen, and the service tries it
+// again (PROTOCOL.md, M9).
 type FundsShort struct {
 	Type Type // TypeNotEnoughMoney or TypeNotEnoughHotMoney
 	Head
@@ -152,7 +153,7 @@ type NoticeAnswer struct {
 	Extra        Members
 }
 
-// Answer is the answer that accepts w: what it said, said back.
+// Answer is the answer that accepts w. It repeats the members of w.
 func (w *WithdrawalDone) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: TypeWithdraw, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
@@ -164,7 +165,7 @@ func (w *WithdrawalDone) Answer() NoticeAnswer {
 // Accept is Answer.
 func (w *WithdrawalDone) Accept(Details) Answer { return w.Answer() }
 
-// Differs compares all that an answer can say back.
+// Differs compares all members that an answer can repeat.
 func (w *WithdrawalDone) Differs(answer Answer) string {
 	var e echo
 	a := e.notice(w, answer)
@@ -189,8 +190,8 @@ func (a *AddressChange) Answer() NoticeAnswer {
 // Accept is Answer.
 func (a *AddressChange) Accept(Details) Answer { return a.Answer() }
 
-// Differs compares the identifiers and the address. Merchants say back either
-// address: the old one as it came, or the one that counts from now on.
+// Differs compares the identifiers and the address, which may be either: some
+// merchants repeat the old address, others give the new one.
 func (a *AddressChange) Differs(answer Answer) string {
 	var e echo
 	got := e.notice(a, answer)
@@ -243,7 +244,7 @@ func (a NoticeAnswer) AnswerType() Type { return a.Type }
 // UUID is the requestUUID.
 func (a NoticeAnswer) UUID() string { return a.RequestUUID }
 
-// Shortest says the type and the requestUUID.
+// Shortest has the type and the requestUUID.
 func (a NoticeAnswer) Shortest() Answer {
 	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID}
 }

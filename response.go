@@ -9,15 +9,15 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// APIKey is a merchant's API identifier. It counts as a secret: no fmt verb,
-// logger or encoder prints it. Reveal gives the text.
+// APIKey is a merchant's API identifier. It is a secret: no fmt verb, logger or
+// encoder prints it. Reveal gives the text.
 type APIKey string
 
 // Reveal gives the text of the key, for the wire alone.
 func (k APIKey) Reveal() string { return string(k) }
 
-// Equal compares in a time that depends on the lengths alone. Two empty keys
-// are not equal: no key never passes for the right key.
+// Equal compares in a time that depends on the lengths alone. Two empty keys are
+// not equal, so that a missing key never passes for the right one.
 func (k APIKey) Equal(other APIKey) bool {
 	return k != "" && subtle.ConstantTimeCompare([]byte(k), []byte(other)) == 1
 }
@@ -33,7 +33,7 @@ func (k APIKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenAPIKey
 // LogValue hides the key from slog.
 func (k APIKey) LogValue() slog.Value { return slog.StringValue(hiddenAPIKey) }
 
-// MarshalText hides the key from encoders; Response.Marshal is what writes it.
+// MarshalText hides the key from encoders. Only Response.Marshal writes it.
 func (k APIKey) MarshalText() ([]byte, error) { return []byte(hiddenAPIKey), nil }
 
 // Response is the JSON object that a merchant returns for every callback
@@ -41,19 +41,19 @@ func (k APIKey) MarshalText() ([]byte, error) { return []byte(hiddenAPIKey), nil
 // nothing by itself.
 type Response struct {
 	APIKey  APIKey
-	Data    string // sealed answer, Base64; may be empty where ErrCode is not 0
+	Data    string // sealed answer, Base64; may be empty if ErrCode is not 0
 	ErrCode ErrCode
-	Message string // not empty where ErrCode is not 0
+	Message string // not empty if ErrCode is not 0
 	Extra   Members
 }
 
 // Marshal gives the canonical bytes. It inverts ParseResponse.
 func (r Response) Marshal() ([]byte, error) { return encode(&r) }
 
-// ParseResponse reads what a merchant returned. apiKey must be a string,
-// errCode a JSON number without fraction, message a string that is not empty
-// where errCode is not 0; data must be a string that is not empty where errCode
-// is 0. Errors are a *MemberError or wrap ErrMalformed.
+// ParseResponse reads a merchant's response by PROTOCOL.md, R1: apiKey is a
+// string, errCode a whole JSON number, message a string that is not empty if
+// errCode is not 0, data a string that is not empty if errCode is 0. An error is
+// a *MemberError or wraps ErrMalformed.
 func ParseResponse(body []byte) (Response, error) {
 	obj, err := scan(body)
 	if err != nil {
@@ -69,7 +69,7 @@ func ParseResponse(body []byte) (Response, error) {
 }
 
 func (r *Response) members(c *codec) {
-	if c.reading() { // what data and message must be depends on it
+	if c.reading() { // the rules for data and message depend on it
 		c.errCode(&r.ErrCode)
 	}
 	key := string(r.APIKey)

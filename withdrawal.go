@@ -1,8 +1,8 @@
 package countersign
 
 // WithdrawalRequest is callback type 2: the service asks the merchant to
-// countersign a withdrawal (PROTOCOL.md, Messages). It says which withdrawal,
-// not where the money goes; the merchant's answer does.
+// countersign a withdrawal (PROTOCOL.md, Messages). It says which withdrawal, but
+// not where the money goes; the merchant's answer says that.
 type WithdrawalRequest struct {
 	Head
 	CallBackID string // the withdrawal; unique at the merchant
@@ -17,9 +17,8 @@ func (w *WithdrawalRequest) EventID() string { return w.CallBackID }
 // OrderID is the callBackId.
 func (w *WithdrawalRequest) OrderID() string { return w.CallBackID }
 
-// Content is the user and the trackingId: a second withdrawal under a
-// callBackId that another one has used must not be confirmed by the first
-// one's answer.
+// Content is the user and the trackingId. A second withdrawal with the callBackId
+// of another must not be confirmed by the answer for that other.
 func (w *WithdrawalRequest) Content() []string { return []string{w.TenantUserID, w.TrackingID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
@@ -81,10 +80,9 @@ func (d *Details) members(c *codec) {
 	}
 }
 
-// Differs names the first member in which d is not the withdrawal that order
-// describes, and is empty where they agree (PROTOCOL.md, Decision): amounts by
-// value, addresses by SameAddress, the rest byte for byte. Details that are not
-// valid agree with nothing.
+// Differs names the first member in which d and order differ, and is empty if they
+// agree (PROTOCOL.md, D2): amounts by value, addresses by SameAddress, the rest
+// byte for byte. Details that are not valid agree with nothing.
 func (d Details) Differs(order Details) string {
 	switch {
 	case d.Address == "" || !SameAddress(d.Address, order.Address):
@@ -138,9 +136,8 @@ func (a *WithdrawalAnswer) members(c *codec) {
 	c.text("requestUUID", &a.RequestUUID, required)
 }
 
-// Decision is how the question of a withdrawal ended (PROTOCOL.md, Decision).
-// The zero Decision is no decision and never moves money. The first decision
-// stands for ever.
+// Decision is the decision about a withdrawal (PROTOCOL.md, Decision). The zero
+// Decision is none and never moves money. The first decision stands for ever.
 type Decision string
 
 // The decisions. Only DecisionConfirmed lets the service execute.

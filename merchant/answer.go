@@ -17,14 +17,14 @@ type Deposit struct {
 	// Seq is the number under which the Inbox recorded the deposit: above 0,
 	// and rising from record to record.
 	Seq int64
-	// PossibleDuplicate is whether the same transfer was recorded before
-	// under another trackingId (PROTOCOL.md, Deposit identity). Such a deposit
-	// is not to be credited until somebody has decided.
+	// PossibleDuplicate says that the same transfer was recorded before under
+	// another trackingId (PROTOCOL.md, I2). Do not credit such a deposit until
+	// a person has decided.
 	PossibleDuplicate bool
 }
 
-// Answer is what OnWithdrawal says. The zero Answer says nothing and confirms
-// nothing; Confirm, Refuse and Hold make the others.
+// Answer is the merchant's answer to a withdrawal. Confirm, Refuse and Hold make
+// it; the zero Answer confirms nothing, and the service is told errCode 5000.
 type Answer struct {
 	kind    answerKind
 	details countersign.Details
@@ -42,30 +42,30 @@ const (
 )
 
 // Confirm countersigns the withdrawal with the details of the merchant's order.
-// Details that are not valid confirm nothing: the service is told 5000.
+// Details that are not valid confirm nothing: the service is told errCode 5000.
 func Confirm(d countersign.Details) Answer {
 	return Answer{kind: answerConfirm, details: d}
 }
 
-// Refuse refuses the withdrawal for good, which is kept as Confirm is. code is
-// one of 2000 to 2999 or a code of the merchant's own that the service knows as
-// final; 0 and the ranges of other meanings refuse nothing and become
-// 5000. An empty message stands for the registry's.
+// Refuse refuses the withdrawal for ever. code is one of 2000 to 2999, or a code
+// of the merchant's own that the service treats as final. 0 and codes of 1000 to
+// 1999 and 3000 to 3999 refuse nothing and become 5000. An empty message stands
+// for ErrCode.Message.
 func Refuse(code countersign.ErrCode, message string) Answer {
 	return Answer{kind: answerRefuse, code: code, message: message}
 }
 
-// Hold makes the service ask again. code is one of 3000 to 3999, any other
-// becomes 5000. An empty message stands for the registry's.
+// Hold makes the service ask again. code is one of 3000 to 3999; any other
+// becomes 5000. An empty message stands for ErrCode.Message.
 func Hold(code countersign.ErrCode, message string) Answer {
 	return Answer{kind: answerHold, code: code, message: message}
 }
 
-// CodeError is an error that says which errCode the service is told, and with
-// which message. Every other error is 5000 with a fixed message.
+// CodeError is an error with the errCode and the message of the response. Every
+// other error gives errCode 5000 with a fixed message.
 type CodeError struct {
 	Code    countersign.ErrCode // not 0 and not 1000 to 1999, which become 5000
-	Message string              // goes to the service; empty: the registry's
+	Message string              // goes to the service; empty: ErrCode.Message
 }
 
 func (e *CodeError) Error() string {
@@ -75,8 +75,8 @@ func (e *CodeError) Error() string {
 // maxMessage bounds the message of a response, in bytes.
 const maxMessage = 256
 
-// messageFor makes text fit for a response: never empty, bounded, and without
-// what a JSON text cannot hold.
+// messageFor makes text a message of a response: not empty, bounded, valid UTF-8
+// without U+0000.
 func messageFor(code countersign.ErrCode, text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	if len(text) > maxMessage {
@@ -92,8 +92,8 @@ func messageFor(code countersign.ErrCode, text string) string {
 	return text
 }
 
-// verdict is what a merchant's function came to. The zero verdict is no
-// acceptance: see Outcome.
+// verdict is what a merchant's function decided. The zero verdict must not be
+// used: its zero Outcome would accept.
 type verdict struct {
 	Outcome
 	final  bool // to be kept for ever
@@ -110,10 +110,9 @@ var failure = Outcome{Code: countersign.CodeInternal, Message: countersign.CodeI
 // accepted is the verdict of a deposit or notice.
 func accepted() verdict { return verdict{final: true, reason: ReasonAccepted} }
 
-// fromError is the verdict of a function that returned err, which is not nil.
-// keep is whether a refusal for good is kept. Those of deposits and notices
-// are not: nothing happened, so an operator may send them again once the
-// merchant sees it otherwise.
+// fromError is the verdict of a function that returned err, which is not nil. keep
+// says whether a final refusal is recorded. Refusals of deposits and notices are
+// not: nothing happened, so an operator may have them sent again later.
 func fromError(err error, keep bool) verdict {
 	var ce *CodeError
 	switch {
@@ -127,7 +126,7 @@ func fromError(err error, keep bool) verdict {
 		case countersign.ClassFailure:
 			v.reason = ReasonFailed
 		default:
-			return failed(ReasonFailed, fmt.Errorf("the function returned a *CodeError with errCode %d, which is not its to say", int64(ce.Code)))
+			return failed(ReasonFailed, fmt.Errorf("the function returned a *CodeError with errCode %d, which it may not choose", int64(ce.Code)))
 		}
 		return v
 	case errors.Is(err, context.DeadlineExceeded):

@@ -12,11 +12,10 @@ import (
 	"countersign"
 )
 
-// readBody reads the whole body, at most MaxBody bytes of it, and gives up
-// after BodyTimeout. The caller has set the connection's read deadline if
-// deadline is true; otherwise, as behind a middleware that hides the
-// connection, the reading is left behind when the time is over, and ends with
-// the connection.
+// readBody reads the whole body, at most MaxBody bytes of it, for at most
+// BodyTimeout. If deadline is true, the caller has set the connection's read
+// deadline. If it is false, because a middleware hides the connection, the read
+// goes on in its goroutine after the time-out and ends with the connection.
 func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
 	if r.ContentLength > int64(h.c.MaxBody) {
 		return nil, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
@@ -43,10 +42,10 @@ func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
 		return got.body, got.refused
 	case <-timer.C:
 		select {
-		case got := <-done: // both at once: it did come in time
+		case got := <-done: // both at the same time: the body did come in time
 			return got.body, got.refused
 		default:
-			return nil, tooSlow(errors.New("reading the body: time is over"))
+			return nil, tooSlow(errors.New("reading the body: time-out"))
 		}
 	}
 }
@@ -54,7 +53,7 @@ func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
 func (h *Handler) readAll(r *http.Request) ([]byte, *reply) {
 	size := int64(2048)
 	if r.ContentLength >= 0 {
-		size = r.ContentLength + 1 // one more, so that the end is found without growing
+		size = r.ContentLength + 1 // one more byte, so that reading the end needs no larger buffer
 	}
 	body := make([]byte, 0, size)
 	for {
@@ -79,8 +78,8 @@ func (h *Handler) readAll(r *http.Request) ([]byte, *reply) {
 	}
 }
 
-// bodyProblem says what is wrong with a body of which n bytes came before err,
-// or before its end where err is nil; nil if nothing is.
+// bodyProblem says what is wrong with a body of which n bytes came before err or,
+// if err is nil, before its end. It is nil for a complete body.
 func bodyProblem(r *http.Request, n int, err error) *reply {
 	var limit *http.MaxBytesError
 	switch {
@@ -92,8 +91,8 @@ func bodyProblem(r *http.Request, n int, err error) *reply {
 		return tooSlow(err)
 	case err != nil:
 		return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
-	// net/http itself reports a body that ends before its Content-Length, so
-	// one that ends early without an error was read by somebody else.
+	// net/http reports a body that ends before its Content-Length. One that
+	// ends early without an error was read before the handler.
 	case int64(n) < r.ContentLength, n == 0 && formParsed(r):
 		return consumed(r, n)
 	}
@@ -109,7 +108,7 @@ func consumed(r *http.Request, n int) *reply {
 		n, r.ContentLength)
 	if formParsed(r) {
 		cause = errors.New("a middleware has parsed the request as a form (ParseForm, FormValue or a framework's Bind), " +
-			"which eats the body; mount the handler before it")
+			"which consumes the body; mount the handler before it")
 	}
 	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordConsumed, ReasonBodyConsumed, cause)
 }

@@ -11,8 +11,8 @@ import (
 	"countersign/envelope"
 )
 
-// What Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and MaxBody are
-// where they are zero.
+// The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and MaxBody
+// if they are zero.
 const (
 	DefaultNotifyPath   = "/callbacks/notify"
 	DefaultWithdrawPath = "/callbacks/withdraw"
@@ -20,29 +20,30 @@ const (
 	DefaultBodyTimeout  = 5 * time.Second
 )
 
-// Binding says what a Handler demands of the binding of a request
-// (PROTOCOL.md, Binding).
+// Binding says which bindings of requests a Handler accepts (PROTOCOL.md,
+// Binding).
 type Binding int
 
 const (
-	// BindingRequired takes nothing but requests whose binding holds. It is the
-	// zero value because it is the only one that a thief of sealed requests
-	// cannot get around: against a service that does not bind it refuses every
-	// callback, loudly and without loss, since the service asks again, whereas
-	// a weaker default would fail in silence and with money.
+	// BindingRequired accepts only requests whose binding holds (B4). It is the
+	// zero value because it is the only setting that stops an attacker with
+	// stolen sealed requests. With a service that does not bind, it refuses
+	// every callback, but loses none, because the service asks again. A weaker
+	// default would fail unnoticed and lose money.
 	BindingRequired Binding = iota
 
-	// BindingWhenPresent refuses a binding that is broken and takes requests
-	// without one, under the first-block rule. For services that do not
-	// bind or are about to.
+	// BindingWhenPresent refuses broken bindings and accepts requests without
+	// one under the first-block rule (B5). It is for services that do not bind
+	// yet.
 	BindingWhenPresent
 
-	// BindingOff looks at no binding. The first-block rule stands for all
-	// requests. For a service whose requestUUIDs happen to be UUIDs of version 8.
+	// BindingOff checks no binding and applies the first-block rule (B5) to all
+	// requests. It is for a service that does not bind but whose requestUUIDs
+	// are UUIDs of version 8.
 	BindingOff
 )
 
-// String names b as a setting does: required, seen or off.
+// String names b as settings do: required, seen or off.
 func (b Binding) String() string {
 	switch b {
 	case BindingRequired:
@@ -62,15 +63,14 @@ func ParseBinding(s string) (Binding, error) {
 			return b, nil
 		}
 	}
-	return BindingRequired, fmt.Errorf("binding is off, seen or required")
+	return BindingRequired, fmt.Errorf("the binding must be off, seen or required")
 }
 
-// Config is what New makes a Handler of.
+// Config has the settings of a Handler.
 type Config struct {
 	// Key opens requests. Required. In scheme service it is the public part
 	// that the service handed over; in the schemes where the merchant makes the
-	// pair it is the merchant's own, private part included
-	// (PROTOCOL.md, Keys).
+	// pair it is that pair, private part included (PROTOCOL.md, K2 and K3).
 	Key *envelope.Key
 	// Padding is that of requests. Zero: PKCS#1 v1.5.
 	Padding envelope.Padding
@@ -81,34 +81,34 @@ type Config struct {
 	// ResponsePadding is that of answers. Zero: PKCS#1 v1.5.
 	ResponsePadding envelope.Padding
 
-	// APIKey is said in every response. Required.
+	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
-	// CallbackAPIKeys are the values of the header X-API-KEY that are taken:
-	// one, or two while the service changes from one to the other. Empty: the
-	// header is not looked at, and strangers can cost the merchant RSA
-	// operations and read APIKey in the response.
+	// CallbackAPIKeys are the accepted values of the header X-API-KEY: one, or
+	// two while the service changes from one to the other. Empty: the header is
+	// not checked, and strangers can cause RSA operations and read APIKey in the
+	// response.
 	CallbackAPIKeys []countersign.APIKey
 
-	// Binding is what is demanded of the binding. Zero: it must hold.
+	// Binding says which bindings are accepted. Zero: BindingRequired.
 	Binding Binding
-	// Lenient takes requests of services that leave out members on which no
-	// effect rests (PROTOCOL.md, Messages). Zero: those are malformed.
+	// Lenient accepts requests that leave out members without effect, those
+	// marked L in PROTOCOL.md, M3. Zero: such requests are malformed.
 	Lenient bool
 
-	// Inbox keeps what was taken and answered. Nil: a MemoryInbox, which
-	// forgets everything at the end of the process and so is for a try only.
+	// Inbox records callbacks and answers. Nil: a MemoryInbox, which forgets
+	// everything when the process ends and so is only for trying out.
 	Inbox Inbox
 
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it.
-	// It may be called again for one trackingId if the process died, so it
-	// must do its work only once for each; see the package comment. Nil:
-	// being recorded in the Inbox is all that happens to a deposit.
+	// It may be called again for a trackingId if the process died, so it must
+	// credit a trackingId only once; see the package comment. Nil: deposits are
+	// only recorded in the Inbox.
 	OnDeposit func(context.Context, Deposit) error
 	// OnPossibleDuplicate does the merchant's part of a deposit that may have
-	// been taken before under another trackingId (PROTOCOL.md, Deposit
-	// identity). It must not credit without a decision. Nil: such a deposit is
-	// recorded in the Inbox as possible duplicate, accepted and logged as a
-	// warning, and does not come to OnDeposit.
+	// been accepted before under another trackingId (PROTOCOL.md, I2). It must
+	// not credit before a person has decided. Nil: such a deposit is recorded in
+	// the Inbox as a possible duplicate, accepted and logged as a warning, and
+	// OnDeposit is not called.
 	OnPossibleDuplicate func(context.Context, Deposit) error
 	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error
 	// confirms nothing; a *CodeError says which errCode is returned. Nil:
@@ -116,18 +116,18 @@ type Config struct {
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
 	// OnNotice does the merchant's part of types 3 to 7: *WithdrawalDone,
 	// *AddressChange, *WithdrawalEnded, *FundsShort of package countersign. A
-	// type 4 without trackingId comes once for every attempt, since nothing
-	// says which attempts belong together. Nil: accepted and recorded.
+	// type 4 without trackingId comes once for every attempt, because nothing
+	// says which attempts belong together. Nil: notices are only recorded.
 	OnNotice func(context.Context, countersign.Callback) error
 
-	// Timeout bounds everything between a parsed request and the end of the
-	// merchant's function, waiting for another delivery of the same
-	// callback included. Keeping the outcome may take as long again. Zero: 10 s.
+	// Timeout bounds the time from a parsed request to the end of the merchant's
+	// function, including the wait for another delivery of the same callback.
+	// Recording the answer may take as long again. Zero: 10 s.
 	Timeout time.Duration
-	// BodyTimeout bounds reading the body. Zero: 5 s.
+	// BodyTimeout bounds the time to read the body. Zero: 5 s.
 	BodyTimeout time.Duration
-	// MaxBody is the largest body taken, in bytes. Zero, and the most:
-	// 65,536 (PROTOCOL.md, HTTP).
+	// MaxBody is the largest accepted body, in bytes, at most 65,536
+	// (PROTOCOL.md, H2). Zero: 65,536.
 	MaxBody int
 
 	// NotifyPath takes types 1 and 3 to 7. Zero: /callbacks/notify.
@@ -140,33 +140,33 @@ type Config struct {
 	Log *slog.Logger
 	// Now is the clock of leases and records. Nil: time.Now.
 	Now func() time.Time
-	// Observer counts. Nil: nothing is counted.
+	// Observer counts requests. Nil: none are counted.
 	Observer Observer
 }
 
-// ErrConfig is what New fails with.
+// ErrConfig is wrapped by all errors of New.
 var ErrConfig = errors.New("merchant: configuration")
 
 func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
 }
 
-// complete checks c and fills in what is zero.
+// complete checks c and fills in the defaults.
 func (c *Config) complete() error {
 	if err := c.completeKeys(); err != nil {
 		return err
 	}
 	if c.APIKey == "" {
-		return configError("APIKey is missing: it is said in every response")
+		return configError("APIKey is missing: it goes into every response")
 	}
 	for i, k := range c.CallbackAPIKeys {
 		if k == "" {
-			return configError("CallbackAPIKeys[%d] is empty; leave the list empty to check none", i)
+			return configError("CallbackAPIKeys[%d] is empty; leave the list empty to check no key", i)
 		}
 	}
 	switch {
 	case c.Binding < BindingRequired || c.Binding > BindingOff:
-		return configError("Binding has no meaning")
+		return configError("Binding is not one of the known values")
 	case c.Timeout < 0 || c.BodyTimeout < 0:
 		return configError("a time-out is negative")
 	case c.MaxBody < 0 || c.MaxBody > envelope.MaxBody:
@@ -204,24 +204,24 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// completeKeys finds out at the start what would otherwise fail with the first
-// callback.
+// completeKeys checks the keys, so that a wrong one fails at the start and not
+// with the first callback.
 func (c *Config) completeKeys() error {
 	if c.Key.Size() == 0 {
-		return configError("Key is missing: it is what the service handed over, for envelope.ParseKey")
+		return configError("Key is missing: read the service's public part with envelope.ParseKey")
 	}
 	if c.Padding == envelope.OAEP && !c.Key.HasPrivate() {
 		return configError("Padding is OAEP, which only the private part opens, and Key has none")
 	}
 	if c.ResponseKey == nil {
 		if c.Key.HasPrivate() {
-			return configError("ResponseKey is missing: Key has a private part, so it is not the service's, " +
-				"and answers are sealed to a pair of the service")
+			return configError("ResponseKey is missing: Key has a private part, so it is the merchant's, " +
+				"but answers are sealed to a pair of the service")
 		}
 		c.ResponseKey = c.Key
 	}
 	if c.ResponseKey.HasPrivate() {
-		return configError("ResponseKey has a private part; only the service has that of a pair that opens answers")
+		return configError("ResponseKey has a private part, which only the service may have")
 	}
 	if _, err := envelope.Seal(c.ResponseKey, c.ResponsePadding, []byte("{}")); err != nil {
 		return configError("ResponseKey: %w", err)

@@ -15,24 +15,24 @@ import (
 	"countersign"
 )
 
-// leaseMargin is what a lease is longer than all that happens under it.
+// leaseMargin is how much longer a lease is than the work under it.
 const leaseMargin = 5 * time.Second
 
-// Handler takes callbacks (PROTOCOL.md, HTTP). New makes it; it is for use by
-// many goroutines at once.
+// Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
+// use it at once.
 type Handler struct {
 	c      Config // without its API keys
 	opener opener
 	lease  time.Duration
 
-	// Functions, because fmt reaches through the unexported fields of a struct
-	// that holds a Handler, past every method, but not into a function.
+	// Functions, because fmt prints the unexported fields of a struct that holds
+	// a Handler without calling its methods, but cannot look into a function.
 	apiKey      func() countersign.APIKey
 	knowsAPIKey func(values []string) bool
 
 	mu      sync.Mutex
-	flights map[entryKey]*flight    // merchant's functions that run now
-	unkept  map[entryKey]Settlement // what the Inbox failed to settle
+	flights map[entryKey]*flight    // the merchant's functions that are running
+	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
@@ -54,7 +54,7 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// String names h by its paths. fmt would otherwise reach its secrets.
+// String names h by its paths. Without it fmt would print its secrets.
 func (h *Handler) String() string {
 	return fmt.Sprintf("merchant handler of %s and %s", h.c.NotifyPath, h.c.WithdrawPath)
 }
@@ -87,9 +87,9 @@ func (h *Handler) WithdrawHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(countersign.LaneWithdraw, w, r) })
 }
 
-// Wait blocks until none of the merchant's functions runs any more, or ctx
-// ends. Requests do not outlive http.Server.Shutdown; functions that
-// ignored the end of their context do.
+// Wait blocks until all of the merchant's functions have returned, or until ctx
+// ends. After http.Server.Shutdown no request is left, but a function that
+// ignored the end of its context may still run.
 func (h *Handler) Wait(ctx context.Context) error {
 	for {
 		var f *flight
@@ -116,11 +116,11 @@ func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 	h.record(r.Context(), began, rep)
 }
 
-// handle is the order of work: what costs least and what strangers can be
-// stopped by comes first.
+// handle does the checks in order: first those that cost least and stop
+// strangers.
 func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request) reply {
-	// Before anything else, since net/http drains what a handler left of a
-	// body, and a slow one would hold the connection.
+	// The deadline comes first, because net/http reads the rest of a body that
+	// the handler leaves, and a slow body would keep the connection.
 	connection := http.NewResponseController(w)
 	deadline := connection.SetReadDeadline(time.Now().Add(h.c.BodyTimeout)) == nil
 	if r.Method != http.MethodPost {
@@ -134,7 +134,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		return *refused
 	}
 	if deadline {
-		// Left in place it would end the request's context later on.
+		// A deadline that is left would end the request's context later.
 		if err := connection.SetReadDeadline(time.Time{}); err != nil {
 			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
 		}
@@ -150,10 +150,10 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	return h.work(r.Context(), cb, blocks)
 }
 
-// keyCheck gives the check of the values of the header X-API-KEY. It looks at
-// every accepted key, whichever fits, and compares digests, so that it takes the
-// same time for every header, its length included. It wants exactly one
-// header: with two, what stands before the handler may have checked the other.
+// keyCheck gives the check of the values of the header X-API-KEY. The check
+// compares the digest of the value with that of every accepted key, so that it
+// takes the same time for every value of every length. There must be exactly one
+// header: of two, a proxy may have checked the other.
 func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
 	digests := make([]Digest, len(accepted))
 	for i, k := range accepted {
@@ -175,7 +175,7 @@ func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
 	}
 }
 
-// write sends r, and changes it to what was sent where that is not possible.
+// write sends r. If r cannot be sent, write sends a failure and changes r to it.
 func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	header := w.Header()
 	switch r.status {
@@ -190,7 +190,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	}
 	switch r.reason {
 	case ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed:
-		header.Set("Connection", "close") // nobody waits for the rest of the body
+		header.Set("Connection", "close") // the rest of the body is not read
 	}
 	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 	if err != nil {
@@ -198,7 +198,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 		r.Outcome, r.data, r.reason = failure, "", ReasonSeal
 		body, err = countersign.Response{APIKey: h.apiKey(), ErrCode: r.Code, Message: r.Message}.Marshal()
 	}
-	if err != nil { // an APIKey that is no UTF-8
+	if err != nil { // an APIKey that is not UTF-8
 		r.status, r.cause = http.StatusInternalServerError, errors.Join(r.cause, err)
 		plain(w, r.status, "no response")
 		return
@@ -206,7 +206,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(r.status)
-	_, _ = w.Write(body) // nobody is left to be told; the service asks again
+	_, _ = w.Write(body) // a failed write has no remedy; the service asks again
 }
 
 func plain(w http.ResponseWriter, status int, word string) {

@@ -11,113 +11,115 @@ import (
 	"countersign"
 )
 
-// Inbox is what the merchant's end remembers: which callbacks were recorded,
-// who is working on which, how they ended, and which first blocks were seen.
-// Everything that happens at most once rests on it, so with several processes
-// they share one Inbox, and it survives them.
+// Inbox is the memory of the merchant's end: which callbacks were recorded, which
+// are being worked on, how they ended, and which first blocks were seen. It is what
+// makes every effect happen at most once, so all processes of a merchant share one
+// Inbox, which outlives them.
 //
 // Each call is one transaction. Two calls for the same identifier, the same
-// Transfer or the same first block take effect one after the other, in
-// whichever processes they run; with SQL, a unique key or a lock on
-// each of the three brings that about. What a call returned without an error
-// is on disk. A call that failed may have taken effect or not; the Handler
-// acts as if not and the rules below make that harmless. Calls heed their ctx.
+// Transfer or the same first block take effect one after the other, whichever
+// processes they run in; in SQL, a unique key or a lock on each of the three
+// ensures that. The result of a call without an error is on disk. A call that
+// failed may have taken effect or not; the Handler acts as if not, and the rules
+// below make that harmless. Calls end when their ctx ends.
 //
 // CheckInbox of package countersigntest tests an Inbox against these rules.
 type Inbox interface {
-	// Claim records e, if it is new, and says who is to act on it. In this
-	// order:
+	// Claim records e if it is new, and says whether the caller is to act on it.
+	// In this order:
 	//
-	//  1. Where e.Blocks is there and its First is known with another Whole, the
-	//     state is Spliced. A First that is not known is remembered, for
-	//     30 days or longer.
-	//  2. Where e.ID is not known, e is recorded under the next number. It is
-	//     a possible duplicate for ever if at that moment an entry with the
-	//     same Transfer is known, unless both have a TxIndex of 0 or more and
-	//     the two differ.
-	//  3. Where e.ID is known with another Content, the state is
-	//     OtherContent, and nothing changes.
-	//  4. Where the entry is settled, the state is Settled, with the kept
-	//     outcome.
-	//  5. Where e.Lease is 0, the entry is settled now with the zero Outcome,
+	//  1. If e.Blocks is not nil and its First is known with another Whole, the
+	//     state is Spliced. A First that is not known is remembered for at
+	//     least 30 days.
+	//  2. If e.ID is not known, e is recorded under the next number. If an entry
+	//     with the same Transfer is known at that moment, e is a possible
+	//     duplicate for ever, unless both have a TxIndex of 0 or more and the
+	//     two differ.
+	//  3. If e.ID is known with another Content, the state is OtherContent, and
+	//     nothing changes.
+	//  4. If the entry is settled, the state is Settled, with the recorded
+	//     Outcome.
+	//  5. If e.Lease is 0, the entry is settled now with the zero Outcome,
 	//     errCode 0, and the state is Taken.
-	//  6. Where a lease on the entry has not ended, the state is Busy.
+	//  6. If a lease on the entry has not ended, the state is Busy.
 	//  7. Otherwise the entry is leased for e.Lease from e.At or from the
-	//     Inbox's own clock, its claims are counted up, and the state is
-	//     Claimed.
+	//     Inbox's own clock, its number of claims grows by one, and the state
+	//     is Claimed.
 	//
-	// Identifiers are the pair of type and e.ID. Nothing is ever forgotten
-	// except first blocks.
+	// The pair of type and e.ID identifies an entry. Only first blocks are ever
+	// forgotten.
 	Claim(ctx context.Context, e Entry) (Claimed, error)
 
-	// Settle ends a claim and returns what stands from then on. In this order:
+	// Settle ends a claim and returns the Outcome to answer with. In this order:
 	//
-	//  1. Where the entry is not known, the error is ErrNotClaimed.
-	//  2. Where it is settled, nothing changes and the kept outcome stands.
-	//  3. Where s.Final, s.Outcome is kept for ever and stands, even if the
-	//     lease has been lost meanwhile: what happened has happened.
-	//  4. Otherwise s.Outcome stands for this attempt alone, and the lease ends
-	//     if it is still that of s.Claim.
+	//  1. If the entry is not known, the error is ErrNotClaimed.
+	//  2. If the entry is settled, nothing changes, and the recorded Outcome is
+	//     returned.
+	//  3. If s.Final, s.Outcome is recorded for ever and returned, even if the
+	//     lease was lost meanwhile: the function has done its work.
+	//  4. Otherwise s.Outcome is returned for this attempt alone, and the lease
+	//     ends if it is still that of s.Claim.
 	Settle(ctx context.Context, s Settlement) (Outcome, error)
 }
 
 // Errors of an Inbox.
 var (
-	// ErrNotClaimed means that Settle was called for what was never recorded.
+	// ErrNotClaimed means that Settle was called for an entry that was never
+	// recorded.
 	ErrNotClaimed = errors.New("inbox: not claimed")
-	// ErrInboxFull means that there is no room for another entry. Forgetting an
-	// old one instead would let its deposit be credited twice.
+	// ErrInboxFull means that the Inbox cannot take another entry. If it forgot
+	// an old one, that deposit could be credited twice.
 	ErrInboxFull = errors.New("inbox: full")
 )
 
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte
 
-// IsZero reports whether d is no digest.
+// IsZero reports whether d is the zero Digest.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
 // Entry is one callback as an Inbox sees it. NewEntry makes it.
 type Entry struct {
-	// Callback is what was parsed, for an Inbox that keeps more of it than
+	// Callback is the parsed callback, for an Inbox that keeps more of it than
 	// this package needs. It must not be changed.
 	Callback countersign.Callback
 	// ID identifies the callback among those of its type: trackingId, for
 	// type 2 callBackId, for a type 4 without trackingId its requestUUID.
 	ID string
-	// Content is over the members that the effect rests on, so it stays the
-	// same through all attempts of one callback.
+	// Content is the digest of countersign.Callback.Content, so it is the same
+	// for all attempts of one callback.
 	Content Digest
-	// Transfer is over what moved to where (PROTOCOL.md, Deposit identity):
-	// chainName, txId, symbol, toAddress. Zero for other types than 1.
+	// Transfer is the digest of chainName, txId, symbol and toAddress
+	// (PROTOCOL.md, I2). It is zero for types other than 1.
 	Transfer Digest
-	// TxIndex tells transfers of one transaction apart; -1 tells nothing.
+	// TxIndex tells transfers of one transaction apart. -1: not known.
 	TxIndex int64
-	// Blocks is what the first-block rule remembers, nil where it does not
-	// apply.
+	// Blocks is what the first-block rule (PROTOCOL.md, B5) remembers, nil if
+	// the rule does not apply.
 	Blocks *Blocks
-	// At is the time at the caller.
+	// At is the caller's time.
 	At time.Time
-	// Lease is how long the caller may work on it before others may. 0 means
-	// that recording is all that is to be done.
+	// Lease is how long the caller may work on the entry before others may. 0:
+	// the entry is only recorded.
 	Lease time.Duration
 }
 
-// Blocks are the digests of the first-block rule (PROTOCOL.md, Binding): against
-// a service that does not bind, one first block never has two rests.
+// Blocks are the digests of the first-block rule (PROTOCOL.md, B5): a first block
+// that was seen with one rest is refused with another.
 type Blocks struct {
 	First Digest // of the first sealed block
 	Whole Digest // of all sealed blocks
 }
 
-// State says what an Inbox found, and with that what the caller is to do.
+// State says what an Inbox found, which decides what the caller does.
 type State int
 
-// The states. The zero State is none; a Handler acts on it as on an error.
+// The states. The zero State is none; a Handler treats it as an error.
 const (
 	StateNone         State = iota
-	StateTaken              // recorded and settled by this very call: nothing is left to do
-	StateClaimed            // leased to the caller, who acts and then settles
-	StateSettled            // ended before; the kept outcome is said again
+	StateTaken              // recorded and settled by this call: nothing is left to do
+	StateClaimed            // leased to the caller, which acts and then settles
+	StateSettled            // ended before; the recorded Outcome is the answer again
 	StateBusy               // another caller has the lease
 	StateOtherContent       // the identifier is known with other content
 	StateSpliced            // the first block is known with another rest
@@ -145,14 +147,15 @@ func (s State) String() string {
 // Claimed is what Claim found.
 type Claimed struct {
 	State State
-	// Seq is the number of the entry, above 0 and rising from record to
-	// record. 0 where the state is Spliced.
+	// Seq is the number of the entry: above 0, and higher for every later entry.
+	// It is 0 if the state is Spliced.
 	Seq int64
-	// Claim names the lease where the state is Claimed.
+	// Claim identifies the lease if the state is Claimed.
 	Claim int64
-	// PossibleDuplicate is what was found when the entry was recorded.
+	// PossibleDuplicate says that the entry was a possible duplicate when it was
+	// recorded.
 	PossibleDuplicate bool
-	// Outcome is the kept one where the state is Settled.
+	// Outcome is the recorded one if the state is Settled.
 	Outcome Outcome
 }
 
@@ -162,17 +165,17 @@ type Settlement struct {
 	ID      string
 	Claim   int64 // of the Claimed that is settled
 	Outcome Outcome
-	Final   bool // keep it for ever
+	Final   bool // record it for ever
 	At      time.Time
 }
 
-// Outcome is what the service was told and will be told again. It is not the
-// sealed answer, because each attempt needs its own requestUUID in there; the
+// Outcome is what the service is told for every attempt of one callback. It is
+// not the sealed answer, because that holds the requestUUID of the attempt; the
 // rest of the answer follows from the request and Details. The zero Outcome is
 // errCode 0.
 type Outcome struct {
 	Code    countersign.ErrCode
-	Message string              // not empty where Code is not 0
+	Message string              // not empty if Code is not 0
 	Details countersign.Details // of a confirmed withdrawal
 }
 
@@ -184,8 +187,7 @@ func (o Outcome) Same(p Outcome) bool {
 	return o.Details == p.Details || o.Details.Differs(p.Details) == ""
 }
 
-// NewEntry describes cb to an Inbox, without Blocks, At and Lease, which are
-// not the callback's own.
+// NewEntry makes the Entry of cb. The caller sets Blocks, At and Lease.
 func NewEntry(cb countersign.Callback) Entry {
 	e := Entry{Callback: cb, ID: cb.EventID(), TxIndex: -1}
 	if e.ID == "" {
@@ -202,8 +204,8 @@ func NewEntry(cb countersign.Callback) Entry {
 	return e
 }
 
-// digester writes texts with their lengths, so that no two lists of texts are
-// the same bytes.
+// digester writes texts with their lengths, so that two different lists of texts
+// never give the same bytes.
 type digester struct{ h hash.Hash }
 
 func digestOf(label string) digester {

@@ -8,17 +8,16 @@ import (
 	"countersign"
 )
 
-// The room in a MemoryInbox. Entries are not forgotten, so they are counted;
-// first blocks are, the oldest first.
+// The bounds of a MemoryInbox. Entries are never forgotten, so their number is
+// bounded; of first blocks the oldest is forgotten.
 const (
 	memoryEntries = 1_000_000
 	memoryBlocks  = 100_000
 )
 
-// MemoryInbox is an Inbox that lives as long as its process and knows of no
-// other. With it a deposit that is sent again after a restart is taken again:
-// it is for tests and for a try. It holds 1,000,000 entries and fails with
-// ErrInboxFull beyond.
+// MemoryInbox is an Inbox in the memory of one process. After a restart it accepts
+// a deposit that it accepted before, so it is only for tests and for trying out.
+// It holds 1,000,000 entries and then fails with ErrInboxFull.
 type MemoryInbox struct {
 	mu        sync.Mutex
 	seq       int64
@@ -93,7 +92,7 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	return c, nil
 }
 
-// sameRest remembers b and reports whether its first block has had no other
+// sameRest remembers b and reports whether its first block was seen with no other
 // rest.
 func (m *MemoryInbox) sameRest(b Blocks) bool {
 	if whole, known := m.blocks[b.First]; known {
@@ -110,8 +109,8 @@ func (m *MemoryInbox) sameRest(b Blocks) bool {
 	return true
 }
 
-// addTransfer remembers the transfer of e and reports whether it may be one
-// that is known.
+// addTransfer remembers the transfer of e and reports whether it may be a known
+// one.
 func (m *MemoryInbox) addTransfer(e Entry) (duplicate bool) {
 	if e.Transfer.IsZero() {
 		return false

@@ -8,8 +8,8 @@ import (
 	"countersign"
 )
 
-// Reason says how a request ended. The list is fixed: a reason is a label of
-// metrics and a word of the log, and holds nothing that a peer wrote.
+// Reason says how a request ended. The list is fixed: reasons are labels of metrics
+// and values in the log, and hold nothing that a peer wrote.
 type Reason string
 
 // Reasons of requests that were no callback.
@@ -32,7 +32,7 @@ const (
 	ReasonBindingBroken Reason = "binding_broken" // bound, but not to these bytes
 	ReasonSpliced       Reason = "spliced"        // a known first block with another rest
 	ReasonOtherContent  Reason = "other_content"  // a known identifier with other content
-	ReasonDetailsChange Reason = "details_change" // the merchant's code contradicts its own earlier answer
+	ReasonDetailsChange Reason = "details_change" // the merchant's function contradicts its earlier answer
 	ReasonUnanswerable  Reason = "unanswerable"   // no answer to it fits into a response
 )
 
@@ -43,8 +43,8 @@ const (
 	ReasonConfirmed         Reason = "confirmed"          // withdrawal
 	ReasonRefused           Reason = "refused"
 	ReasonHold              Reason = "hold"
-	ReasonRepeated          Reason = "repeated" // answered as before, nothing done
-	ReasonBusy              Reason = "busy"     // another delivery was at it all the time
+	ReasonRepeated          Reason = "repeated" // answered as before, without effect
+	ReasonBusy              Reason = "busy"     // another delivery was being processed all the time
 	ReasonTimeout           Reason = "timeout"  // the merchant's function took too long
 	ReasonPanic             Reason = "panic"    // it panicked
 	ReasonFailed            Reason = "failed"   // it returned an error
@@ -62,9 +62,8 @@ var Reasons = []Reason{
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
 
-// level is how loud r is. Errors are what a person must look at: money that
-// somebody tries to move with a contradiction, and failures of the merchant's
-// own side.
+// level is the log level of r. Errors need a person: attempts to move money with a
+// contradiction, and failures of the merchant's own side.
 func (r Reason) level() slog.Level {
 	switch r {
 	case ReasonAccepted, ReasonConfirmed, ReasonHold, ReasonRepeated, ReasonRefused:
@@ -78,11 +77,11 @@ func (r Reason) level() slog.Level {
 
 // Observation is how one request ended.
 type Observation struct {
-	Type     countersign.Type    // 0 where no callback was read
+	Type     countersign.Type    // 0 if no callback was read
 	Status   int                 // HTTP status
-	Code     countersign.ErrCode // of the response; 0 too where there was none
+	Code     countersign.ErrCode // of the response; 0 if there was none
 	Reason   Reason
-	Duration time.Duration // from the first look at the request to the end of the response
+	Duration time.Duration // from the start of the request to the end of the response
 }
 
 // Observer counts requests. Observe is called once for each, after its
@@ -94,8 +93,8 @@ type Observer interface {
 // maxLoggedNames bounds how many names of unknown members are logged.
 const maxLoggedNames = 8
 
-// record writes the one line of a request and counts it. It logs no value
-// that a peer chose other than identifiers.
+// record logs one line for a request and counts it. Of the values that a peer
+// chose it logs only identifiers.
 func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	took := time.Since(began)
 	if h.c.Observer != nil {
@@ -134,7 +133,7 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	h.c.Log.LogAttrs(ctx, level, "callback", attrs...)
 }
 
-// clip bounds what a peer can write into the log with one request.
+// clip bounds how much a peer can write into the log with one request.
 func clip(s string) string {
 	const most = 128
 	if len(s) > most {

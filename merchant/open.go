@@ -13,7 +13,7 @@ import (
 	"countersign/envelope"
 )
 
-// opener reads requests. It is pure: bytes and its settings decide.
+// opener reads requests. Only the bytes and its settings decide.
 type opener struct {
 	key     *envelope.Key
 	padding envelope.Padding
@@ -21,23 +21,22 @@ type opener struct {
 	lenient bool
 }
 
-// reply is what a request came to: what is sent, and what the log says of it.
+// reply is the response to a request, and what the log says of it.
 type reply struct {
 	status int
 	Outcome
-	plaintext []byte // of the answer, where it does not depend on the outcome
-	data      string // sealed answer, where Code is 0
+	plaintext []byte // of the answer, if it does not depend on the merchant's function
+	data      string // sealed answer, if Code is 0
 	reason    Reason
 	cause     error
 
 	typ      countersign.Type
-	callback countersign.Callback // nil where none was read
+	callback countersign.Callback // nil if none was read
 	seq      int64
 }
 
-// hasResponse reports whether r is a response of the protocol. To those who do
-// not show the API key, or do not even POST, the handler says nothing that
-// names the merchant.
+// hasResponse reports whether r is a response of the protocol. A peer that does not
+// show the API key, or does not POST, gets nothing that names the merchant.
 func (r reply) hasResponse() bool {
 	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed
 }
@@ -48,8 +47,8 @@ func refuse(status int, code countersign.ErrCode, message string, reason Reason,
 	}
 }
 
-// The fixed words that differ from the registry's, because they help whoever
-// runs the other end and tell a stranger nothing.
+// The fixed messages that differ from ErrCode.Message. They help the people at the
+// service and tell a stranger nothing.
 const (
 	wordConsumed = "the request body was consumed or changed before it reached the handler"
 	wordSlow     = "the request body did not arrive in time"
@@ -61,13 +60,13 @@ const (
 	wordAnswer   = "the answer does not fit into a response"
 )
 
-// open reads a request body up to the callback in it and the rules that need no
-// memory (PROTOCOL.md, Body forms, Sealing, Messages, Binding). refused is not
-// nil where it is not to be acted on.
+// open reads the callback in a request body and checks the rules that need no
+// memory (PROTOCOL.md, Body forms, Sealing, Messages, Binding). If the callback
+// must not be acted on, refused is not nil.
 //
-// Where the private part opens, a body that opens to nonsense is answered
-// exactly as one that does not open (PROTOCOL.md, Sealing): telling the two apart
-// would let a peer try out paddings.
+// If the private part opens, a body that opens to no message gets the same
+// response as a body that does not open (PROTOCOL.md, S7); otherwise a peer could
+// test paddings.
 func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, refused *reply) {
 	inner, _, err := envelope.Unwrap(body)
 	if err != nil {
@@ -97,7 +96,7 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 		case o.binding != BindingWhenPresent:
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
-				errors.New("the service does not bind its requests; if it is known not to, set Binding to BindingWhenPresent"))
+				errors.New("the requestUUID is not bound; if this service never binds, set Binding to BindingWhenPresent"))
 		}
 	}
 	blocks, err = o.firstBlock(plaintext, inner)
@@ -111,10 +110,10 @@ func cannotOpen(cause error) *reply {
 	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, "", ReasonNotOpened, cause)
 }
 
-// firstBlock gives what the first-block rule remembers, nil where the first
-// block does not hold the whole requestUUID and so may well have many rests.
-// How much the first block holds is found by opening it alone: a sender may cut
-// shorter chunks than it must.
+// firstBlock gives what the first-block rule remembers, nil if the first block does
+// not hold the whole requestUUID, because such a block may have many rests. It
+// opens the first block alone to see what it holds, because a sender may cut
+// short chunks.
 func (o opener) firstBlock(plaintext, inner []byte) (*Blocks, error) {
 	end := uuidEnd(plaintext)
 	if end < 0 || end > o.key.MaxChunk(o.padding) {
@@ -122,7 +121,7 @@ func (o opener) firstBlock(plaintext, inner []byte) (*Blocks, error) {
 	}
 	sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
 	if err != nil || len(sealed) < o.key.Size() {
-		return nil, fmt.Errorf("first block: %w", envelope.ErrBase64) // opened before, so it cannot be
+		return nil, fmt.Errorf("first block: %w", envelope.ErrBase64) // cannot happen: it was opened before
 	}
 	first := sealed[:o.key.Size()]
 	chunk, err := envelope.Open(o.key, o.padding, base64.StdEncoding.AppendEncode(nil, first))
@@ -135,9 +134,10 @@ func (o opener) firstBlock(plaintext, inner []byte) (*Blocks, error) {
 	return &Blocks{First: sha256.Sum256(first), Whole: sha256.Sum256(sealed)}, nil
 }
 
-// uuidEnd is the offset behind the value of the requestUUID, -1 where it is not
-// found. A service that does not bind may use identifiers that are no UUIDs;
-// of those the closing quote counts too, since without it more could follow.
+// uuidEnd is the offset after the value of the requestUUID, -1 if it is not found.
+// A service that does not bind may use identifiers that are not UUIDs. Their
+// closing quote counts as a part of the value, because without it more could
+// follow.
 func uuidEnd(plaintext []byte) int {
 	if _, end, ok := countersign.UUIDSpan(plaintext); ok {
 		return end

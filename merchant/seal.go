@@ -8,12 +8,10 @@ import (
 	"countersign/envelope"
 )
 
-// responseRoom is what a response needs beside its data and apiKey, in bytes,
-// with plenty to spare.
+// responseRoom is more than a response needs beside its data and apiKey, in bytes.
 const responseRoom = 512
 
-// sealed gives r with its answer, where errCode 0 needs one (PROTOCOL.md,
-// Answers).
+// sealed gives r with its sealed answer if errCode is 0 (PROTOCOL.md, R1).
 func (h *Handler) sealed(r reply) reply {
 	if r.Code != countersign.CodeAccepted {
 		return r
@@ -29,12 +27,12 @@ func (h *Handler) sealed(r reply) reply {
 			return r
 		}
 	}
-	// What was done is kept; the next attempt gets its answer.
+	// The effect is recorded; the next attempt gets its answer.
 	return r.end(failed(ReasonSeal, err))
 }
 
-// plaintext is the answer that accepts or confirms cb. Where saying everything
-// back takes too much room, only what an answer needs is said.
+// plaintext is the answer that accepts or confirms cb. If the full answer does not
+// fit into a response, plaintext gives the shortest one.
 func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details) ([]byte, error) {
 	a := cb.Accept(details)
 	b, err := a.Marshal()
@@ -50,8 +48,8 @@ func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details
 	return b, nil
 }
 
-// fits reports whether a response that carries plaintext is one that a service
-// reads.
+// fits reports whether a response that carries plaintext is not too large for a
+// service.
 func (h *Handler) fits(plaintext []byte) bool {
 	key, padding := h.c.ResponseKey, h.c.ResponsePadding
 	data := base64.StdEncoding.EncodedLen(key.Blocks(padding, len(plaintext)) * key.Size())

@@ -12,8 +12,8 @@ import (
 	"countersign"
 )
 
-// While another process works on the same callback, the Inbox is asked again
-// after pauses that double from the first to the longest of these.
+// While another process works on the same callback, the Inbox is asked again after
+// pauses that double from the first of these to the second.
 const (
 	pauseFirst = 2 * time.Millisecond
 	pauseMost  = 250 * time.Millisecond
@@ -25,12 +25,12 @@ const maxUnkept = 10_000
 // function is the merchant's part of one callback.
 type function func(context.Context, Claimed) verdict
 
-// work brings a callback to its end: recorded, acted on, its outcome kept, its
-// answer sealed, in that order.
+// work processes a callback: it is recorded, the merchant's function is called, the
+// result is recorded, and the answer is sealed, in that order.
 func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, blocks *Blocks) reply {
 	rep := reply{status: http.StatusOK, typ: cb.CallbackType(), callback: cb}
-	if rep.typ != countersign.TypeRequestWithdraw { // whose answer is not known yet
-		// First of all, so that nothing is done that could never be told.
+	if rep.typ != countersign.TypeRequestWithdraw { // type 2 has no answer yet
+		// This comes first, so that no effect happens that could not be answered.
 		var err error
 		if rep.plaintext, err = h.plaintext(cb, countersign.Details{}); err != nil {
 			return rep.end(verdict{
@@ -44,8 +44,8 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	if do != nil {
 		e.Lease = h.lease
 	}
-	// A service that hangs up does not stop what has begun: the outcome is
-	// kept and told next time.
+	// If the service closes the connection, the work goes on: the result is
+	// recorded and the next attempt gets it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(requestCtx), h.c.Timeout)
 	defer cancel()
 	key := entryKey{cb.CallbackType(), e.ID}
@@ -69,12 +69,12 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 		case StateOtherContent:
 			return rep.end(verdict{
 				Outcome: Outcome{Code: countersign.CodeDetailsDiffer, Message: countersign.CodeDetailsDiffer.Message()},
-				reason:  ReasonOtherContent, cause: errors.New("known under this identifier with other content; nothing was changed"),
+				reason:  ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
 			})
 		case StateSpliced:
 			return rep.end(verdict{
 				Outcome: Outcome{Code: countersign.CodeMalformed, Message: wordSpliced},
-				reason:  ReasonSpliced, cause: errors.New("its first block came with another rest before"),
+				reason:  ReasonSpliced, cause: errors.New("its first block was seen with another rest"),
 			})
 		case StateClaimed:
 			if v, ran := h.run(ctx, key, c, do); ran {
@@ -99,7 +99,7 @@ func (r reply) end(v verdict) reply {
 	return r
 }
 
-// function is what the Config has for cb, nil where recording it is all.
+// function is the merchant's function for cb, nil if cb is only recorded.
 func (h *Handler) function(cb countersign.Callback) function {
 	switch c := cb.(type) {
 	case *countersign.Deposit:
@@ -131,7 +131,7 @@ func (h *Handler) function(cb countersign.Callback) function {
 			}
 			v := fromAnswer(a)
 			if v.Code == countersign.CodeAccepted {
-				// Before it is kept: what is kept must be fit to be sent.
+				// Checked before it is recorded: what is recorded must fit into a response.
 				if _, err := h.plaintext(c, v.Details); err != nil {
 					return failed(ReasonUnanswerable, err)
 				}
@@ -150,15 +150,15 @@ func (h *Handler) function(cb countersign.Callback) function {
 	}
 }
 
-// flight is one run of a merchant's function, from its claim to its settling.
+// flight is one run of a merchant's function, from its claim to its settlement.
 type flight struct {
 	returned chan struct{} // closed when the function has ended
-	done     chan struct{} // closed when its outcome is settled
-	verdict  verdict       // to be read after done
+	done     chan struct{} // closed when its claim is settled
+	verdict  verdict       // read it after done is closed
 }
 
-// run calls do once and settles its verdict. ran is false where the function
-// still runs for an earlier delivery, whose lease ended before it did.
+// run calls do once and settles its verdict. ran is false if the function is still
+// running for an earlier delivery, whose lease has ended.
 func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function) (v verdict, ran bool) {
 	f := &flight{returned: make(chan struct{}), done: make(chan struct{})}
 	h.mu.Lock()
@@ -182,9 +182,9 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	case <-f.returned:
 	case <-ctx.Done():
 		select {
-		case <-f.returned: // both at once: it did return in time
+		case <-f.returned: // both at the same time: it did return in time
 		default:
-			return failed(ReasonTimeout, errors.New("the function did not return in time and goes on alone")), true
+			return failed(ReasonTimeout, errors.New("the function did not return in time and is still running")), true
 		}
 	}
 	timer := time.NewTimer(h.c.Timeout)
@@ -193,16 +193,15 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	case <-f.done:
 		return f.verdict, true
 	case <-timer.C:
-		return failed(ReasonInbox, errors.New("inbox: keeping the outcome takes too long")), true
+		return failed(ReasonInbox, errors.New("inbox: recording the result takes too long")), true
 	}
 }
 
-// fly runs in a goroutine of its own, so that a function that ignores its
-// context holds up nobody. It settles also what comes too late for the
-// delivery that began it.
+// fly runs in its own goroutine, so that a function that ignores its context blocks
+// no request. It also settles a result that comes too late for its delivery.
 func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, do function) {
 	v := failed(ReasonPanic, errors.New("the function ended its goroutine"))
-	defer func() { // deferred, because runtime.Goexit runs nothing else
+	defer func() { // deferred, because runtime.Goexit runs only deferred calls
 		if p := recover(); p != nil {
 			v = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
@@ -220,15 +219,15 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 	v = do(ctx, c)
 }
 
-// settle keeps v or gives the lease back, and says what is to be told.
+// settle records v or ends the lease, and gives the verdict to answer with.
 func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict) verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
 	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Outcome: v.Outcome, Final: v.final, At: h.c.Now()}
 	standing, err := h.settleInbox(ctx, s)
 	if err != nil {
-		// The function has done its part, and must not do it again because
-		// of the Inbox; as long as this process lives, it will not.
+		// The function has done its work and must not do it again because the
+		// Inbox failed. As long as this process lives, it will not.
 		h.mu.Lock()
 		if earlier, ok := h.unkept[key]; !earlier.Final && (ok || len(h.unkept) < maxUnkept) {
 			h.unkept[key] = s
@@ -237,7 +236,7 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 		if v.final {
 			return failed(ReasonInbox, err)
 		}
-		v.cause = errors.Join(v.cause, err) // nothing to keep, so it can be told
+		v.cause = errors.Join(v.cause, err) // nothing to record, so the answer can be sent
 		return v
 	}
 	h.forget(key)
@@ -246,20 +245,20 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 		v.Outcome = standing
 		return v
 	case v.final:
-		// Two processes asked the merchant's code at once and got two
-		// answers. The first stands; this attempt gets neither.
+		// Two processes called the merchant's function at the same time and got
+		// two answers. The first stands; this attempt gets neither.
 		return verdict{
 			Outcome: Outcome{Code: countersign.CodeDetailsDiffer, Message: countersign.CodeDetailsDiffer.Message()},
 			reason:  ReasonDetailsChange,
-			cause:   fmt.Errorf("the function now says errCode %d; errCode %d was kept before with other details", v.Code, standing.Code),
+			cause:   fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code, standing.Code),
 		}
 	}
 	return verdict{Outcome: standing, reason: ReasonRepeated}
 }
 
-// settleUnkept tries again to settle what the Inbox failed to. Until it
-// succeeds the lease of that claim stands in the way of every delivery. It is
-// false where there is nothing to settle or the Inbox still fails.
+// settleUnkept tries again to record a settlement that the Inbox failed to record.
+// Until that succeeds, the lease of the claim blocks every delivery. It gives false
+// if there is no such settlement or the Inbox still fails.
 func (h *Handler) settleUnkept(ctx context.Context, key entryKey) bool {
 	h.mu.Lock()
 	s, unkept := h.unkept[key]
@@ -280,8 +279,8 @@ func (h *Handler) forget(key entryKey) {
 	h.mu.Unlock()
 }
 
-// pause waits for another delivery of the same callback: until it is done, if
-// it runs in this process, and otherwise for d. It is false when time is over.
+// pause waits for another delivery of the same callback: until it is done if it
+// runs in this process, otherwise for d. It gives false if ctx ends.
 func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool {
 	h.mu.Lock()
 	f := h.flights[key]
@@ -304,7 +303,7 @@ func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool
 	}
 }
 
-// claim and settleInbox make an error of an Inbox that panics.
+// claim and settleInbox turn a panic of the Inbox into an error.
 func (h *Handler) claim(ctx context.Context, e Entry) (c Claimed, err error) {
 	defer recovered(&err)
 	return h.c.Inbox.Claim(ctx, e)

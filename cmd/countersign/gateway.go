@@ -99,7 +99,7 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 		return m, &hintedError{errors.New("--service-key is missing"),
 			[]string{"it is the file with the public key that the service handed over, or with the pair that you made for it (countersign keys new)."}}
 	case c.APIKey == "":
-		return m, errors.New("--api-key is missing: it is said in every response")
+		return m, errors.New("--api-key is missing: it goes into every response")
 	}
 	if m.Key, err = readKey(c.ServiceKey, std); err != nil {
 		return m, fmt.Errorf("--service-key: %w", err)
