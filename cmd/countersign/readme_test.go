@@ -21,7 +21,7 @@ import (
 // a fresh copy of the tree, as a new user would: nothing in it may have
 // drifted. Only the ports are others, since those of the README may be taken.
 func TestReadme(t *testing.T) {
-	for _, program := range []string{"sh", "openssl", "split", "base64", "curl", "sed"} {
+	for _, program := range []string{"sh", "openssl", "split", "base64", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("%s is not installed, and CI needs it", program)
