@@ -20,24 +20,26 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
 	"countersign/internal/strictjson": {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
-	"countersign/internal/store": {
-		ours:   []string{"countersign", "countersign/envelope"},
+	"countersign/internal/db": {
+		ours:   []string{"countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
-	"countersign/internal/store/storetest": {
-		ours: []string{"countersign/internal/store"}, others: []string{"github.com/jackc/pgx/v5"},
-	},
+	"countersign/internal/db/pglink": {others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/db/dbtest": {others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/outbox":    {ours: []string{"countersign", "countersign/envelope", "countersign/internal/db"}},
+	"countersign/internal/book":      {ours: []string{"countersign", "countersign/merchant", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
-		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/store"},
+		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/jsonapi": {
-		ours:   []string{"countersign", "countersign/client", "countersign/internal/store", "countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
-		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/jsonapi", "countersign/internal/store"},
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db",
+			"countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope"}},
@@ -48,33 +50,35 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/jsonapi",
-			"countersign/internal/store"},
+		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/book",
+			"countersign/internal/db", "countersign/internal/jsonapi"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/merchant", "countersign/internal/admin", "countersign/internal/dispatch",
-			"countersign/internal/gateway", "countersign/internal/store"},
+		ours: []string{"countersign", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
+			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
+			"countersign/internal/outbox"},
 		others: []string{"github.com/prometheus/client_golang"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/daemon", "countersign/internal/gateway", "countersign/internal/store"},
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway",
+			"countersign/internal/outbox"},
 	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/dispatch", "countersign/internal/gateway",
-			"countersign/internal/store"},
+			"countersign/internal/book", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/HdrHistogram/hdrhistogram-go"},
 	},
 }
 
 // restricted are imports that belong to some packages alone.
 var restricted = map[string][]string{
-	"database/sql":        {"countersign/internal/store", "countersign/internal/store/storetest"},
-	"database/sql/driver": {"countersign/internal/store"},
-	"flag":                {"countersign/internal/store/storetest"},
+	"database/sql":        {"countersign/internal/db"},
+	"database/sql/driver": {"countersign/internal/db"},
+	"flag":                {"countersign/internal/db/dbtest"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"unsafe":              {},
 	"math/rand":           {},

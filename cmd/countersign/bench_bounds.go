@@ -15,7 +15,8 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // short is how long each of the bounds is measured.
@@ -162,7 +163,7 @@ func (b *bench) durable(ctx context.Context) (err error) {
 		perSecond, _, err := perSecondOf(ctx, callers, b.short()/2, func(n int) error {
 			rows, err := b.load.rows(bare.ids, fmt.Sprint("durable-", callers), n, 1)
 			if err == nil {
-				_, err = bare.db.Ingest(ctx, rows, store.MillisOf(time.Now()))
+				_, err = bare.db.Ingest(ctx, rows, db.MillisOf(time.Now()))
 			}
 			return err
 		})
@@ -183,7 +184,7 @@ func (b *bench) dirNote() string {
 
 // bareStore is a database without a service.
 type bareStore struct {
-	db  *store.Store
+	db  *outbox.Outbox
 	ids []string
 	dir string
 }
@@ -198,17 +199,19 @@ func (b *bench) openStore(ctx context.Context, name string, merchants int) (_ *b
 	if url == "" {
 		url = filepath.Join(s.dir, daemon.DatabaseFile)
 	}
-	if s.db, err = store.Open(ctx, store.Config{URL: url, Keys: benchKeys(), Log: quietLog()}); err != nil {
+	d, err := db.Open(ctx, db.Config{URL: url, Keys: benchKeys(), Log: quietLog()}, outbox.End())
+	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	now := store.MillisOf(time.Now())
+	s.db = outbox.New(d)
+	now := db.MillisOf(time.Now())
 	if err := pauseAll(ctx, s.db, now); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	for i := range merchants {
-		m := store.Merchant{
-			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.rigs, i), Name: "bench", State: store.MerchantActive,
-			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: store.SchemeService,
+		m := outbox.Merchant{
+			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.rigs, i), Name: "bench", State: outbox.MerchantActive,
+			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
 			Concurrency: 10_000, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair,
 		}
 		if _, err := s.db.CreateMerchant(ctx, m, now); err != nil {

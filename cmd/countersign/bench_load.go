@@ -16,7 +16,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // benchLoad makes what is sent. All merchants share one pair: making thousands
@@ -93,16 +94,16 @@ func (l *benchLoad) payload(d client.NewDeposit) ([]byte, error) {
 }
 
 // rows are n deposits as the store takes them, given to the merchants in turn.
-func (l *benchLoad) rows(merchants []string, set string, from, n int) ([]store.NewCallback, error) {
-	list := make([]store.NewCallback, n)
+func (l *benchLoad) rows(merchants []string, set string, from, n int) ([]outbox.NewCallback, error) {
+	list := make([]outbox.NewCallback, n)
 	for i := range list {
 		d := l.deposit(merchants[(from+i)%len(merchants)], set, from+i)
 		payload, err := l.payload(d)
 		if err != nil {
 			return nil, err
 		}
-		list[i] = store.NewCallback{Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
-			TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Deadline: store.Never}
+		list[i] = outbox.NewCallback{Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
+			TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Deadline: db.Never}
 	}
 	return list, nil
 }

@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // memory measures a service in a process of its own, as it is run, while many
@@ -165,12 +166,12 @@ func (b *bench) tokenOf(ctx context.Context, dir string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(dir, tokenFile))
 		return strings.TrimSpace(string(text)), err
 	}
-	db, err := store.Open(ctx, store.Config{URL: b.DB, Keys: benchKeys(), Log: quietLog()})
+	d, err := db.Open(ctx, db.Config{URL: b.DB, Keys: benchKeys(), Log: quietLog()}, outbox.End())
 	if err != nil {
 		return "", err
 	}
-	token, err := benchToken(ctx, db)
-	return token, errors.Join(err, db.Close())
+	token, err := benchToken(ctx, d)
+	return token, errors.Join(err, d.Close())
 }
 
 // stop ends the process as an operator would.

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/book"
 	"countersign/internal/daemon"
-	"countersign/internal/store"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -110,8 +111,8 @@ func (m *benchMerchant) order(ctx context.Context, callBackID, tenantUserID stri
 	if m.gateway == nil {
 		return nil
 	}
-	_, _, err := m.gateway.Book().AddOrder(ctx, store.NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID,
-		Details: m.load.details, Expires: store.Never}, store.MillisOf(time.Now()))
+	_, _, err := m.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID,
+		Details: m.load.details, Expires: db.Never}, db.MillisOf(time.Now()))
 	return err
 }
 
@@ -129,7 +130,7 @@ func deadURL() (string, error) {
 // service in a bench's: the other's key does not open it.
 func benchMasterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
 
-func benchKeys() store.KeyWrapper { return store.NewMasterKey(benchMasterKey()) }
+func benchKeys() db.KeyWrapper { return db.NewMasterKey(benchMasterKey()) }
 
 // quietLog is for what is measured without a service around it.
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -15,8 +15,10 @@ import (
 	"countersign/client"
 	"countersign/internal/admin"
 	"countersign/internal/daemon"
+	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/store"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 	"countersign/merchant"
 )
 
@@ -102,11 +104,11 @@ func (r *benchRig) newService(ctx context.Context) (err error) {
 	if err := r.service.Open(ctx); err != nil {
 		return err
 	}
-	db := r.service.Outbox()
-	err = pauseAll(ctx, db, store.MillisOf(time.Now()))
+	rows := r.service.Outbox()
+	err = pauseAll(ctx, rows, db.MillisOf(time.Now()))
 	if err == nil {
 		var token string
-		if token, err = benchToken(ctx, db); err == nil {
+		if token, err = benchToken(ctx, rows.DB); err == nil {
 			r.api, err = client.NewService(client.Config{URL: r.service.URL(), Token: client.Secret(token)})
 		}
 	}
@@ -117,16 +119,16 @@ func (r *benchRig) newService(ctx context.Context) (err error) {
 }
 
 // pauseAll stops what an earlier bench may have left in a PostgreSQL database.
-func pauseAll(ctx context.Context, db *store.Store, now store.Millis) error {
+func pauseAll(ctx context.Context, o *outbox.Outbox, now db.Millis) error {
 	for after := ""; ; {
-		list, err := db.Merchants(ctx, after, 1000)
+		list, err := o.Merchants(ctx, after, 1000)
 		if err != nil || len(list) == 0 {
 			return err
 		}
 		for _, m := range list {
 			after = m.ID
-			if m.State == store.MerchantActive {
-				if _, err := db.SetMerchantState(ctx, m.ID, store.MerchantPaused, "of an earlier bench", now); err != nil {
+			if m.State == outbox.MerchantActive {
+				if _, err := o.SetMerchantState(ctx, m.ID, outbox.MerchantPaused, "of an earlier bench", now); err != nil {
 					return err
 				}
 			}
@@ -136,9 +138,9 @@ func pauseAll(ctx context.Context, db *store.Store, now store.Millis) error {
 
 // benchToken makes an operator's token: the one of serve is shown only once for a
 // database.
-func benchToken(ctx context.Context, db *store.Store) (string, error) {
+func benchToken(ctx context.Context, d *db.DB) (string, error) {
 	secret, hash := admin.MintToken()
-	err := db.CreateToken(ctx, admin.NewStoreToken("bench", store.RoleOperator, store.MillisOf(time.Now())), hash)
+	err := jsonapi.NewTokens(d).Create(ctx, admin.NewStoreToken("bench", admin.RoleOperator, db.MillisOf(time.Now())), hash)
 	return secret.Reveal(), err
 }
 
@@ -290,7 +292,7 @@ type watchedOutbox struct {
 	settles atomic.Int64
 }
 
-func (o *watchedOutbox) Claim(ctx context.Context, r store.ClaimRequest) ([]store.Claimed, error) {
+func (o *watchedOutbox) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Claimed, error) {
 	claimed, err := o.Outbox.Claim(ctx, r)
 	if len(claimed) > 0 {
 		o.claims.Add(1)
@@ -298,7 +300,7 @@ func (o *watchedOutbox) Claim(ctx context.Context, r store.ClaimRequest) ([]stor
 	return claimed, err
 }
 
-func (o *watchedOutbox) Settle(ctx context.Context, list []store.Settlement, now store.Millis) ([]store.Settled, error) {
+func (o *watchedOutbox) Settle(ctx context.Context, list []outbox.Settlement, now db.Millis) ([]outbox.Settled, error) {
 	settled, err := o.Outbox.Settle(ctx, list, now)
 	if err != nil {
 		return settled, err
@@ -306,8 +308,8 @@ func (o *watchedOutbox) Settle(ctx context.Context, list []store.Settlement, now
 	at := time.Now()
 	o.settles.Add(1)
 	for i, s := range list {
-		if settled[i].Applied && s.State != store.CallbackPending {
-			o.sink.end(s.CallbackID, s.State == store.CallbackAccepted, at)
+		if settled[i].Applied && s.State != outbox.CallbackPending {
+			o.sink.end(s.CallbackID, s.State == outbox.CallbackAccepted, at)
 		}
 	}
 	return settled, nil

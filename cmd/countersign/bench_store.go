@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -25,21 +26,21 @@ const (
 
 // fill makes n deposits due.
 func (s *bareStore) fill(ctx context.Context, l *benchLoad, set string, n int) error {
-	return s.inSteps(l, set, n, 1000, func(rows []store.NewCallback) error {
-		_, err := s.db.Ingest(ctx, rows, store.MillisOf(time.Now()))
+	return s.inSteps(l, set, n, 1000, func(rows []outbox.NewCallback) error {
+		_, err := s.db.Ingest(ctx, rows, db.MillisOf(time.Now()))
 		return err
 	})
 }
 
 // fillSettled makes n deposits that were settled at the first attempt.
 func (s *bareStore) fillSettled(ctx context.Context, l *benchLoad, set string, n int) error {
-	return s.inSteps(l, set, n, fillAtOnce, func(rows []store.NewCallback) error {
-		now := store.MillisOf(time.Now())
+	return s.inSteps(l, set, n, fillAtOnce, func(rows []outbox.NewCallback) error {
+		now := db.MillisOf(time.Now())
 		return s.db.FillAccepted(ctx, rows, benchAttempt(now), now)
 	})
 }
 
-func (s *bareStore) inSteps(l *benchLoad, set string, n, most int, keep func([]store.NewCallback) error) error {
+func (s *bareStore) inSteps(l *benchLoad, set string, n, most int, keep func([]outbox.NewCallback) error) error {
 	for from := 0; from < n; from += most {
 		rows, err := l.rows(s.ids, set, from, min(most, n-from))
 		if err != nil {
@@ -53,18 +54,18 @@ func (s *bareStore) inSteps(l *benchLoad, set string, n, most int, keep func([]s
 }
 
 // benchAttempt is an attempt that was accepted.
-func benchAttempt(now store.Millis) store.Attempt {
+func benchAttempt(now db.Millis) outbox.Attempt {
 	code := int64(0)
 	digest := strings.Repeat("b1", 32)
-	return store.Attempt{RequestUUID: "00000000-0000-8000-8000-000000000000", Started: now, Duration: 5 * time.Millisecond, HTTPStatus: 200,
+	return outbox.Attempt{RequestUUID: "00000000-0000-8000-8000-000000000000", Started: now, Duration: 5 * time.Millisecond, HTTPStatus: 200,
 		ErrCode: &code, Outcome: "accepted", Reason: "accepted", Node: "bench", RequestHash: digest, ResponseHash: digest}
 }
 
 // settle accepts what was claimed.
-func (s *bareStore) settle(ctx context.Context, claimed []store.Claimed, now store.Millis) error {
-	list := make([]store.Settlement, len(claimed))
+func (s *bareStore) settle(ctx context.Context, claimed []outbox.Claimed, now db.Millis) error {
+	list := make([]outbox.Settlement, len(claimed))
 	for i, c := range claimed {
-		list[i] = store.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: store.CallbackAccepted, Reached: true, Attempt: benchAttempt(now)}
+		list[i] = outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: outbox.CallbackAccepted, Reached: true, Attempt: benchAttempt(now)}
 		list[i].Attempt.Number = c.Attempts
 	}
 	settled, err := s.db.Settle(ctx, list, now)
@@ -81,8 +82,8 @@ func (s *bareStore) settle(ctx context.Context, claimed []store.Claimed, now sto
 
 // work claims up to most callbacks and settles them as accepted.
 func (s *bareStore) work(ctx context.Context, most int) (int, error) {
-	now := store.MillisOf(time.Now())
-	claimed, err := s.db.Claim(ctx, store.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: most})
+	now := db.MillisOf(time.Now())
+	claimed, err := s.db.Claim(ctx, outbox.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: most})
 	if err != nil || len(claimed) == 0 {
 		return 0, err
 	}
@@ -151,9 +152,9 @@ func (b *bench) claimsOf(ctx context.Context, merchants int) (err error) {
 	var took, synced []time.Duration
 	var cpu time.Duration
 	for i := range times {
-		now := store.MillisOf(time.Now())
+		now := db.MillisOf(time.Now())
 		start, used := time.Now(), processorTime()
-		claimed, err := s.db.Claim(ctx, store.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: claimMax})
+		claimed, err := s.db.Claim(ctx, outbox.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: claimMax})
 		took, cpu = append(took, time.Since(start)), cpu+processorTime()-used
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"countersign/internal/daemon"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // benchFigures are the figures of each suite, by patterns of their names, with
@@ -172,7 +172,7 @@ func TestBench(t *testing.T) {
 }
 
 func TestBenchOnPostgres(t *testing.T) {
-	report, printed := runBench(t, []string{"--db", storetest.Postgres(t), "--callbacks", "30", "--rounds", "1", "--pending", "300",
+	report, printed := runBench(t, []string{"--db", dbtest.Postgres(t), "--callbacks", "30", "--rounds", "1", "--pending", "300",
 		"--rows", "600"}, "system", "rows", "memory")
 	if report.Database != "PostgreSQL" || !strings.Contains(printed, "beside 600 settled") || !strings.Contains(printed, "peak, 300 taken") {
 		t.Error(printed)
@@ -238,7 +238,7 @@ func TestBenchRefuses(t *testing.T) {
 // A bench must not work in the database of a service.
 func TestBenchLeavesServicesAlone(t *testing.T) {
 	t.Setenv(runAsCountersign, "1")
-	url := storetest.Postgres(t)
+	url := dbtest.Postgres(t)
 	d := startDaemon(t, "serve", "--data", t.TempDir(), "--db", url, "--listen", "127.0.0.1:0")
 	d.stop(t)
 	var out, stderr bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // TestFailover kills the database's primary under the load of three nodes and
@@ -21,7 +21,7 @@ func TestFailover(t *testing.T) {
 	// A machine that stays up refuses connections to a server that is gone.
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		// The standby first: nobody may take it for the one to write to.
 		url := pair.URL(pair.Standby.Addr, pair.Primary.Addr)
 		testFailover(t, pair, url, pair.Primary.Kill)
@@ -29,7 +29,7 @@ func TestFailover(t *testing.T) {
 	// One that lost its power or its cable does not: nobody is told.
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		line := newProxy(t, "tcp", pair.Primary.Addr)
 		testFailover(t, pair, pair.URL(line.addr, pair.Standby.Addr), func() {
 			line.set(silent)
@@ -40,12 +40,12 @@ func TestFailover(t *testing.T) {
 	// left for the one that was promoted, although it still answers.
 	t.Run("parted", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		testFailover(t, pair, pair.URL(), pair.Part)
 	})
 }
 
-func testFailover(t *testing.T, pair *storetest.Pair, url string, fail func()) {
+func testFailover(t *testing.T, pair *dbtest.Pair, url string, fail func()) {
 	c := newCluster(t, 16, url, url, url)
 	c.m.loses = true
 	stop := c.load()

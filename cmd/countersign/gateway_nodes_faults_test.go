@@ -17,7 +17,7 @@ import (
 
 	"countersign"
 	"countersign/countersigntest"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // gwLoad lets the service call several gateways and their merchant order, take
@@ -360,7 +360,7 @@ func TestGatewayNodesFaults(t *testing.T) {
 	}
 	t.Parallel()
 	takenOver := takeOver(t)
-	lines, urls := proxied(t, storetest.Postgres(t), 4)
+	lines, urls := proxied(t, dbtest.Postgres(t), 4)
 	l := newGwLoad(newGwNodes(t, nil, urls...))
 	killed, reset, dark, stopped := l.nodes[0], l.nodes[1], l.nodes[2], l.nodes[3]
 	start := time.Now()
@@ -456,12 +456,12 @@ func TestGatewayFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		testGatewayFailover(t, pair, pair.URL(), pair.Primary.Kill)
 	})
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		line := newProxy(t, "tcp", pair.Primary.Addr)
 		testGatewayFailover(t, pair, pair.URL(line.addr, pair.Standby.Addr), func() {
 			line.set(silent)
@@ -471,12 +471,12 @@ func TestGatewayFailover(t *testing.T) {
 	// It goes on answering, but has lost its standby: its commits wait.
 	t.Run("parted", func(t *testing.T) {
 		t.Parallel()
-		pair := storetest.NewPair(t)
+		pair := dbtest.NewPair(t)
 		testGatewayFailover(t, pair, pair.URL(), pair.Part)
 	})
 }
 
-func testGatewayFailover(t *testing.T, pair *storetest.Pair, url string, fail func()) {
+func testGatewayFailover(t *testing.T, pair *dbtest.Pair, url string, fail func()) {
 	app, secret := newGwApp(t)
 	l := newGwLoad(newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url, url, url))
 	start := time.Now()

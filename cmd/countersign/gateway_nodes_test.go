@@ -20,8 +20,8 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/db/dbtest"
 	"countersign/internal/gateway"
-	"countersign/internal/store/storetest"
 	"countersign/merchant"
 )
 
@@ -300,7 +300,7 @@ func TestGatewayNodes(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(gwPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url := storetest.Postgres(t)
+	url := dbtest.Postgres(t)
 	c := newGwNodes(t, []string{"--policy", policy, "--forward-url", app.URL, "--forward-secret", secret}, url, url, url)
 	for _, part := range []struct {
 		name string
@@ -591,7 +591,7 @@ func (c *gwNodes) testForwards(t *testing.T, app *gwApp) {
 func takeOver(t *testing.T) (check func()) {
 	app, secret := newGwApp(t)
 	app.hold = true
-	url := storetest.Postgres(t)
+	url := dbtest.Postgres(t)
 	c := newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url)
 	if r := c.deliver(c.nodes[0], countersigntest.Deposit(1)); r.Err != nil {
 		t.Fatal(r.Err)

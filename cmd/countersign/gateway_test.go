@@ -16,7 +16,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/internal/daemon"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 	"countersign/merchant"
 )
 
@@ -37,7 +37,7 @@ func TestGatewayKill(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		testGatewayKill(t, "--db", storetest.Postgres(t))
+		testGatewayKill(t, "--db", dbtest.Postgres(t))
 	})
 }
 

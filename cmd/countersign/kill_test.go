@@ -19,7 +19,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // kills is how often each database's process is killed.
@@ -39,7 +39,7 @@ func TestKill(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		testKill(t, "--data", t.TempDir(), "--db", storetest.Postgres(t))
+		testKill(t, "--data", t.TempDir(), "--db", dbtest.Postgres(t))
 	})
 }
 

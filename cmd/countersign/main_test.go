@@ -7,7 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // runAsCountersign makes the test binary be the program, for tests that need a
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // withPostgres stops the databases that tests have started.
 type withPostgres struct{ m *testing.M }
 
-func (p withPostgres) Run() int { return storetest.Run(p.m) }
+func (p withPostgres) Run() int { return dbtest.Run(p.m) }
 
 // TestScripts runs the scripts of testdata against the real command line.
 func TestScripts(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/envelope"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // either is what the two nodes of a test are asked.
@@ -78,7 +78,7 @@ func TestEveryNode(t *testing.T) {
 		t.Skip("-short: this test starts several processes")
 	}
 	t.Parallel()
-	dbURL := storetest.Postgres(t)
+	dbURL := dbtest.Postgres(t)
 	lines, urls := proxied(t, dbURL, 2)
 	c := newCluster(t, 16, urls...)
 	const a, b = 0, 1
@@ -188,7 +188,7 @@ func TestEveryNode(t *testing.T) {
 		lines[b].set(pass)
 		e.until("the node is ready again", func() bool { return e.call(e.t.Context(), e.nodes[b], "GET", "/readyz", nil, nil) == nil })
 		e.waits("after its line was cut")
-		storetest.Exec(e.t, dbURL, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
+		dbtest.Exec(e.t, dbURL, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 		e.waits("after the listening connections were ended")
 	})
 	c.stop()

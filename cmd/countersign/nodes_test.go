@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // nodeFault is what becomes of one node while the others go on.
@@ -53,7 +53,7 @@ func TestNodes(t *testing.T) {
 	}
 	t.Parallel()
 	const concurrency = 8
-	lines, urls := proxied(t, storetest.Postgres(t), 4)
+	lines, urls := proxied(t, dbtest.Postgres(t), 4)
 	c := newCluster(t, concurrency, urls...)
 	c.wide = newRecorder(t)
 	c.registerWith("wide", c.wide, 400)
@@ -185,7 +185,7 @@ func TestSoak(t *testing.T) {
 	if err != nil || count < 1 {
 		t.Skip("skipped: COUNTERSIGN_SOAK does not say how many deposits")
 	}
-	dbURL := storetest.Postgres(t)
+	dbURL := dbtest.Postgres(t)
 	c := newCluster(t, 64, dbURL, dbURL)
 	c.m.change(func() { c.m.quick = true })
 	begun := time.Now()

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // TestReadme runs every sh block of the README, in order and in one shell, in
@@ -46,7 +46,7 @@ func TestReadme(t *testing.T) {
 	text := script.String()
 	api := "" // which the shell's subcommands have as a default
 	for _, readme := range []string{"127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091"} {
-		here, err := storetest.FreePort()
+		here, err := dbtest.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}

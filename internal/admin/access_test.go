@@ -9,7 +9,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 // Every route with every role and with none. The ids are of nothing, so that a
@@ -19,9 +18,9 @@ func TestRolesOfEveryRoute(t *testing.T) {
 	for _, rt := range h.server.api.Endpoints() {
 		path := strings.Replace(rt.Path, "{id}", "none", 1)
 		for _, c := range []struct {
-			role store.Role
+			role jsonapi.Role
 			has  jsonapi.Access
-		}{{"", jsonapi.Open}, {store.RoleViewer, jsonapi.Viewer}, {store.RoleIngest, jsonapi.Ingest}, {store.RoleOperator, jsonapi.Operator}} {
+		}{{"", jsonapi.Open}, {RoleViewer, jsonapi.Viewer}, {RoleIngest, jsonapi.Ingest}, {RoleOperator, jsonapi.Operator}} {
 			a := h.raw(c.role, rt.Method, path, "", nil)
 			let := a.status != http.StatusUnauthorized && a.status != http.StatusForbidden
 			want := c.has >= rt.Need
@@ -59,7 +58,7 @@ func TestRolesTable(t *testing.T) {
 
 func TestWrongTokens(t *testing.T) {
 	h := sqlite(t)
-	good := h.tokens[store.RoleOperator]
+	good := h.tokens[RoleOperator]
 	for name, headers := range map[string][]string{
 		"none":           nil,
 		"empty":          {""},
@@ -86,14 +85,14 @@ func TestWrongTokens(t *testing.T) {
 			t.Errorf("%s: %d, want 401", name, resp.StatusCode)
 		}
 	}
-	if a := h.raw(store.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("the right token: %d", a.status)
 	}
 }
 
 func TestRevocationHoldsAtOnce(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(store.RoleOperator)
+	op := h.client(RoleOperator)
 	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "core", Role: "ingest"})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +116,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 
 func TestLastOperatorTokenStays(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(store.RoleOperator)
+	op := h.client(RoleOperator)
 	list, err := op.Tokens(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -136,19 +135,19 @@ func TestLastOperatorTokenStays(t *testing.T) {
 func TestRateOfOneToken(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.RatePerSecond = 3 })
 	for i := range 3 {
-		if a := h.raw(store.RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
+		if a := h.raw(RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
 			t.Fatalf("request %d: %d", i, a.status)
 		}
 	}
-	a := h.raw(store.RoleViewer, get, "/v1/stats", "", nil)
+	a := h.raw(RoleViewer, get, "/v1/stats", "", nil)
 	if a.status != 429 || a.header.Get("Retry-After") != "1" {
 		t.Errorf("%d, Retry-After %q, want 429 and 1", a.status, a.header.Get("Retry-After"))
 	}
-	if a := h.raw(store.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("another token: %d, want 200", a.status)
 	}
 	h.pass(time.Second)
-	if a := h.raw(store.RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("a second later: %d, want 200", a.status)
 	}
 }
@@ -157,8 +156,8 @@ func TestAudit(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme-audit")
 	addDeposit(h, newDeposit("acme-audit", 1))
-	h.raw(store.RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
-	h.raw(store.RoleOperator, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
+	h.raw(RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
+	h.raw(RoleOperator, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
 	log := everything.String()
 	for _, want := range []string{
 		`msg=request token=tok_`,

@@ -6,7 +6,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 type callbackQuery struct {
@@ -14,16 +14,16 @@ type callbackQuery struct {
 	page
 }
 
-func kept(f client.CallbackFilter) store.CallbackFilter {
-	return store.CallbackFilter{
-		Merchant: f.Merchant, Type: countersign.Type(f.Type), State: store.CallbackState(f.State),
+func kept(f client.CallbackFilter) outbox.CallbackFilter {
+	return outbox.CallbackFilter{
+		Merchant: f.Merchant, Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID,
 	}
 }
 
 func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
 	out := client.CallbackPage{Callbacks: []client.Callback{}}
-	list, next, err := s.Store.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
+	list, next, err := s.Outbox.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
 	for i := range list {
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
@@ -36,11 +36,11 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
-	cb, err := s.Store.Callback(c.R.Context(), id)
+	cb, err := s.Outbox.Callback(c.R.Context(), id)
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
-	attempts, err := s.Store.Attempts(c.R.Context(), id)
+	attempts, err := s.Outbox.Attempts(c.R.Context(), id)
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None)
 	if err != nil {
 		return client.Callback{}, err
 	}
-	cb, err := s.Store.Resend(c.R.Context(), id, c.Now)
+	cb, err := s.Outbox.Resend(c.R.Context(), id, c.Now)
 	return shownCallback(&cb), err
 }
 
@@ -84,17 +84,17 @@ func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Rese
 	if in.Filter == (client.CallbackFilter{}) {
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "has no member; name at least what is to be sent again"))
 	}
-	if st := store.CallbackState(in.Filter.State); st != "" && st != store.CallbackRefused && st != store.CallbackExhausted {
+	if st := outbox.CallbackState(in.Filter.State); st != "" && st != outbox.CallbackRefused && st != outbox.CallbackExhausted {
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
 	}
 	if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"))
 	}
-	n, err := s.Store.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
+	n, err := s.Outbox.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err
 }
 
-func shownCallback(cb *store.Callback) client.Callback {
+func shownCallback(cb *outbox.Callback) client.Callback {
 	out := client.Callback{
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
@@ -103,9 +103,9 @@ func shownCallback(cb *store.Callback) client.Callback {
 		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled),
 	}
 	switch cb.State {
-	case store.CallbackPending:
+	case outbox.CallbackPending:
 		out.Due = jsonapi.TimeOf(cb.Due)
-	case store.CallbackSending:
+	case outbox.CallbackSending:
 		out.LeaseUntil = jsonapi.TimeOf(cb.LeaseUntil)
 	}
 	return out

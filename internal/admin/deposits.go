@@ -8,8 +8,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 func (s *Server) depositsHandler() jsonapi.Handler {
@@ -26,7 +27,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 		}
 		return "body"
 	}
-	batch := make([]store.NewCallback, len(in.list))
+	batch := make([]outbox.NewCallback, len(in.list))
 	var faults jsonapi.Faults
 	for i := range in.list {
 		c.Concerns(in.list[i].Merchant)
@@ -41,7 +42,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 	if err := faults.Err(); err != nil {
 		return client.AcceptedDeposits{}, err
 	}
-	kept, err := s.Store.Ingest(c.R.Context(), batch, c.Now)
+	kept, err := s.Outbox.Ingest(c.R.Context(), batch, c.Now)
 	if err != nil {
 		if at, p := itemProblem(err, place); at >= 0 {
 			return client.AcceptedDeposits{}, p
@@ -56,14 +57,14 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 	return out, nil
 }
 
-func acceptedOf(k store.Ingested) client.Accepted {
+func acceptedOf(k outbox.Ingested) client.Accepted {
 	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate}
 }
 
 // callbackOf makes the callback that tells the merchant of d. The payload is
 // canonical and not bound yet: each attempt binds it to a requestUUID of its
 // own.
-func callbackOf(d *client.NewDeposit, now store.Millis) (store.NewCallback, error) {
+func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error) {
 	newAddress := d.ToAddress
 	if d.NewAddress != nil {
 		newAddress = *d.NewAddress
@@ -76,11 +77,11 @@ func callbackOf(d *client.NewDeposit, now store.Millis) (store.NewCallback, erro
 		NewAddress: newAddress,
 	}).Marshal()
 	if err != nil {
-		return store.NewCallback{}, err
+		return outbox.NewCallback{}, err
 	}
-	return store.NewCallback{
+	return outbox.NewCallback{
 		Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
-		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Due: now, Deadline: store.Never,
+		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Due: now, Deadline: db.Never,
 	}, nil
 }
 
@@ -96,7 +97,7 @@ func memberFault(place string, err error) client.Fault {
 // itemProblem finds the item that an error of Ingest is about, -1 where it is
 // about none.
 func itemProblem(err error, place func(int) string) (int, *client.Problem) {
-	var conflict *store.ConflictError
+	var conflict *db.ConflictError
 	if errors.As(err, &conflict) {
 		p := jsonapi.NewProblem(http.StatusConflict, conflict.Error())
 		at := place(conflict.Item)
@@ -106,17 +107,17 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 		p.Faults = []client.Fault{jsonapi.At(at, conflict.Reason)}
 		return conflict.Item, p
 	}
-	var item *store.ItemError
+	var item *db.ItemError
 	if !errors.As(err, &item) {
 		return -1, nil
 	}
 	at := place(item.Item)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, db.ErrNotFound):
 		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", "is not known"))
-	case errors.Is(err, store.ErrInvalid) && item.Member != "":
+	case errors.Is(err, db.ErrInvalid) && item.Member != "":
 		return item.Item, jsonapi.Invalid(jsonapi.At(at+"."+item.Member, "cannot be stored"))
-	case errors.Is(err, store.ErrInvalid):
+	case errors.Is(err, db.ErrInvalid):
 		return item.Item, jsonapi.Invalid(jsonapi.At(at, "cannot be stored"))
 	}
 	return -1, nil

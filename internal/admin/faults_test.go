@@ -10,29 +10,30 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // faultyStore fails the way databases do: before the work, after it, or by a
 // bug.
 type faultyStore struct {
-	*store.Store
-	ingest func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error)
+	*outbox.Outbox
+	ingest func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error)
 	calls  int
 }
 
-func (f *faultyStore) Ingest(ctx context.Context, list []store.NewCallback, now store.Millis) ([]store.Ingested, error) {
+func (f *faultyStore) Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error) {
 	f.calls++
-	return f.ingest(f.calls, func() ([]store.Ingested, error) { return f.Store.Ingest(ctx, list, now) })
+	return f.ingest(f.calls, func() ([]outbox.Ingested, error) { return f.Outbox.Ingest(ctx, list, now) })
 }
 
 var errDisk = errors.New("disk says no")
 
-func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error)) (*harness, *syncBuffer) {
+func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error)) (*harness, *syncBuffer) {
 	log := &syncBuffer{}
 	h := sqlite(t, func(c *Config) {
-		c.Store = &faultyStore{Store: c.Store.(*store.Store), ingest: ingest}
+		c.Outbox = &faultyStore{Outbox: c.Outbox.(*outbox.Outbox), ingest: ingest}
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 	})
 	h.merchant("acme")
@@ -40,11 +41,11 @@ func onFaultyStore(t *testing.T, ingest func(calls int, do func() ([]store.Inges
 }
 
 func TestStoreFails(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
 	for _, contentType := range []string{jsonapi.TypeJSON, jsonapi.TypeNDJSON} {
-		a := h.raw(store.RoleIngest, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
+		a := h.raw(RoleIngest, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
 		if a.status != 500 || strings.Contains(a.body, "disk") {
 			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
 		}
@@ -56,14 +57,14 @@ func TestStoreFails(t *testing.T) {
 
 // The commit was done and the answer lost: the same again says so.
 func TestStoreFailsButDoes(t *testing.T) {
-	h, _ := onFaultyStore(t, func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+	h, _ := onFaultyStore(t, func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
 		out, err := do()
 		if calls == 1 {
 			return nil, context.DeadlineExceeded
 		}
 		return out, err
 	})
-	c := h.client(store.RoleIngest)
+	c := h.client(RoleIngest)
 	var p *client.Problem
 	if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); !errors.As(err, &p) || p.Status != 503 {
 		t.Errorf("%v, want a 503", err)
@@ -76,7 +77,7 @@ func TestStoreFailsButDoes(t *testing.T) {
 // The database fails in the middle of lines: what was answered is in, and the
 // last line says that the rest is not.
 func TestStoreFailsAmidLines(t *testing.T) {
-	h, log := onFaultyStore(t, func(calls int, do func() ([]store.Ingested, error)) ([]store.Ingested, error) {
+	h, log := onFaultyStore(t, func(calls int, do func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
 		if calls == 1 {
 			return do()
 		}
@@ -92,7 +93,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 	}
 	var last error
 	n := 0
-	for _, err := range h.client(store.RoleIngest).StreamDeposits(t.Context(), send) {
+	for _, err := range h.client(RoleIngest).StreamDeposits(t.Context(), send) {
 		if last = err; err == nil {
 			n++
 			close(first)
@@ -108,8 +109,8 @@ func TestStoreFailsAmidLines(t *testing.T) {
 }
 
 func TestPanicIsA500(t *testing.T) {
-	h, log := onFaultyStore(t, func(int, func() ([]store.Ingested, error)) ([]store.Ingested, error) { panic("a bug") })
-	a := h.raw(store.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
+	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) { panic("a bug") })
+	a := h.raw(RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)
 	}
@@ -124,7 +125,7 @@ func TestRefusalReachesAClientThatSends(t *testing.T) {
 		for i := 0; yield(newDeposit("none", i)); i++ {
 		}
 	}
-	for _, err := range h.client(store.RoleIngest).StreamDeposits(t.Context(), endless) {
+	for _, err := range h.client(RoleIngest).StreamDeposits(t.Context(), endless) {
 		var p *client.Problem
 		if !errors.As(err, &p) || p.Status != 422 || p.Faults[0].Location != "body.merchant" {
 			t.Errorf("%v, want the merchant to be refused", err)
@@ -138,7 +139,7 @@ func TestTwiceWithinABatch(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
 	d := newDeposit("acme", 1)
-	list, err := h.client(store.RoleIngest).AddDeposits(t.Context(), d, d)
+	list, err := h.client(RoleIngest).AddDeposits(t.Context(), d, d)
 	if err != nil || list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -154,17 +155,18 @@ func TestTwiceWithinABatch(t *testing.T) {
 func TestNewRefusesAHalfConfig(t *testing.T) {
 	check := func(string, bool) error { return nil }
 	for name, c := range map[string]Config{
-		"no store":       {CheckURL: check},
-		"no CheckURL":    {Store: &store.Store{}},
-		"body below 0":   {Store: &store.Store{}, CheckURL: check, MaxBody: -1},
-		"rate below 0":   {Store: &store.Store{}, CheckURL: check, RatePerSecond: -1},
+		"no outbox":      {Tokens: &jsonapi.Tokens{}, CheckURL: check},
+		"no tokens":      {Outbox: &outbox.Outbox{DB: &db.DB{}}, CheckURL: check},
+		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}},
+		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, CheckURL: check, MaxBody: -1},
+		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, CheckURL: check, RatePerSecond: -1},
 		"nothing at all": {},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := New(Config{Store: &store.Store{}, CheckURL: check}); err != nil {
+	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, CheckURL: check}); err != nil {
 		t.Error(err)
 	}
 }
@@ -173,10 +175,10 @@ func TestDefaultAllowPrivate(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
 	in := newMerchant("local")
 	in.NotifyURL = "https://127.0.0.1/n"
-	m, err := h.client(store.RoleOperator).CreateMerchant(t.Context(), in)
+	m, err := h.client(RoleOperator).CreateMerchant(t.Context(), in)
 	if err != nil || !m.AllowPrivate {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	// The allowance cannot be taken away from under a URL that needs it.
-	h.raw(store.RoleOperator, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+	h.raw(RoleOperator, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
 }

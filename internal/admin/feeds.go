@@ -6,15 +6,15 @@ import (
 
 	"countersign/client"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Decisions, error) {
 	out := client.Decisions{Decisions: []client.Decision{}, Next: q.After}
-	wake, stop := s.Store.Watch(store.TopicDecisions)
+	wake, stop := s.Outbox.Watch(outbox.TopicDecisions)
 	defer stop()
 	err := c.Follow(time.Duration(q.Wait), wake, func(ctx context.Context) (bool, error) {
-		list, err := s.Store.Decisions(ctx, q.After, q.Limit)
+		list, err := s.Outbox.Decisions(ctx, q.After, q.Limit)
 		for _, d := range list {
 			out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(d.Withdrawal)})
 			out.Next = d.Seq
@@ -27,9 +27,9 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 func (s *Server) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
-		list, err := s.Store.Alarms(ctx, q.After, q.Limit)
+		list, err := s.Outbox.Alarms(ctx, q.After, q.Limit)
 		for _, a := range list {
-			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Merchant, Kind: a.Kind, Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
+			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: a.Kind, Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
 			out.Next = a.Seq
 		}
 		return len(list) > 0, err

@@ -24,9 +24,10 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/outbox"
 )
 
 // everything is the log of the whole suite, and secrets what must not be in
@@ -37,7 +38,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code := storetest.Run(m)
+	code := dbtest.Run(m)
 	if leaked := secrets.in(everything.String()); leaked != "" {
 		fmt.Printf("the log of the suite holds a secret: %s\n", leaked)
 		code = 1
@@ -132,29 +133,31 @@ func unanswered() (missing string) {
 // harness is a service API on a database of its own.
 type harness struct {
 	t      testing.TB
-	store  *store.Store
+	store  *outbox.Outbox
+	kept   *jsonapi.Tokens
 	server *Server
 	url    string
-	tokens map[store.Role]string
+	tokens map[jsonapi.Role]string
 	mu     sync.Mutex
 	clock  time.Time
 }
 
 type setup func(*Config)
 
-func newHarness(t testing.TB, db string, opts ...setup) *harness {
+func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Helper()
 	var master [32]byte
-	st, err := store.Open(t.Context(), store.Config{URL: db, Keys: store.NewMasterKey(master)})
+	d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey(master)}, outbox.End())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = st.Close() })
-	h := &harness{t: t, store: st, clock: time.UnixMilli(1_750_000_000_000), tokens: map[store.Role]string{}}
+	t.Cleanup(func() { _ = d.Close() })
+	h := &harness{t: t, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[jsonapi.Role]string{}}
 	c := Config{
-		Store: st,
-		Now:   h.now,
-		Log:   slog.New(slog.NewTextHandler(&everything, nil)),
+		Outbox: h.store,
+		Tokens: h.kept,
+		Now:    h.now,
+		Log:    slog.New(slog.NewTextHandler(&everything, nil)),
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")
@@ -179,10 +182,10 @@ func newHarness(t testing.TB, db string, opts ...setup) *harness {
 	t.Cleanup(srv.Close)
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
-	for _, role := range []store.Role{store.RoleViewer, store.RoleIngest, store.RoleOperator} {
+	for _, role := range []jsonapi.Role{RoleViewer, RoleIngest, RoleOperator} {
 		secret, hash := MintToken()
 		secrets.add("token", secret.Reveal())
-		if err := st.CreateToken(t.Context(), NewStoreToken("test "+string(role), role, 1), hash); err != nil {
+		if err := h.kept.Create(t.Context(), NewStoreToken("test "+string(role), role, 1), hash); err != nil {
 			t.Fatal(err)
 		}
 		h.tokens[role] = secret.Reveal()
@@ -190,7 +193,7 @@ func newHarness(t testing.TB, db string, opts ...setup) *harness {
 	return h
 }
 
-func sqlite(t testing.TB, opts ...setup) *harness { return newHarness(t, storetest.SQLite(t), opts...) }
+func sqlite(t testing.TB, opts ...setup) *harness { return newHarness(t, dbtest.SQLite(t), opts...) }
 
 func (h *harness) now() time.Time {
 	h.mu.Lock()
@@ -295,7 +298,7 @@ func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
 }
 
 // client gives a client with the token of a role.
-func (h *harness) client(role store.Role) *client.Service {
+func (h *harness) client(role jsonapi.Role) *client.Service {
 	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})
 	if err != nil {
 		h.t.Fatal(err)
@@ -313,7 +316,7 @@ type answer struct {
 
 // raw makes a call without the client. body is a string, bytes, a reader or a
 // value to be written as JSON.
-func (h *harness) raw(role store.Role, method, path, contentType string, body any) answer {
+func (h *harness) raw(role jsonapi.Role, method, path, contentType string, body any) answer {
 	h.t.Helper()
 	var r io.Reader
 	switch b := body.(type) {
@@ -359,7 +362,7 @@ func (h *harness) raw(role store.Role, method, path, contentType string, body an
 
 func (h *harness) postJSON(path string, body any) answer {
 	h.t.Helper()
-	return h.raw(store.RoleOperator, post, path, jsonapi.TypeJSON, body)
+	return h.raw(RoleOperator, post, path, jsonapi.TypeJSON, body)
 }
 
 // names fails unless a is a refusal with this status that names location.
@@ -381,9 +384,9 @@ func (h *harness) counts() (c counts) {
 	h.t.Helper()
 	ctx := context.Background()
 	ms, err1 := h.store.Merchants(ctx, "", 1000)
-	cs, _, err2 := h.store.Callbacks(ctx, store.CallbackFilter{}, 1000, "")
+	cs, _, err2 := h.store.Callbacks(ctx, outbox.CallbackFilter{}, 1000, "")
 	ws, _, err3 := h.store.Withdrawals(ctx, "", "", 1000, "")
-	ts, err4 := h.store.Tokens(ctx)
+	ts, err4 := h.kept.List(ctx)
 	as, err5 := h.store.Alarms(ctx, 0, 1000)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		h.t.Fatal(err)
@@ -394,7 +397,7 @@ func (h *harness) counts() (c counts) {
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
-	m, err := h.client(store.RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
+	m, err := h.client(RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -475,8 +478,8 @@ func newWithdrawal(merchant string, n int) client.NewWithdrawal {
 func (h *harness) decide(id string, d countersign.Decision) {
 	h.t.Helper()
 	ctx := context.Background()
-	now := store.MillisOf(h.now())
-	claimed, err := h.store.Claim(ctx, store.ClaimRequest{Lane: store.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
+	now := db.MillisOf(h.now())
+	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: outbox.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -484,18 +487,18 @@ func (h *harness) decide(id string, d countersign.Decision) {
 		if c.Withdrawal == nil || c.Withdrawal.ID != id {
 			continue
 		}
-		code, state := int64(0), store.CallbackAccepted
+		code, state := int64(0), outbox.CallbackAccepted
 		if d == countersign.DecisionDeclined {
-			code, state = 2004, store.CallbackRefused
+			code, state = 2004, outbox.CallbackRefused
 		}
-		s := store.Settlement{
+		s := outbox.Settlement{
 			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d,
-			Attempt: store.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "ok", Node: "test"},
+			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "ok", Node: "test"},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
 			s.Details = *c.Withdrawal.Ordered
 		}
-		if _, err := h.store.Settle(ctx, []store.Settlement{s}, now); err != nil {
+		if _, err := h.store.Settle(ctx, []outbox.Settlement{s}, now); err != nil {
 			h.t.Fatal(err)
 		}
 		return

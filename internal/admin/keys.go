@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 const defaultBits = 2048
@@ -16,7 +16,7 @@ const defaultBits = 2048
 // of requests is ours; in the others we hold the merchant's public part, and
 // answers need a pair of ours.
 type keyMaker struct {
-	scheme   store.Scheme
+	scheme   outbox.Scheme
 	faults   *jsonapi.Faults
 	warnings []string
 
@@ -26,7 +26,7 @@ type keyMaker struct {
 // check reads what was given and names its faults. It generates nothing, so a
 // wrong request costs no RSA work. all is true where no key may be missing.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
-	if k.scheme == store.SchemeService {
+	if k.scheme == outbox.SchemeService {
 		k.request = k.private("body.key", key)
 	} else {
 		k.request = k.public("body.key", key, all)
@@ -93,7 +93,7 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 // make generates what is asked for and was not given. all is true for a new
 // merchant; else what was not asked for stays as it is, and its key stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
-	ours := k.scheme == store.SchemeService
+	ours := k.scheme == outbox.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
 		if k.request, err = generate(key); err != nil {
@@ -111,7 +111,7 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 }
 
 // apply puts the keys that were made into m.
-func (k *keyMaker) apply(m *store.Merchant) {
+func (k *keyMaker) apply(m *outbox.Merchant) {
 	m.Key, m.ResponseKey = or(k.request, m.Key), or(k.response, m.ResponseKey)
 	m.Fingerprint = m.Key.Fingerprint()
 	m.ResponseFingerprint = or(m.ResponseKey, m.Key).Fingerprint()
@@ -138,7 +138,7 @@ func generate(spec *client.KeySpec) (*envelope.Key, error) {
 // publicPart is what the merchant opens requests with, where the pair is ours
 // and new.
 func (k *keyMaker) publicPart() string {
-	if k.request == nil || k.scheme != store.SchemeService {
+	if k.request == nil || k.scheme != outbox.SchemeService {
 		return ""
 	}
 	return k.request.PublicBase64()
@@ -158,7 +158,7 @@ func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) 
 	if err != nil {
 		return client.Keys{}, err
 	}
-	m, err := s.Store.Merchant(c.R.Context(), id)
+	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
 		return client.Keys{}, err
 	}
@@ -171,7 +171,7 @@ func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) 
 	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
 		return client.Keys{}, err
 	}
-	m, err = s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
+	m, err = s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
 		k.apply(m)
 		return nil
 	})

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // Limits of deposits that come as lines.
@@ -27,7 +28,7 @@ const (
 type line struct {
 	number   int64
 	merchant string
-	callback store.NewCallback
+	callback outbox.NewCallback
 	fault    *client.Problem
 }
 
@@ -119,7 +120,7 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 		return l
 	}
 	var err error
-	if l.callback, err = callbackOf(&d, store.MillisOf(s.Now())); err != nil {
+	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
 		l.fault = jsonapi.Invalid(memberFault("body", err))
 	}
 	l.merchant = d.Merchant
@@ -184,8 +185,8 @@ func gather(lines <-chan line) (chunk []line, more bool) {
 }
 
 // takeLines commits the lines of chunk up to the first at fault.
-func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []store.Ingested, bad *line) {
-	batch := make([]store.NewCallback, 0, len(chunk))
+func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []outbox.Ingested, bad *line) {
+	batch := make([]outbox.NewCallback, 0, len(chunk))
 	for i := range chunk {
 		if chunk[i].fault != nil {
 			bad = &chunk[i]
@@ -202,11 +203,11 @@ func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []store.Ingeste
 }
 
 // ingestLines commits batch. A fault is that of the item after those taken.
-func (s *Server) ingestLines(c *jsonapi.Call, batch []store.NewCallback) ([]store.Ingested, *client.Problem) {
+func (s *Server) ingestLines(c *jsonapi.Call, batch []outbox.NewCallback) ([]outbox.Ingested, *client.Problem) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	taken, err := s.Store.Ingest(c.R.Context(), batch, store.MillisOf(s.Now()))
+	taken, err := s.Outbox.Ingest(c.R.Context(), batch, db.MillisOf(s.Now()))
 	if err == nil {
 		return taken, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // Defaults and bounds of a merchant's settings.
@@ -27,15 +27,15 @@ const (
 
 func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
-	m := store.Merchant{
-		ID: in.ID, Name: in.Name, State: store.MerchantActive,
+	m := outbox.Merchant{
+		ID: in.ID, Name: in.Name, State: outbox.MerchantActive,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
-		Scheme:      store.Scheme(or(in.Scheme, client.SchemeService)),
+		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
 		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
 		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 		APIKey:         countersign.APIKey(in.APIKey),
-		Settings: store.Settings{
+		Settings: outbox.Settings{
 			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
 			AllowPrivate: s.DefaultAllowPrivate,
 		},
@@ -62,7 +62,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 		out.APIKey = client.Secret(jsonapi.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
 	}
-	made, err := s.Store.CreateMerchant(c.R.Context(), m, c.Now)
+	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
 	if err != nil {
 		return client.CreatedMerchant{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 }
 
 // checkMerchant names what is wrong with settings that a schema cannot judge.
-func (s *Server) checkMerchant(m *store.Merchant, faults *jsonapi.Faults) {
+func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
@@ -102,7 +102,7 @@ func checkWithin(location string, d time.Duration, faults *jsonapi.Faults) {
 	}
 }
 
-func checkRetry(r *store.Retry, location string, faults *jsonapi.Faults) {
+func checkRetry(r *outbox.Retry, location string, faults *jsonapi.Faults) {
 	if r == nil {
 		return
 	}
@@ -132,7 +132,7 @@ func normalURL(raw string) string {
 }
 
 func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (client.MerchantPage, error) {
-	list, err := s.Store.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
+	list, err := s.Outbox.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
 	if err != nil {
 		return client.MerchantPage{}, err
 	}
@@ -152,7 +152,7 @@ func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	if err != nil {
 		return client.Merchant{}, err
 	}
-	m, err := s.Store.Merchant(c.R.Context(), id)
+	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	return merchantOf(m), err
 }
 
@@ -161,7 +161,7 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Merch
 	if err != nil {
 		return client.Merchant{}, err
 	}
-	m, err := s.Store.UpdateMerchant(c.R.Context(), id, c.Now, func(m *store.Merchant) error {
+	m, err := s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
 		s.applyPatch(m, in)
 		var faults jsonapi.Faults
 		s.checkMerchant(m, &faults)
@@ -170,7 +170,7 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Merch
 	return merchantOf(m), err
 }
 
-func (s *Server) applyPatch(m *store.Merchant, in client.MerchantPatch) {
+func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	set(&m.Name, in.Name, m.Name)
 	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
 	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
@@ -222,33 +222,33 @@ func or[T comparable](v, fallback T) T {
 }
 
 func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, store.MerchantPaused, or(in.Reason, defaultPauseReason))
+	return s.setState(c, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
 func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, error) {
-	return s.setState(c, store.MerchantActive, "")
+	return s.setState(c, outbox.MerchantActive, "")
 }
 
-func (s *Server) setState(c *jsonapi.Call, state store.MerchantState, reason string) (client.Merchant, error) {
+func (s *Server) setState(c *jsonapi.Call, state outbox.MerchantState, reason string) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Merchant{}, err
 	}
-	m, err := s.Store.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
+	m, err := s.Outbox.SetMerchantState(c.R.Context(), id, state, reason, c.Now)
 	return merchantOf(m), err
 }
 
-func finalCodes(in []client.CodeRange) []store.CodeRange {
-	var list []store.CodeRange
+func finalCodes(in []client.CodeRange) []outbox.CodeRange {
+	var list []outbox.CodeRange
 	for _, r := range in {
-		list = append(list, store.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
+		list = append(list, outbox.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
 	}
 	return list
 }
 
 // setRetry changes a schedule where the member is there; null gives the
 // lane's default.
-func setRetry(v **store.Retry, p client.Patch[client.Schedule]) {
+func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
 	switch {
 	case p.Null:
 		*v = nil
@@ -257,11 +257,11 @@ func setRetry(v **store.Retry, p client.Patch[client.Schedule]) {
 	}
 }
 
-func keptSchedule(r *client.Schedule) *store.Retry {
+func keptSchedule(r *client.Schedule) *outbox.Retry {
 	if r == nil {
 		return nil
 	}
-	kept := &store.Retry{Every: time.Duration(r.Every).Milliseconds()}
+	kept := &outbox.Retry{Every: time.Duration(r.Every).Milliseconds()}
 	if r.Every != 0 && kept.Every == 0 {
 		kept.Every = -1 // below a millisecond: refused, not taken for none
 	}
@@ -271,7 +271,7 @@ func keptSchedule(r *client.Schedule) *store.Retry {
 	return kept
 }
 
-func scheduleOf(r *store.Retry) *client.Schedule {
+func scheduleOf(r *outbox.Retry) *client.Schedule {
 	if r == nil {
 		return nil
 	}
@@ -283,7 +283,7 @@ func scheduleOf(r *store.Retry) *client.Schedule {
 }
 
 // merchantOf shows m without its secrets.
-func merchantOf(m store.Merchant) client.Merchant {
+func merchantOf(m outbox.Merchant) client.Merchant {
 	out := client.Merchant{
 		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 const (
@@ -59,13 +58,21 @@ func (s *Server) routes() []route {
 
 // grants turns a role into the access that it gives. A role that is not one of
 // the service gives none that a route asks for.
-func grants(r store.Role) jsonapi.Access {
+// The roles of the service's tokens, from least to most: a viewer reads, ingest
+// adds deposits and withdrawals as well, an operator does all.
+const (
+	RoleViewer   jsonapi.Role = "viewer"
+	RoleIngest   jsonapi.Role = "ingest"
+	RoleOperator jsonapi.Role = "operator"
+)
+
+func grants(r jsonapi.Role) jsonapi.Access {
 	switch r {
-	case store.RoleViewer:
+	case RoleViewer:
 		return jsonapi.Viewer
-	case store.RoleIngest:
+	case RoleIngest:
 		return jsonapi.Ingest
-	case store.RoleOperator:
+	case RoleOperator:
 		return jsonapi.Operator
 	}
 	return jsonapi.Open

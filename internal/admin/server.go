@@ -8,52 +8,50 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
-// Backend is the part of the store that the API uses. *store.Store is one.
+// Backend is the part of the outbox that the API uses. *outbox.Outbox is one.
 type Backend interface {
 	Ping(ctx context.Context) error
 
-	CreateMerchant(ctx context.Context, m store.Merchant, now store.Millis) (store.Merchant, error)
-	UpdateMerchant(ctx context.Context, id string, now store.Millis, change func(*store.Merchant) error) (store.Merchant, error)
-	Merchant(ctx context.Context, id string) (store.Merchant, error)
-	Merchants(ctx context.Context, after string, limit int) ([]store.Merchant, error)
-	SetMerchantState(ctx context.Context, id string, state store.MerchantState, reason string, now store.Millis) (store.Merchant, error)
+	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
+	UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*outbox.Merchant) error) (outbox.Merchant, error)
+	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
+	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
+	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 
-	Ingest(ctx context.Context, list []store.NewCallback, now store.Millis) ([]store.Ingested, error)
-	Callback(ctx context.Context, id string) (store.Callback, error)
-	Attempts(ctx context.Context, id string) ([]store.Attempt, error)
-	Callbacks(ctx context.Context, f store.CallbackFilter, limit int, cursor string) ([]store.Callback, string, error)
-	Resend(ctx context.Context, id string, now store.Millis) (store.Callback, error)
-	ResendMatching(ctx context.Context, f store.CallbackFilter, dryRun bool, now store.Millis) (int64, error)
+	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
+	Callback(ctx context.Context, id string) (outbox.Callback, error)
+	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
+	Callbacks(ctx context.Context, f outbox.CallbackFilter, limit int, cursor string) ([]outbox.Callback, string, error)
+	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
+	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
 
-	CreateWithdrawal(ctx context.Context, w store.NewWithdrawal, now store.Millis) (store.Withdrawal, bool, error)
-	Withdrawal(ctx context.Context, id string) (store.Withdrawal, error)
-	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (store.Withdrawal, error)
-	Withdrawals(ctx context.Context, merchant string, state store.WithdrawalState, limit int, cursor string) ([]store.Withdrawal, string, error)
-	CancelWithdrawal(ctx context.Context, id string, now store.Millis) (store.Withdrawal, error)
-	Release(ctx context.Context, id, claim, permit string, now store.Millis) (store.Permit, error)
-	RecordOutcome(ctx context.Context, id string, o store.Outcome, now store.Millis) (store.Withdrawal, bool, error)
-	Decisions(ctx context.Context, after int64, limit int) ([]store.FeedDecision, error)
-	Alarms(ctx context.Context, after int64, limit int) ([]store.Alarm, error)
-	Watch(t store.Topic) (<-chan struct{}, func())
+	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
+	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
+	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
+	Withdrawals(ctx context.Context, merchant string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
+	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
+	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)
+	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
+	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
+	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
+	Watch(t db.Topic) (<-chan struct{}, func())
 
-	CreateToken(ctx context.Context, t store.Token, hash [32]byte) error
-	TokenByHash(ctx context.Context, hash [32]byte) (store.Token, error)
-	Tokens(ctx context.Context) ([]store.Token, error)
-	RevokeToken(ctx context.Context, id string, now store.Millis) error
-
-	Stats(ctx context.Context) ([]store.LaneStats, error)
-	WithdrawalCounts(ctx context.Context) (map[store.WithdrawalState]int64, error)
-	Breakers(ctx context.Context, now store.Millis) ([]store.BreakerState, error)
+	Stats(ctx context.Context) ([]outbox.LaneStats, error)
+	WithdrawalCounts(ctx context.Context) (map[outbox.WithdrawalState]int64, error)
+	Breakers(ctx context.Context, now db.Millis) ([]outbox.BreakerState, error)
 }
 
 // Config is what a Server needs.
 type Config struct {
-	// Store is required.
-	Store Backend
+	// Outbox is required.
+	Outbox Backend
+	// Tokens are the service's. Required.
+	Tokens jsonapi.TokenStore
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
@@ -61,7 +59,7 @@ type Config struct {
 	DefaultAllowPrivate bool
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
-	// Ready says whether the service can work. Nil: the store's Ping.
+	// Ready says whether the service can work. Nil: the outbox's Ping.
 	Ready func(ctx context.Context) error
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
@@ -91,15 +89,15 @@ type Server struct {
 // New checks c. It starts nothing.
 func New(c Config) (*Server, error) {
 	switch {
-	case c.Store == nil:
-		return nil, errors.New("admin: Config.Store is missing")
+	case c.Outbox == nil || c.Tokens == nil:
+		return nil, errors.New("admin: Config.Outbox or Config.Tokens is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.RatePerSecond < 0:
 		return nil, errors.New("admin: a limit is below 0")
 	}
 	if c.Ready == nil {
-		c.Ready = c.Store.Ping
+		c.Ready = c.Outbox.Ping
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -124,7 +122,7 @@ func New(c Config) (*Server, error) {
 	var err error
 	s.api, err = jsonapi.New(jsonapi.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
-		Store: c.Store, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
+		Tokens: c.Tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Aliases: aliases(),
 	}, routes)

@@ -12,21 +12,21 @@ import (
 func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceStats, error) {
 	ctx := c.R.Context()
 	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}}
-	lanes, err := s.Store.Stats(ctx)
+	lanes, err := s.Outbox.Stats(ctx)
 	if err != nil {
 		return out, err
 	}
 	for _, l := range lanes {
 		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
 	}
-	counts, err := s.Store.WithdrawalCounts(ctx)
+	counts, err := s.Outbox.WithdrawalCounts(ctx)
 	if err != nil {
 		return out, err
 	}
 	for state, n := range counts {
 		out.Withdrawals[client.WithdrawalState(state)] = n
 	}
-	breakers, err := s.Store.Breakers(ctx, c.Now)
+	breakers, err := s.Outbox.Breakers(ctx, c.Now)
 	if err != nil {
 		return out, err
 	}

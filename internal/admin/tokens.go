@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 // MintToken makes a token: secret is for its owner, hash is what the store
@@ -20,14 +20,14 @@ func HashToken(secret string) [sha256.Size]byte { return jsonapi.HashToken(secre
 
 // NewStoreToken gives a token with an id of its own, to be kept beside the hash
 // of a secret from MintToken.
-func NewStoreToken(name string, role store.Role, now store.Millis) store.Token {
+func NewStoreToken(name string, role jsonapi.Role, now db.Millis) jsonapi.Token {
 	return jsonapi.NewStoreToken(name, role, now)
 }
 
 func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := MintToken()
-	t := NewStoreToken(in.Name, store.Role(in.Role), c.Now)
-	if err := s.Store.CreateToken(c.R.Context(), t, hash); err != nil {
+	t := NewStoreToken(in.Name, jsonapi.Role(in.Role), c.Now)
+	if err := s.Tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}
 	return client.CreatedToken{Token: tokenOf(t), Secret: secret}, nil
@@ -35,7 +35,7 @@ func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken
 
 func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
-	list, err := s.Store.Tokens(c.R.Context())
+	list, err := s.Tokens.List(c.R.Context())
 	for _, t := range list {
 		out.Tokens = append(out.Tokens, tokenOf(t))
 	}
@@ -51,6 +51,6 @@ func (s *Server) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (j
 	return jsonapi.None{}, s.api.Revoke(c, id)
 }
 
-func tokenOf(t store.Token) client.Token {
+func tokenOf(t jsonapi.Token) client.Token {
 	return client.Token{ID: t.ID, Name: t.Name, Role: client.Role(t.Role), Created: jsonapi.TimeOf(t.Created), Revoked: jsonapi.TimeOf(t.Revoked)}
 }

@@ -8,8 +8,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
@@ -37,16 +38,16 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 	}
 	within := time.Duration(in.ConfirmWithin)
 	if within == 0 {
-		m, err := s.Store.Merchant(ctx, in.Merchant)
+		m, err := s.Outbox.Merchant(ctx, in.Merchant)
 		if err != nil {
 			return client.AcceptedWithdrawal{}, unknownMerchant(err)
 		}
 		within = or(m.ConfirmWithin, defaultConfirmWithin)
 	}
-	w, duplicate, err := s.Store.CreateWithdrawal(ctx, store.NewWithdrawal{
+	w, duplicate, err := s.Outbox.CreateWithdrawal(ctx, outbox.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,
 		TrackingID: trackingID, Business: in.Business, Details: protocolDetails(in.Details),
-		Deadline: c.Now + store.Millis(within.Milliseconds()), Payload: payload,
+		Deadline: c.Now + db.Millis(within.Milliseconds()), Payload: payload,
 	}, c.Now)
 	if err != nil {
 		return client.AcceptedWithdrawal{}, unknownMerchant(err)
@@ -57,7 +58,7 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 // unknownMerchant turns "not found" into the member that names what is not
 // there.
 func unknownMerchant(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, db.ErrNotFound) {
 		return jsonapi.Invalid(jsonapi.At("body.merchant", "is not known"))
 	}
 	return err
@@ -68,7 +69,7 @@ func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
-	w, err := s.Store.Withdrawal(c.R.Context(), id)
+	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	return withdrawalOf(w), err
 }
 
@@ -83,7 +84,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
-		list, next, err := s.Store.Withdrawals(ctx, q.Merchant, store.WithdrawalState(q.State), q.Limit, q.Cursor)
+		list, next, err := s.Outbox.Withdrawals(ctx, q.Merchant, outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
@@ -93,9 +94,9 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	if q.Merchant == "" {
 		return out, jsonapi.Invalid(jsonapi.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
 	}
-	w, err := s.Store.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
+	w, err := s.Outbox.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, db.ErrNotFound):
 		return out, nil
 	case err != nil:
 		return out, err
@@ -108,7 +109,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 // cursorFault names the cursor where it is what a list cannot begin with. The
 // other parameters have been checked.
 func cursorFault(err error, p page) error {
-	if errors.Is(err, store.ErrInvalid) && p.Cursor != "" {
+	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
 		return jsonapi.Invalid(jsonapi.At("query.cursor", "is not from a list of this kind"))
 	}
 	return err
@@ -126,7 +127,7 @@ func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Non
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
-	w, err := s.Store.CancelWithdrawal(c.R.Context(), id, c.Now)
+	w, err := s.Outbox.CancelWithdrawal(c.R.Context(), id, c.Now)
 	return withdrawalOf(w), err
 }
 
@@ -137,7 +138,7 @@ func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Cl
 	}
 	// The store keeps the permit of the first release and gives it back to the
 	// same claim; this one is then forgotten.
-	p, err := s.Store.Release(c.R.Context(), id, in.Holder, "cpt_"+jsonapi.RandomText(24), c.Now)
+	p, err := s.Outbox.Release(c.R.Context(), id, in.Holder, "cpt_"+jsonapi.RandomText(24), c.Now)
 	if err != nil {
 		return client.Permit{}, err
 	}
@@ -158,7 +159,7 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 	case in.Executed != nil && in.Failed != nil:
 		return client.AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.failed", "is there beside executed; give one of them"))
 	}
-	w, err := s.Store.Withdrawal(c.R.Context(), id)
+	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
@@ -169,7 +170,7 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
-	ended, duplicate, err := s.Store.RecordOutcome(c.R.Context(), id, o, c.Now)
+	ended, duplicate, err := s.Outbox.RecordOutcome(c.R.Context(), id, o, c.Now)
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
@@ -180,8 +181,8 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 // or 5 is queued in the same transaction. Its event is the callBackId, which
 // is unique at the merchant; nothing keeps a wallet core from using one
 // trackingId for two withdrawals.
-func outcomeOf(w store.Withdrawal, in client.Outcome, now store.Millis) (store.Outcome, error) {
-	o := store.Outcome{Permit: in.Permit.Reveal()}
+func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
+	o := outbox.Outcome{Permit: in.Permit.Reveal()}
 	var message countersign.Callback
 	if in.Executed != nil {
 		o.TxID = in.Executed.TxID
@@ -201,14 +202,14 @@ func outcomeOf(w store.Withdrawal, in client.Outcome, now store.Millis) (store.O
 	if err != nil {
 		return o, jsonapi.Invalid(memberFault("body.executed", err))
 	}
-	o.Callback = store.NewCallback{
+	o.Callback = outbox.NewCallback{
 		Merchant: w.Merchant, Type: message.CallbackType(), EventID: w.CallBackID, TrackingID: w.TrackingID,
-		TxID: o.TxID, CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: store.Never,
+		TxID: o.TxID, CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: db.Never,
 	}
 	return o, nil
 }
 
-func withdrawalOf(w store.Withdrawal) client.Withdrawal {
+func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
 	return client.Withdrawal{
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,

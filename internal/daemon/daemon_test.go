@@ -18,9 +18,11 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
 	"countersign/internal/gateway"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/outbox"
 	"countersign/merchant"
 )
 
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabases{m}) }
 // withDatabases stops the databases that tests have started.
 type withDatabases struct{ m *testing.M }
 
-func (w withDatabases) Run() int { return storetest.Run(w.m) }
+func (w withDatabases) Run() int { return dbtest.Run(w.m) }
 
 const apiKey countersign.APIKey = "the-api-key-of-the-shop"
 
@@ -138,7 +140,7 @@ func get(t *testing.T, url string) (status int, body string) {
 // holds the metrics of both ends to it.
 func TestBothEnds(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { testBothEnds(t, "", "") })
-	t.Run("postgres", func(t *testing.T) { testBothEnds(t, storetest.Postgres(t), storetest.Postgres(t)) })
+	t.Run("postgres", func(t *testing.T) { testBothEnds(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
 }
 
 func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
@@ -150,8 +152,8 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 		t.Fatal(err)
 	}
 	w, details := countersigntest.Withdrawal(1), countersigntest.Order(1)
-	if _, _, err := b.gateway.Book().AddOrder(ctx, store.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: details,
-		Expires: store.Never}, store.MillisOf(time.Now())); err != nil {
+	if _, _, err := b.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Details: details,
+		Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := b.api.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: w.CallBackID, TenantUserID: w.TenantUserID})
@@ -170,8 +172,8 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 		return len(list) == 1 && list[0].Deposit.TrackingID == d.TrackingID, err
 	})
 	b.await("the deposit's settlement", func(ctx context.Context) (bool, error) {
-		list, _, err := b.service.Outbox().Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
-		return len(list) == 1 && list[0].State == store.CallbackAccepted, err
+		list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 10, "")
+		return len(list) == 1 && list[0].State == outbox.CallbackAccepted, err
 	})
 
 	for url, lines := range map[string][]string{
@@ -242,7 +244,7 @@ func TestOpenFails(t *testing.T) {
 	port := strings.TrimPrefix(taken.URL(), "http://")
 	key, _ := newPair(t)
 	callbacks := merchant.Config{Key: key, APIKey: apiKey}
-	dir := t.TempDir()
+	dir, ours := t.TempDir(), t.TempDir()
 	exposed := filepath.Join(dir, "exposed")
 	if err := os.Mkdir(exposed, 0o700); err != nil {
 		t.Fatal(err)
@@ -260,10 +262,12 @@ func TestOpenFails(t *testing.T) {
 		{"listening on", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: port}))},
 		{"a lease of 1s", must(NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", Lease: time.Second}))},
 		{"can be read by others (mode 0644)", must(NewService(ServiceConfig{Storage: Storage{Dir: exposed}, Listen: "127.0.0.1:0"}))},
-		{"listening on", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
-		{"APIKey", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		{"listening on", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: port, Callbacks: callbacks}))},
+		{"APIKey", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 			Callbacks: merchant.Config{Key: key}}))},
-		{"forward URL", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+		{"belongs to the service", must(NewGateway(GatewayConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
+			Callbacks: callbacks}))},
+		{"forward URL", must(NewGateway(GatewayConfig{Storage: Storage{Dir: ours}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
 			Callbacks: callbacks, Forward: gateway.Forwarding{URL: "ftp://app"}}))},
 	} {
 		// The second time shows that the first has left the directory free.

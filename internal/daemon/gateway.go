@@ -11,8 +11,9 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/gateway"
-	"countersign/internal/store"
 	"countersign/merchant"
 )
 
@@ -54,9 +55,9 @@ var ErrForwardSecret = errors.New("gateways of one database must sign with one s
 // it once.
 type Gateway struct {
 	c         GatewayConfig
-	db        *store.Store // nil before Open
-	book      *store.MerchantEnd
-	clock     *store.Clock
+	db        *db.DB // nil before Open
+	book      *book.Book
+	clock     *db.Clock
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -84,7 +85,7 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 // that need neither the URLs nor Book before Run leave Open to it.
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
-	if g.db, err = c.open(ctx, c.Log); err != nil {
+	if g.db, err = c.open(ctx, c.Log, book.End()); err != nil {
 		return err
 	}
 	defer func() {
@@ -92,12 +93,12 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	g.book = store.NewMerchantEnd(g.db, false)
-	if g.clock, err = store.NewClock(ctx, g.db, c.Log); err != nil {
+	g.book = book.New(g.db, book.Config{})
+	if g.clock, err = db.NewClock(ctx, g.db, c.Log); err != nil {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := g.clock.Now
-	if err := c.firstToken(ctx, g.db, now(), c.ShowToken); err != nil {
+	if err := c.firstToken(ctx, g.db, gateway.RoleOperator, now(), c.ShowToken); err != nil {
 		return err
 	}
 	if err := g.freeLeases(ctx); err != nil {
@@ -110,7 +111,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		Store: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward,
+		DB: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward,
 		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
@@ -133,9 +134,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 }
 
 // freeLeases lets questions go on at once that an earlier process was deciding
-// when it died. In PostgreSQL other processes may hold them.
+// when it died, where no other process can hold them.
 func (g *Gateway) freeLeases(ctx context.Context) error {
-	if g.db.Dialect() != "sqlite" {
+	if g.db.Dialect().Shared {
 		return nil
 	}
 	n, err := g.book.FreeLeases(ctx)
@@ -192,10 +193,10 @@ func (g *Gateway) CallbackURL() string { return g.callbacks.URL() }
 func (g *Gateway) URL() string { return g.api.URL() }
 
 // Book is the gateway's database, to be used from Open to the end of Run.
-func (g *Gateway) Book() *store.MerchantEnd { return g.book }
+func (g *Gateway) Book() *book.Book { return g.book }
 
 // Dialect is "sqlite" or "postgres".
-func (g *Gateway) Dialect() string { return g.db.Dialect() }
+func (g *Gateway) Dialect() string { return g.db.Dialect().Name }
 
 // TokenFile is the file with the API's first token.
 func (g *Gateway) TokenFile() string { return g.c.file(TokenFile) }

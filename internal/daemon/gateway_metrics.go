@@ -10,14 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/gateway"
-	"countersign/internal/store"
 	"countersign/merchant"
 )
 
 // gatewayMetrics counts what a gateway does, by classes of fixed words.
 type gatewayMetrics struct {
-	end *store.MerchantEnd
+	end *book.Book
 	log *slog.Logger
 	now func() time.Time
 
@@ -30,7 +31,7 @@ type gatewayMetrics struct {
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
 
-func newGatewayMetrics(end *store.MerchantEnd, log *slog.Logger, now func() time.Time) *gatewayMetrics {
+func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *gatewayMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "gateway", s) }
 	m := &gatewayMetrics{
 		end: end, log: log, now: now, registry: prometheus.NewRegistry(),
@@ -100,7 +101,7 @@ func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
 	gauge(s.waiting, float64(stats.Forwards))
 	oldest := 0.0
 	if stats.Forwards > 0 {
-		oldest = max(0, float64(store.MillisOf(s.now())-stats.ForwardOldest)/1000)
+		oldest = max(0, float64(db.MillisOf(s.now())-stats.ForwardOldest)/1000)
 	}
 	gauge(s.oldest, oldest)
 }

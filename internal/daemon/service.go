@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"countersign/internal/admin"
+	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/store"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 )
 
 // ServiceConfig is what NewService needs.
@@ -49,8 +51,8 @@ type ServiceConfig struct {
 // once.
 type Service struct {
 	c      ServiceConfig
-	db     *store.Store // nil before Open
-	clock  *store.Clock
+	db     *outbox.Outbox // nil before Open
+	clock  *db.Clock
 	sender *dispatch.Dispatcher
 	api    *Listener
 }
@@ -86,38 +88,40 @@ func thisProcess() string {
 // that need neither URL nor Outbox before Run leave Open to it.
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
-	if s.db, err = c.open(ctx, c.Log); err != nil {
+	d, err := c.open(ctx, c.Log, outbox.End())
+	if err != nil {
 		return err
 	}
+	s.db = outbox.New(d)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.clock, err = store.NewClock(ctx, s.db, c.Log); err != nil {
+	if s.clock, err = db.NewClock(ctx, d, c.Log); err != nil {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
-	if err := c.firstToken(ctx, s.db, now(), c.ShowToken); err != nil {
+	if err := c.firstToken(ctx, d, admin.RoleOperator, now(), c.ShowToken); err != nil {
 		return err
 	}
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
-	outbox := dispatch.Outbox(s.db)
+	rows := dispatch.Outbox(s.db)
 	if c.WrapOutbox != nil {
-		outbox = c.WrapOutbox(outbox)
+		rows = c.WrapOutbox(rows)
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: outbox, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
+		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
 		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 	}); err != nil {
 		return err
 	}
 	api, err := admin.New(admin.Config{
-		Store: s.db, Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		Outbox: s.db, Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, dispatch.Policy{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
@@ -133,14 +137,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// reclaim gives back the leases of an earlier process on the same SQLite file.
-// The lock on the file says that no other process holds leases in it; in
-// PostgreSQL other nodes may, and lost leases end by themselves.
+// reclaim gives back the leases of an earlier process, where no other process can
+// hold any. Elsewhere lost leases end by themselves.
 func (s *Service) reclaim(ctx context.Context) error {
-	if s.db.Dialect() != "sqlite" {
+	if s.db.Dialect().Shared {
 		return nil
 	}
-	lost, err := s.db.ReclaimAll(ctx, store.MillisOf(s.clock.Now()))
+	lost, err := s.db.ReclaimAll(ctx, db.MillisOf(s.clock.Now()))
 	if err != nil {
 		return fmt.Errorf("giving back leases: %w", err)
 	}
@@ -175,7 +178,7 @@ func (s *Service) Close() error {
 func (s *Service) URL() string { return s.api.URL() }
 
 // Outbox is the service's database, to be used from Open to the end of Run.
-func (s *Service) Outbox() *store.Store { return s.db }
+func (s *Service) Outbox() *outbox.Outbox { return s.db }
 
 // TokenFile is the file with the API's first token.
 func (s *Service) TokenFile() string { return s.c.file(TokenFile) }

@@ -12,14 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"countersign"
+	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // serviceMetrics counts what a service does. Labels are classes of fixed words, never
 // merchants: their number is not bounded and their names are nobody's business.
 type serviceMetrics struct {
-	db       *store.Store
+	outbox   *outbox.Outbox
 	log      *slog.Logger
 	now      func() time.Time
 	registry *prometheus.Registry
@@ -44,10 +45,10 @@ type serviceMetrics struct {
 
 var _ dispatch.Observer = (*serviceMetrics)(nil)
 
-func newServiceMetrics(db *store.Store, log *slog.Logger, now func() time.Time) *serviceMetrics {
+func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time) *serviceMetrics {
 	name := func(s string) string { return prometheus.BuildFQName("countersign", "", s) }
 	m := &serviceMetrics{
-		db: db, log: log, now: now, registry: prometheus.NewRegistry(),
+		outbox: o, log: log, now: now, registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("attempts_total"),
 			Help: "Attempts by lane, callback type, outcome and reason."}, []string{"lane", "type", "outcome", "reason"}),
 		exchange: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("attempt_seconds"),
@@ -93,7 +94,7 @@ func (m *serviceMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-func (m *serviceMetrics) Attempt(lane store.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
+func (m *serviceMetrics) Attempt(lane outbox.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(outcome), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
 }
@@ -102,7 +103,7 @@ func (m *serviceMetrics) RSA(operation string, took time.Duration) {
 	m.rsa.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-func (m *serviceMetrics) Claimed(lane store.Lane, n int) {
+func (m *serviceMetrics) Claimed(lane outbox.Lane, n int) {
 	m.claimed.WithLabelValues(lane.String()).Add(float64(n))
 }
 
@@ -115,12 +116,12 @@ func (m *serviceMetrics) Decided(d countersign.Decision) {
 	m.decisions.WithLabelValues(string(d)).Inc()
 }
 
-func (m *serviceMetrics) Swept(s store.Swept) {
+func (m *serviceMetrics) Swept(s outbox.Swept) {
 	m.lostLeases.Add(float64(len(s.Lost)))
 	m.expired.Add(float64(len(s.Expired)))
 }
 
-func (m *serviceMetrics) InFlight(lane store.Lane, n int) {
+func (m *serviceMetrics) InFlight(lane outbox.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
@@ -153,36 +154,36 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	now := store.MillisOf(s.now())
-	lanes, err := s.db.Stats(ctx)
+	now := db.MillisOf(s.now())
+	lanes, err := s.outbox.Stats(ctx)
 	if err != nil {
 		return err
 	}
 	for _, l := range lanes {
 		gauge(s.queue, float64(l.Count), l.Lane.String(), string(l.State))
-		if l.State == store.CallbackPending {
+		if l.State == outbox.CallbackPending {
 			gauge(s.oldest, max(0, float64(now-l.OldestDue)/1000), l.Lane.String())
 		}
 	}
-	counts, err := s.db.WithdrawalCounts(ctx)
+	counts, err := s.outbox.WithdrawalCounts(ctx)
 	if err != nil {
 		return err
 	}
 	for state, n := range counts {
 		gauge(s.withdrawals, float64(n), string(state))
 	}
-	breakers, err := s.db.Breakers(ctx, now)
+	breakers, err := s.outbox.Breakers(ctx, now)
 	if err != nil {
 		return err
 	}
 	type key struct{ lane, state string }
 	open := map[key]float64{}
-	for _, lane := range []store.Lane{store.LaneNotify, store.LaneWithdraw} {
+	for _, lane := range []outbox.Lane{outbox.LaneNotify, outbox.LaneWithdraw} {
 		open[key{lane.String(), "open"}], open[key{lane.String(), "half-open"}] = 0, 0
 	}
 	for _, b := range breakers {
 		switch {
-		case b.Failures < store.BreakerThreshold: // still closed
+		case b.Failures < outbox.BreakerThreshold: // still closed
 		case b.OpenUntil > now:
 			open[key{b.Lane.String(), "open"}]++
 		default:

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"countersign/internal/store"
+	"countersign/internal/db"
 )
 
 // The files of a data directory. Each is made on first start, mode 0600.
@@ -31,21 +31,22 @@ type Storage struct {
 	DB string
 	// Keys seal secrets at rest. Every process of one database needs the same.
 	// Nil: the master key in Dir, made on first start.
-	Keys store.KeyWrapper
+	Keys db.KeyWrapper
 }
 
 // ParseMasterKey reads a master key of 64 hexadecimal digits.
-func ParseMasterKey(text string) (store.KeyWrapper, error) {
+func ParseMasterKey(text string) (db.KeyWrapper, error) {
 	var key [32]byte
 	b, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(b) != len(key) {
 		return nil, errors.New("does not hold 64 hexadecimal digits")
 	}
-	return store.NewMasterKey([32]byte(b)), nil
+	return db.NewMasterKey([32]byte(b)), nil
 }
 
-// open makes what is missing in the data directory and opens the database.
-func (s Storage) open(ctx context.Context, log *slog.Logger) (*store.Store, error) {
+// open makes what is missing in the data directory and opens the database of an
+// end.
+func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -60,11 +61,7 @@ func (s Storage) open(ctx context.Context, log *slog.Logger) (*store.Store, erro
 	if url == "" {
 		url = s.file(DatabaseFile)
 	}
-	db, err := store.Open(ctx, store.Config{URL: url, Keys: keys, Log: log})
-	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	return db, nil
+	return db.Open(ctx, db.Config{URL: url, Keys: keys, Log: log}, end)
 }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
@@ -86,7 +83,7 @@ func (s Storage) makeDir() error {
 
 // masterKey reads the master key of the data directory, which is made on first
 // start.
-func (s Storage) masterKey() (store.KeyWrapper, error) {
+func (s Storage) masterKey() (db.KeyWrapper, error) {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
 	text, err := keepSecret(s.file(MasterKeyFile), hex.EncodeToString(fresh[:]))

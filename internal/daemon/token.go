@@ -6,29 +6,31 @@ import (
 	"fmt"
 	"time"
 
-	"countersign/internal/admin"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
 )
 
-// firstToken makes the first token of the API where the database has none. It is
+// firstToken makes the first token of the API, with the given role, where the
+// database has none. It is
 // in its file before it is in the database: a token that nobody knows would lock
 // everybody out. show is told the token and its file; it may be nil.
-func (s Storage) firstToken(ctx context.Context, db *store.Store, now time.Time, show func(token, file string)) error {
-	has, err := db.HasTokens(ctx)
+func (s Storage) firstToken(ctx context.Context, d *db.DB, role jsonapi.Role, now time.Time, show func(token, file string)) error {
+	tokens := jsonapi.NewTokens(d)
+	has, err := tokens.Any(ctx)
 	if err != nil || has {
 		return err
 	}
 	path := s.file(TokenFile)
-	fresh, _ := admin.MintToken()
+	fresh, _ := jsonapi.MintToken()
 	token, err := keepSecret(path, fresh.Reveal())
 	if err != nil {
 		return fmt.Errorf("admin token: %w", err)
 	}
-	if !admin.IsToken(token) {
+	if !jsonapi.IsToken(token) {
 		return fmt.Errorf("admin token: %s does not hold a token", path)
 	}
-	err = db.CreateToken(ctx, admin.NewStoreToken("first", store.RoleOperator, store.MillisOf(now)), admin.HashToken(token))
-	if errors.Is(err, store.ErrConflict) {
+	err = tokens.Create(ctx, jsonapi.NewStoreToken("first", role, db.MillisOf(now)), jsonapi.HashToken(token))
+	if errors.Is(err, db.ErrConflict) {
 		return nil // another node, started at the same time on the same directory, has kept and shown it
 	}
 	if err != nil {

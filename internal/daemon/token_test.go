@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 )
 
 // Nodes that start at once on one fresh database and one directory have one token,
@@ -17,7 +19,7 @@ import (
 func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 	for range 10 {
 		storage := Storage{Dir: t.TempDir()}
-		db, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
+		d, err := db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,17 +34,17 @@ func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 						t.Errorf("the file holds another token than was shown, error %v", err)
 					}
 				}
-				if err := storage.firstToken(t.Context(), db, time.Now(), show); err != nil {
+				if err := storage.firstToken(t.Context(), d, "operator", time.Now(), show); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		nodes.Wait()
-		list, err := db.Tokens(t.Context())
+		list, err := jsonapi.NewTokens(d).List(t.Context())
 		if err != nil || len(list) != 1 || shown.Load() != 1 {
 			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown.Load(), err)
 		}
-		if err := db.Close(); err != nil {
+		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // check is one thing that must hold.
@@ -91,12 +93,12 @@ func (t *tally) sumsAgainst(d *Demo) (holds bool, note string) {
 func (d *Demo) checkService(ctx context.Context) error {
 	t := newTally()
 	for cursor := ""; ; {
-		list, next, err := d.service.Outbox().Callbacks(ctx, store.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
+		list, next, err := d.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited}, 1000, cursor)
 		if err != nil {
 			return err
 		}
 		for _, c := range list {
-			if c.State != store.CallbackAccepted {
+			if c.State != outbox.CallbackAccepted {
 				t.broken = append(t.broken, c.TrackingID+" is "+string(c.State))
 			}
 			parsed, err := countersign.ParseCallback(c.Payload, countersign.ParseOptions{})
@@ -168,7 +170,7 @@ func (d *Demo) checkFeed(ctx context.Context) error {
 		w := e.Withdrawal
 		o, err := d.gateway.Book().Order(ctx, w.CallBackID)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, db.ErrNotFound):
 			agree = agree && w.Decision != countersign.DecisionConfirmed
 		case err != nil:
 			return err
@@ -177,7 +179,7 @@ func (d *Demo) checkFeed(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			agree = agree && o.State == store.OrderExecuted && current.State == store.WithdrawalExecuted &&
+			agree = agree && o.State == book.OrderExecuted && current.State == outbox.WithdrawalExecuted &&
 				w.Details != nil && w.Details.Differs(o.Details) == ""
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 	"countersign/merchant"
 )
 
@@ -81,8 +81,8 @@ func (d *Demo) register(ctx context.Context) error {
 func (d *Demo) queue(ctx context.Context) (open, done int64, err error) {
 	stats, err := d.api.Stats(ctx)
 	for _, l := range stats.Lanes {
-		switch store.CallbackState(l.State) {
-		case store.CallbackPending, store.CallbackSending:
+		switch outbox.CallbackState(l.State) {
+		case outbox.CallbackPending, outbox.CallbackSending:
 			open += l.Count
 		default:
 			done += l.Count

@@ -8,7 +8,8 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 )
 
 // policyText is the merchant's: it confirms what was ordered and asks a person
@@ -76,14 +77,14 @@ func (w withdrawal) details(i int, amount string) (*countersign.Details, error) 
 func (d *Demo) withdraw(ctx context.Context) error {
 	for i, w := range withdrawals() {
 		callBackID := fmt.Sprintf("demo-withdrawal-%d", i+1)
-		now := store.MillisOf(time.Now())
+		now := db.MillisOf(time.Now())
 		ordered, err := w.details(i, w.ordered)
 		if err != nil {
 			return err
 		}
 		if ordered != nil {
-			if _, _, err := d.gateway.Book().AddOrder(ctx, store.NewOrder{
-				CallBackID: callBackID, TenantUserID: "75746", Details: *ordered, Expires: store.Never,
+			if _, _, err := d.gateway.Book().AddOrder(ctx, book.NewOrder{
+				CallBackID: callBackID, TenantUserID: "75746", Details: *ordered, Expires: db.Never,
 			}, now); err != nil {
 				return err
 			}
@@ -140,14 +141,14 @@ func (d *Demo) awaitDecisions(ctx context.Context) error {
 // person decides once the gateway holds the order.
 func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	o, err := d.gateway.Book().Order(ctx, callBackID)
-	if err != nil || o.State != store.OrderHeld {
+	if err != nil || o.State != book.OrderHeld {
 		return err
 	}
 	decide := d.gateway.Book().ApproveOrder
 	if act == "decline" {
 		decide = d.gateway.Book().DeclineOrder
 	}
-	_, err = decide(ctx, callBackID, "a person", "seen in the demo", store.MillisOf(time.Now()))
+	_, err = decide(ctx, callBackID, "a person", "seen in the demo", db.MillisOf(time.Now()))
 	return err
 }
 

@@ -13,8 +13,9 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
 )
 
 // BenchmarkLoop sends deposits to an honest merchant in the same process and
@@ -23,22 +24,22 @@ import (
 func BenchmarkLoop(b *testing.B) {
 	for _, bits := range []int{1024, 2048} {
 		b.Run(fmt.Sprintf("sqlite/%d", bits), func(b *testing.B) {
-			benchmarkLoop(b, openStore(b, storetest.SQLite(b)), bits)
+			benchmarkLoop(b, openStore(b, dbtest.SQLite(b)), bits)
 		})
 		b.Run(fmt.Sprintf("postgres/%d", bits), func(b *testing.B) {
-			benchmarkLoop(b, openStore(b, storetest.Postgres(b)), bits)
+			benchmarkLoop(b, openStore(b, dbtest.Postgres(b)), bits)
 		})
 	}
 }
 
-func benchmarkLoop(b *testing.B, s *store.Store, bits int) {
+func benchmarkLoop(b *testing.B, s *outbox.Outbox, bits int) {
 	pair := mustKey(bits)
 	m := newTestMerchant(pair)
 	server := httptest.NewServer(m)
 	defer server.Close()
 	row := testStoreMerchant("m1", pair, server.URL)
 	row.Concurrency = 64
-	if _, err := s.CreateMerchant(b.Context(), row, store.MillisOf(time.Now())); err != nil {
+	if _, err := s.CreateMerchant(b.Context(), row, db.MillisOf(time.Now())); err != nil {
 		b.Fatal(err)
 	}
 	// The machine may be shared: bound and loop take turns, and the median of
@@ -77,22 +78,22 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-func ingest(b *testing.B, s *store.Store, from, n int) {
+func ingest(b *testing.B, s *outbox.Outbox, from, n int) {
 	for start := from; start < from+n; start += 1000 {
-		batch := make([]store.NewCallback, 0, 1000)
+		batch := make([]outbox.NewCallback, 0, 1000)
 		for i := start; i < min(start+1000, from+n); i++ {
 			c := depositPayload(b, i)
 			c.Merchant = "m1"
 			batch = append(batch, c)
 		}
-		if _, err := s.Ingest(b.Context(), batch, store.MillisOf(time.Now())); err != nil {
+		if _, err := s.Ingest(b.Context(), batch, db.MillisOf(time.Now())); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 // drain runs a Dispatcher until n callbacks are accepted.
-func drain(b *testing.B, s *store.Store, n int) *countingObserver {
+func drain(b *testing.B, s *outbox.Outbox, n int) *countingObserver {
 	o := &countingObserver{want: n, all: make(chan struct{})}
 	d, err := New(Config{Outbox: s, Node: "bench", AllowHTTP: true, Observer: o})
 	if err != nil {
@@ -121,7 +122,7 @@ type countingObserver struct {
 	all      chan struct{}
 }
 
-func (o *countingObserver) Claimed(store.Lane, int) {
+func (o *countingObserver) Claimed(outbox.Lane, int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.claims++
@@ -133,7 +134,7 @@ func (o *countingObserver) Settled(int, time.Duration) {
 	o.settles++
 }
 
-func (o *countingObserver) Attempt(_ store.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
+func (o *countingObserver) Attempt(_ outbox.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if outcome == Accepted {
@@ -204,12 +205,12 @@ func cpuTime() float64 {
 // BenchmarkLatency reports how long a deposit takes from ingest to settled, at a
 // gentle fifty a second.
 func BenchmarkLatency(b *testing.B) {
-	s := openStore(b, storetest.SQLite(b))
+	s := openStore(b, dbtest.SQLite(b))
 	m := newTestMerchant(testPair())
 	server := httptest.NewServer(m)
 	defer server.Close()
 	row := testStoreMerchant("m1", testPair(), server.URL)
-	if _, err := s.CreateMerchant(b.Context(), row, store.MillisOf(time.Now())); err != nil {
+	if _, err := s.CreateMerchant(b.Context(), row, db.MillisOf(time.Now())); err != nil {
 		b.Fatal(err)
 	}
 	settled := make(chan struct{}, 1)
@@ -228,7 +229,7 @@ func BenchmarkLatency(b *testing.B) {
 		c.Merchant = "m1"
 		i++
 		start := time.Now()
-		if _, err := s.Ingest(ctx, []store.NewCallback{c}, store.MillisOf(start)); err != nil {
+		if _, err := s.Ingest(ctx, []outbox.NewCallback{c}, db.MillisOf(start)); err != nil {
 			b.Fatal(err)
 		}
 		<-settled
@@ -248,7 +249,7 @@ type signalObserver struct {
 	settled chan struct{}
 }
 
-func (o *signalObserver) Attempt(_ store.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
+func (o *signalObserver) Attempt(_ outbox.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
 	if outcome == Accepted {
 		o.settled <- struct{}{}
 	}

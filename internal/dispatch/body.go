@@ -3,7 +3,7 @@ package dispatch
 import (
 	"fmt"
 
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // The default Content-Type is what merchants of live services expect, although
@@ -42,7 +42,7 @@ func wireBody(form string, sealed []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown body form")
 }
 
-func contentType(s store.Settings) string {
+func contentType(s outbox.Settings) string {
 	if s.ContentType != "" {
 		return s.ContentType
 	}

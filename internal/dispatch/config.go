@@ -10,52 +10,53 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
-// Outbox is what a Dispatcher needs of a store.Store.
+// Outbox is what a Dispatcher needs of a outbox.Outbox.
 type Outbox interface {
-	Claim(context.Context, store.ClaimRequest) ([]store.Claimed, error)
-	NextDue(context.Context, store.Lane, store.Millis) (store.Millis, error)
-	Settle(context.Context, []store.Settlement, store.Millis) ([]store.Settled, error)
-	GiveBack(context.Context, []store.Claimed, store.Millis) error
-	Sweep(context.Context, store.Millis) (store.Swept, error)
-	Merchant(context.Context, string) (store.Merchant, error)
-	Watch(store.Topic) (<-chan struct{}, func())
+	Claim(context.Context, outbox.ClaimRequest) ([]outbox.Claimed, error)
+	NextDue(context.Context, outbox.Lane, db.Millis) (db.Millis, error)
+	Settle(context.Context, []outbox.Settlement, db.Millis) ([]outbox.Settled, error)
+	GiveBack(context.Context, []outbox.Claimed, db.Millis) error
+	Sweep(context.Context, db.Millis) (outbox.Swept, error)
+	Merchant(context.Context, string) (outbox.Merchant, error)
+	Watch(db.Topic) (<-chan struct{}, func())
 }
 
 // Observer is told what a Dispatcher does, for metrics. Its methods are called
 // from many goroutines and must be quick.
 type Observer interface {
 	// Attempt ended: one POST, or the failure to make one.
-	Attempt(lane store.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
+	Attempt(lane outbox.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
 	// RSA work of one message was done: operation is "seal" or "open", took the
 	// time of all its blocks.
 	RSA(operation string, took time.Duration)
 	// Claimed n callbacks at once.
-	Claimed(lane store.Lane, n int)
+	Claimed(lane outbox.Lane, n int)
 	// Settled n attempts in one transaction.
 	Settled(n int, took time.Duration)
 	// Decided a withdrawal.
 	Decided(countersign.Decision)
 	// Swept leases that had been lost and withdrawals that expired.
-	Swept(store.Swept)
+	Swept(outbox.Swept)
 	// InFlight is how many callbacks of a lane this node holds.
-	InFlight(lane store.Lane, n int)
+	InFlight(lane outbox.Lane, n int)
 	// Alarm of a kind was raised by an attempt.
 	Alarm(kind string)
 }
 
 type noObserver struct{}
 
-func (noObserver) Attempt(store.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
-func (noObserver) RSA(string, time.Duration)                                            {}
-func (noObserver) Claimed(store.Lane, int)                                              {}
-func (noObserver) Settled(int, time.Duration)                                           {}
-func (noObserver) Decided(countersign.Decision)                                         {}
-func (noObserver) Swept(store.Swept)                                                    {}
-func (noObserver) InFlight(store.Lane, int)                                             {}
-func (noObserver) Alarm(string)                                                         {}
+func (noObserver) Attempt(outbox.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
+func (noObserver) RSA(string, time.Duration)                                             {}
+func (noObserver) Claimed(outbox.Lane, int)                                              {}
+func (noObserver) Settled(int, time.Duration)                                            {}
+func (noObserver) Decided(countersign.Decision)                                          {}
+func (noObserver) Swept(outbox.Swept)                                                    {}
+func (noObserver) InFlight(outbox.Lane, int)                                             {}
+func (noObserver) Alarm(string)                                                          {}
 
 // Config is what New needs.
 type Config struct {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // turn orders those who wait for a core. Opening comes before sealing, so that
@@ -23,15 +23,15 @@ const (
 	turns
 )
 
-func openTurn(l store.Lane) turn {
-	if l == store.LaneWithdraw {
+func openTurn(l outbox.Lane) turn {
+	if l == outbox.LaneWithdraw {
 		return turnWithdrawOpen
 	}
 	return turnNotifyOpen
 }
 
-func sealTurn(l store.Lane) turn {
-	if l == store.LaneWithdraw {
+func sealTurn(l outbox.Lane) turn {
+	if l == outbox.LaneWithdraw {
 		return turnWithdrawSeal
 	}
 	return turnNotifySeal

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // settleGrace is how long the last settlements may take once all exchanges have
@@ -44,8 +45,8 @@ func New(c Config) (*Dispatcher, error) {
 		previous:  newPrevious(),
 	}
 	d.post = d.transport.post
-	d.lanes[store.LaneNotify] = newLane(d, store.LaneNotify, c.NotifyWorkers)
-	d.lanes[store.LaneWithdraw] = newLane(d, store.LaneWithdraw, c.WithdrawWorkers)
+	d.lanes[outbox.LaneNotify] = newLane(d, outbox.LaneNotify, c.NotifyWorkers)
+	d.lanes[outbox.LaneWithdraw] = newLane(d, outbox.LaneWithdraw, c.WithdrawWorkers)
 	return d, nil
 }
 
@@ -111,7 +112,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 	}
 }
 
-func (d *Dispatcher) reportSwept(s store.Swept) {
+func (d *Dispatcher) reportSwept(s outbox.Swept) {
 	if len(s.Lost)+len(s.Expired)+s.Exhausted+s.Repaired == 0 {
 		return
 	}
@@ -127,7 +128,7 @@ func (d *Dispatcher) reportSwept(s store.Swept) {
 	}
 }
 
-func (d *Dispatcher) now() store.Millis { return store.MillisOf(d.cfg.Now()) }
+func (d *Dispatcher) now() db.Millis { return db.MillisOf(d.cfg.Now()) }
 
 // jitter is a number from 0 up to but not including 1.
 func jitter() float64 { return rand.Float64() }

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // rig is a Dispatcher over a fake outbox, without a network, to be used inside a
@@ -99,12 +100,12 @@ func TestDepositAndWithdrawal(t *testing.T) {
 		open := r.addWithdrawal("m2", 2, time.Hour, false)
 		synctest.Wait() // no clock moved: the wake-up was enough
 
-		if c := r.callback(deposit); c.State != store.CallbackAccepted || c.LastReason != "accepted" {
+		if c := r.callback(deposit); c.State != outbox.CallbackAccepted || c.LastReason != "accepted" {
 			t.Errorf("deposit: %+v", c)
 		}
 		for _, id := range []string{ordered, open} {
 			w := r.withdrawal(id)
-			if w.State != store.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
+			if w.State != outbox.WithdrawalConfirmed || w.Details == nil || w.Details.Differs(testDetails()) != "" {
 				t.Errorf("withdrawal: %+v", w)
 			}
 		}
@@ -137,12 +138,12 @@ func TestEveryTypeIsSent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids = append(ids, r.add(store.NewCallback{Merchant: "m1", Type: cb.CallbackType(), EventID: fmt.Sprint(i), Payload: payload,
-				Deadline: store.Never}, nil))
+			ids = append(ids, r.add(outbox.NewCallback{Merchant: "m1", Type: cb.CallbackType(), EventID: fmt.Sprint(i), Payload: payload,
+				Deadline: db.Never}, nil))
 		}
 		synctest.Wait()
 		for _, id := range ids {
-			if c := r.callback(id); c.State != store.CallbackAccepted {
+			if c := r.callback(id); c.State != outbox.CallbackAccepted {
 				t.Errorf("type %d: %s %s", c.Type, c.State, c.LastReason)
 			}
 		}
@@ -151,18 +152,18 @@ func TestEveryTypeIsSent(t *testing.T) {
 }
 
 // waits checks that attempts began after the delays given, up to a tenth later.
-func waits(t *testing.T, created store.Millis, attempts []store.Attempt, delays []time.Duration) {
+func waits(t *testing.T, created db.Millis, attempts []outbox.Attempt, delays []time.Duration) {
 	t.Helper()
 	if len(attempts) < len(delays) {
 		t.Fatalf("%d attempts, want %d", len(attempts), len(delays))
 	}
 	from := created
 	for i, d := range delays {
-		got := (attempts[i].Started - from).Time().Sub(store.Millis(0).Time())
+		got := (attempts[i].Started - from).Time().Sub(db.Millis(0).Time())
 		if got < d || got > d+d/10+20*time.Millisecond {
 			t.Errorf("attempt %d began %v after the one before, want %v", i+1, got, d)
 		}
-		from = attempts[i].Started + store.Millis(attempts[i].Duration.Milliseconds())
+		from = attempts[i].Started + db.Millis(attempts[i].Duration.Milliseconds())
 	}
 }
 
@@ -174,7 +175,7 @@ func TestDepositScheduleEndsExhausted(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(100 * time.Hour)
 		c := r.callback(id)
-		if c.State != store.CallbackExhausted || c.Attempts != 12 || c.LastReason != string(ReasonMerchantFailure) {
+		if c.State != outbox.CallbackExhausted || c.Attempts != 12 || c.LastReason != string(ReasonMerchantFailure) {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, r.attemptsOf(id), notifySchedule.Delays)
@@ -186,14 +187,14 @@ func TestOwnScheduleIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(_ *Config, r *rig) {
 			m := r.merchants["m1"]
-			m.Settings.NotifyRetry = &store.Retry{Delays: []int64{0, 1000, 3000}}
+			m.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 3000}}
 			r.merchants["m1"] = m
 		})
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(4711)})
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
-		if c := r.callback(id); c.State != store.CallbackExhausted || c.Attempts != 3 {
+		if c := r.callback(id); c.State != outbox.CallbackExhausted || c.Attempts != 3 {
 			t.Errorf("%+v", c)
 		}
 		waits(t, r.callback(id).Created, r.attemptsOf(id), []time.Duration{0, time.Second, 3 * time.Second})
@@ -209,7 +210,7 @@ func TestWithdrawalIsAskedUntilItsDeadlineAndExpires(t *testing.T) {
 		id := r.addWithdrawal("m1", 1, 5*time.Minute, true)
 		time.Sleep(5*time.Minute + 10*time.Second)
 		w, c, attempts := r.withdrawal(id), r.callback(id), r.attemptsOf(id)
-		if w.State != store.WithdrawalExpired || w.Details != nil || c.State != store.CallbackExhausted {
+		if w.State != outbox.WithdrawalExpired || w.Details != nil || c.State != outbox.CallbackExhausted {
 			t.Errorf("%+v %+v", w, c)
 		}
 		waits(t, c.Created, attempts, append(withdrawSchedule.Delays, time.Minute, time.Minute))
@@ -236,7 +237,7 @@ func TestHoldsCostNoAttempts(t *testing.T) {
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		time.Sleep(50 * time.Minute)
 		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != store.CallbackAccepted || c.Failed != 0 || c.Attempts != 41 || r.withdrawal(id).State != store.WithdrawalConfirmed {
+		if c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts != 41 || r.withdrawal(id).State != outbox.WithdrawalConfirmed {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, attempts, []time.Duration{0, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute})
@@ -251,7 +252,7 @@ func TestDepositOnHoldNeverExhausts(t *testing.T) {
 		r.start(t)
 		id := r.addDeposit("m1", 1)
 		time.Sleep(24 * time.Hour)
-		if c := r.callback(id); c.State != store.CallbackPending || c.Failed != 0 || c.Attempts < 1200 {
+		if c := r.callback(id); c.State != outbox.CallbackPending || c.Failed != 0 || c.Attempts < 1200 {
 			t.Errorf("%+v", c)
 		}
 		r.stop()
@@ -295,7 +296,7 @@ func TestBreakerSparesADeadMerchantAndTheOthers(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		r.mu.Lock()
 		for _, c := range r.callbacks {
-			if c.State != store.CallbackAccepted {
+			if c.State != outbox.CallbackAccepted {
 				t.Errorf("%s is %s after %d attempts", c.ID, c.State, c.Attempts)
 			}
 		}
@@ -353,11 +354,11 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		after time.Duration // when the merchant answers
-		state store.WithdrawalState
+		state outbox.WithdrawalState
 	}{
-		{"just in time", 3*time.Second - time.Millisecond, store.WithdrawalConfirmed},
-		{"at the deadline", 3 * time.Second, store.WithdrawalExpired},
-		{"later", 4 * time.Second, store.WithdrawalExpired},
+		{"just in time", 3*time.Second - time.Millisecond, outbox.WithdrawalConfirmed},
+		{"at the deadline", 3 * time.Second, outbox.WithdrawalExpired},
+		{"later", 4 * time.Second, outbox.WithdrawalExpired},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -373,7 +374,7 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 				id := r.addWithdrawal("m1", 1, 3*time.Second, true)
 				time.Sleep(time.Minute)
 				w := r.withdrawal(id)
-				if w.State != test.state || (w.Details != nil) != (test.state == store.WithdrawalConfirmed) {
+				if w.State != test.state || (w.Details != nil) != (test.state == outbox.WithdrawalConfirmed) {
 					t.Errorf("%+v", w)
 				}
 				if late := test.after > 3*time.Second; test.after != 3*time.Second && cut.Load() != late {
@@ -402,7 +403,7 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 		time.Sleep(time.Second)
 		id := r.addWithdrawal("m1", 1, time.Hour, true)
 		synctest.Wait()
-		if w := r.withdrawal(id); w.State != store.WithdrawalConfirmed {
+		if w := r.withdrawal(id); w.State != outbox.WithdrawalConfirmed {
 			t.Errorf("%+v", w)
 		}
 		r.stop()
@@ -433,12 +434,12 @@ func TestOutboxFailures(t *testing.T) {
 						t.Errorf("failed %d times", failures)
 					}
 					for _, id := range ids {
-						if c := r.callback(id); c.State != store.CallbackAccepted {
+						if c := r.callback(id); c.State != outbox.CallbackAccepted {
 							t.Errorf("%+v", c)
 						}
 						accepted := 0
 						for _, s := range r.settled {
-							if s.CallbackID == id && s.State == store.CallbackAccepted {
+							if s.CallbackID == id && s.State == outbox.CallbackAccepted {
 								accepted++
 							}
 						}
@@ -465,7 +466,7 @@ func TestSettlementThatNeverSucceedsIsLostAndComesAgain(t *testing.T) {
 		away = false
 		r.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		if c := r.callback(id); c.State != store.CallbackAccepted || c.Failed != 0 || c.Attempts < 2 {
+		if c := r.callback(id); c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts < 2 {
 			t.Errorf("%+v", c)
 		}
 		r.stop()
@@ -487,7 +488,7 @@ func TestOneSenselessSettlementDoesNotStopTheOthers(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		r.stop()
 		for i, id := range ids {
-			if c := r.callback(id); (c.State == store.CallbackAccepted) == (i == 7) {
+			if c := r.callback(id); (c.State == outbox.CallbackAccepted) == (i == 7) {
 				t.Errorf("%d: %+v", i, c)
 			}
 		}
@@ -508,7 +509,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
 		r.stop()
-		if c, a := r.callback(id), r.attemptsOf(id); c.State != store.CallbackAccepted || len(a) != 2 || a[0].Reason != string(ReasonInternal) {
+		if c, a := r.callback(id), r.attemptsOf(id); c.State != outbox.CallbackAccepted || len(a) != 2 || a[0].Reason != string(ReasonInternal) {
 			t.Errorf("%+v %+v", c, a)
 		}
 		if strings.Contains(r.log.String(), "secret of") {
@@ -533,7 +534,7 @@ func TestNewKeyIsUsedAtOnce(t *testing.T) {
 		second := r.addDeposit("m1", 2)
 		synctest.Wait()
 		for _, id := range []string{first, second} {
-			if c := r.callback(id); c.State != store.CallbackAccepted {
+			if c := r.callback(id); c.State != outbox.CallbackAccepted {
 				t.Errorf("%+v", c)
 			}
 		}
@@ -558,7 +559,7 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		r.stop()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.merchants["m1"].State != store.MerchantPaused || len(r.settled) < store.OpenFailureLimit {
+		if r.merchants["m1"].State != outbox.MerchantPaused || len(r.settled) < outbox.OpenFailureLimit {
 			t.Errorf("%s after %d", r.merchants["m1"].State, len(r.settled))
 		}
 		for _, s := range r.settled {
@@ -594,7 +595,7 @@ func TestRetriesShareBlocksAndNothingElse(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Hour)
 		r.stop()
-		if c := r.callback(id); c.State != store.CallbackAccepted || len(bodies) != 4 {
+		if c := r.callback(id); c.State != outbox.CallbackAccepted || len(bodies) != 4 {
 			t.Fatalf("%+v after %d", c, len(bodies))
 		}
 		uuids := map[string]bool{}

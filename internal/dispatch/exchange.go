@@ -13,15 +13,16 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // ended is a claimed callback that this node is done with: attempted, or not
 // attempted and to be given back.
 type ended struct {
-	claimed    store.Claimed
+	claimed    outbox.Claimed
 	giveBack   bool
-	settlement store.Settlement
+	settlement outbox.Settlement
 	verdict    Verdict
 	plain      []byte // what was sent, for the next attempt
 	sealed     []byte
@@ -29,16 +30,16 @@ type ended struct {
 
 // attempt makes one attempt of c. stop ends when no new exchange may begin, work
 // when exchanges must break off.
-func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e ended) {
+func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e ended) {
 	e.claimed = c
 	start := d.cfg.Now()
-	record := store.Attempt{Number: c.Attempts, Started: store.MillisOf(start), Node: d.cfg.Node}
+	record := outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}
 	var m *merchant
 	finish := func(v Verdict) {
 		now := d.cfg.Now()
 		record.Duration = now.Sub(start)
 		e.verdict = v
-		e.settlement = settlement(c, m, v, record, store.MillisOf(now), jitter())
+		e.settlement = settlement(c, m, v, record, db.MillisOf(now), jitter())
 	}
 	// Whatever goes wrong with one callback, the others go on.
 	defer func() {
@@ -114,7 +115,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 		})
 		cancel()
 	}
-	r.Done = store.MillisOf(d.cfg.Now())
+	r.Done = db.MillisOf(d.cfg.Now())
 	record.HTTPStatus = r.Status
 	if r.Body != nil {
 		record.ResponseHash = digest(r.Body)
@@ -131,7 +132,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c store.Claimed) (e end
 
 // question binds the callback anew (PROTOCOL.md, Binding) and gives what its
 // response is to be judged by, and the bytes to seal.
-func question(c store.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
+func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	plain, uuid, err = countersign.Bind(c.Payload, random)
@@ -176,9 +177,9 @@ func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope
 }
 
 // settlement turns a verdict into what the store is to do. It is pure.
-func settlement(c store.Claimed, m *merchant, v Verdict, record store.Attempt, now store.Millis, jitter float64) store.Settlement {
+func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
 	record.Outcome, record.Reason = string(v.Outcome), v.Reason.String()
-	s := store.Settlement{
+	s := outbox.Settlement{
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
@@ -189,18 +190,18 @@ func settlement(c store.Claimed, m *merchant, v Verdict, record store.Attempt, n
 	}
 	again := func(delay time.Duration) {
 		var more bool
-		s.State = store.CallbackPending
-		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != store.LaneWithdraw {
-			s.State, s.Due = store.CallbackExhausted, 0
+		s.State = outbox.CallbackPending
+		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != outbox.LaneWithdraw {
+			s.State, s.Due = outbox.CallbackExhausted, 0
 		} // a question stays until the sweep lets its withdrawal expire
 	}
 	switch {
 	case v.Outcome == Accepted:
-		s.State = store.CallbackAccepted
+		s.State = outbox.CallbackAccepted
 	case v.Outcome == Refused:
-		s.State = store.CallbackRefused
+		s.State = outbox.CallbackRefused
 	case v.Decision == countersign.DecisionExpired:
-		s.State = store.CallbackExhausted
+		s.State = outbox.CallbackExhausted
 	case v.Reason == ReasonStopped:
 		again(0)
 	case v.Outcome == Hold:
@@ -211,7 +212,7 @@ func settlement(c store.Claimed, m *merchant, v Verdict, record store.Attempt, n
 		if more {
 			again(delay)
 		} else {
-			s.State = store.CallbackExhausted
+			s.State = outbox.CallbackExhausted
 		}
 	}
 	return s

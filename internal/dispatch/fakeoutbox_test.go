@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // fakeOutbox keeps in memory what a store keeps in a database, by the same rules,
@@ -20,16 +21,16 @@ type fakeOutbox struct {
 	now func() time.Time
 
 	mu          sync.Mutex
-	merchants   map[string]store.Merchant
-	callbacks   []*store.Callback // in order of ingest
-	withdrawals map[string]*store.Withdrawal
-	attempts    map[string][]store.Attempt
+	merchants   map[string]outbox.Merchant
+	callbacks   []*outbox.Callback // in order of ingest
+	withdrawals map[string]*outbox.Withdrawal
+	attempts    map[string][]outbox.Attempt
 	lanes       map[laneKey]*fakeLane
-	settled     []store.Settlement // applied ones
-	late        []store.Settlement
+	settled     []outbox.Settlement // applied ones
+	late        []outbox.Settlement
 	alarms      []string
-	openFailed  map[string][]store.Millis
-	watchers    map[store.Topic][]chan struct{}
+	openFailed  map[string][]db.Millis
+	watchers    map[db.Topic][]chan struct{}
 	returned    int
 
 	senseless string // id of a callback whose settlements are refused
@@ -41,21 +42,21 @@ type fakeOutbox struct {
 
 type laneKey struct {
 	merchant string
-	lane     store.Lane
+	lane     outbox.Lane
 }
 
 type fakeLane struct {
 	failures  int
-	openUntil store.Millis
+	openUntil db.Millis
 }
 
 var errFault = errors.New("the database is away")
 
-func newFakeOutbox(t testing.TB, merchants ...store.Merchant) *fakeOutbox {
+func newFakeOutbox(t testing.TB, merchants ...outbox.Merchant) *fakeOutbox {
 	f := &fakeOutbox{
-		t: t, now: time.Now, merchants: make(map[string]store.Merchant), withdrawals: make(map[string]*store.Withdrawal),
-		attempts: make(map[string][]store.Attempt), lanes: make(map[laneKey]*fakeLane),
-		openFailed: make(map[string][]store.Millis), watchers: make(map[store.Topic][]chan struct{}),
+		t: t, now: time.Now, merchants: make(map[string]outbox.Merchant), withdrawals: make(map[string]*outbox.Withdrawal),
+		attempts: make(map[string][]outbox.Attempt), lanes: make(map[laneKey]*fakeLane),
+		openFailed: make(map[string][]db.Millis), watchers: make(map[db.Topic][]chan struct{}),
 		fault: func(string, bool) bool { return false },
 	}
 	for _, m := range merchants {
@@ -77,9 +78,9 @@ func (f *fakeOutbox) call(method string, do func()) error {
 	return nil
 }
 
-func (f *fakeOutbox) ms() store.Millis { return store.MillisOf(f.now()) }
+func (f *fakeOutbox) ms() db.Millis { return db.MillisOf(f.now()) }
 
-func (f *fakeOutbox) lane(merchant string, l store.Lane) *fakeLane {
+func (f *fakeOutbox) lane(merchant string, l outbox.Lane) *fakeLane {
 	k := laneKey{merchant, l}
 	if f.lanes[k] == nil {
 		f.lanes[k] = new(fakeLane)
@@ -95,22 +96,22 @@ func (f *fakeOutbox) addDeposit(merchant string, n int) string {
 
 func (f *fakeOutbox) addWithdrawal(merchant string, n int, within time.Duration, ordered bool) string {
 	w := withdrawalPayload(f.t, n)
-	deadline := store.MillisOf(f.now().Add(within))
-	row := &store.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID,
-		State: store.WithdrawalAwaiting, Deadline: deadline}
+	deadline := db.MillisOf(f.now().Add(within))
+	row := &outbox.Withdrawal{Merchant: merchant, CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID,
+		State: outbox.WithdrawalAwaiting, Deadline: deadline}
 	if ordered {
 		row.Ordered = w.Details
 	}
-	return f.add(store.NewCallback{Merchant: merchant, Type: countersign.TypeRequestWithdraw, EventID: w.CallBackID,
+	return f.add(outbox.NewCallback{Merchant: merchant, Type: countersign.TypeRequestWithdraw, EventID: w.CallBackID,
 		CallBackID: w.CallBackID, Payload: w.Payload, Deadline: deadline}, row)
 }
 
-func (f *fakeOutbox) add(n store.NewCallback, w *store.Withdrawal) string {
+func (f *fakeOutbox) add(n outbox.NewCallback, w *outbox.Withdrawal) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := fmt.Sprintf("%s.%026d", n.Merchant, len(f.callbacks))
-	f.callbacks = append(f.callbacks, &store.Callback{ID: id, Merchant: n.Merchant, Type: n.Type, EventID: n.EventID,
-		Payload: n.Payload, State: store.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()})
+	f.callbacks = append(f.callbacks, &outbox.Callback{ID: id, Merchant: n.Merchant, Type: n.Type, EventID: n.EventID,
+		Payload: n.Payload, State: outbox.CallbackPending, Due: max(n.Due, f.ms()), Deadline: n.Deadline, Created: f.ms()})
 	if w != nil {
 		w.ID, w.CallbackID = "w-"+id, id
 		f.withdrawals[id] = w
@@ -119,10 +120,10 @@ func (f *fakeOutbox) add(n store.NewCallback, w *store.Withdrawal) string {
 	return id
 }
 
-func (f *fakeOutbox) wake(l store.Lane) {
-	topic := store.TopicNotify
-	if l == store.LaneWithdraw {
-		topic = store.TopicWithdraw
+func (f *fakeOutbox) wake(l outbox.Lane) {
+	topic := outbox.TopicNotify
+	if l == outbox.LaneWithdraw {
+		topic = outbox.TopicWithdraw
 	}
 	for _, c := range f.watchers[topic] {
 		select {
@@ -132,7 +133,7 @@ func (f *fakeOutbox) wake(l store.Lane) {
 	}
 }
 
-func (f *fakeOutbox) find(id string) *store.Callback {
+func (f *fakeOutbox) find(id string) *outbox.Callback {
 	for _, c := range f.callbacks {
 		if c.ID == id {
 			return c
@@ -141,52 +142,52 @@ func (f *fakeOutbox) find(id string) *store.Callback {
 	return nil
 }
 
-func (f *fakeOutbox) callback(id string) store.Callback {
+func (f *fakeOutbox) callback(id string) outbox.Callback {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return *f.find(id)
 }
 
-func (f *fakeOutbox) withdrawal(callbackID string) store.Withdrawal {
+func (f *fakeOutbox) withdrawal(callbackID string) outbox.Withdrawal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return *f.withdrawals[callbackID]
 }
 
-func (f *fakeOutbox) attemptsOf(id string) []store.Attempt {
+func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.attempts[id])
 }
 
 // capacity is how many more of a merchant's lane can be claimed.
-func (f *fakeOutbox) capacity(merchant string, l store.Lane, now store.Millis) int {
+func (f *fakeOutbox) capacity(merchant string, l outbox.Lane, now db.Millis) int {
 	m, lane := f.merchants[merchant], f.lane(merchant, l)
-	if m.State != store.MerchantActive || lane.openUntil > now {
+	if m.State != outbox.MerchantActive || lane.openUntil > now {
 		return 0
 	}
 	room := m.Concurrency
-	if lane.failures >= store.BreakerThreshold {
+	if lane.failures >= outbox.BreakerThreshold {
 		room = 1
 	}
 	for _, c := range f.callbacks {
-		if c.State == store.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
+		if c.State == outbox.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
 			room--
 		}
 	}
 	return room
 }
 
-func (f *fakeOutbox) Claim(_ context.Context, r store.ClaimRequest) (claimed []store.Claimed, err error) {
+func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []outbox.Claimed, err error) {
 	err = f.call("claim", func() {
 		for _, c := range f.callbacks {
-			if len(claimed) == r.Max || c.State != store.CallbackPending || c.Type.Lane() != r.Lane ||
+			if len(claimed) == r.Max || c.State != outbox.CallbackPending || c.Type.Lane() != r.Lane ||
 				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Now) <= 0 {
 				continue
 			}
-			c.State, c.LeaseUntil = store.CallbackSending, r.LeaseUntil
+			c.State, c.LeaseUntil = outbox.CallbackSending, r.LeaseUntil
 			c.Attempts++
-			cl := store.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version}
+			cl := outbox.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version}
 			if w := f.withdrawals[c.ID]; w != nil {
 				copied := *w
 				cl.Withdrawal = &copied
@@ -200,11 +201,11 @@ func (f *fakeOutbox) Claim(_ context.Context, r store.ClaimRequest) (claimed []s
 	return claimed, nil
 }
 
-func (f *fakeOutbox) NextDue(_ context.Context, l store.Lane, now store.Millis) (next store.Millis, err error) {
-	next = store.Never
+func (f *fakeOutbox) NextDue(_ context.Context, l outbox.Lane, now db.Millis) (next db.Millis, err error) {
+	next = db.Never
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {
-			if c.State != store.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
+			if c.State != outbox.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
 				continue
 			}
 			if open := f.lane(c.Merchant, l).openUntil; open > now {
@@ -217,10 +218,10 @@ func (f *fakeOutbox) NextDue(_ context.Context, l store.Lane, now store.Millis) 
 	return next, err
 }
 
-func (f *fakeOutbox) Settle(_ context.Context, list []store.Settlement, now store.Millis) (out []store.Settled, err error) {
+func (f *fakeOutbox) Settle(_ context.Context, list []outbox.Settlement, now db.Millis) (out []outbox.Settled, err error) {
 	for i, s := range list {
 		if s.CallbackID == f.senseless {
-			return nil, &store.ItemError{Item: i, Err: errFault}
+			return nil, &db.ItemError{Item: i, Err: errFault}
 		}
 	}
 	err = f.call("settle", func() {
@@ -234,21 +235,21 @@ func (f *fakeOutbox) Settle(_ context.Context, list []store.Settlement, now stor
 	return out, nil
 }
 
-func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled {
+func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	c := f.find(s.CallbackID)
 	for _, a := range f.attempts[c.ID] {
 		if a.Number == s.Attempt.Number {
-			return store.Settled{Applied: true} // said before
+			return outbox.Settled{Applied: true} // said before
 		}
 	}
-	if c.State != store.CallbackSending || c.Attempts != s.Attempt.Number {
+	if c.State != outbox.CallbackSending || c.Attempts != s.Attempt.Number {
 		f.late = append(f.late, s)
-		return store.Settled{}
+		return outbox.Settled{}
 	}
 	f.attempts[c.ID] = append(f.attempts[c.ID], s.Attempt)
 	f.settled = append(f.settled, s)
 	c.State, c.LastReason, c.LeaseUntil = s.State, s.Attempt.Reason, 0
-	if s.State == store.CallbackPending {
+	if s.State == outbox.CallbackPending {
 		c.Due = s.Due
 	} else {
 		c.Settled = now
@@ -259,20 +260,20 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 	lane := f.lane(c.Merchant, c.Type.Lane())
 	if s.Reached {
 		*lane = fakeLane{}
-	} else if lane.failures++; lane.failures >= store.BreakerThreshold {
-		lane.openUntil = now + store.Millis(min(5000<<min(lane.failures-store.BreakerThreshold, 10), 60_000))
+	} else if lane.failures++; lane.failures >= outbox.BreakerThreshold {
+		lane.openUntil = now + db.Millis(min(5000<<min(lane.failures-outbox.BreakerThreshold, 10), 60_000))
 	}
 	if s.Alarm != "" {
 		f.alarms = append(f.alarms, s.Alarm)
 	}
-	out := store.Settled{Applied: true}
+	out := outbox.Settled{Applied: true}
 	if w := f.withdrawals[c.ID]; w != nil && s.Decision != countersign.DecisionNone {
 		decision := s.Decision
 		if decision == countersign.DecisionConfirmed && now >= w.Deadline {
-			decision, c.State = countersign.DecisionExpired, store.CallbackExhausted
+			decision, c.State = countersign.DecisionExpired, outbox.CallbackExhausted
 		}
-		if w.State == store.WithdrawalAwaiting {
-			w.Decision, w.State, w.Decided = decision, store.WithdrawalState(decision), now
+		if w.State == outbox.WithdrawalAwaiting {
+			w.Decision, w.State, w.Decided = decision, outbox.WithdrawalState(decision), now
 			out.Decision = decision
 			if decision == countersign.DecisionConfirmed {
 				d := s.Details
@@ -284,9 +285,9 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 	}
 	if s.OpenFailure {
 		f.openFailed[c.Merchant] = append(f.openFailed[c.Merchant], now)
-		if len(f.openFailed[c.Merchant]) >= store.OpenFailureLimit {
+		if len(f.openFailed[c.Merchant]) >= outbox.OpenFailureLimit {
 			m := f.merchants[c.Merchant]
-			m.State = store.MerchantPaused
+			m.State = outbox.MerchantPaused
 			f.merchants[c.Merchant] = m
 			out.Paused = true
 		}
@@ -295,26 +296,26 @@ func (f *fakeOutbox) settle(s store.Settlement, now store.Millis) store.Settled 
 	return out
 }
 
-func (f *fakeOutbox) GiveBack(_ context.Context, list []store.Claimed, now store.Millis) error {
+func (f *fakeOutbox) GiveBack(_ context.Context, list []outbox.Claimed, now db.Millis) error {
 	return f.call("giveback", func() {
 		for _, cl := range list {
-			if c := f.find(cl.ID); c.State == store.CallbackSending && c.Attempts == cl.Attempts {
-				c.State, c.Due = store.CallbackPending, now
+			if c := f.find(cl.ID); c.State == outbox.CallbackSending && c.Attempts == cl.Attempts {
+				c.State, c.Due = outbox.CallbackPending, now
 				f.returned++
 			}
 		}
 	})
 }
 
-func (f *fakeOutbox) Sweep(_ context.Context, now store.Millis) (out store.Swept, err error) {
+func (f *fakeOutbox) Sweep(_ context.Context, now db.Millis) (out outbox.Swept, err error) {
 	err = f.call("sweep", func() {
 		for _, c := range f.callbacks {
-			if w := f.withdrawals[c.ID]; w != nil && w.State == store.WithdrawalAwaiting && w.Deadline <= now {
-				w.State, w.Decision, c.State = store.WithdrawalExpired, countersign.DecisionExpired, store.CallbackExhausted
+			if w := f.withdrawals[c.ID]; w != nil && w.State == outbox.WithdrawalAwaiting && w.Deadline <= now {
+				w.State, w.Decision, c.State = outbox.WithdrawalExpired, countersign.DecisionExpired, outbox.CallbackExhausted
 				out.Expired = append(out.Expired, w.ID)
 			}
-			if c.State == store.CallbackSending && c.LeaseUntil <= now {
-				c.State, c.Due = store.CallbackPending, now
+			if c.State == outbox.CallbackSending && c.LeaseUntil <= now {
+				c.State, c.Due = outbox.CallbackPending, now
 				out.Lost = append(out.Lost, c.ID)
 				f.wake(c.Type.Lane())
 			}
@@ -323,15 +324,15 @@ func (f *fakeOutbox) Sweep(_ context.Context, now store.Millis) (out store.Swept
 	return out, err
 }
 
-func (f *fakeOutbox) Merchant(_ context.Context, id string) (m store.Merchant, err error) {
+func (f *fakeOutbox) Merchant(_ context.Context, id string) (m outbox.Merchant, err error) {
 	err = f.call("merchant", func() { m = f.merchants[id] })
 	if err == nil && m.ID == "" {
-		err = store.ErrNotFound
+		err = db.ErrNotFound
 	}
 	return m, err
 }
 
-func (f *fakeOutbox) Watch(topic store.Topic) (<-chan struct{}, func()) {
+func (f *fakeOutbox) Watch(topic db.Topic) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := make(chan struct{}, 1)

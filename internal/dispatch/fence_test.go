@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // A node that stands still between sealing and posting, and goes on when the
@@ -54,7 +54,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	id := r.addDeposit("m1", 1)
 	first := r.firstAttempt(t, id)
 	for range 6000 {
-		if r.callback(id).State == store.CallbackAccepted {
+		if r.callback(id).State == outbox.CallbackAccepted {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -66,7 +66,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	if first.Reason != string(ReasonStopped) || first.HTTPStatus != 0 {
 		t.Errorf("first attempt: %+v", first)
 	}
-	if c := r.callback(id); c.State != store.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
+	if c := r.callback(id); c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
 		t.Errorf("%+v", c)
 	}
 	if whole.Load() != 1 {

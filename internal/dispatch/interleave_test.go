@@ -12,17 +12,18 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
 )
 
 // world is two dispatchers over one real store, taken apart into their steps, so
 // that the steps come in any order and a crash can come between any two.
 type world struct {
-	s        *store.Store
+	s        *outbox.Outbox
 	merchant string
 	ready    *merchant
-	now      store.Millis
+	now      db.Millis
 	nodes    [2][]*heldAttempt
 	next     int                 // number of the next callback
 	lost     int                 // leases
@@ -30,31 +31,32 @@ type world struct {
 	old      map[string][][]byte // answers that the merchant gave before, by callback
 
 	// What must hold is told from outside the store.
-	ids       []string                // of all accepted callbacks
-	leases    map[string]store.Millis // of callbacks that are being attempted
-	signed    map[string]bool         // withdrawals that the merchant countersigned in time, as ordered
+	ids       []string             // of all accepted callbacks
+	leases    map[string]db.Millis // of callbacks that are being attempted
+	signed    map[string]bool      // withdrawals that the merchant countersigned in time, as ordered
 	decisions map[string]countersign.Decision
-	permits   map[string]store.Permit
+	permits   map[string]outbox.Permit
 	claims    map[string]string
-	deadlines map[string]store.Millis
+	deadlines map[string]db.Millis
 }
 
 // heldAttempt is what one node knows of one attempt.
 type heldAttempt struct {
-	claimed store.Claimed
+	claimed outbox.Claimed
 	q       Question
-	settle  *store.Settlement
+	settle  *outbox.Settlement
 	signs   bool // the answer is a right one, and was there before the deadline
 }
 
 var worlds atomic.Int64
 
 func TestPropertyInterleavings(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Config{URL: storetest.SQLite(t), Keys: store.NewMasterKey([32]byte{1})})
+	d, err := db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t), Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer d.Close()
+	s := outbox.New(d)
 	pair := testPair()
 	happened := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,18 +66,18 @@ func TestPropertyInterleavings(t *testing.T) {
 		happened["world"]++
 		w := &world{
 			s: s, merchant: fmt.Sprintf("w%d", worlds.Add(1)), now: 1_800_000_000_000,
-			old: map[string][][]byte{}, leases: map[string]store.Millis{}, signed: map[string]bool{}, decisions: map[string]countersign.Decision{},
-			permits: map[string]store.Permit{}, claims: map[string]string{}, deadlines: map[string]store.Millis{},
+			old: map[string][][]byte{}, leases: map[string]db.Millis{}, signed: map[string]bool{}, decisions: map[string]countersign.Decision{},
+			permits: map[string]outbox.Permit{}, claims: map[string]string{}, deadlines: map[string]db.Millis{},
 		}
 		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
 		row.Concurrency = rapid.IntRange(1, 5).Draw(t, "concurrency")
-		row.Settings.NotifyRetry = &store.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
+		row.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
 		row, err := s.CreateMerchant(t.Context(), row, w.now)
 		w.must(t, err)
 		w.ready, err = newMerchant(row, Policy{})
 		w.must(t, err)
 		defer func() { // the next world claims nothing of this one
-			_, err := s.SetMerchantState(context.Background(), w.merchant, store.MerchantPaused, "over", w.now)
+			_, err := s.SetMerchantState(context.Background(), w.merchant, outbox.MerchantPaused, "over", w.now)
 			w.must(t, err)
 		}()
 		// Something is under way from the start.
@@ -83,8 +85,8 @@ func TestPropertyInterleavings(t *testing.T) {
 			w.withdrawal(t)
 		}
 		w.deposit(t)
-		w.take(t, 0, store.LaneWithdraw, 2)
-		w.take(t, 1, store.LaneNotify, 2)
+		w.take(t, 0, outbox.LaneWithdraw, 2)
+		w.take(t, 1, outbox.LaneNotify, 2)
 		t.Repeat(map[string]func(*rapid.T){
 			"deposit": w.deposit, "withdrawal": w.withdrawal, "claim": w.claim, "post": w.post, "settle": w.settle,
 			"claim too": w.claim, "post too": w.post, "settle too": w.settle,
@@ -118,7 +120,7 @@ func (w *world) deposit(t *rapid.T) {
 	w.next++
 	c := depositPayload(noTB{}, w.next)
 	c.Merchant = w.merchant
-	got, err := w.s.Ingest(t.Context(), []store.NewCallback{c}, w.now)
+	got, err := w.s.Ingest(t.Context(), []outbox.NewCallback{c}, w.now)
 	w.must(t, err)
 	w.ids = append(w.ids, got[0].ID)
 }
@@ -127,7 +129,7 @@ func (w *world) withdrawal(t *rapid.T) {
 	w.next++
 	n := withdrawalPayload(noTB{}, w.next)
 	n.Merchant = w.merchant
-	n.Deadline = w.now + store.Millis(rapid.IntRange(1, 600).Draw(t, "seconds")*1000)
+	n.Deadline = w.now + db.Millis(rapid.IntRange(1, 600).Draw(t, "seconds")*1000)
 	if rapid.Bool().Draw(t, "without details") {
 		n.Details = nil
 	}
@@ -139,12 +141,12 @@ func (w *world) withdrawal(t *rapid.T) {
 
 func (w *world) claim(t *rapid.T) {
 	node := rapid.IntRange(0, 1).Draw(t, "node")
-	lane := store.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))
+	lane := outbox.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))
 	w.take(t, node, lane, rapid.IntRange(1, 4).Draw(t, "most"))
 }
 
-func (w *world) take(t *rapid.T, node int, lane store.Lane, most int) int {
-	got, err := w.s.Claim(t.Context(), store.ClaimRequest{Lane: lane, Node: fmt.Sprint("node-", node), Now: w.now,
+func (w *world) take(t *rapid.T, node int, lane outbox.Lane, most int) int {
+	got, err := w.s.Claim(t.Context(), outbox.ClaimRequest{Lane: lane, Node: fmt.Sprint("node-", node), Now: w.now,
 		LeaseUntil: w.now + 45_000, Max: most})
 	w.must(t, err)
 	n := 0
@@ -157,7 +159,7 @@ func (w *world) take(t *rapid.T, node int, lane store.Lane, most int) int {
 			t.Fatalf("%s is in two attempts: its lease ends %d, now %d", c.ID, until, w.now)
 		}
 		w.leases[c.ID] = c.LeaseUntil
-		if c.Attempts < 1 || c.State != store.CallbackSending || c.Deadline <= w.now {
+		if c.Attempts < 1 || c.State != outbox.CallbackSending || c.Deadline <= w.now {
 			t.Fatalf("claimed %+v", c)
 		}
 		w.nodes[node] = append(w.nodes[node], &heldAttempt{claimed: c})
@@ -213,7 +215,7 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 	m := newTestMerchant(testPair())
 	answer, err := m.answer(cb)
 	w.must(t, err)
-	w.now += store.Millis(rapid.SampledFrom([]int{0, 1, 100, 1000, 15000}).Draw(t, "took"))
+	w.now += db.Millis(rapid.SampledFrom([]int{0, 1, 100, 1000, 15000}).Draw(t, "took"))
 	code, key := countersign.CodeAccepted, testKey
 	r := Response{Status: 200, Done: w.now}
 	switch behaves {
@@ -273,7 +275,7 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 		}
 		a.signs = signs
 	}
-	record := store.Attempt{Number: a.claimed.Attempts, RequestUUID: uuid, Started: w.now, HTTPStatus: r.Status, ErrCode: v.ErrCode, Node: "n"}
+	record := outbox.Attempt{Number: a.claimed.Attempts, RequestUUID: uuid, Started: w.now, HTTPStatus: r.Status, ErrCode: v.ErrCode, Node: "n"}
 	set := settlement(a.claimed, w.ready, v, record, w.now, 0)
 	a.settle = &set
 }
@@ -286,7 +288,7 @@ func (w *world) settle(t *rapid.T) {
 			batch = append(batch, other)
 		}
 	}
-	var list []store.Settlement
+	var list []outbox.Settlement
 	for _, b := range batch {
 		list = append(list, *b.settle)
 	}
@@ -326,11 +328,11 @@ func (w *world) settle(t *rapid.T) {
 func (w *world) giveBack(t *rapid.T) {
 	seldom(t)
 	node, a := w.pick(t, false)
-	w.must(t, w.s.GiveBack(t.Context(), []store.Claimed{a.claimed}, w.now))
+	w.must(t, w.s.GiveBack(t.Context(), []outbox.Claimed{a.claimed}, w.now))
 	w.nodes[node] = slices.DeleteFunc(w.nodes[node], func(h *heldAttempt) bool { return h == a })
 	if c, err := w.s.Callback(t.Context(), a.claimed.ID); err != nil {
 		t.Fatal(err)
-	} else if c.State != store.CallbackSending {
+	} else if c.State != outbox.CallbackSending {
 		delete(w.leases, a.claimed.ID)
 	}
 }
@@ -342,7 +344,7 @@ func (w *world) crash(t *rapid.T) {
 }
 
 func (w *world) time(t *rapid.T) {
-	w.now += store.Millis(rapid.SampledFrom([]int{-10_000, -1000, 1, 1000, 1000, 2000, 5000, 5000, 46_000}).Draw(t, "step"))
+	w.now += db.Millis(rapid.SampledFrom([]int{-10_000, -1000, 1, 1000, 1000, 2000, 5000, 5000, 46_000}).Draw(t, "step"))
 }
 
 func (w *world) sweep(t *rapid.T) {
@@ -386,7 +388,7 @@ func (w *world) cancel(t *rapid.T) {
 		}
 		w.decisions[id] = countersign.DecisionCancelled
 		delete(w.leases, id)
-	case !errors.Is(err, store.ErrConflict):
+	case !errors.Is(err, db.ErrConflict):
 		t.Fatal(err)
 	case w.decisions[id] == "":
 		t.Fatalf("%s cannot be cancelled: %v", id, err)
@@ -407,7 +409,7 @@ func (w *world) releaseTo(t *rapid.T, id, claim string) {
 	w.next++
 	p, err := w.s.Release(t.Context(), id, claim, fmt.Sprint("permit-", w.next), w.now)
 	switch {
-	case errors.Is(err, store.ErrConflict):
+	case errors.Is(err, db.ErrConflict):
 		if w.signed[id] && (w.claims[id] == "" || w.claims[id] == claim) {
 			t.Fatalf("%s is confirmed and not released: %v", id, err)
 		}
@@ -441,11 +443,11 @@ func (w *world) finish(t *rapid.T) {
 	w.now += 300_000
 	for range 60 {
 		w.sweep(t)
-		for _, lane := range []store.Lane{store.LaneNotify, store.LaneWithdraw} {
+		for _, lane := range []outbox.Lane{outbox.LaneNotify, outbox.LaneWithdraw} {
 			for w.take(t, 0, lane, 8) > 0 {
 				for _, a := range slices.Clone(w.nodes[0]) {
 					w.exchange(t, a, "right")
-					got, err := w.s.Settle(t.Context(), []store.Settlement{*a.settle}, w.now)
+					got, err := w.s.Settle(t.Context(), []outbox.Settlement{*a.settle}, w.now)
 					w.must(t, err)
 					if got[0].Applied {
 						delete(w.leases, a.claimed.ID)
@@ -484,7 +486,7 @@ func (w *world) finish(t *rapid.T) {
 		c, err := w.s.Callback(t.Context(), id)
 		w.must(t, err)
 		switch c.State {
-		case store.CallbackAccepted, store.CallbackRefused, store.CallbackExhausted, store.CallbackCancelled:
+		case outbox.CallbackAccepted, outbox.CallbackRefused, outbox.CallbackExhausted, outbox.CallbackCancelled:
 		default:
 			t.Fatalf("%s never ends: %s, due %d, now %d", id, c.State, c.Due, w.now)
 		}

@@ -6,7 +6,8 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // Question is what one attempt asked, as far as its response is judged by it.
@@ -20,10 +21,10 @@ type Question struct {
 	// the merchant's answer is to say it.
 	Ordered *countersign.Details
 	// Deadline is when a withdrawal can no longer be confirmed. Type 2 only.
-	Deadline store.Millis
+	Deadline db.Millis
 	// FinalCodes are the errCodes that refuse for good. Nil means those of the
 	// registry, 2000 to 2999.
-	FinalCodes []store.CodeRange
+	FinalCodes []outbox.CodeRange
 }
 
 // Response is what came back of one exchange.
@@ -35,7 +36,7 @@ type Response struct {
 	// Body is the whole body. Nil where Failure is set or Status is not 200.
 	Body []byte
 	// Done is when the last byte had been read.
-	Done store.Millis
+	Done db.Millis
 }
 
 // Judge says what r means for the callback of q (PROTOCOL.md, Decision). open
@@ -126,7 +127,7 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 
 // isFinal reports whether code refuses for good. A merchant's own ranges take
 // the place of the registry's.
-func isFinal(ranges []store.CodeRange, code countersign.ErrCode) bool {
+func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
 	if ranges == nil {
 		return code.Class() == countersign.ClassRefused
 	}

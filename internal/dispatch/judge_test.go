@@ -11,7 +11,8 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 	otherUUID = "1f4f9a3e-7c1d-8a5b-9f00-5a7b3c1d2e4f"
 	testKey   = countersign.APIKey("the-merchant")
 
-	deadline = store.Millis(1_000_000)
+	deadline = db.Millis(1_000_000)
 )
 
 func mustAmount(s string) countersign.Amount {
@@ -202,10 +203,10 @@ func everyWayToBeWrong(right string) []judgeRow {
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
 			outcome: Retry, reason: ReasonWrongAPIKey, alarm: AlarmWrongAPIKey},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
-			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 70, To: 79}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} },
 			outcome: Retry, reason: ReasonMerchantFailure},
 		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = []store.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
+			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
 		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: Retry, reason: ReasonDataNotSealed},
 		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
 			outcome: Retry, reason: ReasonDataEncoding},
@@ -246,7 +247,7 @@ func withdrawalRows() []judgeRow {
 		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
 			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed}
 	}
-	late := func(name string, done store.Millis, r Response, alarm string) judgeRow {
+	late := func(name string, done db.Millis, r Response, alarm string) judgeRow {
 		r.Done = done
 		return judgeRow{name: name, response: r, outcome: Retry, reason: ReasonLate,
 			decision: countersign.DecisionExpired, alarm: alarm}
@@ -297,10 +298,10 @@ func withdrawalRows() []judgeRow {
 		late("wrong key, too late", deadline, response("other", "", 2001), AlarmWrongAPIKey),
 
 		{name: "held code named final", response: response(string(testKey), "", 3001),
-			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 3000, To: 3001}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 3000, To: 3001}} },
 			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined},
 		{name: "0 cannot be final", response: ok,
-			change:  func(q *Question) { q.FinalCodes = []store.CodeRange{{From: -10, To: 10}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: -10, To: 10}} },
 			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed},
 	}
 	for i := range rows {
@@ -346,7 +347,7 @@ func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
 }
 
 func TestJudgeDeposit(t *testing.T) {
-	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: store.Never}
+	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: db.Never}
 	row := func(name, old, new string, reason Reason) judgeRow {
 		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
 			outcome: Retry, reason: reason, alarm: AlarmAnswerDiffers}
@@ -376,7 +377,7 @@ func TestJudgeDeposit(t *testing.T) {
 			outcome: Retry, reason: ReasonAnswerMalformed},
 		{name: "refused", response: response(string(testKey), "", 2003), outcome: Refused, reason: ReasonMerchantRefused},
 		{name: "own final code", response: response(string(testKey), "", 77), outcome: Refused, reason: ReasonMerchantRefused,
-			change: func(q *Question) { q.FinalCodes = []store.CodeRange{{From: 70, To: 79}} }},
+			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} }},
 	}
 	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
 		t.Run(row.name, func(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -25,10 +26,10 @@ const (
 // lane claims callbacks of one lane and keeps count of those in flight.
 type lane struct {
 	d       *Dispatcher
-	id      store.Lane
+	id      outbox.Lane
 	workers int
 	ended   chan ended
-	jobs    chan store.Claimed // for a worker that has nothing to do
+	jobs    chan outbox.Claimed // for a worker that has nothing to do
 
 	mu       sync.Mutex
 	inFlight int
@@ -36,8 +37,8 @@ type lane struct {
 	running  sync.WaitGroup
 }
 
-func newLane(d *Dispatcher, id store.Lane, workers int) *lane {
-	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), jobs: make(chan store.Claimed),
+func newLane(d *Dispatcher, id outbox.Lane, workers int) *lane {
+	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), jobs: make(chan outbox.Claimed),
 		freed: make(chan struct{}, 1)}
 }
 
@@ -72,9 +73,9 @@ func (l *lane) done() {
 // NextDue says so: an attempt that ended may have freed a merchant's capacity,
 // and looking is cheaper than claiming.
 func (l *lane) run(stop, work context.Context) {
-	topic := store.TopicNotify
-	if l.id == store.LaneWithdraw {
-		topic = store.TopicWithdraw
+	topic := outbox.TopicNotify
+	if l.id == outbox.LaneWithdraw {
+		topic = outbox.TopicWithdraw
 	}
 	wake, unwatch := l.d.cfg.Outbox.Watch(topic)
 	defer unwatch()
@@ -125,11 +126,11 @@ func (l *lane) run(stop, work context.Context) {
 }
 
 // atMostHour gives ms as a duration. Never does not fit into one.
-func atMostHour(ms store.Millis) time.Duration {
-	return time.Duration(min(ms, store.Millis(time.Hour.Milliseconds()))) * time.Millisecond
+func atMostHour(ms db.Millis) time.Duration {
+	return time.Duration(min(ms, db.Millis(time.Hour.Milliseconds()))) * time.Millisecond
 }
 
-func (l *lane) nextDue(stop context.Context, now store.Millis) (store.Millis, error) {
+func (l *lane) nextDue(stop context.Context, now db.Millis) (db.Millis, error) {
 	ctx, cancel := context.WithTimeout(stop, claimTimeout)
 	defer cancel()
 	return l.d.cfg.Outbox.NextDue(ctx, l.id, now)
@@ -187,8 +188,8 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
 	defer cancel()
 	now := l.d.cfg.Now()
-	claimed, err := l.d.cfg.Outbox.Claim(ctx, store.ClaimRequest{
-		Lane: l.id, Node: l.d.cfg.Node, Now: store.MillisOf(now), LeaseUntil: store.MillisOf(now.Add(l.d.cfg.Lease)), Max: limit,
+	claimed, err := l.d.cfg.Outbox.Claim(ctx, outbox.ClaimRequest{
+		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.Lease)), Max: limit,
 	})
 	if err != nil {
 		return 0, err
@@ -209,7 +210,7 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 
 // work makes attempts until stop ends: with a goroutine for each, every one would
 // copy its stack several times while that grows.
-func (l *lane) work(stop, work context.Context, c store.Claimed) {
+func (l *lane) work(stop, work context.Context, c outbox.Claimed) {
 	for {
 		l.ended <- l.d.attempt(stop, work, c)
 		select {

@@ -5,12 +5,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"countersign/internal/store/storetest"
+	"countersign/internal/db/dbtest"
 )
 
 // withDatabases stops the databases of the tests before goroutines are counted.
 type withDatabases struct{ m *testing.M }
 
-func (w withDatabases) Run() int { return storetest.Run(w.m) }
+func (w withDatabases) Run() int { return dbtest.Run(w.m) }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabases{m}) }

@@ -9,13 +9,13 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // maxMerchants bounds the cache. An entry holds two keys and takes some 10 KB.
 const maxMerchants = 4096
 
-// merchant is a store.Merchant made ready for exchanges.
+// merchant is a outbox.Merchant made ready for exchanges.
 type merchant struct {
 	version     int64
 	apiKey      countersign.APIKey
@@ -24,7 +24,7 @@ type merchant struct {
 	private     bool
 	contentType string
 	body        string
-	finalCodes  []store.CodeRange
+	finalCodes  []outbox.CodeRange
 	schedules   [2]Schedule // by lane
 
 	sealKey *envelope.Key
@@ -45,7 +45,7 @@ func (m *merchant) open(w envelope.Worker, data string) ([]byte, error) {
 }
 
 // newMerchant chooses keys and padding by scheme (PROTOCOL.md, Keys).
-func newMerchant(s store.Merchant, p Policy) (*merchant, error) {
+func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
 		apiKey:      s.APIKey,
@@ -55,8 +55,8 @@ func newMerchant(s store.Merchant, p Policy) (*merchant, error) {
 		body:        s.Settings.Body,
 		finalCodes:  s.Settings.FinalCodes,
 		schedules: [2]Schedule{
-			store.LaneNotify:   ScheduleFor(store.LaneNotify, s.Settings.NotifyRetry),
-			store.LaneWithdraw: ScheduleFor(store.LaneWithdraw, s.Settings.WithdrawRetry),
+			outbox.LaneNotify:   ScheduleFor(outbox.LaneNotify, s.Settings.NotifyRetry),
+			outbox.LaneWithdraw: ScheduleFor(outbox.LaneWithdraw, s.Settings.WithdrawRetry),
 		},
 		sealKey: s.Key,
 		openKey: s.ResponseKey,
@@ -64,14 +64,14 @@ func newMerchant(s store.Merchant, p Policy) (*merchant, error) {
 	if m.sealKey == nil {
 		return nil, errors.New("it has no key")
 	}
-	if s.Scheme != store.SchemeService {
+	if s.Scheme != outbox.SchemeService {
 		// The merchant's pair: only its public part has any business here.
 		m.sealKey = m.sealKey.Public()
 	}
 	if m.openKey == nil {
 		m.openKey = m.sealKey
 	}
-	if s.Scheme == store.SchemeMerchantOAEP {
+	if s.Scheme == outbox.SchemeMerchantOAEP {
 		m.sealPad = envelope.OAEP
 		if m.openKey.HasPrivate() {
 			m.openPad = envelope.OAEP // a public part opens nothing of OAEP

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/outbox"
 )
 
 // httpRig is a Dispatcher over a fake outbox that makes real exchanges with a
@@ -54,7 +54,7 @@ func newHTTPRig(t *testing.T, url string, change func(*Config)) *httpRig {
 }
 
 // firstAttempt waits until the callback's first attempt has been settled.
-func (r *httpRig) firstAttempt(t *testing.T, id string) store.Attempt {
+func (r *httpRig) firstAttempt(t *testing.T, id string) outbox.Attempt {
 	t.Helper()
 	for range 6000 { // a minute: far longer than any exchange here
 		if a := r.attemptsOf(id); len(a) > 0 {
@@ -63,7 +63,7 @@ func (r *httpRig) firstAttempt(t *testing.T, id string) store.Attempt {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("no attempt was settled: a worker is stuck")
-	return store.Attempt{}
+	return outbox.Attempt{}
 }
 
 // serveRaw runs a server that hands its raw connections to f.
@@ -306,10 +306,10 @@ func TestMisbehavingMerchants(t *testing.T) {
 			if a.Reason != string(test.reason) || a.HTTPStatus != test.status || a.Outcome != string(Retry) {
 				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Outcome)
 			}
-			if w := r.withdrawal(id); w.State != store.WithdrawalAwaiting || w.Details != nil {
+			if w := r.withdrawal(id); w.State != outbox.WithdrawalAwaiting || w.Details != nil {
 				t.Errorf("it became %s", w.State)
 			}
-			if c := r.callback(id); c.State == store.CallbackAccepted {
+			if c := r.callback(id); c.State == outbox.CallbackAccepted {
 				t.Errorf("accepted: %+v", c)
 			}
 		})
@@ -362,16 +362,16 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		url    string
-		change func(*Config, *store.Merchant)
+		change func(*Config, *outbox.Merchant)
 		reason Reason
 	}{
 		{"nobody there", "http://" + closed, nil, ReasonConnect},
 		{"certificate of nobody", secure.URL, nil, ReasonTLS},
 		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, ReasonTLS},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *store.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
-		{"http without leave", plain.URL, func(c *Config, _ *store.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
-		{"no such name", "http://name.invalid", func(_ *Config, m *store.Merchant) {}, ReasonResolve},
+			func(_ *Config, m *outbox.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
+		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
+		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, ReasonResolve},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			row := testStoreMerchant("m1", testPair(), test.url)

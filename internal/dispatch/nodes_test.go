@@ -8,44 +8,45 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
 )
 
 // Two dispatchers share a database, one is stopped in the middle and another
 // takes its place. Every callback is settled, none is ever in two attempts.
 func TestTwoDispatchers(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		s := openStore(t, storetest.SQLite(t))
-		testTwoDispatchers(t, [3]*store.Store{s, s, s})
+		s := openStore(t, dbtest.SQLite(t))
+		testTwoDispatchers(t, [3]*outbox.Outbox{s, s, s})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := storetest.Postgres(t)
-		testTwoDispatchers(t, [3]*store.Store{openStore(t, url), openStore(t, url), openStore(t, url)})
+		url := dbtest.Postgres(t)
+		testTwoDispatchers(t, [3]*outbox.Outbox{openStore(t, url), openStore(t, url), openStore(t, url)})
 	})
 }
 
-func openStore(t testing.TB, url string) *store.Store {
+func openStore(t testing.TB, url string) *outbox.Outbox {
 	t.Helper()
-	s, err := store.Open(context.Background(), store.Config{URL: url, Keys: store.NewMasterKey([32]byte{1})})
+	d, err := db.Open(context.Background(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{1})}, outbox.End())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+	return outbox.New(d)
 }
 
-func testTwoDispatchers(t *testing.T, stores [3]*store.Store) {
+func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	s := stores[0]
 	row := testStoreMerchant("m1", testPair(), "https://m1.example")
 	row.Concurrency = 7
-	retry := &store.Retry{Delays: []int64{0, 5}, Every: 20}
+	retry := &outbox.Retry{Delays: []int64{0, 5}, Every: 20}
 	row.Settings.NotifyRetry, row.Settings.WithdrawRetry = retry, retry
-	if _, err := s.CreateMerchant(t.Context(), row, store.MillisOf(time.Now())); err != nil {
+	if _, err := s.CreateMerchant(t.Context(), row, db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	m := newTestMerchant(testPair())
@@ -106,7 +107,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*store.Store) {
 	for i := range deposits {
 		c := depositPayload(t, i)
 		c.Merchant = "m1"
-		got, err := s.Ingest(t.Context(), []store.NewCallback{c}, store.MillisOf(time.Now()))
+		got, err := s.Ingest(t.Context(), []outbox.NewCallback{c}, db.MillisOf(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +117,8 @@ func testTwoDispatchers(t *testing.T, stores [3]*store.Store) {
 	stopThird := start(2)
 	for i := range withdrawals {
 		n := withdrawalPayload(t, i)
-		n.Merchant, n.Deadline = "m1", store.MillisOf(time.Now().Add(time.Hour))
-		w, _, err := s.CreateWithdrawal(t.Context(), n, store.MillisOf(time.Now()))
+		n.Merchant, n.Deadline = "m1", db.MillisOf(time.Now().Add(time.Hour))
+		w, _, err := s.CreateWithdrawal(t.Context(), n, db.MillisOf(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*store.Store) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.State != store.CallbackAccepted {
+			if c.State != outbox.CallbackAccepted {
 				open++
 			}
 		}
@@ -153,7 +154,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*store.Store) {
 		t.Fatal(err)
 	}
 	for i, f := range feed {
-		if f.Seq != int64(i+1) || f.Withdrawal.State != store.WithdrawalConfirmed {
+		if f.Seq != int64(i+1) || f.Withdrawal.State != outbox.WithdrawalConfirmed {
 			t.Errorf("decision %d: %+v", i, f)
 		}
 	}

@@ -3,7 +3,8 @@ package dispatch
 import (
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // Schedule says how long to wait before each attempt of a callback.
@@ -46,7 +47,7 @@ var withdrawHolds = []time.Duration{
 }
 
 // ScheduleFor gives the schedule of a lane, or what the merchant has set for it.
-func ScheduleFor(lane store.Lane, own *store.Retry) Schedule {
+func ScheduleFor(lane outbox.Lane, own *outbox.Retry) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
 		for _, d := range own.Delays {
@@ -54,7 +55,7 @@ func ScheduleFor(lane store.Lane, own *store.Retry) Schedule {
 		}
 		return s
 	}
-	if lane == store.LaneWithdraw {
+	if lane == outbox.LaneWithdraw {
 		return withdrawSchedule
 	}
 	return notifySchedule
@@ -80,8 +81,8 @@ func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 }
 
 // holdDelay gives the wait after a hold that came after held others.
-func holdDelay(lane store.Lane, held int) time.Duration {
-	if lane != store.LaneWithdraw {
+func holdDelay(lane outbox.Lane, held int) time.Duration {
+	if lane != outbox.LaneWithdraw {
 		return notifyHold
 	}
 	return withdrawHolds[max(0, min(held, len(withdrawHolds)-1))]
@@ -90,15 +91,15 @@ func holdDelay(lane store.Lane, held int) time.Duration {
 // dueAfter gives the due time delay from now, with jitter, a number from 0 up to
 // but not including 1. more is false where the deadline leaves no attempt: then
 // only the expiry is left.
-func dueAfter(now store.Millis, delay time.Duration, jitter float64, deadline store.Millis) (due store.Millis, more bool) {
+func dueAfter(now db.Millis, delay time.Duration, jitter float64, deadline db.Millis) (due db.Millis, more bool) {
 	if jitter < 0 || jitter >= 1 {
 		jitter = 0
 	}
-	due = now + store.Millis((delay + time.Duration(float64(delay)*maxJitter*jitter)).Milliseconds())
+	due = now + db.Millis((delay + time.Duration(float64(delay)*maxJitter*jitter)).Milliseconds())
 	if due < deadline {
 		return due, true
 	}
-	if last := deadline - store.Millis(lastChance.Milliseconds()); last > now {
+	if last := deadline - db.Millis(lastChance.Milliseconds()); last > now {
 		return last, true
 	}
 	return deadline, false

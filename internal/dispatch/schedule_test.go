@@ -6,14 +6,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 func TestDefaultSchedules(t *testing.T) {
 	hours := func(n int) time.Duration { return time.Duration(n) * time.Hour }
 	want := []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 		hours(1), hours(2), hours(4), hours(8), hours(12), hours(24)}
-	s := ScheduleFor(store.LaneNotify, nil)
+	s := ScheduleFor(outbox.LaneNotify, nil)
 	for failed, d := range want {
 		if got, more := s.Delay(failed); got != d || !more {
 			t.Errorf("notify after %d: %v %v", failed, got, more)
@@ -23,7 +24,7 @@ func TestDefaultSchedules(t *testing.T) {
 		t.Error("the notify schedule never ends")
 	}
 
-	s = ScheduleFor(store.LaneWithdraw, &store.Retry{}) // nothing set
+	s = ScheduleFor(outbox.LaneWithdraw, &outbox.Retry{}) // nothing set
 	for failed, seconds := range []int{0, 2, 5, 10, 20, 40, 60, 60, 60} {
 		if got, more := s.Delay(failed); got != time.Duration(seconds)*time.Second || !more {
 			t.Errorf("withdraw after %d: %v %v", failed, got, more)
@@ -35,7 +36,7 @@ func TestDefaultSchedules(t *testing.T) {
 }
 
 func TestOwnSchedule(t *testing.T) {
-	s := ScheduleFor(store.LaneNotify, &store.Retry{Delays: []int64{10, -5, 1 << 62}})
+	s := ScheduleFor(outbox.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
 		if got, more := s.Delay(failed); got != want || !more {
 			t.Errorf("after %d: %v %v", failed, got, more)
@@ -44,7 +45,7 @@ func TestOwnSchedule(t *testing.T) {
 	if _, more := s.Delay(3); more {
 		t.Error("a schedule without an every goes on")
 	}
-	s = ScheduleFor(store.LaneWithdraw, &store.Retry{Every: 1500})
+	s = ScheduleFor(outbox.LaneWithdraw, &outbox.Retry{Every: 1500})
 	if got, more := s.Delay(0); got != 1500*time.Millisecond || !more {
 		t.Errorf("every alone: %v %v", got, more)
 	}
@@ -55,14 +56,14 @@ func TestOwnSchedule(t *testing.T) {
 
 func TestHoldDelays(t *testing.T) {
 	for held, seconds := range []int{5, 10, 20, 40, 60, 60} {
-		if got := holdDelay(store.LaneWithdraw, held); got != time.Duration(seconds)*time.Second {
+		if got := holdDelay(outbox.LaneWithdraw, held); got != time.Duration(seconds)*time.Second {
 			t.Errorf("withdraw after %d: %v", held, got)
 		}
 	}
-	if got := holdDelay(store.LaneNotify, 9); got != time.Minute {
+	if got := holdDelay(outbox.LaneNotify, 9); got != time.Minute {
 		t.Errorf("notify: %v", got)
 	}
-	if got := holdDelay(store.LaneWithdraw, -3); got != 5*time.Second {
+	if got := holdDelay(outbox.LaneWithdraw, -3); got != 5*time.Second {
 		t.Errorf("before the first: %v", got)
 	}
 }
@@ -70,10 +71,10 @@ func TestHoldDelays(t *testing.T) {
 func TestDueAfter(t *testing.T) {
 	const end = 100_000
 	for _, test := range []struct {
-		now    store.Millis
+		now    db.Millis
 		delay  time.Duration
 		jitter float64
-		due    store.Millis
+		due    db.Millis
 		more   bool
 	}{
 		{0, 0, 0.99, 0, true},
@@ -92,17 +93,17 @@ func TestDueAfter(t *testing.T) {
 			t.Errorf("%v after %d with %v: got %d %v, want %d %v", test.delay, test.now, test.jitter, due, more, test.due, test.more)
 		}
 	}
-	if due, more := dueAfter(5, 24*time.Hour, 0, store.Never); due != 86_400_005 || !more {
+	if due, more := dueAfter(5, 24*time.Hour, 0, db.Never); due != 86_400_005 || !more {
 		t.Errorf("no deadline: %d %v", due, more)
 	}
 }
 
 func TestPropertyDueAfter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		now := store.Millis(rapid.Int64Range(0, 1<<45).Draw(t, "now"))
+		now := db.Millis(rapid.Int64Range(0, 1<<45).Draw(t, "now"))
 		delay := time.Duration(rapid.Int64Range(0, int64(400*24*time.Hour)).Draw(t, "delay"))
 		jitter := rapid.Float64Range(0, 0.999999).Draw(t, "jitter")
-		end := now + store.Millis(rapid.Int64Range(-10_000, 1<<40).Draw(t, "left"))
+		end := now + db.Millis(rapid.Int64Range(-10_000, 1<<40).Draw(t, "left"))
 		due, more := dueAfter(now, delay, jitter, end)
 		if more && (due >= end || due < now) {
 			t.Fatalf("due %d outside %d to %d", due, now, end)
@@ -110,7 +111,7 @@ func TestPropertyDueAfter(t *testing.T) {
 		if !more && due != end {
 			t.Fatalf("no more, yet due %d", due)
 		}
-		if most := now + store.Millis((delay + delay/10).Milliseconds()) + 1; more && due > most {
+		if most := now + db.Millis((delay + delay/10).Milliseconds()) + 1; more && due > most {
 			t.Fatalf("due %d, after %d", due, most)
 		}
 	})

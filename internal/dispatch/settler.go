@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -76,10 +77,10 @@ func (l *lane) collect(batch []ended) []ended {
 }
 
 func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
-	var back []store.Claimed
-	settlements := make([]store.Settlement, 0, len(batch))
+	var back []outbox.Claimed
+	settlements := make([]outbox.Settlement, 0, len(batch))
 	of := make([]*ended, 0, len(batch)) // of settlements[i]
-	until := store.Millis(0)
+	until := db.Millis(0)
 	for i := range batch {
 		e := &batch[i]
 		until = max(until, e.claimed.LeaseUntil)
@@ -99,7 +100,7 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 		return
 	}
 	settled, err := d.settleAll(hard, settlements, until)
-	var item *store.ItemError
+	var item *db.ItemError
 	if errors.As(err, &item) && len(of) > 1 {
 		// One that the store finds no sense in must not hold up the others.
 		for _, e := range of {
@@ -108,18 +109,18 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 		return
 	}
 	for i, e := range of {
-		var s store.Settled
+		var s outbox.Settled
 		if i < len(settled) {
 			s = settled[i]
 		}
 		d.report(e, s, err)
-		if e.settlement.State == store.CallbackPending && e.sealed != nil {
+		if e.settlement.State == outbox.CallbackPending && e.sealed != nil {
 			d.previous.keep(e.claimed.ID, e.claimed.MerchantVersion, e.plain, e.sealed)
 		}
 	}
 }
 
-func (d *Dispatcher) settleAll(hard context.Context, list []store.Settlement, until store.Millis) (settled []store.Settled, err error) {
+func (d *Dispatcher) settleAll(hard context.Context, list []outbox.Settlement, until db.Millis) (settled []outbox.Settled, err error) {
 	start := time.Now()
 	err = d.persist(hard, "settling failed", until, func(ctx context.Context) (err error) {
 		settled, err = d.cfg.Outbox.Settle(ctx, list, d.now())
@@ -136,7 +137,7 @@ func (d *Dispatcher) settleAll(hard context.Context, list []store.Settlement, un
 // came to is kept also when it came too late. The sweep takes the rest
 // back. A try that failed but did persist is harmless: the store settles an
 // attempt once.
-func (d *Dispatcher) persist(hard context.Context, what string, until store.Millis, try func(context.Context) error) error {
+func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis, try func(context.Context) error) error {
 	for wait, last := settleBackoff, false; ; wait = min(2*wait, settleSlowest) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
 		err := try(ctx)
@@ -145,7 +146,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 			return nil
 		}
 		d.cfg.Log.LogAttrs(hard, slog.LevelError, what, slog.String("error", err.Error()))
-		var item *store.ItemError
+		var item *db.ItemError
 		if hard.Err() != nil || last || errors.As(err, &item) {
 			return err
 		}
@@ -155,7 +156,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until store.Mill
 }
 
 // report writes the one line of an attempt, and one more for each alarm.
-func (d *Dispatcher) report(e *ended, s store.Settled, err error) {
+func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
 	lane := c.Type.Lane()
 	d.cfg.Observer.Attempt(lane, c.Type, v.Outcome, v.Reason, a.Duration)
@@ -200,7 +201,7 @@ func (d *Dispatcher) report(e *ended, s store.Settled, err error) {
 	}
 }
 
-func (d *Dispatcher) alarm(c store.Claimed, kind string) {
+func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
 	d.cfg.Observer.Alarm(kind)
 	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID))

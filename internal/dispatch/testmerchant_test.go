@@ -11,7 +11,8 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/store"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // testPair is one pair for the whole test binary, made when first asked for.
@@ -128,15 +129,15 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 }
 
 // testStoreMerchant is the service's row for a testMerchant at url.
-func testStoreMerchant(id string, pair *envelope.Key, url string) store.Merchant {
-	return store.Merchant{
-		ID: id, Name: id, State: store.MerchantActive, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
-		Scheme: store.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
-		Settings: store.Settings{AllowPrivate: true},
+func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
+	return outbox.Merchant{
+		ID: id, Name: id, State: outbox.MerchantActive, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
+		Scheme: outbox.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
+		Settings: outbox.Settings{AllowPrivate: true},
 	}
 }
 
-func depositPayload(t testing.TB, n int) store.NewCallback {
+func depositPayload(t testing.TB, n int) outbox.NewCallback {
 	t.Helper()
 	d := testDeposit()
 	d.RequestUUID = countersign.UnboundUUID
@@ -146,11 +147,11 @@ func depositPayload(t testing.TB, n int) store.NewCallback {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.NewCallback{Type: countersign.TypeDeposited, EventID: d.TrackingID, TrackingID: d.TrackingID, TxID: d.TxID,
-		Payload: payload, Deadline: store.Never}
+	return outbox.NewCallback{Type: countersign.TypeDeposited, EventID: d.TrackingID, TrackingID: d.TrackingID, TxID: d.TxID,
+		Payload: payload, Deadline: db.Never}
 }
 
-func withdrawalPayload(t testing.TB, n int) store.NewWithdrawal {
+func withdrawalPayload(t testing.TB, n int) outbox.NewWithdrawal {
 	t.Helper()
 	w := &countersign.WithdrawalRequest{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: fmt.Sprintf("w-track-%d", n), TenantUserID: "user-1"}, CallBackID: fmt.Sprintf("cb-%d", n),
@@ -160,5 +161,5 @@ func withdrawalPayload(t testing.TB, n int) store.NewWithdrawal {
 		t.Fatal(err)
 	}
 	d := testDetails()
-	return store.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
+	return outbox.NewWithdrawal{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Details: &d, Payload: payload}
 }

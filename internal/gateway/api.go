@@ -11,8 +11,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 // maxBody is the longest body of a request of the API, in bytes.
@@ -20,14 +21,15 @@ const maxBody = 64 << 10
 
 // api is the private JSON API.
 type api struct {
-	c    Config
-	end  *store.MerchantEnd
-	base *jsonapi.API
-	mux  *http.ServeMux
+	c      Config
+	book   *book.Book
+	tokens *jsonapi.Tokens
+	base   *jsonapi.API
+	mux    *http.ServeMux
 }
 
-func newAPI(end *store.MerchantEnd, c Config) (*api, error) {
-	a := &api{c: c, end: end}
+func newAPI(b *book.Book, c Config) (*api, error) {
+	a := &api{c: c, book: b, tokens: jsonapi.NewTokens(b.DB)}
 	var routes []jsonapi.Route
 	for _, r := range a.routes() {
 		routes = append(routes, jsonapi.Route(r))
@@ -35,7 +37,7 @@ func newAPI(end *store.MerchantEnd, c Config) (*api, error) {
 	var err error
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
-		Store: c.Store, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, ProblemOf: problemOf,
+		Tokens: a.tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, ProblemOf: problemOf,
 		Aliases: aliases(),
 	}, routes)
 	if err != nil {
@@ -62,15 +64,23 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) stop() { a.base.Stop() }
 
+// The roles of the gateway's tokens, from least to most: a viewer reads, an app adds
+// and cancels orders and acknowledges the feeds as well, an operator does all.
+const (
+	RoleViewer   jsonapi.Role = "viewer"
+	RoleApp      jsonapi.Role = "app"
+	RoleOperator jsonapi.Role = "operator"
+)
+
 // grants turns a role into the access that it gives. A role that is not one of
 // the gateway gives none that a route asks for.
-func grants(r store.Role) jsonapi.Access {
+func grants(r jsonapi.Role) jsonapi.Access {
 	switch r {
-	case store.RoleViewer:
+	case RoleViewer:
 		return jsonapi.Viewer
-	case store.RoleApp:
+	case RoleApp:
 		return jsonapi.App
-	case store.RoleOperator:
+	case RoleOperator:
 		return jsonapi.Operator
 	}
 	return jsonapi.Open
@@ -78,10 +88,10 @@ func grants(r store.Role) jsonapi.Access {
 
 // problemOf names the member that the store could not keep.
 func problemOf(err error) *client.Problem {
-	if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
+	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 		return nil
 	}
-	var item *store.ItemError
+	var item *db.ItemError
 	var member *countersign.MemberError
 	switch {
 	case errors.As(err, &item) && item.Member != "":
@@ -96,7 +106,7 @@ func problemOf(err error) *client.Problem {
 func pathSeq(c *jsonapi.Call) (int64, error) {
 	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
 	if err != nil || n <= 0 {
-		return 0, store.ErrNotFound
+		return 0, db.ErrNotFound
 	}
 	return n, nil
 }

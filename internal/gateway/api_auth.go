@@ -3,13 +3,12 @@ package gateway
 import (
 	"countersign/client"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 func (a *api) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := jsonapi.MintToken()
-	t := jsonapi.NewStoreToken(in.Name, store.Role(in.Role), c.Now)
-	if err := a.c.Store.CreateToken(c.R.Context(), t, hash); err != nil {
+	t := jsonapi.NewStoreToken(in.Name, jsonapi.Role(in.Role), c.Now)
+	if err := a.tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}
 	return client.CreatedToken{Token: tokenOf(t), Secret: secret}, nil
@@ -17,7 +16,7 @@ func (a *api) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (
 
 func (a *api) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
-	list, err := a.c.Store.Tokens(c.R.Context())
+	list, err := a.tokens.List(c.R.Context())
 	for _, t := range list {
 		out.Tokens = append(out.Tokens, tokenOf(t))
 	}
@@ -29,6 +28,6 @@ func (a *api) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Unread) (js
 	return jsonapi.None{}, a.base.Revoke(c, c.R.PathValue("id"))
 }
 
-func tokenOf(t store.Token) client.Token {
+func tokenOf(t jsonapi.Token) client.Token {
 	return client.Token{ID: t.ID, Name: t.Name, Role: client.Role(t.Role), Created: timeOf(t.Created), Revoked: timeOf(t.Revoked)}
 }

@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 // after is where a reader of a feed starts: behind the number given, or behind
 // what its cursor has acknowledged.
-func (a *api) after(c *jsonapi.Call, q readerFeed, feed store.Feed) (int64, error) {
+func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error) {
 	if q.Reader == "" {
 		return int64(q.After), nil
 	}
 	if c.R.URL.Query().Has("after") {
 		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "is in place of after, not beside it"))
 	}
-	cursor, err := a.end.Cursor(c.R.Context(), q.Reader)
-	if feed == store.FeedEvents {
+	cursor, err := a.book.Cursor(c.R.Context(), q.Reader)
+	if feed == book.FeedEvents {
 		return cursor.Events, err
 	}
 	return cursor.Deposits, err
@@ -32,16 +33,16 @@ type depositQuery struct {
 }
 
 func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.Deposits, error) {
-	after, err := a.after(c, q.readerFeed, store.FeedDeposits)
+	after, err := a.after(c, q.readerFeed, book.FeedDeposits)
 	if err != nil {
 		return client.Deposits{}, err
 	}
 	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: after}
-	err = a.follow(c, q.Wait, store.TopicDeposits, func(ctx context.Context) (bool, error) {
-		read := a.end.Deposits
-		if state := store.DepositState(q.State); state != "" {
-			read = func(ctx context.Context, after int64, limit int) ([]store.TakenDeposit, error) {
-				return a.end.DepositsIn(ctx, state, after, limit)
+	err = a.follow(c, q.Wait, book.TopicDeposits, func(ctx context.Context) (bool, error) {
+		read := a.book.Deposits
+		if state := book.DepositState(q.State); state != "" {
+			read = func(ctx context.Context, after int64, limit int) ([]book.TakenDeposit, error) {
+				return a.book.DepositsIn(ctx, state, after, limit)
 			}
 		}
 		list, err := read(ctx, after, int(q.Limit))
@@ -55,13 +56,13 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 }
 
 func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Events, error) {
-	after, err := a.after(c, q, store.FeedEvents)
+	after, err := a.after(c, q, book.FeedEvents)
 	if err != nil {
 		return client.Events{}, err
 	}
 	out := client.Events{Events: []client.EventEntry{}, Next: after}
-	err = a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.end.Events(ctx, after, int(q.Limit))
+	err = a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
+		list, err := a.book.Events(ctx, after, int(q.Limit))
 		for _, e := range list {
 			out.Events = append(out.Events, eventOf(e))
 			out.Next = e.Seq
@@ -73,8 +74,8 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Even
 
 func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAlarms, error) {
 	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
-	err := a.follow(c, q.Wait, store.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.c.Store.Alarms(ctx, int64(q.After), int(q.Limit))
+	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
+		list, err := a.book.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
 			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, At: timeOf(x.At)})
 			out.Next = x.Seq
@@ -85,14 +86,14 @@ func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAla
 }
 
 // follow reads a feed that a topic wakes, and waits where there is nothing.
-func (a *api) follow(c *jsonapi.Call, wait spanParam, topic store.Topic, read func(context.Context) (bool, error)) error {
-	wake, stop := a.c.Store.Watch(topic)
+func (a *api) follow(c *jsonapi.Call, wait spanParam, topic db.Topic, read func(context.Context) (bool, error)) error {
+	wake, stop := a.book.Watch(topic)
 	defer stop()
 	return c.Follow(time.Duration(wait), wake, read)
 }
 
 func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Cursor, error) {
-	cursor, err := a.end.Cursor(c.R.Context(), c.R.PathValue("name"))
+	cursor, err := a.book.Cursor(c.R.Context(), c.R.PathValue("name"))
 	return cursorOf(cursor), err
 }
 
@@ -104,12 +105,12 @@ func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in client.CursorMove) 
 	if len(name) > maxCursorName {
 		return client.Cursor{}, jsonapi.Invalid(jsonapi.At("path.name", "is longer than 100 bytes"))
 	}
-	cursor, err := a.end.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
+	cursor, err := a.book.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 	return cursorOf(cursor), err
 }
 
 func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayStats, error) {
-	s, err := a.end.Stats(c.R.Context())
+	s, err := a.book.Stats(c.R.Context())
 	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
 		Orders: map[client.OrderState]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {
@@ -136,7 +137,7 @@ func (a *api) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, e
 	}
 	ctx, cancel := context.WithTimeout(c.R.Context(), readyTimeout)
 	defer cancel()
-	if err := a.c.Store.Ping(ctx); err != nil {
+	if err := a.book.Ping(ctx); err != nil {
 		a.c.Log.Warn("not ready", "cause", err)
 		return Health{}, jsonapi.NewProblem(http.StatusServiceUnavailable, "the database does not answer")
 	}

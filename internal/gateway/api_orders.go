@@ -7,15 +7,16 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (client.AddedOrder, error) {
 	if err := checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
-	o, duplicate, err := a.end.AddOrder(c.R.Context(), storedOrder(in), c.Now)
+	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in), c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
 	}
@@ -30,7 +31,7 @@ type orderQuery struct {
 
 func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.end.Orders(c.R.Context(), store.OrderFilter{State: store.OrderState(q.State), TenantUserID: q.TenantUserID},
+	list, next, err := a.book.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID},
 		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))
@@ -49,24 +50,24 @@ func cursorText(seq int64) *string {
 }
 
 func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Order, error) {
-	o, err := a.end.Order(c.R.Context(), c.R.PathValue("callBackId"))
+	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return orderOf(o), err
 }
 
 func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.end.ApproveOrder)
+	return decideOrder(c, in, a.book.ApproveOrder)
 }
 
 func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.end.DeclineOrder)
+	return decideOrder(c, in, a.book.DeclineOrder)
 }
 
 func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
-	return decideOrder(c, in, a.end.CancelOrder)
+	return decideOrder(c, in, a.book.CancelOrder)
 }
 
 // decideOrder lets the owner of the token change an order.
-func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now store.Millis) (store.Order, error)) (client.Order, error) {
+func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err
 }
@@ -76,24 +77,24 @@ func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.D
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
-	d, err := a.end.Deposit(c.R.Context(), seq)
+	d, err := a.book.Deposit(c.R.Context(), seq)
 	return depositOf(d), err
 }
 
 func (a *api) creditDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
-	return a.decideDeposit(c, in, store.DepositCredited)
+	return a.decideDeposit(c, in, book.DepositCredited)
 }
 
 func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
-	return a.decideDeposit(c, in, store.DepositRejected)
+	return a.decideDeposit(c, in, book.DepositRejected)
 }
 
-func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to store.DepositState) (client.DepositEntry, error) {
+func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to book.DepositState) (client.DepositEntry, error) {
 	seq, err := pathSeq(c)
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
-	d, err := a.end.DecideDeposit(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
+	d, err := a.book.DecideDeposit(c.R.Context(), seq, to, c.Token.ID, in.Reason, c.Now)
 	return depositOf(d), err
 }
 
@@ -108,8 +109,8 @@ type callbackQuery struct {
 func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.InboxPage, error) {
 	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	t, _ := strconv.Atoi(q.Type) // one of the list, or none
-	f := store.InboxFilter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
-	list, next, err := a.end.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
+	f := book.Filter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
+	list, next, err := a.book.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
 	for _, r := range list {
 		out.Callbacks = append(out.Callbacks, callbackOf(r))
 	}

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
 // mintToken and randomText make what tests keep as tokens.
@@ -221,8 +220,8 @@ func TestAddOrderAgain(t *testing.T) {
 func TestRoles(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	clients := map[jsonapi.Access]user{jsonapi.Open: r.client.anonymous(t),
-		jsonapi.Viewer: r.withRole(r.client.url, store.RoleViewer), jsonapi.App: r.withRole(r.client.url, store.RoleApp), jsonapi.Operator: r.client}
-	ingest := r.withRole(r.client.url, store.RoleIngest) // of a service, on the same database
+		jsonapi.Viewer: r.withRole(r.client.url, RoleViewer), jsonapi.App: r.withRole(r.client.url, RoleApp), jsonapi.Operator: r.client}
+	ingest := r.withRole(r.client.url, "ingest") // of a service, on the same database
 	for _, route := range r.api.routes() {
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "77")
 		for has, c := range clients {

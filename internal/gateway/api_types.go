@@ -9,11 +9,12 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/store"
 )
 
-func timeOf(m store.Millis) client.Time { return jsonapi.TimeOf(m) }
+func timeOf(m db.Millis) client.Time { return jsonapi.TimeOf(m) }
 
 // aliases describe the types of package client in the document.
 func aliases() jsonapi.Aliases {
@@ -40,7 +41,7 @@ func (amountSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Description: "exact decimal number, such as 2.50", Examples: []any{"2.50"}}
 }
 
-func orderOf(o store.Order) client.Order {
+func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
 		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
@@ -81,16 +82,16 @@ func checkOrder(n client.NewOrder) error {
 	return faults.Err()
 }
 
-func storedOrder(n client.NewOrder) store.NewOrder {
-	s := store.NewOrder{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Labels: n.Labels, Expires: store.Never,
+func storedOrder(n client.NewOrder) book.NewOrder {
+	s := book.NewOrder{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Labels: n.Labels, Expires: db.Never,
 		Details: countersign.Details{Address: n.Address, ChainName: n.ChainName, Symbol: n.Symbol, Amount: n.Amount}}
 	if n.ExpiresAt != 0 {
-		s.Expires = store.Millis(n.ExpiresAt)
+		s.Expires = db.Millis(n.ExpiresAt)
 	}
 	return s
 }
 
-func depositOf(d store.TakenDeposit) client.DepositEntry {
+func depositOf(d book.TakenDeposit) client.DepositEntry {
 	c := d.Deposit
 	return client.DepositEntry{
 		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
@@ -107,7 +108,7 @@ func knownRisk(level int64) *int64 {
 	return &level
 }
 
-func eventOf(e store.Event) client.EventEntry {
+func eventOf(e book.Event) client.EventEntry {
 	out := client.EventEntry{
 		Seq: e.Seq, Kind: e.Kind, At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
 		State: e.State, Address: e.Details.Address, OldAddress: e.OldAddress, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol,
@@ -119,11 +120,11 @@ func eventOf(e store.Event) client.EventEntry {
 	return out
 }
 
-func cursorOf(c store.Cursor) client.Cursor {
+func cursorOf(c book.Cursor) client.Cursor {
 	return client.Cursor{Name: c.Name, Deposits: c.Deposits, Events: c.Events, Updated: timeOf(c.Updated)}
 }
 
-func callbackOf(r store.InboxRecord) client.InboxEntry {
+func callbackOf(r book.Record) client.InboxEntry {
 	e := client.InboxEntry{Seq: r.Seq, Type: int(r.Type), ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
 		PossibleDuplicate: r.PossibleDuplicate, Settled: r.Settled, Message: r.Outcome.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
 	if r.Settled {
@@ -142,10 +143,10 @@ type forwarded struct {
 
 // forwardBody gives the identifier and the body that tell of f. The identifier
 // is the same in every attempt.
-func forwardBody(f store.Forward) (id string, body []byte, err error) {
+func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	m := forwarded{Type: "deposit." + string(f.Deposit.State), Timestamp: timeOf(f.Deposit.Taken), Data: depositOf(f.Deposit)}
 	id = fmt.Sprintf("deposit_%d", f.Seq)
-	if f.Feed == store.FeedEvents {
+	if f.Feed == book.FeedEvents {
 		m = forwarded{Type: f.Event.Kind, Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)}
 		id = fmt.Sprintf("event_%d", f.Seq)
 	}

@@ -65,8 +65,8 @@ func BenchmarkDeposits(b *testing.B) {
 			var taking, alone cost
 			n := 0
 			for b.Loop() {
-				s := openStore(b, d.url(b))
-				g, err := New(Config{Store: s, Callbacks: in.service.MerchantConfig()})
+				s := openDB(b, d.url(b))
+				g, err := New(Config{DB: s, Callbacks: in.service.MerchantConfig()})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -75,7 +75,7 @@ func BenchmarkDeposits(b *testing.B) {
 				server.Close()
 				alone.add(postAll(b, bound.URL, in.service, in.bodies))
 				n += len(in.bodies)
-				if st, err := g.end.Stats(b.Context()); err != nil || st.Deposits != benchDeposits {
+				if st, err := g.book.Stats(b.Context()); err != nil || st.Deposits != benchDeposits {
 					b.Fatalf("%+v, %v", st, err)
 				}
 			}
@@ -186,7 +186,7 @@ func BenchmarkDepositLatency(b *testing.B) {
 			in := sealedDeposits()
 			var took []time.Duration
 			for b.Loop() {
-				g, err := New(Config{Store: openStore(b, d.url(b)), Callbacks: in.service.MerchantConfig()})
+				g, err := New(Config{DB: openDB(b, d.url(b)), Callbacks: in.service.MerchantConfig()})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -9,7 +9,8 @@ import (
 	"net/url"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -18,8 +19,9 @@ const DefaultGrace = 30 * time.Second
 
 // Config is what New makes a Gateway of.
 type Config struct {
-	// Store is required. Several processes may share a PostgreSQL database.
-	Store *store.Store
+	// DB is required, opened for book.End. Several processes may share a
+	// PostgreSQL database.
+	DB *db.DB
 	// Callbacks configures the public handler: keys, API keys, binding, paths,
 	// time-outs. Its Inbox, functions, Log, Now and Observer are the gateway's
 	// and are ignored here.
@@ -49,6 +51,15 @@ type Config struct {
 	lease time.Duration // of a question; zero: questionLease. For tests.
 }
 
+// questionLease is how long others leave a question to the node that works on
+// it. A handler asks for more than the work can take; here, what a node does
+// with a question takes milliseconds, and two that work on one at once agree:
+// whatever they answer for good has been made the order's state before, by one
+// guarded statement, and the later of the two finds it. So a lease only spares
+// work, and a short one lets the next node answer soon, within the same request,
+// where one has died or lost its database.
+const questionLease = 5 * time.Second
+
 // Observer counts what a gateway does. Its methods must not block.
 type Observer interface {
 	merchant.Observer
@@ -59,7 +70,7 @@ type Observer interface {
 // Gateway is the merchant's end as a daemon. Make it with New.
 type Gateway struct {
 	c       Config
-	end     *store.MerchantEnd
+	book    *book.Book
 	handler *merchant.Handler
 	api     *api
 	sender  *sender // nil where nothing is forwarded
@@ -67,8 +78,8 @@ type Gateway struct {
 
 // New checks c. It starts nothing.
 func New(c Config) (*Gateway, error) {
-	if c.Store == nil {
-		return nil, errors.New("gateway: Config.Store is missing")
+	if c.DB == nil {
+		return nil, errors.New("gateway: Config.DB is missing")
 	}
 	if c.Policy == nil {
 		c.Policy = ExactOrders()
@@ -91,9 +102,9 @@ func New(c Config) (*Gateway, error) {
 	if c.lease == 0 {
 		c.lease = questionLease
 	}
-	g := &Gateway{c: c, end: store.NewMerchantEnd(c.Store, c.Forward.URL != "")}
+	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Forward: c.Forward.URL != "", Lease: c.lease})}
 	h := c.Callbacks
-	h.Inbox = inbox{g.end, c.lease}
+	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
 	h.OnWithdrawal = g.onWithdrawal
 	h.Log, h.Now = c.Log, c.Now
@@ -105,11 +116,11 @@ func New(c Config) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	if c.Forward.URL != "" {
-		if g.sender, err = newSender(g.end, c); err != nil {
+		if g.sender, err = newSender(g.book, c); err != nil {
 			return nil, err
 		}
 	}
-	if g.api, err = newAPI(g.end, c); err != nil {
+	if g.api, err = newAPI(g.book, c); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -143,14 +154,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 	done := make(chan struct{}, 3)
 	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
 	start(func() {
-		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now store.Millis) (bool, error) {
-			n, err := g.end.ExpireOrders(ctx, now, expireBatch)
+		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
+			n, err := g.book.ExpireOrders(ctx, now, expireBatch)
 			return n == expireBatch, err
 		})
 	})
 	start(func() {
-		g.regularly(ctx, pruneEvery, "forgetting first blocks", func(ctx context.Context, now store.Millis) (bool, error) {
-			n, err := g.end.PruneBlocks(ctx, now, pruneBatch)
+		g.regularly(ctx, pruneEvery, "forgetting first blocks", func(ctx context.Context, now db.Millis) (bool, error) {
+			n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
 			return n == pruneBatch, err
 		})
 	})
@@ -173,12 +184,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // regularly does something, at once again while it says that there is more. A
 // failure is logged and tried again with the next turn.
-func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, store.Millis) (more bool, err error)) {
+func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
 	turn := time.NewTicker(every)
 	defer turn.Stop()
 	for {
 		bounded, cancel := context.WithTimeout(ctx, turnTimeout)
-		more, err := do(bounded, store.MillisOf(g.c.Now()))
+		more, err := do(bounded, db.MillisOf(g.c.Now()))
 		cancel()
 		switch {
 		case ctx.Err() != nil:

@@ -11,7 +11,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -91,7 +92,7 @@ func TestPossibleDuplicates(t *testing.T) {
 				}
 			}
 			states("taken", "held", "taken", "held")
-			r.wantAlarms(store.AlarmPossibleDuplicate, store.AlarmPossibleDuplicate)
+			r.wantAlarms(book.AlarmPossibleDuplicate, book.AlarmPossibleDuplicate)
 			if s, err := r.client.Stats(ctx); err != nil || s.DepositsHeld != 2 {
 				t.Fatalf("stats: %+v, %v", s, err)
 			}
@@ -114,8 +115,8 @@ func TestPossibleDuplicates(t *testing.T) {
 			}
 			states("taken", "credited", "taken", "rejected")
 			events, err := r.client.Events(ctx, client.FeedOptions{})
-			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != store.EventDepositCredited ||
-				events.Events[0].Deposit != 2 || events.Events[1].Kind != store.EventDepositRejected || events.Events[1].Deposit != 4 {
+			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != book.EventDepositCredited ||
+				events.Events[0].Deposit != 2 || events.Events[1].Kind != book.EventDepositRejected || events.Events[1].Deposit != 4 {
 				t.Fatalf("events: %+v, %v", events, err)
 			}
 		})
@@ -173,7 +174,7 @@ func TestPruneBlocks(t *testing.T) {
 		r.deliver(countersigntest.Deposit(n))
 	}
 	prune := func() int64 {
-		n, err := r.end.PruneBlocks(t.Context(), store.MillisOf(r.clock.now()), 3)
+		n, err := r.book.PruneBlocks(t.Context(), db.MillisOf(r.clock.now()), 3)
 		if err != nil {
 			t.Fatal(err)
 		}

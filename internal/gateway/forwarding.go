@@ -15,7 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 )
 
 // Forwarding says where the merchant's application is told of deposits and
@@ -66,7 +67,7 @@ func forwardDelay(n int) time.Duration {
 
 // sender forwards.
 type sender struct {
-	end    *store.MerchantEnd
+	book   *book.Book
 	wake   func() (<-chan struct{}, func())
 	c      Forwarding
 	client *http.Client
@@ -77,7 +78,7 @@ type sender struct {
 	poll   time.Duration // longest pause between looks
 }
 
-func newSender(end *store.MerchantEnd, c Config) (*sender, error) {
+func newSender(b *book.Book, c Config) (*sender, error) {
 	f := c.Forward
 	if err := checkForwardURL(f.URL); err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ func newSender(end *store.MerchantEnd, c Config) (*sender, error) {
 	if f.Concurrency == 0 {
 		f.Concurrency = 8
 	}
-	s := &sender{end: end, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version, poll: forwardPoll,
-		wake:  func() (<-chan struct{}, func()) { return c.Store.Watch(store.TopicForwards) },
+	s := &sender{book: b, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version, poll: forwardPoll,
+		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
 		count: func(ForwardOutcome, time.Duration) {},
 		client: &http.Client{
 			// What answers with a redirect is not the application.
@@ -148,13 +149,13 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-func (s *sender) claim(ctx context.Context, n int) []store.Forward {
+func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 	if n == 0 || ctx.Err() != nil {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, forwardGrace)
 	defer cancel()
-	list, err := s.end.ClaimForwards(bounded, store.MillisOf(s.now()), s.lease(), n)
+	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("forwarding cannot read what is due", "cause", err)
 	}
@@ -169,9 +170,9 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full boo
 	pause := s.poll
 	if !full {
 		bounded, cancel := context.WithTimeout(ctx, forwardGrace)
-		due, err := s.end.NextForward(bounded)
+		due, err := s.book.NextForward(bounded)
 		cancel()
-		if err == nil && due < store.Never {
+		if err == nil && due < db.Never {
 			pause = min(pause, max(due.Time().Sub(s.now()), time.Millisecond))
 		}
 	}
@@ -191,7 +192,7 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full boo
 }
 
 // one makes one attempt, if it is not too late for it, and settles it.
-func (s *sender) one(ctx context.Context, f store.Forward, latest time.Time) {
+func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	began := time.Now()
 	if began.After(latest) {
 		s.log.Warn("too late to forward: left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
@@ -200,11 +201,11 @@ func (s *sender) one(ctx context.Context, f store.Forward, latest time.Time) {
 	outcome, status, err := s.post(ctx, f)
 	took := time.Since(began)
 	s.count(outcome, took)
-	done := store.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: outcome == ForwardDone, Reason: string(outcome)}
+	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: outcome == ForwardDone, Reason: string(outcome)}
 	if !done.Done {
 		delay := forwardDelay(f.Attempts)
 		delay += rand.N(delay/4 + 1) // else what failed together comes back together
-		done.Due = store.MillisOf(s.now().Add(delay))
+		done.Due = db.MillisOf(s.now().Add(delay))
 	}
 	level := slog.LevelDebug
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
@@ -225,12 +226,12 @@ func (s *sender) one(ctx context.Context, f store.Forward, latest time.Time) {
 // settle keeps the end of an attempt, again until it succeeds or the lease ends:
 // a database that moves to another server is away for seconds, and what is not
 // kept by then is told twice.
-func (s *sender) settle(ctx context.Context, done store.Forwarded, lease time.Duration) error {
+func (s *sender) settle(ctx context.Context, done book.Forwarded, lease time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
 	for {
-		err := s.end.SettleForwards(ctx, []store.Forwarded{done})
-		if err == nil || errors.Is(err, store.ErrClosed) {
+		err := s.book.SettleForwards(ctx, []book.Forwarded{done})
+		if err == nil || errors.Is(err, db.ErrClosed) {
 			return err
 		}
 		pause := time.NewTimer(settlePause)
@@ -243,7 +244,7 @@ func (s *sender) settle(ctx context.Context, done store.Forwarded, lease time.Du
 	}
 }
 
-func (s *sender) post(ctx context.Context, f store.Forward) (ForwardOutcome, int, error) {
+func (s *sender) post(ctx context.Context, f book.Forward) (ForwardOutcome, int, error) {
 	id, body, err := forwardBody(f)
 	if err != nil {
 		return ForwardFailed, 0, err

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"countersign/countersigntest"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/merchant"
 )
 
 var testSecret = SigningSecret("a secret of thirty-two bytes,ok!")
@@ -146,7 +148,7 @@ func checkForwardBodies(t *testing.T, a *application) {
 	if err := json.Unmarshal([]byte(a.bodies["event_1"]), &m); err != nil {
 		t.Fatal(err)
 	}
-	if m.Type != store.EventOrderConfirmed || m.Data.CallBackID != "order-1" {
+	if m.Type != book.EventOrderConfirmed || m.Data.CallBackID != "order-1" {
 		t.Errorf("event: %s", a.bodies["event_1"])
 	}
 }
@@ -157,12 +159,12 @@ func TestForwardsAreLeased(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
-			s := openStore(t, url)
-			one := store.NewMerchantEnd(s, true)
+			s := openDB(t, url)
+			one := book.New(s, book.Config{Forward: true})
 			for n := range 20 {
 				claim(t, one, n)
 			}
-			now := store.Millis(1_900_000_000_000)
+			now := db.Millis(1_900_000_000_000)
 			seen := map[int64]bool{}
 			for len(seen) < 20 {
 				list, err := one.ClaimForwards(t.Context(), now, time.Minute, 7)
@@ -182,12 +184,12 @@ func TestForwardsAreLeased(t *testing.T) {
 			}
 			seq := again[0].Seq
 			// The first attempt comes back late and failed: the second stands.
-			err = one.SettleForwards(t.Context(), []store.Forwarded{{Seq: seq, Attempts: 1, Due: now, Reason: "failed"}})
+			err = one.SettleForwards(t.Context(), []book.Forwarded{{Seq: seq, Attempts: 1, Due: now, Reason: "failed"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// It comes back late and done: nothing is left to be told.
-			if err := one.SettleForwards(t.Context(), []store.Forwarded{{Seq: seq, Attempts: 1, Done: true}}); err != nil {
+			if err := one.SettleForwards(t.Context(), []book.Forwarded{{Seq: seq, Attempts: 1, Done: true}}); err != nil {
 				t.Fatal(err)
 			}
 			if st, err := one.Stats(t.Context()); err != nil || st.Forwards != 19 {
@@ -198,10 +200,10 @@ func TestForwardsAreLeased(t *testing.T) {
 }
 
 // claim takes deposit n into the inbox without a handler.
-func claim(t *testing.T, end *store.MerchantEnd, n int) {
+func claim(t *testing.T, end *book.Book, n int) {
 	t.Helper()
 	c := countersigntest.Deposit(n)
-	_, err := end.Claim(t.Context(), store.InboxEntry{Callback: c, ID: c.TrackingID, Content: [32]byte{byte(n)}, TxIndex: -1, At: 1_800_000_000_000})
+	_, err := end.Claim(t.Context(), merchant.Entry{Callback: c, ID: c.TrackingID, Content: [32]byte{byte(n)}, TxIndex: -1, At: time.UnixMilli(1_800_000_000_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +221,7 @@ func TestForwardDelay(t *testing.T) {
 }
 
 func TestForwardConfig(t *testing.T) {
-	s := openStore(t, dialects[0].url(t))
+	s := openDB(t, dialects[0].url(t))
 	service := newService(t, countersigntest.ServiceConfig{})
 	for name, f := range map[string]Forwarding{
 		"no secret":  {URL: "https://app.example/in"},
@@ -230,14 +232,14 @@ func TestForwardConfig(t *testing.T) {
 		"timeout":    {URL: "https://app.example/in", Secret: testSecret, Timeout: -1},
 		"concurrent": {URL: "https://app.example/in", Secret: testSecret, Concurrency: -1},
 	} {
-		if _, err := New(Config{Store: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
+		if _, err := New(Config{DB: s, Callbacks: service.MerchantConfig(), Forward: f}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	if _, err := New(Config{}); err == nil {
 		t.Error("no store: no error")
 	}
-	if _, err := New(Config{Store: s}); err == nil {
+	if _, err := New(Config{DB: s}); err == nil {
 		t.Error("no key: no error")
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/store"
-	"countersign/internal/store/storetest"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/jsonapi"
 )
 
 func TestMain(m *testing.M) {
@@ -30,36 +32,36 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(storetest.Run(m))
+	os.Exit(dbtest.Run(m))
 }
 
 // dialects gives a fresh database of each kind.
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}}
+}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
 
-var testKeys = store.NewMasterKey([32]byte{9})
+var testKeys = db.NewMasterKey([32]byte{9})
 
-func openStore(t testing.TB, url string) *store.Store {
+func openDB(t testing.TB, url string) *db.DB {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testKeys})
+	d, err := db.Open(t.Context(), db.Config{URL: url, Keys: testKeys}, book.End())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+	return d
 }
 
 // rig is a gateway between an honest service and the merchant's own systems.
 type rig struct {
 	*Gateway
 	t       testing.TB
-	store   *store.Store
+	db      *db.DB
 	service *countersigntest.Service
 	clock   *clock
 	log     *bytes.Buffer
@@ -113,8 +115,8 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 // newRig makes a gateway on the database at url. change may be nil.
 func newRig(t testing.TB, url string, service *countersigntest.Service, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, store: openStore(t, url), service: service, clock: newClock(), log: &bytes.Buffer{}}
-	c := Config{Store: r.store, Callbacks: service.MerchantConfig(), Now: r.clock.now,
+	r := &rig{t: t, db: openDB(t, url), service: service, clock: newClock(), log: &bytes.Buffer{}}
+	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now,
 		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if change != nil {
 		change(&c)
@@ -126,15 +128,15 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(r.API())
 	t.Cleanup(server.Close)
-	r.client = r.withRole(server.URL, store.RoleOperator)
+	r.client = r.withRole(server.URL, RoleOperator)
 	return r
 }
 
 // withRole gives a user whose token has a role.
-func (r *rig) withRole(url string, role store.Role) user {
+func (r *rig) withRole(url string, role jsonapi.Role) user {
 	r.t.Helper()
 	secret, hash := mintToken()
-	err := r.store.CreateToken(r.t.Context(), store.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
+	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), jsonapi.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func (r *rig) order(n int) {
 }
 
 // state wants order n to be in a state.
-func (r *rig) state(n int, want store.OrderState) client.Order {
+func (r *rig) state(n int, want book.OrderState) client.Order {
 	r.t.Helper()
 	o, err := r.client.Order(r.t.Context(), countersigntest.Withdrawal(n).CallBackID)
 	if err != nil {

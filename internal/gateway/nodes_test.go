@@ -10,7 +10,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -27,12 +28,12 @@ func TestOtherNodesAreWoken(t *testing.T) {
 	a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
 		c.Forward = Forwarding{URL: "http://127.0.0.1:1/in", Secret: testSecret}
 	})
-	for topic, do := range map[store.Topic]func(){
-		store.TopicDeposits: func() { a.deliver(countersigntest.Deposit(1)) },
-		store.TopicForwards: func() { a.deliver(countersigntest.Deposit(2)) },
-		store.TopicEvents:   func() { a.order(3); a.confirmed(3) },
+	for topic, do := range map[db.Topic]func(){
+		book.TopicDeposits: func() { a.deliver(countersigntest.Deposit(1)) },
+		book.TopicForwards: func() { a.deliver(countersigntest.Deposit(2)) },
+		book.TopicEvents:   func() { a.order(3); a.confirmed(3) },
 	} {
-		wake, stop := b.store.Watch(topic)
+		wake, stop := b.db.Watch(topic)
 		defer stop()
 		for drained := false; !drained; { // of what was said when the node began to listen
 			select {
@@ -163,7 +164,7 @@ func TestForwardingTooLate(t *testing.T) {
 	})
 	app.now = r.clock.now
 	r.deliver(countersigntest.Deposit(1))
-	list, err := r.end.ClaimForwards(t.Context(), store.MillisOf(r.clock.now()), r.sender.lease(), 1)
+	list, err := r.book.ClaimForwards(t.Context(), db.MillisOf(r.clock.now()), r.sender.lease(), 1)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}

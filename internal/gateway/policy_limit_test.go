@@ -20,19 +20,19 @@ type confirmed struct {
 	at                   time.Time
 }
 
-// book keeps what was confirmed, and gives sums as a store would.
-type book struct {
+// ledger keeps what was confirmed, and gives sums as a store would.
+type ledger struct {
 	mu      sync.Mutex
 	entries []confirmed
 }
 
-func (b *book) spent(_ context.Context, symbol, user string, since time.Time) (countersign.Amount, error) {
+func (b *ledger) spent(_ context.Context, symbol, user string, since time.Time) (countersign.Amount, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sum(symbol, user, since)
 }
 
-func (b *book) sum(symbol, user string, since time.Time) (countersign.Amount, error) {
+func (b *ledger) sum(symbol, user string, since time.Time) (countersign.Amount, error) {
 	var sum countersign.Amount
 	for _, e := range b.entries {
 		if e.symbol != symbol || user != "" && e.user != user || e.at.Before(since) {
@@ -98,7 +98,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &book{}
+		b := &ledger{}
 		for range rapid.IntRange(0, 8).Draw(t, "history") {
 			b.entries = append(b.entries, confirmed{
 				rapid.SampledFrom(symbols).Draw(t, "symbol"), rapid.SampledFrom(users).Draw(t, "user"), amounts.Draw(t, "amount"),
@@ -193,7 +193,7 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"100.5\"\nwindow = \"24h\"\n")
 	for _, way := range []string{"limits hold", "without"} {
 		t.Run(way, func(t *testing.T) {
-			b := &book{}
+			b := &ledger{}
 			barrier := make(chan struct{})
 			var looked, done sync.WaitGroup
 			looked.Add(callers)
@@ -257,13 +257,13 @@ func TestWindow(t *testing.T) {
 	for ago, want := range map[time.Duration]Effect{
 		0: Deny, 13 * time.Hour: Deny, 24 * time.Hour: Deny, 24*time.Hour + 1: Allow, 30 * time.Hour: Allow,
 	} {
-		b := &book{entries: []confirmed{{"USDT", "user-9", "0.000001", wednesday.Add(-ago)}}}
+		b := &ledger{entries: []confirmed{{"USDT", "user-9", "0.000001", wednesday.Add(-ago)}}}
 		r := someRequest(t, func(r *Request) { r.Spent = b.spent })
 		if got := decide(t, p, r); got.Effect != want || want == Deny && got.Reason != "above 100 USDT in 24h for one user" {
 			t.Errorf("%v ago: %+v", ago, got)
 		}
 	}
-	got := decide(t, p, someRequest(t, func(r *Request) { r.Spent = (&book{}).spent }))
+	got := decide(t, p, someRequest(t, func(r *Request) { r.Spent = (&ledger{}).spent }))
 	if want := (Limit{Rule: "day", Symbol: "USDT", TenantUserID: "user-9", Since: wednesday.Add(-24 * time.Hour),
 		Max: mustAmount(t, "100"), Above: Deny}); len(got.Limits) != 1 || got.Limits[0] != want {
 		t.Errorf("%+v", got)

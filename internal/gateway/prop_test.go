@@ -11,7 +11,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 )
 
 // TestAnySequence runs random sequences of callbacks, orders, decisions of
@@ -36,7 +37,7 @@ func TestAnySequence(t *testing.T) {
 					"policy": func(rt *rapid.T) { policy.effect = rapid.SampledFrom([]Effect{Deny, Ask, Allow}).Draw(rt, "effect") },
 					"time": func(rt *rapid.T) {
 						m.clock.advance(time.Duration(rapid.IntRange(1, 40).Draw(rt, "seconds")) * time.Second)
-						if _, err := m.end.ExpireOrders(t.Context(), store.MillisOf(m.clock.now()), 100); err != nil {
+						if _, err := m.book.ExpireOrders(t.Context(), db.MillisOf(m.clock.now()), 100); err != nil {
 							rt.Fatal(err)
 						}
 					},
@@ -128,7 +129,7 @@ func (m *sequence) ask(rt *rapid.T) {
 		if told, ok := m.confirmed[n]; ok && told.Differs(result.Withdrawal.Details) != "" {
 			rt.Fatalf("%s was confirmed with two sets of details", w.CallBackID)
 		}
-		if _, ok := m.confirmed[n]; !ok && !store.OrderState(before.State).Undecided() && before.Confirmed == 0 {
+		if _, ok := m.confirmed[n]; !ok && !book.OrderState(before.State).Undecided() && before.Confirmed == 0 {
 			rt.Fatalf("%s was confirmed when it was %s", w.CallBackID, before.State)
 		}
 		m.confirmed[n] = result.Withdrawal.Details
@@ -194,7 +195,7 @@ func (m *sequence) person(rt *rapid.T) {
 // restart goes on with a new process on the same database.
 func (m *sequence) restart(*rapid.T) {
 	at := m.clock
-	if err := m.store.Close(); err != nil {
+	if err := m.db.Close(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.rig = m.start()
@@ -233,7 +234,7 @@ func (m *sequence) check(rt *rapid.T) {
 		if was := m.final[n]; was != "" && string(o.State) != was {
 			rt.Fatalf("order %d was %s and is %s", n, was, o.State)
 		}
-		if s := store.OrderState(o.State); known && !s.Undecided() && s != store.OrderConfirmed {
+		if s := book.OrderState(o.State); known && !s.Undecided() && s != book.OrderConfirmed {
 			m.final[n] = string(o.State)
 		}
 	}

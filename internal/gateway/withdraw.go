@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/store"
+	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/merchant"
 )
 
@@ -30,18 +31,18 @@ const decideTries = 10
 func (g *Gateway) onWithdrawal(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	for range decideTries {
 		a, err := g.decide(ctx, w)
-		if !errors.Is(err, store.ErrChanged) {
+		if !errors.Is(err, book.ErrChanged) {
 			return a, err
 		}
 	}
-	return merchant.Answer{}, fmt.Errorf("deciding on an order: %w, %d times in a row", store.ErrChanged, decideTries)
+	return merchant.Answer{}, fmt.Errorf("deciding on an order: %w, %d times in a row", book.ErrChanged, decideTries)
 }
 
 // decide makes one attempt.
 func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	now := g.c.Now()
-	at := store.MillisOf(now)
-	asked, err := g.end.AskedFor(ctx, w.CallBackID, at)
+	at := db.MillisOf(now)
+	asked, err := g.book.AskedFor(ctx, w.CallBackID, at)
 	if err != nil {
 		return merchant.Answer{}, err
 	}
@@ -53,10 +54,10 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	}
 	switch {
 	case f.unknown:
-		err = g.end.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
+		err = g.book.RefuseUnknown(ctx, w.CallBackID, w.TenantUserID, at)
 	case f.change != nil:
-		f.change.Clock = func() store.Millis { return store.MillisOf(g.c.Now()) }
-		_, err = g.end.ChangeOrder(ctx, *f.change, at)
+		f.change.Clock = func() db.Millis { return db.MillisOf(g.c.Now()) }
+		_, err = g.book.ChangeOrder(ctx, *f.change, at)
 	}
 	return f.answer, err
 }
@@ -65,43 +66,43 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 // it may be given.
 type finding struct {
 	answer  merchant.Answer
-	rule    bool               // the policy has to decide first
-	unknown bool               // keep that the order was unknown
-	change  *store.OrderChange // nil: the order stays as it is
+	rule    bool              // the policy has to decide first
+	unknown bool              // keep that the order was unknown
+	change  *book.OrderChange // nil: the order stays as it is
 }
 
 // judge compares a question with the book. It reads nothing.
-func judge(a store.Asked, w countersign.WithdrawalRequest, now store.Millis, grace time.Duration) finding {
+func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace time.Duration) finding {
 	o := a.Order
 	switch {
-	case !a.Known && now-a.Since < store.Millis(grace.Milliseconds()):
+	case !a.Known && now-a.Since < db.Millis(grace.Milliseconds()):
 		return finding{answer: merchant.Hold(countersign.CodeNotKnownYet, "")}
 	case !a.Known:
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, ""), unknown: true}
-	case o.State == store.OrderUnknown:
+	case o.State == book.OrderUnknown:
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, "")}
 	case o.TenantUserID != w.TenantUserID:
 		f := finding{answer: merchant.Refuse(countersign.CodeDetailsDiffer, "")}
 		if o.State.Undecided() {
 			// The refusal stands for this callBackId, so the order is over.
-			f.change = &store.OrderChange{CallBackID: o.CallBackID, From: o.State, To: store.OrderDeclined, By: byCheck,
-				Reason: "the service asked for it with another tenantUserId", Alarm: store.AlarmUserDiffers}
+			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderDeclined, By: byCheck,
+				Reason: "the service asked for it with another tenantUserId", Alarm: book.AlarmUserDiffers}
 		}
 		return f
-	case o.Confirmed > 0 && (o.State == store.OrderConfirmed || o.State == store.OrderExecuted):
+	case o.Confirmed > 0 && (o.State == book.OrderConfirmed || o.State == book.OrderExecuted):
 		return finding{answer: merchant.Confirm(o.Details)}
-	case o.State == store.OrderDeclined:
+	case o.State == book.OrderDeclined:
 		return finding{answer: merchant.Refuse(declinedCode(o), "")}
 	case !o.State.Undecided(): // cancelled, expired, ended, or executed without confirmation
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, "")}
 	case o.Expires <= now:
 		return finding{answer: merchant.Refuse(countersign.CodeOrderCancelled, ""),
-			change: &store.OrderChange{CallBackID: o.CallBackID, From: o.State, To: store.OrderExpired}}
+			change: &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderExpired}}
 	}
 	return finding{rule: true}
 }
 
-func declinedCode(o store.Order) countersign.ErrCode {
+func declinedCode(o book.Order) countersign.ErrCode {
 	switch o.DecidedBy {
 	case byPolicy:
 		return countersign.CodeRefusedPolicy
@@ -114,10 +115,10 @@ func declinedCode(o store.Order) countersign.ErrCode {
 // rule asks the policy about an order that agrees with the question. The limits
 // that its ruling rests on become conditions of the change, so that two orders
 // decided at once never both use what a limit left for one.
-func (g *Gateway) rule(ctx context.Context, o store.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
+func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
 	r := policyRequest(o, w, now)
 	r.Spent = func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
-		s, err := g.end.Spent(ctx, store.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: store.MillisOf(since)})
+		s, err := g.book.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
 		return s.Sum, err
 	}
 	ruling, err := g.c.Policy.Decide(ctx, r)
@@ -127,11 +128,11 @@ func (g *Gateway) rule(ctx context.Context, o store.Order, w countersign.Withdra
 	return ruled(o, ruling), nil
 }
 
-func policyRequest(o store.Order, w countersign.WithdrawalRequest, now time.Time) Request {
+func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) Request {
 	r := Request{Withdrawal: w, Now: now, Order: Order{
 		Details: o.Details, TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
 	}}
-	if o.Expires < store.Never {
+	if o.Expires < db.Never {
 		r.Order.Expires = o.Expires.Time()
 	}
 	return r
@@ -139,22 +140,22 @@ func policyRequest(o store.Order, w countersign.WithdrawalRequest, now time.Time
 
 // ruled turns the policy's word into a finding. Anything but a plain Allow or
 // Ask denies.
-func ruled(o store.Order, r Ruling) finding {
-	change := &store.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
+func ruled(o book.Order, r Ruling) finding {
+	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
 	switch {
-	case r.Effect == Allow, r.Effect == Ask && o.State == store.OrderApproved:
-		change.To = store.OrderConfirmed
+	case r.Effect == Allow, r.Effect == Ask && o.State == book.OrderApproved:
+		change.To = book.OrderConfirmed
 		for _, l := range r.Limits {
-			change.Ceilings = append(change.Ceilings, store.Ceiling{TenantUserID: l.TenantUserID, Since: store.MillisOf(l.Since), Max: l.Max})
+			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
 		return finding{answer: merchant.Confirm(o.Details), change: change}
-	case r.Effect == Ask && o.State == store.OrderHeld:
+	case r.Effect == Ask && o.State == book.OrderHeld:
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
 	case r.Effect == Ask:
-		change.To = store.OrderHeld
+		change.To = book.OrderHeld
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, ""), change: change}
 	}
-	change.To, change.By = store.OrderDeclined, byPolicy
+	change.To, change.By = book.OrderDeclined, byPolicy
 	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
 }
 

@@ -9,7 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/store"
+	"countersign/internal/book"
 )
 
 // rulePolicy is a policy of a single word, which tests change.
@@ -63,20 +63,20 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 
 	// Confirmed, again with the same details, executed.
 	r.order(1)
-	r.state(1, store.OrderOpen)
+	r.state(1, book.OrderOpen)
 	for range 3 {
 		if got := r.confirmed(1); got.Differs(countersigntest.Order(1)) != "" {
 			t.Fatalf("confirmed %v", got)
 		}
 	}
-	if o := r.state(1, store.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
+	if o := r.state(1, book.OrderConfirmed); o.Confirmed == 0 || o.Reason != "test: because" {
 		t.Fatalf("confirmed order: %+v", o)
 	}
 	conflict(r.client.CancelOrder(ctx, id(1), ""))
 	conflict(r.client.DeclineOrder(ctx, id(1), ""))
 	conflict(r.client.ApproveOrder(ctx, id(1), ""))
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 1))
-	if o := r.state(1, store.OrderExecuted); o.TxID == "" || o.Ended == 0 {
+	if o := r.state(1, book.OrderExecuted); o.TxID == "" || o.Ended == 0 {
 		t.Fatalf("executed order: %+v", o)
 	}
 	r.confirmed(1) // asked once more, the same is said
@@ -88,11 +88,11 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	r.clock.advance(2 * time.Second)
 	ask(2, countersign.CodeUnknownOrder)
 	ask(2, countersign.CodeUnknownOrder)
-	r.state(2, store.OrderUnknown)
+	r.state(2, book.OrderUnknown)
 	if _, err := r.client.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
-	r.wantAlarms(store.AlarmOrderUnknown)
+	r.wantAlarms(book.AlarmOrderUnknown)
 
 	// Late, but within the grace period.
 	ask(3, countersign.CodeNotKnownYet)
@@ -104,11 +104,11 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	r.order(4)
 	ask(4, countersign.CodeAwaitingApproval)
 	ask(4, countersign.CodeAwaitingApproval)
-	r.state(4, store.OrderHeld)
+	r.state(4, book.OrderHeld)
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	r.confirmed(4)
-	if o := r.state(4, store.OrderConfirmed); o.DecidedBy == "" {
+	if o := r.state(4, book.OrderConfirmed); o.DecidedBy == "" {
 		t.Fatalf("approved order: %+v", o)
 	}
 	// Approval meets Ask and never Deny.
@@ -116,7 +116,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ok(r.client.ApproveOrder(ctx, id(5), ""))
 	policy.effect = Deny
 	ask(5, countersign.CodeRefusedPolicy)
-	r.state(5, store.OrderDeclined)
+	r.state(5, book.OrderDeclined)
 	ask(5, countersign.CodeRefusedPolicy)
 
 	// Declined, cancelled, expired, before and while a person is asked.
@@ -140,7 +140,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	conflict(r.client.ApproveOrder(ctx, id(8), ""))
 	policy.effect = Allow
 	ask(8, countersign.CodeOrderCancelled)
-	r.state(8, store.OrderExpired)
+	r.state(8, book.OrderExpired)
 
 	// Another tenantUserId than the order's.
 	r.order(9)
@@ -149,17 +149,17 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	if got := r.deliver(w); got != countersign.CodeDetailsDiffer {
 		t.Fatalf("another user: %d", got)
 	}
-	r.state(9, store.OrderDeclined)
+	r.state(9, book.OrderDeclined)
 	ask(9, countersign.CodeDetailsDiffer)
 
 	// A policy that cannot be asked decides nothing.
 	r.order(10)
 	policy.err = errors.New("down")
 	ask(10, countersign.CodeInternal)
-	r.state(10, store.OrderOpen)
+	r.state(10, book.OrderOpen)
 	policy.err = nil
 	r.confirmed(10)
-	r.wantAlarms(store.AlarmOrderUnknown, store.AlarmUserDiffers)
+	r.wantAlarms(book.AlarmOrderUnknown, book.AlarmUserDiffers)
 }
 
 // TestOrderEdges lets the order change between the look at it and the decision.
@@ -181,7 +181,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 			if got := r.deliver(countersigntest.Withdrawal(1)); got != countersign.CodeOrderCancelled {
 				t.Fatalf("errCode %d", got)
 			}
-			r.state(1, store.OrderCancelled)
+			r.state(1, book.OrderCancelled)
 		})
 	}
 }
@@ -219,7 +219,7 @@ above  = "deny"
 					t.Errorf("errCode %d", code)
 				}
 			}
-			spent, err := r.end.Spent(t.Context(), store.Spent{Symbol: "USDT"})
+			spent, err := r.book.Spent(t.Context(), book.Spent{Symbol: "USDT"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,19 +239,19 @@ func TestNotices(t *testing.T) {
 		name    string
 		confirm bool
 		notices []countersign.Type
-		want    store.OrderState
+		want    book.OrderState
 		waiting int
 		alarms  []string
 	}{
-		{"executed", true, []countersign.Type{done}, store.OrderExecuted, 0, nil},
-		{"executed after waiting", true, []countersign.Type{short, hot, done}, store.OrderExecuted, 0, nil},
-		{"waiting", true, []countersign.Type{hot}, store.OrderConfirmed, 7, nil},
-		{"ended", true, []countersign.Type{short, ended}, store.OrderEnded, 0, nil},
-		{"ended before it was asked for", false, []countersign.Type{ended}, store.OrderEnded, 0, nil},
-		{"short of funds after the end", true, []countersign.Type{ended, short}, store.OrderEnded, 0, nil},
-		{"5 after 3", true, []countersign.Type{done, ended}, store.OrderExecuted, 0, []string{store.AlarmEndedAfterExecution}},
-		{"3 after 5", true, []countersign.Type{ended, done}, store.OrderEnded, 0, []string{store.AlarmExecutedAfterEnd}},
-		{"executed without confirmation", false, []countersign.Type{done}, store.OrderExecuted, 0, []string{store.AlarmExecutedUnconfirmed}},
+		{"executed", true, []countersign.Type{done}, book.OrderExecuted, 0, nil},
+		{"executed after waiting", true, []countersign.Type{short, hot, done}, book.OrderExecuted, 0, nil},
+		{"waiting", true, []countersign.Type{hot}, book.OrderConfirmed, 7, nil},
+		{"ended", true, []countersign.Type{short, ended}, book.OrderEnded, 0, nil},
+		{"ended before it was asked for", false, []countersign.Type{ended}, book.OrderEnded, 0, nil},
+		{"short of funds after the end", true, []countersign.Type{ended, short}, book.OrderEnded, 0, nil},
+		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, 0, []string{book.AlarmEndedAfterExecution}},
+		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, 0, []string{book.AlarmExecutedAfterEnd}},
+		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, 0, []string{book.AlarmExecutedUnconfirmed}},
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -297,10 +297,10 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
 		w := countersigntest.Notice(countersign.TypeWithdraw, i).(*countersign.WithdrawalDone)
 		change(w)
 		r.deliver(w)
-		if o := r.state(i, store.OrderExecuted); o.Reason != "executed with another "+member {
+		if o := r.state(i, book.OrderExecuted); o.Reason != "executed with another "+member {
 			t.Errorf("%s: %q", member, o.Reason)
 		}
-		alarms = append(alarms, store.AlarmExecutedDiffers)
+		alarms = append(alarms, book.AlarmExecutedDiffers)
 	}
 	r.wantAlarms(alarms...)
 
@@ -315,7 +315,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
 	// Nothing was ever ordered.
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 99))
 	r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 98))
-	r.wantAlarms(append(alarms, store.AlarmExecutedTwice, store.AlarmUserDiffers, store.AlarmOrderUnknown)...)
+	r.wantAlarms(append(alarms, book.AlarmExecutedTwice, book.AlarmUserDiffers, book.AlarmOrderUnknown)...)
 }
 
 // TestAddressChange: the new address is the one that counts.
@@ -328,7 +328,7 @@ func TestAddressChange(t *testing.T) {
 		t.Fatalf("events: %+v, %v", events, err)
 	}
 	e := events.Events[0]
-	if e.Kind != store.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
+	if e.Kind != book.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
 		e.TenantUserID != change.TenantUserID || e.ChainName != change.ChainName || e.Symbol != change.Symbol {
 		t.Fatalf("event: %+v", e)
 	}

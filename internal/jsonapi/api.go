@@ -15,7 +15,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/store"
 )
 
 // Config is what an API is made of.
@@ -28,11 +27,11 @@ type Config struct {
 	Title, Description, TokenDescription string
 	// Version is told in the OpenAPI document.
 	Version string
-	// Store keeps the tokens. Required.
-	Store TokenStore
+	// Tokens are those of the end. Required.
+	Tokens TokenStore
 	// Grants turns a role into the access that it gives, Open for a role that
 	// is none of this end's. Required.
-	Grants func(store.Role) Access
+	Grants func(Role) Access
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Required.
@@ -70,7 +69,7 @@ type API struct {
 // New makes the mux and the document from the one table of routes. It starts
 // nothing.
 func New(c Config, routes []Route) (*API, error) {
-	if c.Self == "" || c.Store == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
+	if c.Self == "" || c.Tokens == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("jsonapi: Config is not complete")
 	}
 	a := &API{c: c, mux: http.NewServeMux(), stopping: make(chan struct{})}

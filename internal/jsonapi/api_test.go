@@ -11,33 +11,35 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
 )
 
 // tokenList is a store of tokens in memory.
 type tokenList struct {
-	byHash map[[sha256.Size]byte]store.Token
+	byHash map[[sha256.Size]byte]Token
 	asked  int
 	fails  error
 }
 
-func (l *tokenList) TokenByHash(_ context.Context, hash [sha256.Size]byte) (store.Token, error) {
+func (l *tokenList) ByHash(_ context.Context, hash [sha256.Size]byte) (Token, error) {
 	l.asked++
 	t, ok := l.byHash[hash]
 	if !ok && l.fails == nil {
-		return t, store.ErrNotFound
+		return t, db.ErrNotFound
 	}
 	return t, l.fails
 }
 
-func (l *tokenList) Tokens(context.Context) (list []store.Token, err error) {
+func (l *tokenList) Create(context.Context, Token, [sha256.Size]byte) error { return l.fails }
+
+func (l *tokenList) List(context.Context) (list []Token, err error) {
 	for _, t := range l.byHash {
 		list = append(list, t)
 	}
 	return list, l.fails
 }
 
-func (l *tokenList) RevokeToken(_ context.Context, id string, now store.Millis) error {
+func (l *tokenList) Revoke(_ context.Context, id string, now db.Millis) error {
 	for hash, t := range l.byHash {
 		if t.ID == id {
 			t.Revoked = now
@@ -47,7 +49,7 @@ func (l *tokenList) RevokeToken(_ context.Context, id string, now store.Millis) 
 	return l.fails
 }
 
-func (l *tokenList) add(role store.Role) (id, secret string) {
+func (l *tokenList) add(role Role) (id, secret string) {
 	minted, hash := MintToken()
 	t := NewStoreToken("test", role, 1)
 	l.byHash[hash] = t
@@ -63,11 +65,11 @@ type end struct {
 
 func newEnd(t *testing.T, routes ...Route) *end {
 	t.Helper()
-	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]store.Token{}}, at: time.UnixMilli(1_750_000_000_000)}
+	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]Token{}}, at: time.UnixMilli(1_750_000_000_000)}
 	var err error
 	e.API, err = New(Config{
-		Self: "the end", Store: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
-		Grants: func(r store.Role) Access { return map[store.Role]Access{"viewer": Viewer, "operator": Operator}[r] },
+		Self: "the end", Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
+		Grants: func(r Role) Access { return map[Role]Access{"viewer": Viewer, "operator": Operator}[r] },
 	}, routes)
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +94,11 @@ func (e *end) call(method, path, secret string) int {
 // Another node has a revoked token in its cache, and asks again after a second.
 func TestRevokedTokenEndsWithTheCache(t *testing.T) {
 	e := newEnd(t)
-	id, secret := e.tokens.add(store.RoleViewer)
+	id, secret := e.tokens.add("viewer")
 	if err := e.ask(secret); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.tokens.RevokeToken(t.Context(), id, 5); err != nil {
+	if err := e.tokens.Revoke(t.Context(), id, 5); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.ask(secret); err != nil {
@@ -128,8 +130,8 @@ func TestGuessesFillNothing(t *testing.T) {
 // A role that is none of the end's gets into no route that asks for one.
 func TestForeignRole(t *testing.T) {
 	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Need: Viewer, Status: 200, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
-	_, foreign := e.tokens.add(store.RoleApp)
-	_, own := e.tokens.add(store.RoleViewer)
+	_, foreign := e.tokens.add("app")
+	_, own := e.tokens.add("viewer")
 	if status := e.call("GET", "/a", foreign); status != 403 {
 		t.Errorf("a foreign role: %d, want 403", status)
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
 )
 
 // Call is one request on its way through.
 type Call struct {
 	W      *Recorder
 	R      *http.Request
-	Now    store.Millis // when it came
-	Token  store.Token  // of the caller, once admitted
-	Status int          // of success; a handler may change it
-	Items  int          // for the audit: how many were taken
+	Now    db.Millis // when it came
+	Token  Token     // of the caller, once admitted
+	Status int       // of success; a handler may change it
+	Items  int       // for the audit: how many were taken
 
 	a        *API
 	rt       *Endpoint
@@ -60,7 +60,7 @@ var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 func (c *Call) PathID() (string, error) {
 	id := c.R.PathValue("id")
 	if !idText.MatchString(id) {
-		return "", store.ErrNotFound
+		return "", db.ErrNotFound
 	}
 	return id, nil
 }
@@ -148,7 +148,7 @@ func unmarshal(body []byte, v any) error {
 func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := rt.a
 	start := a.c.Now()
-	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: store.MillisOf(start), Status: rt.Status}
+	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: db.MillisOf(start), Status: rt.Status}
 	var err error
 	defer func() {
 		if v := recover(); v != nil {

@@ -12,7 +12,7 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
 )
 
 // At makes a fault.
@@ -56,11 +56,11 @@ var statuses = []struct {
 	status int
 	detail string
 }{
-	{store.ErrConflict, http.StatusConflict, ""},
-	{store.ErrNotFound, http.StatusNotFound, "there is no such thing"},
-	{store.ErrInvalid, http.StatusUnprocessableEntity, "the request holds what cannot be stored"},
-	{store.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
-	{store.ErrUnavailable, http.StatusServiceUnavailable, "END cannot reach its database; repeat the request"},
+	{db.ErrConflict, http.StatusConflict, ""},
+	{db.ErrNotFound, http.StatusNotFound, "there is no such thing"},
+	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds what cannot be stored"},
+	{db.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
+	{db.ErrUnavailable, http.StatusServiceUnavailable, "END cannot reach its database; repeat the request"},
 	{countersign.ErrMalformed, http.StatusUnprocessableEntity, "the request is not valid"},
 	{ErrStopping, http.StatusServiceUnavailable, "END is stopping"},
 	{context.Canceled, http.StatusServiceUnavailable, "the request was given up"},
@@ -88,7 +88,7 @@ func (a *API) ProblemOf(err error) *client.Problem {
 			continue
 		}
 		p := NewProblem(row.status, strings.Replace(row.detail, "END", a.c.Self, 1))
-		var conflict *store.ConflictError
+		var conflict *db.ConflictError
 		var member *countersign.MemberError
 		switch {
 		case errors.As(err, &conflict):

@@ -17,14 +17,15 @@ import (
 	"golang.org/x/time/rate"
 
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
 )
 
-// TokenStore keeps tokens by their hashes. *store.Store is one.
+// TokenStore keeps tokens by their hashes. *Tokens is one.
 type TokenStore interface {
-	TokenByHash(ctx context.Context, hash [sha256.Size]byte) (store.Token, error)
-	Tokens(ctx context.Context) ([]store.Token, error)
-	RevokeToken(ctx context.Context, id string, now store.Millis) error
+	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
+	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
+	List(ctx context.Context) ([]Token, error)
+	Revoke(ctx context.Context, id string, now db.Millis) error
 }
 
 // Access is what a route asks of its caller. Each end uses a part of the list:
@@ -46,8 +47,8 @@ func (a Access) String() string {
 
 const tokenPrefix = "cst_"
 
-// MintToken makes a token: secret is for its owner, hash is what the store
-// keeps.
+// MintToken makes a token: secret is for its owner, hash is what is
+// kept.
 func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
 	text := tokenPrefix + RandomText(32)
 	return client.Secret(text), HashToken(text)
@@ -63,8 +64,8 @@ func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(se
 
 // NewStoreToken gives a token with an id of its own, to be kept beside the hash
 // of a secret from MintToken.
-func NewStoreToken(name string, role store.Role, now store.Millis) store.Token {
-	return store.Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
+func NewStoreToken(name string, role Role, now db.Millis) Token {
+	return Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
 }
 
 // RandomText gives n random bytes as text. The source never fails.
@@ -87,7 +88,7 @@ type tokens struct {
 }
 
 type knownToken struct {
-	store.Token
+	Token
 	until time.Time
 }
 
@@ -136,10 +137,10 @@ func (a *API) admit(c *Call) error {
 	return nil
 }
 
-func (a *API) authenticate(r *http.Request) (store.Token, error) {
+func (a *API) authenticate(r *http.Request) (Token, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
-		return store.Token{}, errToken
+		return Token{}, errToken
 	}
 	hash, now := HashToken(secret), a.c.Now()
 	a.tokens.mu.Lock()
@@ -149,12 +150,12 @@ func (a *API) authenticate(r *http.Request) (store.Token, error) {
 	if ok && now.Before(known.until) {
 		return known.Token, nil
 	}
-	token, err := a.c.Store.TokenByHash(r.Context(), hash)
-	if errors.Is(err, store.ErrNotFound) || err == nil && token.Revoked != 0 {
-		return store.Token{}, errToken
+	token, err := a.c.Tokens.ByHash(r.Context(), hash)
+	if errors.Is(err, db.ErrNotFound) || err == nil && token.Revoked != 0 {
+		return Token{}, errToken
 	}
 	if err != nil {
-		return store.Token{}, fmt.Errorf("looking up the token: %w", err)
+		return Token{}, fmt.Errorf("looking up the token: %w", err)
 	}
 	a.tokens.mu.Lock()
 	if drops == a.tokens.drops {
@@ -178,7 +179,7 @@ func (a *API) limiter(id string) *rate.Limiter {
 // Revoke revokes a token, at once on this node and within a second on others.
 // It refuses to take the last operator's token away: nobody could make another.
 func (a *API) Revoke(c *Call, id string) error {
-	list, err := a.c.Store.Tokens(c.R.Context())
+	list, err := a.c.Tokens.List(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -187,19 +188,19 @@ func (a *API) Revoke(c *Call, id string) error {
 		switch {
 		case t.ID == id:
 			known = true
-			if t.Role != store.RoleOperator || t.Revoked != 0 {
+			if a.c.Grants(t.Role) < Operator || t.Revoked != 0 {
 				others++
 			}
-		case t.Role == store.RoleOperator && t.Revoked == 0:
+		case a.c.Grants(t.Role) == Operator && t.Revoked == 0:
 			others++
 		}
 	}
 	if !known {
-		return fmt.Errorf("token: %w", store.ErrNotFound)
+		return fmt.Errorf("token: %w", db.ErrNotFound)
 	}
 	if others == 0 {
 		return NewProblem(http.StatusConflict, "this is the last operator token; make another first")
 	}
 	defer a.tokens.forget()
-	return a.c.Store.RevokeToken(c.R.Context(), id, c.Now)
+	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now)
 }

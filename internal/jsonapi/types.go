@@ -6,14 +6,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/db"
 	"countersign/internal/strictjson"
 )
 
 // TimeOf gives m as a time of the API. It leaves out the times that stand for
 // "none" and "never".
-func TimeOf(m store.Millis) client.Time {
-	if m <= 0 || m >= store.Never {
+func TimeOf(m db.Millis) client.Time {
+	if m <= 0 || m >= db.Never {
 		return 0
 	}
 	return client.Time(m)

@@ -1,0 +1,80 @@
+package book
+
+import (
+	"context"
+	"embed"
+	"sync"
+	"time"
+
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// End opens the merchant's database, with db.Open.
+func End() db.End {
+	return db.End{Name: "merchant", Migrations: migrations,
+		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"}}
+}
+
+// Config says what a Book does beside keeping its rows.
+type Config struct {
+	// Forward: every entry of the two feeds is also queued for the merchant's
+	// application.
+	Forward bool
+	// Lease bounds the lease of a claim. Zero: it is as asked for.
+	Lease time.Duration
+}
+
+// Book is the merchant's database and what the merchant's end does with it: the
+// inbox, the orders, the feeds that tell of them and what is forwarded of those.
+// Its methods may be used from several goroutines and, with PostgreSQL, from
+// several processes at once.
+//
+// Whoever needs several rows locks them in one order: inbox, orders, then the
+// feeds by name. Else two processes could wait for each other.
+type Book struct {
+	*db.DB
+	forward bool
+	lease   time.Duration
+	turn    chan struct{} // holds a value while a transaction outside the inbox may lock a feed
+
+	mu      sync.Mutex
+	waiting []*inboxCall
+	working bool
+}
+
+var _ merchant.Inbox = (*Book)(nil)
+
+// New gives the book in d, which was opened for End.
+func New(d *db.DB, c Config) *Book {
+	return &Book{DB: d, forward: c.Forward, lease: c.Lease, turn: make(chan struct{}, 1)}
+}
+
+// The topics of the merchant's database: both feeds and what is forwarded of them.
+const (
+	TopicDeposits db.Topic = 3
+	TopicEvents   db.Topic = 4
+	TopicForwards db.Topic = 5
+)
+
+// inboxFeed numbers the inbox. Whoever takes its number does so first of all.
+const inboxFeed = "inbox"
+
+// writeFeeds is Write for transactions that append to feeds, claims apart. Those of
+// one node go one after the other: a stalled node then holds up the others with one
+// transaction, not with many, until the database ends its session.
+func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *db.Tx) error) error {
+	if !b.Dialect().ConcurrentWriters {
+		return b.Write(ctx, fn)
+	}
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.turn }()
+	return b.Write(ctx, fn)
+}

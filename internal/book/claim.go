@@ -1,0 +1,302 @@
+package book
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// inboxRow is an entry as the rules of a claim see it.
+type inboxRow struct {
+	seq        int64
+	content    merchant.Digest
+	duplicate  bool
+	settled    bool
+	outcome    merchant.Outcome
+	claims     int64
+	leaseUntil db.Millis
+}
+
+// claim applies rules 3 to 7 of merchant.Inbox to a row. It reads nothing.
+func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
+	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate}
+	switch {
+	case r.content != e.Content:
+		c.State = merchant.StateOtherContent
+	case r.settled:
+		c.State, c.Outcome = merchant.StateSettled, r.outcome
+	case e.Lease == 0:
+		r.settled = true
+		c.State = merchant.StateTaken
+	case db.MillisOf(e.At) < r.leaseUntil:
+		c.State = merchant.StateBusy
+	default:
+		r.claims++
+		r.leaseUntil = leaseEnd(e)
+		c.State, c.Claim = merchant.StateClaimed, r.claims
+	}
+	return c
+}
+
+// leaseEnd rounds up: a lease is not shorter than asked for.
+func leaseEnd(e *merchant.Entry) db.Millis {
+	ms := e.Lease.Milliseconds()
+	if e.Lease%1e6 != 0 {
+		ms++
+	}
+	return db.MillisOf(e.At) + db.Millis(ms)
+}
+
+type inboxKey struct {
+	typ countersign.Type
+	id  string
+}
+
+// inboxTx is one transaction of claims. It takes the inbox's number first
+// and holds it to its end, so of all processes one at a time is in here: that
+// is the lock on identifiers, transfers and first blocks which the rules ask
+// for. So it can read all that its claims rest on, decide, and write the outcome
+// with few statements.
+type inboxTx struct {
+	b       *Book
+	t       *db.Tx
+	calls   []*inboxCall       // from run on: those whose callers still wait
+	results []merchant.Claimed // by call
+
+	last      int64 // number given last
+	rows      map[inboxKey]*inboxRow
+	transfers map[string][]int64 // the tx_index of every entry with that transfer
+	fresh     []any              // rows to be inserted, one after the other
+	updates   []db.Statement
+	leased    []*int64 // by call: nil, or how many rows its lease changed
+	ledger    ledger
+}
+
+func (in *inboxTx) run(ctx context.Context) error {
+	last, err := db.LockFeed(ctx, in.t, inboxFeed)
+	if err != nil {
+		return err
+	}
+	in.last = last
+	// The lock may have been long in coming, and whose caller has given up by now
+	// takes no lease.
+	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
+	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
+	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{b: in.b}
+	whole, err := in.firstBlocks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := in.read(ctx, whole); err != nil {
+		return err
+	}
+	for i, c := range in.calls {
+		e := &c.entry
+		if !whole[i] {
+			in.results[i] = merchant.Claimed{State: merchant.StateSpliced}
+			continue
+		}
+		row := in.claim(i, e)
+		if in.results[i].State == merchant.StateTaken {
+			if err := in.effect(ctx, e, row); err != nil {
+				return err
+			}
+		}
+	}
+	statements := append(insertInbox.Statements(in.fresh, nil), in.updates...)
+	if err := in.t.Batch(ctx, append(statements, db.EndFeed(inboxFeed, in.last))); err != nil {
+		return err
+	}
+	for i, n := range in.leased {
+		if n != nil && *n == 0 {
+			// It was settled meanwhile: who holds a lease settles without this
+			// transaction's lock, and may do so after the lease has ended. The
+			// caller asks again and finds what stands.
+			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
+		}
+	}
+	return in.ledger.write(ctx, in.t)
+}
+
+// claim decides one claim and notes what it changes.
+func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
+	key := inboxKey{e.Callback.CallbackType(), e.ID}
+	row := in.rows[key]
+	if row != nil {
+		in.results[i] = row.claim(e)
+		in.update(i, key, e, row)
+		return row
+	}
+	in.last++
+	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e)}
+	in.rows[key] = row
+	in.results[i] = row.claim(e)
+	duplicate, settled, ended := 0, 0, int64(0)
+	if row.duplicate {
+		duplicate = 1
+	}
+	if row.settled {
+		settled, ended = 1, int64(db.MillisOf(e.At))
+	}
+	var transfer any
+	if t := transferOf(e); t != "" {
+		transfer = t
+	}
+	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
+		e.TxIndex, duplicate, row.claims, int64(row.leaseUntil), settled, int64(db.MillisOf(e.At)), ended)
+	return row
+}
+
+// addTransfer notes the transfer of a new entry and reports whether it may be
+// one that is known: it may unless both have an index and those differ
+// (PROTOCOL.md, Deposit identity).
+func (in *inboxTx) addTransfer(e *merchant.Entry) (duplicate bool) {
+	t := transferOf(e)
+	if t == "" {
+		return false
+	}
+	for _, index := range in.transfers[t] {
+		if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
+			duplicate = true
+		}
+	}
+	in.transfers[t] = append(in.transfers[t], e.TxIndex)
+	return duplicate
+}
+
+// transferOf is how Transfer is kept, empty for none. Half of the digest tells
+// transfers apart, and keeps the index small.
+func transferOf(e *merchant.Entry) string {
+	if e.Transfer.IsZero() {
+		return ""
+	}
+	return hex.EncodeToString(e.Transfer[:16])
+}
+
+const (
+	insertBlockSQL = `INSERT INTO first_blocks (first, whole, seen) VALUES ($1, $2, $3) ON CONFLICT (first) DO NOTHING`
+
+	readBlockSQL = `SELECT whole FROM first_blocks WHERE first = $1`
+)
+
+// firstBlocks remembers the first blocks of the batch and says which entries
+// are whole: not known with another rest (PROTOCOL.md, Binding).
+func (in *inboxTx) firstBlocks(ctx context.Context) (whole []bool, err error) {
+	whole = make([]bool, len(in.calls))
+	inserted := make([]int64, len(in.calls))
+	var statements []db.Statement
+	for i, c := range in.calls {
+		e := &c.entry
+		if whole[i] = e.Blocks == nil || e.Blocks.First.IsZero(); !whole[i] {
+			args := []any{e.Blocks.First[:], e.Blocks.Whole[:], int64(db.MillisOf(e.At))}
+			statements = append(statements, db.Statement{SQL: insertBlockSQL, Args: args, N: &inserted[i]})
+		}
+	}
+	if err := in.t.Batch(ctx, statements); err != nil {
+		return nil, err
+	}
+	statements = statements[:0]
+	for i, c := range in.calls {
+		switch {
+		case whole[i]:
+		case inserted[i] == 1:
+			whole[i] = true
+		default:
+			statements = append(statements, db.Statement{SQL: readBlockSQL, Args: []any{c.entry.Blocks.First[:]}, Row: func(r db.Rows) error {
+				var known []byte
+				err := r.Scan(&known)
+				whole[i] = string(known) == string(c.entry.Blocks.Whole[:])
+				return err
+			}})
+		}
+	}
+	return whole, in.t.Batch(ctx, statements)
+}
+
+const (
+	insertInboxSQL = `
+INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, tx_index, duplicate, claims, lease_until, settled, created, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+
+	readInboxSQL = `
+SELECT i.id, i.seq, i.content, i.duplicate, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
+
+	readTransfersSQL = `
+SELECT DISTINCT i.transfer, i.tx_index
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}`
+)
+
+var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
+
+// read gets the entries that are there already, and the transfers.
+func (in *inboxTx) read(ctx context.Context, whole []bool) error {
+	ids := map[countersign.Type][]string{}
+	var transfers []string
+	for i, c := range in.calls {
+		if !whole[i] {
+			continue
+		}
+		typ := c.entry.Callback.CallbackType()
+		ids[typ] = append(ids[typ], c.entry.ID)
+		if t := transferOf(&c.entry); t != "" {
+			transfers = append(transfers, t)
+		}
+	}
+	d := in.b.Dialect()
+	var statements []db.Statement
+	for typ, list := range ids {
+		statements = append(statements, db.Statement{SQL: readInboxSQL, Args: []any{d.List(list), int64(typ)}, Row: func(r db.Rows) error {
+			id, row, err := scanInboxRow(r)
+			in.rows[inboxKey{typ, id}] = row
+			return err
+		}})
+	}
+	if len(transfers) > 0 {
+		statements = append(statements, db.Statement{SQL: readTransfersSQL, Args: []any{d.List(transfers)}, Row: func(r db.Rows) error {
+			var transfer string
+			var index int64
+			err := r.Scan(&transfer, &index)
+			in.transfers[transfer] = append(in.transfers[transfer], index)
+			return err
+		}})
+	}
+	return in.t.Batch(ctx, statements)
+}
+
+func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
+	var row inboxRow
+	var content []byte
+	var duplicate, settled int64
+	var d [4]string
+	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.outcome.Code, &row.outcome.Message,
+		&d[0], &d[1], &d[2], &d[3])
+	if err != nil {
+		return id, nil, err
+	}
+	copy(row.content[:], content)
+	row.duplicate, row.settled = duplicate != 0, settled != 0
+	row.outcome.Details, err = keptDetails(d)
+	return id, &row, err
+}
+
+const (
+	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3 WHERE type = $1 AND id = $2`
+
+	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2 AND settled = 0`
+)
+
+// update notes what call i changed in an entry that was there before.
+func (in *inboxTx) update(i int, key inboxKey, e *merchant.Entry, row *inboxRow) {
+	switch in.results[i].State {
+	case merchant.StateTaken:
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At))}})
+	case merchant.StateClaimed:
+		in.leased[i] = new(int64)
+		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}, N: in.leased[i]})
+	}
+}

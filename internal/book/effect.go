@@ -1,0 +1,146 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// effect does what follows from a callback that was taken just now.
+func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow) error {
+	at := db.MillisOf(e.At)
+	switch c := e.Callback.(type) {
+	case *countersign.Deposit:
+		d := TakenDeposit{Deposit: *c, State: DepositTaken, Taken: at}
+		if row.duplicate {
+			d.State = DepositHeld
+			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
+		}
+		in.ledger.deposits = append(in.ledger.deposits, d)
+	case *countersign.AddressChange:
+		in.ledger.event(Event{Kind: EventAddressChanged, At: at, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
+			Details: countersign.Details{Address: c.CountingAddress(), ChainName: c.ChainName, Symbol: c.Symbol}})
+	case *countersign.WithdrawalDone:
+		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.executed(to, c) })
+	case *countersign.WithdrawalEnded:
+		return in.moveOrder(ctx, e, Order.withdrawn)
+	case *countersign.FundsShort:
+		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
+	default: // a withdrawal request, which is answered and not taken, or a type that nothing is written for here
+		return fmt.Errorf("a callback of type %d has no effect to record", int(c.CallbackType()))
+	}
+	return nil
+}
+
+const moveOrderSQL = `
+UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7 WHERE call_back_id = $1`
+
+// move says what an order becomes by a callback, whether that is a change, and
+// which alarm it is worth. to is the order with what every change changes. An
+// order never goes back: what the service says last does not undo what it said
+// first.
+type move func(o, to Order) (moved Order, moves bool, alarm string)
+
+// moveOrder lets a callback of types 3, 5, 6 or 7 act on its order.
+func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) error {
+	id, at := e.Callback.OrderID(), db.MillisOf(e.At)
+	o, err := findOrder(ctx, in.t, lockOrderSQL, id)
+	switch {
+	case isNotFound(err) && e.Callback.CallbackType() == countersign.TypeWithdraw:
+		in.ledger.alarm(AlarmOrderUnknown, id, at)
+		return nil
+	case isNotFound(err):
+		return nil // nothing was ordered, so nothing is frozen
+	case err != nil:
+		return err
+	}
+	if e.Callback.User() != o.TenantUserID {
+		in.ledger.alarm(AlarmUserDiffers, id, at)
+		return nil
+	}
+	to := o
+	to.Updated, to.Reason = at, ""
+	to, moves, alarm := by(o, to)
+	if alarm != "" {
+		in.ledger.alarm(alarm, id, at)
+	}
+	if !moves {
+		return nil
+	}
+	if to.State == OrderEnded && to.Confirmed > 0 {
+		in.ledger.unspent(to)
+	}
+	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
+	kind := eventOrderStatePrefix + string(to.State)
+	if to.Waiting != 0 {
+		kind = EventOrderWaiting
+	}
+	in.ledger.event(orderEvent(kind, to, at))
+	return err
+}
+
+// withdrawn is what type 5 does: the order's funds are free.
+func (o Order) withdrawn(to Order) (Order, bool, string) {
+	switch {
+	case o.State == OrderExecuted:
+		return o, false, AlarmEndedAfterExecution
+	case !o.State.Undecided() && o.State != OrderConfirmed:
+		return o, false, "" // final already: its funds are free
+	}
+	to.State, to.Waiting, to.Ended = OrderEnded, 0, to.Updated
+	return to, true, ""
+}
+
+// waits is what types 6 and 7 do: the order stays frozen.
+func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
+	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
+		return o, false, "" // overtaken
+	}
+	to.Waiting = what
+	return to, true, ""
+}
+
+// executed is what type 3 does. Money has moved, so an order that could
+// still end otherwise becomes executed even where what moved is not what was
+// ordered: were it left, a later type 5 would free its funds.
+func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, string) {
+	switch {
+	case o.State == OrderExecuted && o.TxID != c.TxID:
+		return o, false, AlarmExecutedTwice
+	case o.State == OrderExecuted:
+		return o, false, ""
+	case o.State == OrderEnded:
+		return o, false, AlarmExecutedAfterEnd
+	case !o.State.Undecided() && o.State != OrderConfirmed:
+		return o, false, AlarmExecutedUnconfirmed
+	}
+	to.State, to.TxID, to.Waiting, to.Ended = OrderExecuted, c.TxID, 0, to.Updated
+	if o.State != OrderConfirmed {
+		to.Reason = "executed without confirmation"
+		return to, true, AlarmExecutedUnconfirmed
+	}
+	if member := executedDiffers(o.Details, c); member != "" {
+		to.Reason = "executed with another " + member
+		return to, true, AlarmExecutedDiffers
+	}
+	return to, true, ""
+}
+
+// executedDiffers names the first member in which c is not what was ordered.
+// Members that a lenient service left out say nothing.
+func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
+	switch {
+	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):
+		return "toAddress"
+	case c.ChainName != "" && c.ChainName != d.ChainName:
+		return "chainName"
+	case c.Symbol != "" && c.Symbol != d.Symbol:
+		return "symbol"
+	case c.Amount.IsSet() && !c.Amount.Equal(d.Amount):
+		return "amount"
+	}
+	return ""
+}

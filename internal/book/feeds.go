@@ -1,0 +1,228 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
+	risk_from, risk_to, tx_index, business, state, taken, decided, decided_by, reason`
+
+func scanDeposit(r db.Rows) (TakenDeposit, error) {
+	var d TakenDeposit
+	var amount string
+	c := &d.Deposit
+	err := r.Scan(&d.Seq, &c.TrackingID, &c.TenantUserID, &c.TxID, &c.ChainName, &c.Symbol, &amount, &c.FromAddress, &c.ToAddress,
+		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason)
+	if err == nil {
+		c.Amount, err = countersign.ParseAmount(amount)
+	}
+	if err != nil {
+		return d, fmt.Errorf("deposit %d: %w", d.Seq, err)
+	}
+	return d, nil
+}
+
+const (
+	listDepositsSQL = `SELECT ` + depositColumns + ` FROM deposits WHERE seq > $1 ORDER BY seq LIMIT $2`
+
+	listDepositsInSQL = `SELECT ` + depositColumns + ` FROM deposits
+WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+
+	readDepositSQL = `SELECT ` + depositColumns + ` FROM deposits WHERE seq = $1`
+
+	lockDepositSQL = readDepositSQL + `{lock}`
+)
+
+// Deposits gives deposits after seq after, in order and without gaps. They are
+// as they stand now.
+func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDeposit, error) {
+	return b.listDeposits(ctx, listDepositsSQL, after, limit)
+}
+
+// DepositsIn gives those in one of the states of doubt: held, credited or
+// rejected.
+func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]TakenDeposit, error) {
+	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
+}
+
+func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]TakenDeposit, error) {
+	var list []TakenDeposit
+	err := db.Each(ctx, b, text, args, func(r db.Rows) error {
+		d, err := scanDeposit(r)
+		list = append(list, d)
+		return err
+	})
+	return list, err
+}
+
+// Deposit gives one deposit.
+func (b *Book) Deposit(ctx context.Context, seq int64) (TakenDeposit, error) {
+	return findDeposit(ctx, b, readDepositSQL, seq)
+}
+
+func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (d TakenDeposit, err error) {
+	found := false
+	err = db.Each(ctx, q, text, []any{seq}, func(r db.Rows) error {
+		found = true
+		d, err = scanDeposit(r)
+		return err
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return d, err
+}
+
+const decideDepositSQL = `
+UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE seq = $1 AND state = 'held'`
+
+// DecideDeposit ends the doubt about a held deposit, as DepositCredited or
+// DepositRejected, and tells of it. The same decision again changes nothing;
+// any other is a *ConflictError.
+func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by, reason string, now db.Millis) (d TakenDeposit, err error) {
+	if to != DepositCredited && to != DepositRejected {
+		return TakenDeposit{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+	}
+	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
+		return TakenDeposit{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+	}
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if d, err = findDeposit(ctx, t, lockDepositSQL, seq); err != nil {
+			return err
+		}
+		switch d.State {
+		case to:
+			return nil
+		case DepositHeld:
+		case DepositTaken:
+			return &db.ConflictError{Reason: "the deposit is no possible duplicate: it counts already"}
+		default:
+			return &db.ConflictError{Reason: "the deposit is " + string(d.State)}
+		}
+		if n, err := t.Exec(ctx, decideDepositSQL, seq, string(to), int64(now), by, reason); err != nil || n != 1 {
+			return fmt.Errorf("deciding: %d rows: %w", n, err)
+		}
+		d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
+		l := ledger{b: b}
+		l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
+			Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
+				Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
+		return l.write(ctx, t)
+	})
+	if err != nil {
+		return TakenDeposit{}, err
+	}
+	return d, nil
+}
+
+const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
+	tx_id, reason, decided_by`
+
+func scanEvent(r db.Rows) (Event, error) {
+	var e Event
+	var amount string
+	err := r.Scan(&e.Seq, &e.Kind, &e.At, &e.CallBackID, &e.Deposit, &e.TenantUserID, &e.State, &e.Details.Address, &e.OldAddress,
+		&e.Details.ChainName, &e.Details.Symbol, &amount, &e.TxID, &e.Reason, &e.DecidedBy)
+	if err == nil && amount != "" {
+		e.Details.Amount, err = countersign.ParseAmount(amount)
+	}
+	if err != nil {
+		return e, fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	return e, nil
+}
+
+const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
+
+// Events gives events after seq after, in order and without gaps.
+func (b *Book) Events(ctx context.Context, after int64, limit int) ([]Event, error) {
+	var list []Event
+	err := db.Each(ctx, b, listEventsSQL, []any{after, limit}, func(r db.Rows) error {
+		e, err := scanEvent(r)
+		list = append(list, e)
+		return err
+	})
+	return list, err
+}
+
+const (
+	readCursorSQL = `SELECT name, deposits, events, updated FROM cursors WHERE name = $1`
+
+	moveCursorSQL = `
+INSERT INTO cursors (name, deposits, events, updated) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO UPDATE SET
+	deposits = CASE WHEN excluded.deposits > cursors.deposits THEN excluded.deposits ELSE cursors.deposits END,
+	events = CASE WHEN excluded.events > cursors.events THEN excluded.events ELSE cursors.events END,
+	updated = excluded.updated`
+)
+
+// Cursor gives how far a reader has acknowledged the feeds: 0 in both where
+// there is no such reader yet.
+func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
+	c := Cursor{Name: name}
+	if db.CheckText("", name) != nil {
+		return c, db.ErrNotFound
+	}
+	_, err := db.One(ctx, b, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated)
+	return c, err
+}
+
+// MoveCursor acknowledges both feeds up to the given numbers, 0 for neither.
+// A cursor never goes back: acknowledging less than before changes nothing.
+// More than a feed has is a *ConflictError.
+func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c Cursor, err error) {
+	if name == "" || db.CheckText("", name) != nil {
+		return c, fmt.Errorf("name is %w", db.ErrInvalid)
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		last, err := db.LastSeqs(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case deposits > last[FeedDeposits.String()]:
+			return &db.ConflictError{Member: "deposits", Reason: "is beyond the end of the feed"}
+		case events > last[FeedEvents.String()]:
+			return &db.ConflictError{Member: "events", Reason: "is beyond the end of the feed"}
+		}
+		if _, err := t.Exec(ctx, moveCursorSQL, name, deposits, events, int64(now)); err != nil {
+			return err
+		}
+		_, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated)
+		return err
+	})
+	return c, err
+}
+
+const (
+	countOpenSQL     = `SELECT COUNT(*) FROM inbox WHERE settled = 0`
+	countHeldSQL     = `SELECT COUNT(*) FROM deposits WHERE state <> 'taken' AND state = 'held'`
+	countOrdersSQL   = `SELECT state, COUNT(*) FROM orders GROUP BY state`
+	countForwardsSQL = `SELECT COUNT(*), COALESCE(MIN(created), 4611686018427387904) FROM forwards`
+)
+
+// Stats counts. Its cost grows with the orders and with what waits, not with
+// deposits.
+func (b *Book) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{Orders: map[OrderState]int64{}}
+	last, err := db.LastSeqs(ctx, b)
+	if err != nil {
+		return s, err
+	}
+	s.Inbox, s.Deposits, s.Events = last[inboxFeed], last[FeedDeposits.String()], last[FeedEvents.String()]
+	return s, b.Batch(ctx, []db.Statement{
+		{SQL: countOpenSQL, Row: func(r db.Rows) error { return r.Scan(&s.InboxOpen) }},
+		{SQL: countHeldSQL, Row: func(r db.Rows) error { return r.Scan(&s.DepositsHeld) }},
+		{SQL: countForwardsSQL, Row: func(r db.Rows) error { return r.Scan(&s.Forwards, &s.ForwardOldest) }},
+		{SQL: countOrdersSQL, Row: func(r db.Rows) error {
+			var state OrderState
+			var n int64
+			err := r.Scan(&state, &n)
+			s.Orders[state] = n
+			return err
+		}},
+	})
+}

@@ -1,0 +1,88 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"countersign/internal/db"
+)
+
+const (
+	claimForwardsSQL = `
+UPDATE forwards SET due = $1, attempts = attempts + 1
+WHERE (feed, seq) IN (SELECT feed, seq FROM forwards WHERE due <= $2 ORDER BY due, feed, seq LIMIT $3{skip})
+RETURNING feed, seq, attempts`
+
+	forwardDoneSQL = `DELETE FROM forwards WHERE feed = $1 AND seq = $2`
+
+	forwardAgainSQL = `UPDATE forwards SET due = $3, reason = $4 WHERE feed = $1 AND seq = $2 AND attempts = $5`
+
+	nextForwardSQL = `SELECT due FROM forwards ORDER BY due LIMIT 1`
+
+	readEventSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq = $1`
+)
+
+// ClaimForwards takes at most limit entries that are due. Until lease is over
+// nobody else gets them; what is not settled by then is due again.
+func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) ([]Forward, error) {
+	var list []Forward
+	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		list = nil
+		args := []any{int64(now) + lease.Milliseconds(), int64(now), limit}
+		err := db.Each(ctx, t, claimForwardsSQL, args, func(r db.Rows) error {
+			var f Forward
+			err := r.Scan(&f.Feed, &f.Seq, &f.Attempts)
+			list = append(list, f)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		statements := make([]db.Statement, len(list))
+		for i := range list {
+			f := &list[i]
+			statements[i] = db.Statement{SQL: readDepositSQL, Args: []any{f.Seq}, Row: func(r db.Rows) (err error) {
+				f.Deposit, err = scanDeposit(r)
+				return err
+			}}
+			if f.Feed == FeedEvents {
+				statements[i] = db.Statement{SQL: readEventSQL, Args: []any{f.Seq}, Row: func(r db.Rows) (err error) {
+					f.Event, err = scanEvent(r)
+					return err
+				}}
+			}
+		}
+		return t.Batch(ctx, statements)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// SettleForwards ends attempts. One whose lease was lost changes nothing,
+// unless it is done: then nothing is left to be told.
+func (b *Book) SettleForwards(ctx context.Context, list []Forwarded) error {
+	statements := make([]db.Statement, len(list))
+	for i, f := range list {
+		if f.Done {
+			statements[i] = db.Statement{SQL: forwardDoneSQL, Args: []any{int64(f.Feed), f.Seq}}
+			continue
+		}
+		if err := db.CheckText("reason", f.Reason); err != nil {
+			return err
+		}
+		statements[i] = db.Statement{SQL: forwardAgainSQL, Args: []any{int64(f.Feed), f.Seq, int64(f.Due), f.Reason, f.Attempts}}
+	}
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
+}
+
+// NextForward is when the next entry is due, Never where none waits.
+func (b *Book) NextForward(ctx context.Context) (db.Millis, error) {
+	due := db.Never
+	if _, err := db.One(ctx, b, nextForwardSQL, nil, &due); err != nil {
+		return db.Never, fmt.Errorf("looking for what is to be forwarded: %w", err)
+	}
+	return due, nil
+}

@@ -1,0 +1,306 @@
+package book
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// inboxBatch is how many claims share a transaction. More would make the first
+// wait for the last.
+const inboxBatch = 128
+
+// inboxTimeout bounds one such transaction where none of its callers has a
+// bound of its own.
+const inboxTimeout = 30 * time.Second
+
+// inboxCall is one claim that waits for its transaction.
+type inboxCall struct {
+	ctx    context.Context // of its caller
+	entry  merchant.Entry
+	result merchant.Claimed
+	err    error
+	done   chan struct{}
+}
+
+// gone reports whether its caller has given up.
+func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
+
+// Claim implements merchant.Inbox. Where e.Lease is 0 the entry takes its effect
+// in the same transaction: a deposit joins the feed of deposits, callbacks of types 3
+// to 7 move the order or tell of the address. Only type 2 takes a lease in the
+// gateway.
+//
+// Claims that arrive while another transaction commits share the next one:
+// entries are numbered one after the other anyway, so side by side they would
+// wait for each other's commit.
+func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	r, err := b.claim(ctx, e)
+	if err != nil {
+		return merchant.Claimed{}, fmt.Errorf("inbox: %w", err)
+	}
+	return r, nil
+}
+
+func (b *Book) claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return merchant.Claimed{}, err
+	}
+	if e.Callback == nil {
+		return merchant.Claimed{}, fmt.Errorf("callback is %w: there is none", db.ErrInvalid)
+	}
+	if err := db.CheckText("id", e.ID); err != nil {
+		return merchant.Claimed{}, err
+	}
+	if b.lease > 0 {
+		e.Lease = min(e.Lease, b.lease)
+	}
+	c := &inboxCall{ctx: ctx, entry: e, done: make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, c)
+	if !b.working {
+		b.working = true
+		go b.work()
+	}
+	b.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.result, c.err
+	case <-ctx.Done():
+		return merchant.Claimed{}, ctx.Err()
+	}
+}
+
+// work answers claims until none waits.
+func (b *Book) work() {
+	for {
+		batch := b.nextBatch()
+		if batch == nil {
+			return
+		}
+		err := b.claimBatch(batch)
+		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) {
+			// One of them may be at fault. The others shall not suffer.
+			for i := range batch {
+				b.claimBatch(batch[i : i+1])
+			}
+		}
+		for _, c := range batch {
+			close(c.done)
+		}
+	}
+}
+
+// nextBatch takes what waits, without those whose callers have gone: while the
+// database is away many come and go, and what nobody waits for any more would
+// keep new ones waiting, and would lease withdrawals that nobody works on. Nil
+// ends the work.
+func (b *Book) nextBatch() []*inboxCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = slices.DeleteFunc(b.waiting, (*inboxCall).gone)
+	n := min(len(b.waiting), inboxBatch)
+	if n == 0 {
+		b.working = false
+		return nil
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = append([]*inboxCall(nil), b.waiting[n:]...)
+	return batch
+}
+
+// claimBatch runs one transaction for a batch, for as long as one of its callers
+// waits: a connection on which nothing comes any more must not hold up the next.
+func (b *Book) claimBatch(batch []*inboxCall) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
+	defer cancel()
+	var in inboxTx
+	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		in = inboxTx{b: b, t: t, calls: batch}
+		return in.run(ctx)
+	})
+	for _, c := range batch {
+		c.err = cmp.Or(err, c.ctx.Err())
+	}
+	if err == nil {
+		for i, c := range in.calls {
+			c.result, c.err = in.results[i], nil
+		}
+	}
+	return err
+}
+
+// patience is how long the most patient caller waits.
+func patience(batch []*inboxCall) (longest time.Duration) {
+	for _, c := range batch {
+		wait := inboxTimeout
+		if end, ok := c.ctx.Deadline(); ok {
+			wait = min(wait, time.Until(end))
+		}
+		longest = max(longest, wait)
+	}
+	return longest
+}
+
+const (
+	lockInboxSQL = `
+SELECT claims, settled, code, message, address, chain_name, symbol, amount FROM inbox WHERE type = $1 AND id = $2{lock}`
+
+	keepOutcomeSQL = `
+UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9
+WHERE type = $1 AND id = $2 AND settled = 0`
+
+	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
+)
+
+// Settle implements merchant.Inbox.
+func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outcome, error) {
+	stands, err := b.settle(ctx, s)
+	switch {
+	case errors.Is(err, db.ErrNotFound):
+		return merchant.Outcome{}, merchant.ErrNotClaimed
+	case err != nil:
+		return merchant.Outcome{}, fmt.Errorf("inbox: %w", err)
+	}
+	return stands, nil
+}
+
+// settle fails with ErrNotFound for what was never claimed.
+func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Outcome, err error) {
+	if err := db.CheckText("message", s.Outcome.Message); err != nil {
+		return merchant.Outcome{}, err
+	}
+	if db.CheckText("id", s.ID) != nil {
+		return merchant.Outcome{}, db.ErrNotFound
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		stands = s.Outcome
+		var claims, settled int64
+		var kept merchant.Outcome
+		var details [4]string
+		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
+			&details[0], &details[1], &details[2], &details[3])
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return db.ErrNotFound
+		case settled != 0:
+			kept.Details, err = keptDetails(details)
+			stands = kept
+			return err
+		case s.Final:
+			d := s.Outcome.Details
+			_, err = t.Exec(ctx, keepOutcomeSQL, int64(s.Type), s.ID, int64(s.Outcome.Code), s.Outcome.Message,
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)))
+		default:
+			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
+		}
+		return err
+	})
+	return stands, err
+}
+
+// keptDetails gives the zero Details for four empty texts.
+func keptDetails(text [4]string) (countersign.Details, error) {
+	if text == [4]string{} {
+		return countersign.Details{}, nil
+	}
+	amount, err := countersign.ParseAmount(text[3])
+	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
+}
+
+// BlockRetention is how long first blocks are remembered at least
+// (PROTOCOL.md, Binding), in milliseconds: 30 days.
+const BlockRetention db.Millis = 30 * 24 * 3_600_000
+
+const pruneBlocksSQL = `
+DELETE FROM first_blocks WHERE first IN (SELECT first FROM first_blocks WHERE seen < $1 ORDER BY seen LIMIT $2)`
+
+// PruneBlocks forgets at most limit first blocks that are older than
+// BlockRetention and says how many; as many as limit means that there may be
+// more.
+func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int64, err error) {
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		// Among the claims, or one could find a block known and then gone.
+		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
+			return err
+		}
+		n, err = t.Exec(ctx, pruneBlocksSQL, int64(now-BlockRetention), limit)
+		return err
+	})
+	return n, err
+}
+
+const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, settled, claims, created, ended, code, message,
+	address, chain_name, symbol, amount`
+
+// Entries lists the inbox, newest first, from below seq before on (0: from the
+// newest). next is 0 at the end.
+func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
+	var q db.Conditions
+	if f.Type != 0 {
+		q.Add("type = ?", int64(f.Type))
+	}
+	if f.ID != "" {
+		q.Add("id = ?", f.ID)
+	}
+	if f.CallBackID != "" {
+		q.Add("call_back_id <> '' AND call_back_id = ?", f.CallBackID)
+	}
+	if f.Open {
+		q.Add("settled = 0")
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
+		return nil, 0, nil
+	}
+	text := `SELECT ` + inboxColumns + ` FROM inbox` + q.Where() + newestSeq(&q, limit)
+	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
+		var e Record
+		var duplicate, settled int64
+		var d [4]string
+		err := r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &settled, &e.Claims, &e.Created, &e.Ended,
+			&e.Outcome.Code, &e.Outcome.Message, &d[0], &d[1], &d[2], &d[3])
+		if err == nil {
+			e.Outcome.Details, err = keptDetails(d)
+		}
+		e.PossibleDuplicate, e.Settled = duplicate != 0, settled != 0
+		list = append(list, e)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].Seq
+	}
+	return list, next, nil
+}
+
+// newestSeq asks for one more than limit, to know whether there is one.
+func newestSeq(q *db.Conditions, limit int) string {
+	return " ORDER BY seq DESC LIMIT " + q.Arg(limit+1)
+}
+
+const freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
+
+// FreeLeases ends every lease in the inbox and says how many there were. It is
+// for the start of a process that is known to be the only one.
+func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err = t.Exec(ctx, freeLeasesSQL)
+		return err
+	})
+	return n, err
+}

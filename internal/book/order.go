@@ -1,0 +1,188 @@
+package book
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"countersign/internal/db"
+)
+
+const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, seq, state, reason, decided_by,
+	waiting, tx_id, created, updated, confirmed, ended`
+
+func scanOrder(r db.Rows) (Order, error) {
+	var o Order
+	var d [4]string
+	var labels string
+	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.Seq, &o.State, &o.Reason,
+		&o.DecidedBy, &o.Waiting, &o.TxID, &o.Created, &o.Updated, &o.Confirmed, &o.Ended)
+	if err == nil {
+		o.Details, err = keptDetails(d)
+	}
+	if err == nil && labels != "" {
+		err = json.Unmarshal([]byte(labels), &o.Labels)
+	}
+	if err != nil {
+		return o, fmt.Errorf("order %s: %w", o.CallBackID, err)
+	}
+	return o, nil
+}
+
+const (
+	readOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE call_back_id = $1`
+
+	lockOrderSQL = readOrderSQL + `{lock}`
+)
+
+func findOrder(ctx context.Context, q db.Querier, text string, callBackID string) (o Order, err error) {
+	found := false
+	err = db.Each(ctx, q, text, []any{callBackID}, func(r db.Rows) error {
+		found = true
+		o, err = scanOrder(r)
+		return err
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return o, err
+}
+
+func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
+
+// orderEvent tells of o as it is now.
+func orderEvent(kind string, o Order, at db.Millis) Event {
+	return Event{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
+		Details: o.Details, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
+}
+
+const insertOrderSQL = `
+INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, reason, created, updated, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT (call_back_id) DO NOTHING`
+
+func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
+	labels := ""
+	if len(o.Labels) > 0 {
+		b, err := json.Marshal(o.Labels) // members in order: the same labels are the same text
+		if err != nil {
+			return false, err
+		}
+		labels = string(b)
+	}
+	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
+		o.Details.Amount.String(), labels, int64(o.Expires), string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
+	return n == 1, err
+}
+
+// AddOrder keeps an order, open. The same callBackId with the same content
+// gives the one that is there, whatever became of it, with duplicate true; with
+// other content it is a *ConflictError. So it is where the service asked
+// earlier and was told that there is no such order, because that answer stands.
+func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order, duplicate bool, err error) {
+	if err := n.check(now); err != nil {
+		return Order{}, false, err
+	}
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		inserted, err := insertOrder(ctx, t, Order{NewOrder: n, State: OrderOpen, Created: now, Updated: now})
+		duplicate = !inserted
+		if err == nil {
+			// Locked, so that the answer to a repetition too follows a commit
+			// that waits for the standby: the first may not have got there yet.
+			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
+		}
+		return err
+	})
+	if err != nil {
+		return Order{}, false, err
+	}
+	if duplicate {
+		if o.State == OrderUnknown {
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was asked for and refused as unknown before it was ordered"}
+		}
+		if member := o.contentDiffers(n); member != "" {
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is taken by an order with another " + member}
+		}
+	}
+	return o, duplicate, nil
+}
+
+func (n NewOrder) check(now db.Millis) error {
+	for _, text := range []struct{ member, text string }{
+		{"callBackId", n.CallBackID}, {"tenantUserId", n.TenantUserID}, {"address", n.Details.Address},
+		{"chainName", n.Details.ChainName}, {"symbol", n.Details.Symbol},
+	} {
+		if text.text == "" {
+			return &db.ItemError{Member: text.member, Err: fmt.Errorf("%s is %w: it is empty", text.member, db.ErrInvalid)}
+		}
+		if err := db.CheckText(text.member, text.text); err != nil {
+			return &db.ItemError{Member: text.member, Err: err}
+		}
+	}
+	if n.Expires <= now {
+		return &db.ItemError{Member: "expiresAt", Err: fmt.Errorf("expiresAt is %w: it has passed", db.ErrInvalid)}
+	}
+	for name, value := range n.Labels {
+		if db.CheckText("", name) != nil || db.CheckText("", value) != nil {
+			return &db.ItemError{Member: "labels", Err: db.CheckText("labels", "\x00")}
+		}
+	}
+	return n.Details.Validate()
+}
+
+// contentDiffers names a member in which n is another order than o.
+func (o Order) contentDiffers(n NewOrder) string {
+	switch {
+	case o.TenantUserID != n.TenantUserID:
+		return "tenantUserId"
+	case n.Details.Differs(o.Details) != "":
+		return n.Details.Differs(o.Details)
+	case o.Expires != n.Expires:
+		return "expiresAt"
+	case !maps.Equal(o.Labels, n.Labels):
+		return "labels"
+	}
+	return ""
+}
+
+// Order gives one order.
+func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
+	if db.CheckText("", callBackID) != nil {
+		return Order{}, db.ErrNotFound
+	}
+	return findOrder(ctx, b, readOrderSQL, callBackID)
+}
+
+// Orders lists orders, newest first, from below seq before on (0: from the
+// newest). next is 0 at the end.
+func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
+	if db.CheckText("", f.TenantUserID) != nil {
+		return nil, 0, nil
+	}
+	var q db.Conditions
+	if f.State != "" {
+		q.Add("state = ?", string(f.State))
+	}
+	if f.TenantUserID != "" {
+		q.Add("tenant_user_id = ?", f.TenantUserID)
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	text := `SELECT ` + orderColumns + ` FROM orders` + q.Where() + newestSeq(&q, limit)
+	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
+		o, err := scanOrder(r)
+		list = append(list, o)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].Seq
+	}
+	return list, next, nil
+}

@@ -1,0 +1,215 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+// ErrChanged means that an order is no longer what a change of it rests on.
+// The caller looks again.
+var ErrChanged = errors.New("the order has changed meanwhile")
+
+const firstAskedSQL = `SELECT created FROM inbox WHERE type = 2 AND id = $1`
+
+// AskedFor looks up the order that the service asks for.
+func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (Asked, error) {
+	a := Asked{Since: now}
+	if _, err := db.One(ctx, b, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
+		return a, err
+	}
+	var err error
+	a.Order, err = findOrder(ctx, b, readOrderSQL, callBackID)
+	if isNotFound(err) {
+		return a, nil
+	}
+	a.Known = err == nil
+	return a, err
+}
+
+const changeOrderSQL = `
+UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
+WHERE call_back_id = $1 AND state = $8`
+
+// ChangeOrder moves an order and tells of it in one transaction. It fails with
+// ErrChanged where the order is not in the state c.From any more or does not fit
+// under one of c.Ceilings by now, and confirms only an order of c.TenantUserID
+// that has not expired. Details never change, so what is confirmed once is
+// confirmed with the same details for ever.
+func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
+	var o Order
+	err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		var err error
+		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
+			return err
+		}
+		return b.changeOrder(ctx, t, &o, c, now)
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	return o, nil
+}
+
+// changeOrder moves o, which is locked.
+func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChange, now db.Millis) error {
+	if o.State != c.From {
+		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
+	}
+	if c.To == OrderConfirmed && c.Clock != nil {
+		now = max(now, c.Clock())
+	}
+	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
+		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
+	}
+	l := ledger{b: b}
+	if c.Alarm != "" {
+		l.alarm(c.Alarm, c.CallBackID, now)
+	}
+	if len(c.Ceilings) > 0 {
+		if err := checkCeilings(ctx, t, o, c.Ceilings); err != nil {
+			return err
+		}
+	}
+	o.State, o.Reason, o.Updated = c.To, c.Reason, now
+	if c.By != "" {
+		o.DecidedBy = c.By
+	}
+	switch {
+	case c.To == OrderConfirmed:
+		o.Confirmed = now
+		l.spent(*o)
+	case !c.To.Undecided():
+		o.Ended = now
+	}
+	n, err := t.Exec(ctx, changeOrderSQL, o.CallBackID, string(o.State), o.Reason, o.DecidedBy, int64(o.Updated), int64(o.Confirmed),
+		int64(o.Ended), string(c.From))
+	switch {
+	case err != nil:
+		return err
+	case n != 1:
+		return ErrChanged
+	}
+	l.event(orderEvent(eventOrderStatePrefix+string(o.State), *o, now))
+	return l.write(ctx, t)
+}
+
+// checkCeilings fails with ErrChanged where o does not fit under a ceiling. It
+// locks the feed of events first, as every confirmation does before it commits,
+// so sums stand still from here to the commit: two orders never both fit into
+// what was left for one. Alarms are locked before events, so a change with
+// ceilings raises none.
+func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) error {
+	if _, err := db.LockFeed(ctx, t, FeedEvents.String()); err != nil {
+		return err
+	}
+	for _, c := range ceilings {
+		s, err := readSpent(ctx, t, Spent{Symbol: o.Details.Symbol, TenantUserID: c.TenantUserID, Since: c.Since})
+		if err != nil {
+			return err
+		}
+		sum, err := s.Sum.Add(o.Details.Amount)
+		if err != nil || !c.Max.IsSet() || sum.Cmp(c.Max) > 0 {
+			return fmt.Errorf("%w: and with it the sum of what was confirmed", ErrChanged)
+		}
+	}
+	return nil
+}
+
+// RefuseUnknown keeps that the service asked for an order that did not come in
+// time, so that nobody can add it afterwards and wait for a confirmation. Where
+// the order has come meanwhile, it fails with ErrChanged.
+func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now db.Millis) error {
+	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
+			State: OrderUnknown, Created: now, Updated: now, Ended: now}
+		inserted, err := insertOrder(ctx, t, o)
+		if err != nil {
+			return err
+		}
+		if !inserted {
+			return ErrChanged
+		}
+		l := ledger{b: b}
+		l.alarm(AlarmOrderUnknown, callBackID, now)
+		l.event(orderEvent(EventOrderUnknown, o, now))
+		return l.write(ctx, t)
+	})
+}
+
+// ApproveOrder lets a person's approval stand for an undecided order; repeated
+// it changes nothing. Any other state is a *ConflictError.
+func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
+}
+
+// DeclineOrder refuses an undecided order; repeated it changes nothing. Any
+// other state is a *ConflictError.
+func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderDeclined, By: by, Reason: reason}, now)
+}
+
+// CancelOrder takes an undecided order back; repeated it changes nothing. Any
+// other state is a *ConflictError.
+func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
+	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderCancelled, By: by, Reason: reason}, now)
+}
+
+// personal makes a change that a person or the merchant's application asks for.
+func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Order, err error) {
+	for member, text := range map[string]string{"reason": c.Reason, "by": c.By} {
+		if err := db.CheckText(member, text); err != nil {
+			return Order{}, &db.ItemError{Member: member, Err: err}
+		}
+	}
+	if db.CheckText("", c.CallBackID) != nil {
+		return Order{}, db.ErrNotFound
+	}
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if o, err = findOrder(ctx, t, lockOrderSQL, c.CallBackID); err != nil {
+			return err
+		}
+		switch {
+		case o.State == c.To:
+			return nil
+		case !o.State.Undecided():
+			return &db.ConflictError{Reason: "the order is " + string(o.State)}
+		case o.Expires <= now:
+			return &db.ConflictError{Reason: "the order has expired"}
+		}
+		c.From = o.State
+		return b.changeOrder(ctx, t, &o, c, now)
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	return o, nil
+}
+
+const overdueOrdersSQL = `
+SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
+ORDER BY expires LIMIT $2`
+
+// ExpireOrders ends at most limit undecided orders whose time is over and says
+// how many it found; as many as limit means that there may be more.
+func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n int, err error) {
+	var changes []OrderChange
+	err = db.Each(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) error {
+		c := OrderChange{To: OrderExpired}
+		err := r.Scan(&c.CallBackID, &c.From)
+		changes = append(changes, c)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range changes {
+		if _, err := b.ChangeOrder(ctx, c, now); err != nil && !errors.Is(err, ErrChanged) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

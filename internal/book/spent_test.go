@@ -1,0 +1,185 @@
+package book
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// endOrder lets the service say that an order ended without execution.
+func endOrder(t testing.TB, m *Book, o NewOrder, at db.Millis) {
+	t.Helper()
+	c := &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: fmt.Sprint(o.CallBackID, " ended ", at), TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}
+	if r, err := m.Claim(ctx, merchant.Entry{Callback: c, ID: c.TrackingID, At: at.Time()}); err != nil || r.State != merchant.StateTaken {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+// TestSpentAgrees: for any history of confirmations and ends, the sum of any
+// window is that of the orders themselves.
+func TestSpentAgrees(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			m := New(openAt(t, d.url(t)), Config{})
+			n := 0
+			rapid.Check(t, func(rt *rapid.T) {
+				n++
+				symbol := fmt.Sprint("S", n)
+				// Moments at the edges of spans and between.
+				moment := rapid.Custom(func(rt *rapid.T) db.Millis {
+					at := 1_800_000_000_000 - 1_800_000_000_000%spanDay + rapid.SampledFrom([]db.Millis{-spanDay, 0, spanDay, 2 * spanDay}).Draw(rt, "day")
+					at += rapid.SampledFrom([]db.Millis{0, spanHour, 5 * spanHour, spanDay - 1}).Draw(rt, "hour")
+					at += rapid.SampledFrom([]db.Millis{0, spanMinute, 59 * spanMinute}).Draw(rt, "minute")
+					return at + db.Millis(rapid.IntRange(-1, 1).Draw(rt, "millisecond"))
+				})
+				type confirmed struct {
+					order NewOrder
+					at    db.Millis
+					ended bool
+				}
+				var book []confirmed
+				for i := range rapid.IntRange(1, 8).Draw(rt, "orders") {
+					o := testOrder(fmt.Sprint(n, "-", i), rapid.SampledFrom([]string{"1", "0.1", "2.500", "12345678901234567890.5", "0.000000000000000001"}).Draw(rt, "amount"))
+					o.Details.Symbol, o.TenantUserID = symbol, rapid.SampledFrom([]string{"7", "8"}).Draw(rt, "user")
+					if _, _, err := m.AddOrder(ctx, o, 1); err != nil {
+						rt.Fatal(err)
+					}
+					c := confirmed{order: o, at: moment.Draw(rt, "at")}
+					if _, err := m.ChangeOrder(ctx, OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: OrderOpen, To: OrderConfirmed}, c.at); err != nil {
+						rt.Fatal(err)
+					}
+					if c.ended = rapid.IntRange(0, 3).Draw(rt, "ends") == 0; c.ended {
+						endOrder(t, m, o, c.at+5)
+						endOrder(t, m, o, c.at+6) // said again it changes nothing
+					}
+					book = append(book, c)
+				}
+				for range 4 {
+					s := Spent{Symbol: symbol, TenantUserID: rapid.SampledFrom([]string{"", "7", "8"}).Draw(rt, "of"), Since: moment.Draw(rt, "since")}
+					want := new(big.Rat)
+					for _, c := range book {
+						if !c.ended && c.at >= s.Since && (s.TenantUserID == "" || s.TenantUserID == c.order.TenantUserID) {
+							amount, _ := new(big.Rat).SetString(c.order.Details.Amount.String())
+							want.Add(want, amount)
+						}
+					}
+					got, err := m.Spent(ctx, s)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					sum := new(big.Rat)
+					if got.Sum.IsSet() {
+						sum.SetString(got.Sum.String())
+					}
+					if sum.Cmp(want) != 0 {
+						rt.Fatalf("%+v: %s, want %s", s, sum.FloatString(20), want.FloatString(20))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSpentWithoutBound: amounts that together have more digits than one may
+// have are confirmed where no limit looks at them, and meet every limit.
+func TestSpentWithoutBound(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			m := New(openAt(t, d.url(t)), Config{})
+			huge := strings.Repeat("9", countersign.MaxAmountDigits)
+			small := "0." + strings.Repeat("0", countersign.MaxAmountDigits-2) + "1"
+			confirm := func(id, amount string, ceilings ...Ceiling) error {
+				if _, _, err := m.AddOrder(ctx, testOrder(id, amount), 1); err != nil {
+					t.Fatal(err)
+				}
+				_, err := m.ChangeOrder(ctx, OrderChange{CallBackID: id, TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: ceilings}, 50)
+				return err
+			}
+			for i, amount := range []string{huge, huge, small} {
+				if err := confirm(fmt.Sprint("o", i), amount); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, err := m.Spent(ctx, Spent{Symbol: "USDT"}); err == nil {
+				t.Fatalf("a sum that is no amount: %+v", s)
+			}
+			most, _ := countersign.ParseAmount(huge)
+			if err := confirm("limited", "1", Ceiling{Max: most}); err == nil {
+				t.Fatal("it was confirmed under a limit that cannot be computed")
+			}
+			endOrder(t, m, testOrder("o0", huge), 60)
+			endOrder(t, m, testOrder("o1", huge), 60)
+			if s, err := m.Spent(ctx, Spent{Symbol: "USDT"}); err != nil || s.Sum.String() != small {
+				t.Fatalf("%+v, %v", s, err)
+			}
+		})
+	}
+}
+
+// TestCeilingsTogether confirms on two nodes at once what fits seven times. All
+// that fits is confirmed, no more, and nobody has to try again while there is room.
+func TestCeilingsTogether(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			s := openAt(t, url)
+			ends := []*Book{New(s, Config{}), New(s, Config{})}
+			if d.name == "postgres" {
+				ends[1] = New(openAt(t, url), Config{})
+			}
+			const orders = 30
+			for i := range orders {
+				if _, _, err := ends[0].AddOrder(ctx, testOrder(fmt.Sprint("o", i), "13.4"), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			most, _ := countersign.ParseAmount("100.5")
+			var won, lost atomic.Int64
+			var work sync.WaitGroup
+			for i := range orders {
+				work.Go(func() {
+					c := OrderChange{CallBackID: fmt.Sprint("o", i), TenantUserID: "7", From: OrderOpen, To: OrderConfirmed, Ceilings: []Ceiling{{Since: 1, Max: most}, {TenantUserID: "7", Max: most}}}
+					switch _, err := ends[i%2].ChangeOrder(ctx, c, 1_800_000_000_000+db.Millis(i)*spanMinute/4); {
+					case err == nil:
+						won.Add(1)
+					case errors.Is(err, ErrChanged):
+						lost.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			work.Wait()
+			sum, err := ends[1].Spent(ctx, Spent{Symbol: "USDT"})
+			if err != nil || won.Load() != 7 || lost.Load() != orders-7 || sum.Sum.String() != "93.8" {
+				t.Fatalf("%d confirmed, %d not: %s, %v", won.Load(), lost.Load(), sum.Sum, err)
+			}
+		})
+	}
+}
+
+// TestSpentPlan: PostgreSQL finds the parts of a window by indexes, also with a
+// plan made while the tables were empty.
+func TestSpentPlan(t *testing.T) {
+	s := openAt(t, dialects[1].url(t))
+	got := plan(t, s, `(text, bigint, bigint, text, bigint, bigint)`, spentSQL, `('USDT', 1, 2, '', 3, 4)`)
+	for _, want := range []string{
+		"Index Cond: ((symbol = $1) AND (confirmed >= $2) AND (confirmed < $3))",
+		"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 60000) AND (start >= $3) AND (start < $5))",
+		"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 86400000) AND (start >= $6))",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}

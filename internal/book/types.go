@@ -1,0 +1,257 @@
+package book
+
+import (
+	"countersign"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// Record is one entry of the inbox as it is listed.
+type Record struct {
+	Seq               int64
+	Type              countersign.Type
+	ID                string
+	TenantUserID      string
+	CallBackID        string // may be empty
+	PossibleDuplicate bool
+	Settled           bool
+	Claims            int64
+	Created, Ended    db.Millis
+	Outcome           merchant.Outcome // once Settled
+}
+
+// Filter selects entries; zero members select all.
+type Filter struct {
+	Type       countersign.Type
+	ID         string
+	CallBackID string
+	Open       bool // only those that are not settled
+}
+
+// DepositState is where a taken deposit stands.
+type DepositState string
+
+// The states of a deposit: taken, or held → credited | rejected.
+const (
+	DepositTaken    DepositState = "taken"    // counts
+	DepositHeld     DepositState = "held"     // may have been taken before; awaits a decision
+	DepositCredited DepositState = "credited" // was held, counts
+	DepositRejected DepositState = "rejected" // was held, does not count
+)
+
+// TakenDeposit is one entry of the feed of deposits: gap-free, in order of Seq.
+type TakenDeposit struct {
+	Seq       int64
+	Deposit   countersign.Deposit // without requestUUID and unknown members
+	State     DepositState
+	Taken     db.Millis
+	Decided   db.Millis // 0 before, and where nothing had to be decided
+	DecidedBy string
+	Reason    string
+}
+
+// PossibleDuplicate reports whether the same transfer had been taken before.
+func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken }
+
+// OrderState is where an order stands.
+type OrderState string
+
+// The states of an order: open → held → approved → confirmed → executed |
+// ended; open, held or approved → declined | cancelled | expired. Unknown is
+// one that the service asked for before the merchant ordered it, too long.
+const (
+	OrderOpen      OrderState = "open"
+	OrderHeld      OrderState = "held"      // awaits a person
+	OrderApproved  OrderState = "approved"  // by a person
+	OrderConfirmed OrderState = "confirmed" // to the service; for ever
+	OrderExecuted  OrderState = "executed"  // the service says so (type 3)
+	OrderEnded     OrderState = "ended"     // without execution (type 5): its funds may be unfrozen
+	OrderDeclined  OrderState = "declined"  // by a person or by the policy
+	OrderCancelled OrderState = "cancelled"
+	OrderExpired   OrderState = "expired"
+	OrderUnknown   OrderState = "unknown" // refused to the service before it was ordered
+)
+
+// Undecided reports whether an order in this state can still be confirmed.
+func (s OrderState) Undecided() bool {
+	return s == OrderOpen || s == OrderHeld || s == OrderApproved
+}
+
+// NewOrder is a withdrawal that the merchant has ordered.
+type NewOrder struct {
+	CallBackID   string
+	TenantUserID string
+	Details      countersign.Details
+	Labels       map[string]string // for the policy; may be nil
+	Expires      db.Millis         // not confirmed from then on; Never for none
+}
+
+// Order is an order and what became of it.
+type Order struct {
+	NewOrder
+	Seq       int64
+	State     OrderState
+	Reason    string           // of the last change of state; may be empty
+	DecidedBy string           // who approved, declined or cancelled it, or "policy"
+	Waiting   countersign.Type // 6 or 7: the service is short of funds and tries again; 0: no
+	TxID      string           // where executed
+	Created   db.Millis
+	Updated   db.Millis
+	Confirmed db.Millis // 0: never
+	Ended     db.Millis // when it came to a state that is final; 0 before
+}
+
+// OrderFilter selects orders; zero members select all.
+type OrderFilter struct {
+	State        OrderState
+	TenantUserID string
+}
+
+// Asked is what the book knows of an order that the service asks for.
+type Asked struct {
+	Known bool
+	Order Order // where Known
+	// Since is when the service first asked, and the time of the look-up where
+	// that is not recorded.
+	Since db.Millis
+}
+
+// OrderChange moves an order from one state to another, if it is still there.
+type OrderChange struct {
+	CallBackID   string
+	TenantUserID string // of the order; checked where it is to be confirmed
+	From, To     OrderState
+	By           string
+	Reason       string
+	Alarm        string // kind of alarm to raise with it, or empty
+	// Clock is read for a confirmation once the order is locked: the process may
+	// have stood still since it decided, and the order expired meanwhile. Nil:
+	// the time that the caller gives is the time.
+	Clock func() db.Millis
+	// Ceilings are what a confirmation must still fit under. They hold exactly,
+	// on however many nodes orders are confirmed at once.
+	Ceilings []Ceiling
+}
+
+// Ceiling bounds the sum of the amounts confirmed since Since with the order's
+// symbol, the order itself included, of one tenant or of all where
+// TenantUserID is empty. Since is the caller's time, and others confirmed at the
+// time of their node: the window is exact up to how far these are apart.
+type Ceiling struct {
+	TenantUserID string
+	Since        db.Millis
+	Max          countersign.Amount // required: without one nothing fits
+}
+
+// Spent is the sum of all amounts of Symbol confirmed since Since, of one
+// tenant or of all where TenantUserID is empty. Orders that ended without
+// execution do not count.
+type Spent struct {
+	Symbol       string
+	TenantUserID string
+	Since        db.Millis
+	Sum          countersign.Amount // zero Amount: nothing
+}
+
+// Event is one entry of the feed of events: gap-free, in order of Seq. Which
+// members are set depends on the kind.
+type Event struct {
+	Seq          int64
+	Kind         string // see the Event constants
+	At           db.Millis
+	CallBackID   string
+	Deposit      int64 // seq in the feed of deposits; 0: none
+	TenantUserID string
+	State        string // of the order or deposit, from then on
+	Details      countersign.Details
+	OldAddress   string // of an address change; may be empty
+	TxID         string
+	Reason       string
+	DecidedBy    string
+}
+
+// The kinds of events.
+const (
+	EventOrderHeld        = "order.held"
+	EventOrderApproved    = "order.approved"
+	EventOrderConfirmed   = "order.confirmed"
+	EventOrderDeclined    = "order.declined"
+	EventOrderCancelled   = "order.cancelled"
+	EventOrderExpired     = "order.expired"
+	EventOrderUnknown     = "order.unknown"
+	EventOrderWaiting     = "order.waiting" // the service is short of funds and tries again
+	EventOrderExecuted    = "order.executed"
+	EventOrderEnded       = "order.ended"
+	EventAddressChanged   = "address.changed" // may repeat: a type 4 without trackingId is new in each attempt
+	EventDepositCredited  = "deposit.credited"
+	EventDepositRejected  = "deposit.rejected"
+	eventOrderStatePrefix = "order."
+)
+
+// The kinds of alarms of the merchant's end.
+const (
+	AlarmUserDiffers         = "user_differs"          // a callback names another tenantUserId than its order
+	AlarmOrderUnknown        = "order_unknown"         // the service asks for, or executed, what was never ordered
+	AlarmExecutedUnconfirmed = "executed_unconfirmed"  // the service executed what was not confirmed
+	AlarmExecutedDiffers     = "executed_differs"      // it executed other details than those confirmed
+	AlarmExecutedTwice       = "executed_twice"        // two transactions for one order
+	AlarmExecutedAfterEnd    = "executed_after_end"    // type 3 after type 5
+	AlarmEndedAfterExecution = "ended_after_execution" // type 5 after type 3
+	AlarmPossibleDuplicate   = "possible_duplicate"    // a deposit awaits a decision
+)
+
+// Cursor is how far a named reader has acknowledged the feeds.
+type Cursor struct {
+	Name     string
+	Deposits int64
+	Events   int64
+	Updated  db.Millis // 0: never moved
+}
+
+// Feed is one of the two feeds of the merchant's end.
+type Feed int
+
+// The feeds.
+const (
+	FeedDeposits Feed = 0
+	FeedEvents   Feed = 1
+)
+
+func (f Feed) String() string {
+	if f == FeedEvents {
+		return "events"
+	}
+	return "deposits"
+}
+
+// Forward is one entry of a feed that this node alone tells the merchant's
+// application of until its lease ends.
+type Forward struct {
+	Feed     Feed
+	Seq      int64
+	Attempts int          // started, this one included
+	Deposit  TakenDeposit // where Feed is FeedDeposits
+	Event    Event        // where Feed is FeedEvents
+}
+
+// Forwarded ends the attempt of a Forward.
+type Forwarded struct {
+	Feed     Feed
+	Seq      int64
+	Attempts int // of the Forward
+	Done     bool
+	Due      db.Millis // where not Done: the next attempt
+	Reason   string    // where not Done: a fixed word
+}
+
+// Stats counts what the merchant's end holds.
+type Stats struct {
+	Inbox         int64 // entries ever recorded
+	InboxOpen     int64 // of those, not settled
+	Deposits      int64
+	DepositsHeld  int64
+	Events        int64
+	Orders        map[OrderState]int64
+	Forwards      int64     // entries still to be told
+	ForwardOldest db.Millis // when the oldest of them was recorded; Never without
+}

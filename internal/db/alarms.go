@@ -1,0 +1,77 @@
+package db
+
+import "context"
+
+// Alarm is something a person should look at.
+type Alarm struct {
+	Seq     int64
+	Of      string // who it is about; empty where an end has nobody to tell apart
+	Kind    string // fixed word, such as "answer_differs"
+	Subject string // what it is about, such as an id
+	At      Millis
+}
+
+// alarmFeed is the feed of alarms. Transactions raise their alarms before they
+// take numbers from the feeds of their end.
+const alarmFeed = "alarms"
+
+// sameAlarmWindow is how long the same alarm is not raised again.
+const sameAlarmWindow Millis = 3_600_000
+
+const (
+	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
+	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
+	listAlarmsSQL  = `SELECT seq, merchant, kind, subject, at FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+)
+
+// RaiseAlarms keeps alarms as part of t. One that is the same as another of the
+// hour before but for its time is kept once. Text that cannot be stored is cleaned.
+func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
+	if len(list) == 0 {
+		return nil
+	}
+	seq, err := LockFeed(ctx, t, alarmFeed)
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		a.Kind, a.Subject = Clean(a.Kind), Clean(a.Subject)
+		var is int
+		same, err := One(ctx, t, sameAlarmSQL, []any{a.Of, a.Kind, a.Subject, int64(a.At - sameAlarmWindow)}, &is)
+		if err != nil {
+			return err
+		}
+		if same {
+			continue
+		}
+		seq++
+		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Of, a.Kind, a.Subject, int64(a.At)); err != nil {
+			return err
+		}
+	}
+	end := EndFeed(alarmFeed, seq)
+	_, err = t.Exec(ctx, end.SQL, end.Args...)
+	return err
+}
+
+// RaiseAlarm keeps an alarm in a transaction of its own.
+func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
+	for _, text := range []struct{ member, text string }{{"of", a.Of}, {"kind", a.Kind}, {"subject", a.Subject}} {
+		if err := CheckIdentifier(text.member, text.text); err != nil {
+			return err
+		}
+	}
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, []Alarm{a}) })
+}
+
+// Alarms gives alarms after seq after, in order.
+func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
+	var list []Alarm
+	err := Each(ctx, d, listAlarmsSQL, []any{after, limit}, func(r Rows) error {
+		var a Alarm
+		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At)
+		list = append(list, a)
+		return err
+	})
+	return list, err
+}

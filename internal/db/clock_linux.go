@@ -1,0 +1,19 @@
+package db
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinceBoot gives a clock that nobody sets and that counts the time for which the
+// machine sleeps. That of package time does not.
+func sinceBoot() func() time.Duration {
+	return func() time.Duration {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+			panic("CLOCK_BOOTTIME: " + err.Error()) // Linux has it since 2.6.39
+		}
+		return time.Duration(t.Nano())
+	}
+}

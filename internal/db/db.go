@@ -1,0 +1,126 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Config says which database to open.
+type Config struct {
+	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed)
+	Keys KeyWrapper   // required: seals secrets at rest
+	Log  *slog.Logger // nil: discards
+}
+
+// End is one of the two ends of the protocol, as its database sees it. Its first
+// migration makes the table meta (name, value); ends that raise alarms have
+// the tables feeds (name, last_seq) and alarms as well.
+type End struct {
+	Name       string // "service" or "merchant"; a database belongs to one end
+	Migrations fs.FS  // folders migrations/sqlite and migrations/postgres, with the same numbers in both
+	// Foreign are the tables of the other end. Schemas up to number 2 had those
+	// of both ends. Number 3 drops them, and Open refuses it while one of them
+	// holds a row.
+	Foreign []string
+}
+
+// DB is an open database. Its methods may be used from several goroutines at
+// once. Reads outside a transaction go through its Querier methods.
+type DB struct {
+	backend
+	keys    KeyWrapper
+	log     *slog.Logger
+	dialect *Dialect
+	hub     *hub
+}
+
+// Open opens the database at c.URL for end, brings its schema up to date and
+// checks that c.Keys opens it. It fails with ErrNewerSchema where a later version
+// of this program wrote the schema, with ErrOtherEnd where the database holds
+// rows of the other end, with ErrMasterKey where the key is another one, and with
+// ErrInUse where another process has the SQLite file.
+func Open(ctx context.Context, c Config, end End) (*DB, error) {
+	if c.URL == "" || c.Keys == nil || end.Name == "" || end.Migrations == nil {
+		return nil, errors.New("opening the database: URL, Keys and an end are required")
+	}
+	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if err := d.open(ctx, c.URL, end); err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	if err := d.checkKeys(ctx); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	return d, nil
+}
+
+func (d *DB) open(ctx context.Context, url string, end End) error {
+	if isPostgres(url) {
+		p, err := openPostgres(ctx, url, end, d.log, d.hub)
+		if err != nil {
+			return err
+		}
+		d.backend, d.dialect = p, p.d
+		return nil
+	}
+	s, err := openSQLite(ctx, url, end, d.hub)
+	if err != nil {
+		return err
+	}
+	d.backend, d.dialect = s, s.d
+	return nil
+}
+
+// Dialect says what kind of database this is.
+func (d *DB) Dialect() *Dialect { return d.dialect }
+
+// Log gets what goes wrong without an error to return it in.
+func (d *DB) Log() *slog.Logger { return d.log }
+
+const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
+
+// ServerNow is the clock that all nodes of the database share: PostgreSQL's
+// own. With SQLite there is one process, so its local clock is that clock.
+// Nodes take their offset from it at start; nothing else here reads a clock.
+func (d *DB) ServerNow(ctx context.Context) (Millis, error) {
+	if !d.dialect.Shared {
+		return MillisOf(time.Now()), nil
+	}
+	var now Millis
+	_, err := One(ctx, d, serverNowSQL, nil, &now)
+	return now, err
+}
+
+// Tidy does at once what filling a PostgreSQL database within seconds leaves the
+// server to do in the background, minutes long; rows that come as in life leave
+// none of it. It is for benchmarks. With SQLite there is nothing to do.
+func (d *DB) Tidy(ctx context.Context) error {
+	p, ok := d.backend.(*postgresDB)
+	if !ok {
+		return nil
+	}
+	if _, err := p.pool.Exec(ctx, "VACUUM ANALYZE"); err != nil {
+		return fmt.Errorf("vacuuming: %w", p.explain(err))
+	}
+	_, _ = p.pool.Exec(ctx, "CHECKPOINT") // where the role may
+	return nil
+}
+
+// Unsynced reports whether the last commit did not wait for the disk. Only one by
+// WriteUnsynced may do that, and only SQLite does.
+func (d *DB) Unsynced() bool {
+	s, ok := d.backend.(*sqliteDB)
+	return ok && s.unsynced.Load()
+}
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}

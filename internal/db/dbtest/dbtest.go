@@ -1,0 +1,95 @@
+// Package dbtest gives tests a fresh database of either kind.
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// shared is the one PostgreSQL cluster of a test binary.
+var shared struct {
+	mu        sync.Mutex
+	running   bool // Run is there to stop it
+	tried     bool
+	cluster   *cluster
+	err       error
+	databases int
+}
+
+// Run runs the tests and then stops the cluster that Postgres started. TestMain
+// calls it:
+//
+//	func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func Run(m *testing.M) int {
+	shared.mu.Lock()
+	shared.running = true
+	shared.mu.Unlock()
+	code := m.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.cluster != nil {
+		if err := shared.cluster.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping PostgreSQL:", err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+// SQLite gives the path of a database file that does not exist yet.
+func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersign.db") }
+
+// Postgres gives the URL of an empty database in a private cluster, which the
+// first call starts. Where no PostgreSQL is installed it skips the test, or
+// fails it where the environment says CI=true.
+func Postgres(t testing.TB) (url string) {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if !shared.running {
+		t.Fatal("dbtest.Postgres needs a TestMain that calls dbtest.Run")
+	}
+	if !shared.tried {
+		shared.tried = true
+		shared.cluster, shared.err = startCluster()
+	}
+	switch {
+	case errors.Is(shared.err, errNoPostgres) && os.Getenv("CI") != "true":
+		t.Skip("skipped: ", shared.err)
+	case shared.err != nil:
+		t.Fatal(shared.err)
+	}
+	shared.databases++
+	name := fmt.Sprintf("test%d", shared.databases)
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, shared.cluster.url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return shared.cluster.url(name)
+}
+
+// Exec runs a statement on the database that Postgres gave.
+func Exec(t testing.TB, url, text string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, text); err != nil {
+		t.Fatal(err)
+	}
+}

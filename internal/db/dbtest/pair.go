@@ -1,0 +1,244 @@
+//go:build unix
+
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Pair is a PostgreSQL primary and its synchronous standby, each in a directory
+// of its own: a commit is answered when the standby has it on its disk. They
+// listen on 127.0.0.1, on ports of their own.
+type Pair struct {
+	t       testing.TB
+	Primary *Server
+	Standby *Server
+}
+
+// Server is one PostgreSQL server of a Pair.
+type Server struct {
+	cluster
+	Addr string // host and port
+}
+
+// NewPair starts a pair and ends it after the test. Where no PostgreSQL is
+// installed it skips the test, or fails it where the environment says CI=true.
+func NewPair(t testing.TB) *Pair {
+	t.Helper()
+	p := &Pair{t: t}
+	err := p.start()
+	t.Cleanup(p.stop)
+	switch {
+	case errors.Is(err, errNoPostgres) && os.Getenv("CI") != "true":
+		t.Skip("skipped: ", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	return p
+}
+
+const standbyName = "countersign_standby"
+
+func (p *Pair) start() error {
+	bin, err := binDir()
+	if err != nil {
+		return err
+	}
+	if p.Primary, err = newServer(bin); err != nil {
+		return err
+	}
+	if err := p.Primary.initialise(); err != nil {
+		return err
+	}
+	if err := p.Primary.Start(); err != nil {
+		return err
+	}
+	if p.Standby, err = newServer(bin); err != nil {
+		return err
+	}
+	backup := p.Standby.program("pg_basebackup", "-D", filepath.Join(p.Standby.dir, "data"), "-R", "--no-sync", "-c", "fast",
+		"-d", p.Primary.url("postgres")+"&application_name="+standbyName)
+	if out, err := backup.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
+	}
+	if err := p.Standby.Start(); err != nil {
+		return err
+	}
+	return p.synchronous()
+}
+
+// synchronous makes commits of the primary wait for the standby, and waits
+// until they do.
+func (p *Pair) synchronous() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, text := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standbyName + "'", "SELECT pg_reload_conf()"} {
+		if _, err := p.Primary.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	for {
+		state, err := p.Primary.Exec(ctx, "SELECT sync_state FROM pg_stat_replication")
+		if err == nil && state == "sync" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the standby does not become synchronous: %q, %v\n%s", state, err, p.Standby.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// URL names both servers and asks for the one that takes writes. It may be
+// given other addresses that lead to them, such as those of a proxy.
+func (p *Pair) URL(addrs ...string) string {
+	if len(addrs) == 0 {
+		addrs = []string{p.Primary.Addr, p.Standby.Addr}
+	}
+	return "postgres://postgres@" + strings.Join(addrs, ",") + "/postgres?sslmode=disable&target_session_attrs=read-write"
+}
+
+// Promote makes the standby the primary. When it returns, the server takes
+// writes, and its commits wait for nobody.
+func (p *Pair) Promote() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	// The base backup was made before the primary had a standby to wait for,
+	// so the standby has no synchronous_standby_names of its own.
+	done, err := p.Standby.Exec(ctx, "SELECT pg_promote(true, 60)")
+	if err != nil || done != "t" {
+		p.t.Fatalf("promoting: %q, %v\n%s", done, err, p.Standby.log)
+	}
+}
+
+func (p *Pair) stop() {
+	for _, s := range []*Server{p.Primary, p.Standby} {
+		if s == nil {
+			continue
+		}
+		s.Continue()
+		s.Kill()
+		if err := os.RemoveAll(s.dir); err != nil {
+			p.t.Error(err)
+		}
+	}
+}
+
+func newServer(bin string) (*Server, error) {
+	c, err := newCluster(bin)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cluster: *c}
+	if s.Addr, err = FreePort(); err != nil {
+		return s, err
+	}
+	_, s.port, err = net.SplitHostPort(s.Addr)
+	return s, err
+}
+
+// Start starts the server on its data, also after it was killed.
+func (s *Server) Start() error {
+	// A postmaster that was killed leaves this behind.
+	if err := os.Remove(filepath.Join(s.dir, "data", "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := s.run("127.0.0.1", "-c", "max_wal_senders=4", "-c", "wal_retrieve_retry_interval=100ms"); err != nil {
+		return err
+	}
+	return s.wait()
+}
+
+// Exec runs a statement on this server and gives the first value that it
+// returns, as text.
+func (s *Server) Exec(ctx context.Context, text string) (value string, err error) {
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	results, err := conn.PgConn().Exec(ctx, text).ReadAll()
+	if err == nil && len(results) > 0 && len(results[0].Rows) > 0 {
+		value = string(results[0].Rows[0][0])
+	}
+	return value, err
+}
+
+// Kill ends every process of the server at once, as a power cut would.
+func (s *Server) Kill() {
+	if s.server == nil {
+		return
+	}
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	s.server = nil
+	s.log.Reset()
+}
+
+// Stop halts every process of the server, and Continue lets them go on.
+func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Continue ends what Stop began.
+func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
+
+// signal reaches the postmaster and its children: the postmaster leads a
+// process group, but each of its children makes one of its own.
+func (s *Server) signal(sig syscall.Signal) {
+	if s.server == nil {
+		return
+	}
+	postmaster := s.server.Process.Pid
+	_ = syscall.Kill(postmaster, syscall.SIGSTOP) // it starts no more of them
+	for _, pid := range children(postmaster) {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+	_ = syscall.Kill(postmaster, sig)
+}
+
+// children gives the processes that pid has started.
+func children(pid int) (list []int) {
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+	if err != nil {
+		panic("a test needs the program ps: " + err.Error())
+	}
+	for line := range strings.Lines(string(out)) {
+		var child, parent int
+		if _, err := fmt.Sscan(line, &child, &parent); err == nil && parent == pid {
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// Part cuts the primary off from its standby, for good: it goes on answering,
+// and its commits wait.
+func (p *Pair) Part() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, text := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
+		if _, err := p.Standby.Exec(ctx, text); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for state := "?"; state != "0"; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if state, err = p.Primary.Exec(ctx, "SELECT COUNT(*) FROM pg_stat_replication"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}

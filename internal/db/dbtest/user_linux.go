@@ -1,0 +1,34 @@
+package dbtest
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// unprivileged gives what a child process needs to not run as root, which
+// PostgreSQL refuses, and to end with this process; and the user who must own
+// its files, -1 for the present one.
+func unprivileged() (*syscall.SysProcAttr, int, error) {
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
+	if os.Getuid() != 0 {
+		return attributes, -1, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, -1, err
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, -1, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, -1, err
+	}
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, int(uid), nil
+}

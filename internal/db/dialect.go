@@ -1,0 +1,99 @@
+package db
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Dialect holds every difference between the databases beside how a
+// connection is made. The SQL texts carry marks in braces where they differ.
+//
+// Two habits of SQLite shape the texts. It prepares a statement again for every
+// new value of a parameter that its planner would look at: a bare LIMIT $n, and
+// column = $n where a partial index has column = constant. So limits are
+// LIMIT CAST($n AS BIGINT), which PostgreSQL takes as well, and partial indexes
+// avoid columns that are compared with parameters.
+type Dialect struct {
+	Name string // "sqlite" or "postgres"
+	// Shared: several processes may have the database open, and agree on its
+	// clock. Elsewhere a lock on the file keeps all others out.
+	Shared bool
+	// ConcurrentWriters: transactions that write run beside each other. They can
+	// wait for each other's rows, and do not see what has not committed.
+	ConcurrentWriters bool
+	// Lateral: a subquery in FROM may refer to what stands before it, so that one
+	// statement takes some rows of each of many merchants.
+	Lateral bool
+	// ListsByIndex: "column = … AND id {in}$n{end}" looks each value of the list up
+	// by the index of both. PostgreSQL may read all rows of the column
+	// instead and compare them with the list.
+	ListsByIndex bool
+
+	// marks gives what stands for {lock}, {lock c} (of one table alone), {skip}
+	// and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w
+	// of the list's values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each of
+	// them up by an index of t. PostgreSQL would choose otherwise while t is
+	// small, and keep to that plan when it has grown.
+	marks *strings.Replacer
+	// list turns strings into the argument for "{in}$n{end}".
+	list func([]string) any
+	// numbered: placeholders by number cost nothing.
+	numbered bool
+
+	texts sync.Map // text with marks → text without
+}
+
+func newSQLiteDialect() *Dialect {
+	return &Dialect{
+		Name: "sqlite", ListsByIndex: true,
+		// One writer at a time: nothing to lock.
+		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{lock c}", "",
+			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
+			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", ""),
+		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
+	}
+}
+
+func newPostgresDialect() *Dialect {
+	return &Dialect{
+		Name: "postgres", Shared: true, ConcurrentWriters: true, Lateral: true,
+		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
+			"{lock c}", " FOR UPDATE OF c",
+			"{in}", "= ANY(", "{end}", ")",
+			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i"),
+		list:     func(l []string) any { return l },
+		numbered: true,
+	}
+}
+
+// List turns strings into the argument for "{in}$n{end}" and "{list}$n{as w}".
+func (d *Dialect) List(l []string) any { return d.list(l) }
+
+// SQL gives text as this database reads it. Querier methods do that themselves.
+func (d *Dialect) SQL(text string) string {
+	if done, ok := d.texts.Load(text); ok {
+		return done.(string)
+	}
+	done := d.marks.Replace(text)
+	if !d.numbered {
+		done = unnumbered(done)
+	}
+	d.texts.Store(text, done)
+	return done
+}
+
+var placeholder = regexp.MustCompile(`\$\d+`)
+
+// unnumbered writes placeholders as ? where each stands once and they are in
+// order. SQLite looks numbers up by name, one by one, each time it binds.
+func unnumbered(text string) string {
+	for i, p := range placeholder.FindAllString(text, -1) {
+		if p != "$"+strconv.Itoa(i+1) {
+			return text
+		}
+	}
+	return placeholder.ReplaceAllString(text, "?")
+}

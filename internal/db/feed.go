@@ -1,0 +1,39 @@
+package db
+
+import "context"
+
+// A feed is a table whose rows are numbered without gaps, in the order in which
+// their transactions commit. Its last number is a row of the table feeds: who takes
+// the next one waits for the commit of who took the one before. So numbers are
+// taken last in a transaction, and from several feeds in one order by everybody.
+const (
+	lockFeedSQL  = `SELECT last_seq FROM feeds WHERE name = $1{lock}`
+	writeFeedSQL = `UPDATE feeds SET last_seq = $2 WHERE name = $1`
+	lastSeqsSQL  = `SELECT name, last_seq FROM feeds`
+)
+
+// LockFeed gives the last number of a feed and keeps others from taking one until
+// t ends.
+func LockFeed(ctx context.Context, t *Tx, feed string) (seq int64, err error) {
+	_, err = One(ctx, t, lockFeedSQL, []any{feed}, &seq)
+	return seq, err
+}
+
+// EndFeed is the statement that keeps seq as the last number of a feed that t has
+// locked.
+func EndFeed(feed string, seq int64) Statement {
+	return Statement{SQL: writeFeedSQL, Args: []any{feed, seq}}
+}
+
+// LastSeqs gives the last number of each feed.
+func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
+	last := map[string]int64{}
+	err := Each(ctx, q, lastSeqsSQL, nil, func(r Rows) error {
+		var name string
+		var seq int64
+		err := r.Scan(&name, &seq)
+		last[name] = seq
+		return err
+	})
+	return last, err
+}

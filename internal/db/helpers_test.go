@@ -1,0 +1,75 @@
+package db
+
+import (
+	"context"
+	"os"
+	"testing"
+	"testing/fstest"
+
+	"countersign/internal/db/dbtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var ctx = context.Background()
+
+// dialects gives a fresh database of each kind.
+var dialects = []struct {
+	name string
+	url  func(testing.TB) string
+}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+
+// testKeys is the master key of all test databases.
+var testKeys = NewMasterKey([32]byte{7})
+
+// testEnd has one table of its own.
+var testEnd = End{Name: "test", Migrations: fstest.MapFS{
+	"migrations/sqlite/0001_things.sql": {Data: []byte(`
+		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT;
+		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq INTEGER NOT NULL) STRICT;
+		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL) STRICT;`)},
+	"migrations/postgres/0001_things.sql": {Data: []byte(`
+		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BYTEA NOT NULL);
+		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq BIGINT NOT NULL);
+		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL);`)},
+}}
+
+func openAt(t testing.TB, url string) *DB {
+	t.Helper()
+	d, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// exec runs a statement of the test's own.
+func exec(t testing.TB, d *DB, text string, args ...any) int64 {
+	t.Helper()
+	var n int64
+	err := d.Write(ctx, func(ctx context.Context, x *Tx) (err error) {
+		n, err = x.Exec(ctx, text, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// keep adds a thing.
+func keep(t testing.TB, d *DB, name string) {
+	t.Helper()
+	exec(t, d, `INSERT INTO things (name, content) VALUES ($1, '')`, name)
+}

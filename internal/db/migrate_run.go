@@ -1,0 +1,77 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// run has the writer's connection for itself: the file lock keeps other
+// processes out, and the writer has not started yet.
+func (c *sqliteConn) run(ctx context.Context, fn func(migratorTx) error) error {
+	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := fn(sqliteMigration{c, ctx})
+	if err == nil {
+		err = c.control(ctx, "COMMIT")
+	}
+	if err != nil {
+		return errors.Join(err, c.control(context.WithoutCancel(ctx), "ROLLBACK"))
+	}
+	return nil
+}
+
+type sqliteMigration struct {
+	*sqliteConn
+	ctx context.Context
+}
+
+// script runs several statements, once.
+func (m sqliteMigration) script(text string) error {
+	_, err := m.conn.(driver.ExecerContext).ExecContext(m.ctx, text, nil)
+	return err
+}
+
+const sqliteTableSQL = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`
+
+// lock: the whole file is locked.
+func (m sqliteMigration) lock(table string) (bool, error) {
+	var is int
+	return One(m.ctx, m, sqliteTableSQL, []any{table}, &is)
+}
+
+// migrationLock is the advisory lock of nodes that migrate at the same time.
+const migrationLock = 0x636f756e74657273 // "counters"
+
+func (db *postgresDB) run(ctx context.Context, fn func(migratorTx) error) error {
+	// Whatever the URL asks for: what a table holds is looked at once it is locked.
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
+		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+			return err
+		}
+		return fn(pgMigration{pgQuerier{db.d, t}, ctx, t})
+	})
+}
+
+type pgMigration struct {
+	pgQuerier
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+// script uses the simple protocol, which takes several statements at once.
+func (m pgMigration) script(text string) error {
+	_, err := m.tx.Conn().PgConn().Exec(m.ctx, text).ReadAll()
+	return err
+}
+
+func (m pgMigration) lock(table string) (exists bool, err error) {
+	if _, err := One(m.ctx, m, `SELECT to_regclass($1) IS NOT NULL`, []any{table}, &exists); err != nil || !exists {
+		return false, err
+	}
+	return true, m.script("LOCK TABLE " + table + " IN ACCESS EXCLUSIVE MODE")
+}

@@ -1,0 +1,150 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign/internal/db/dbtest"
+)
+
+// brokenKeys is a key management service that can't be reached.
+type brokenKeys struct{}
+
+var errUnreachable = errors.New("unreachable")
+
+func (brokenKeys) Wrap(context.Context, []byte) ([]byte, error)   { return nil, errUnreachable }
+func (brokenKeys) Unwrap(context.Context, []byte) ([]byte, error) { return nil, errUnreachable }
+
+func TestKeysOutOfReach(t *testing.T) {
+	url := dbtest.SQLite(t)
+	for range 2 { // a new database, then one that is there
+		if _, err := Open(ctx, Config{URL: url, Keys: brokenKeys{}}, testEnd); !errors.Is(err, errUnreachable) || errors.Is(err, ErrMasterKey) {
+			t.Errorf("got %v", err)
+		}
+		openAt(t, url).Close()
+	}
+	for _, c := range []Config{{URL: url}, {Keys: testKeys}} {
+		if _, err := Open(ctx, c, testEnd); err == nil {
+			t.Errorf("%+v opens", c)
+		}
+	}
+}
+
+func TestNewerSchema(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			s := openAt(t, url)
+			exec(t, s, `INSERT INTO schema_version (number) VALUES (9999)`)
+			s.Close()
+			if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd); !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), "9999") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestHalfMigration: a migration that fails leaves nothing half done.
+func TestHalfMigration(t *testing.T) {
+	s := openAt(t, dbtest.SQLite(t))
+	conn, done := s.backend.(*sqliteDB).conn, must(readMigrations(testEnd.Migrations, "sqlite"))(t)
+	n := len(done) + 1
+	bad := append(done, migration{n, "0999_bad.sql", `CREATE TABLE half (a INTEGER); nonsense`})
+	if err := migrate(ctx, conn, testEnd, bad); err == nil || !strings.Contains(err.Error(), "0999_bad.sql") {
+		t.Errorf("got %v", err)
+	}
+	good := append(done, migration{n, "0999_good.sql", `CREATE TABLE half (a INTEGER)`})
+	if err := migrate(ctx, conn, testEnd, good); err != nil {
+		t.Errorf("then %v", err)
+	}
+}
+
+// TestNodesMigrateTogether: nodes that start at the same time do it once.
+func TestNodesMigrateTogether(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestOtherEnd: a database belongs to the end that opened it first.
+func TestOtherEnd(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			url := d.url(t)
+			openAt(t, url).Close()
+			other := testEnd
+			other.Name = "other"
+			if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, other); !errors.Is(err, ErrOtherEnd) || !strings.Contains(err.Error(), "belongs to the test") {
+				t.Errorf("got %v", err)
+			}
+			openAt(t, url)
+		})
+	}
+}
+
+func TestSecondProcess(t *testing.T) {
+	url := dbtest.SQLite(t)
+	s := openAt(t, url)
+	// A lock belongs to the open file: within one process it works alike.
+	if _, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second one gives %v", err)
+	}
+	keep(t, s, "a") // the first one is not disturbed
+	s.Close()
+	openAt(t, url)
+}
+
+func TestFileModes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "with space & 100%#.db")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, path)
+	keep(t, s, "a")
+	n := 0
+	filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.IsDir() {
+			return nil
+		}
+		n++
+		info := must(e.Info())(t)
+		if !strings.HasPrefix(e.Name(), filepath.Base(path)) || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", e.Name(), info.Mode())
+		}
+		return nil
+	})
+	if n < 3 { // the database, its log, the lock
+		t.Errorf("%d files", n)
+	}
+}
+
+func TestBadURL(t *testing.T) {
+	for _, url := range []string{"postgres://user:hunter2@/?port=x", "postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=1"} {
+		_, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

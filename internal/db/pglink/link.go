@@ -1,0 +1,355 @@
+// Package pglink finds out which of several PostgreSQL servers to trust: it leaves
+// one that died or was replaced, never goes back to it, and notices commits that
+// the standby may not have.
+package pglink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Stalled is how long a server may owe an answer before the other hosts of the URL
+// are asked whether one of them takes writes now.
+const Stalled = 1500 * time.Millisecond
+
+const (
+	connectSeveral = 2 * time.Second  // to one of several hosts: the next may take writes
+	connectOne     = 10 * time.Second // to the only one
+	stallCheck     = 250 * time.Millisecond
+	// darkFor is how long a host that gave no sign of life is tried last.
+	darkFor = 30 * time.Second
+	// userTimeout is how long bytes may stay without TCP's acknowledgement.
+	userTimeout = 10 * time.Second
+)
+
+// Links knows all connections to the servers of one database. A server that
+// vanishes without a word, its cable pulled or its machine stopped, leaves
+// statements waiting for ever; only a look at the other hosts tells whether it
+// lost its role or is slow. Where another host takes writes, the connections
+// to the one that owes answers are closed, and their statements fail.
+type Links struct {
+	config *pgx.ConnConfig
+	dialer net.Dialer
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	open  map[*link]bool
+	addrs map[string][]string  // of a host name, as last resolved
+	dark  map[string]time.Time // of an address, until when
+	last  timeline             // the latest that was seen
+}
+
+// timeline is PostgreSQL's count of promotions: the server that was promoted
+// has a higher one than the primary that it took over from.
+type timeline struct {
+	system string // of the database cluster; empty where the server has none
+	number uint64
+}
+
+// link is one connection.
+type link struct {
+	net.Conn
+	l     *Links
+	addr  string
+	asked atomic.Int64 // when it was written to, if nothing was read since; nanoseconds of base
+	heard atomic.Bool
+}
+
+// base makes monotonic times of numbers.
+var base = time.Now()
+
+// New gives the links of a pool with the configuration c, which it completes: each
+// connection of the pool must go through BeforeConnect.
+func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
+	l := &Links{
+		config: c, log: log, open: map[*link]bool{}, addrs: map[string][]string{}, dark: map[string]time.Time{},
+		dialer: net.Dialer{
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+			Control:         limitSilence,
+		},
+	}
+	// Of several hosts, the one that takes writes, whatever the URL asks for.
+	c.ValidateConnect = l.validate
+	return l
+}
+
+// ConnectTimeout is how long one attempt to connect to a server of c may take,
+// where the URL does not say (connect_timeout).
+func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
+	if several(c) {
+		return connectSeveral
+	}
+	return connectOne
+}
+
+// Several reports whether the URL names more than one server. Then there is
+// something for Watch to do.
+func (l *Links) Several() bool { return several(l.config) }
+
+func several(c *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != c.Host || f.Port != c.Port
+	})
+}
+
+// BeforeConnect is a pool's function of that name: it lets the connection go
+// through l.
+func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
+	l.prepare(c, anywhere)
+	return nil
+}
+
+func anywhere(string) bool { return true }
+
+// Connect makes a connection of its own, outside the pool.
+func (l *Links) Connect(ctx context.Context) (*pgx.Conn, error) {
+	return l.connectTo(ctx, anywhere)
+}
+
+// connectTo connects to an address of those that may be used.
+func (l *Links) connectTo(ctx context.Context, may func(addr string) bool) (*pgx.Conn, error) {
+	c := l.config.Copy()
+	l.prepare(c, may)
+	return pgx.ConnectConfig(ctx, c)
+}
+
+// prepare makes c, the copy for one connection, dial through l: hosts that are
+// dark come last, addresses that may not be used never.
+//
+// Once connected it dials no more. pgx would send a cancel request for each
+// statement whose context ends. A COMMIT that waits for the standby then stops
+// waiting: its transaction becomes visible although no standby has it, others
+// rest their answers on it, and a failover takes it away.
+func (l *Links) prepare(c *pgx.ConnConfig, may func(addr string) bool) {
+	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	l.mu.Lock()
+	late := map[*pgconn.FallbackConfig]int{}
+	for _, h := range hosts {
+		if l.isDark(h) {
+			late[h] = 1
+		}
+	}
+	l.mu.Unlock()
+	slices.SortStableFunc(hosts, func(a, b *pgconn.FallbackConfig) int { return late[a] - late[b] })
+	c.Host, c.Port, c.TLSConfig, c.Fallbacks = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig, hosts[1:]
+
+	lookup := c.LookupFunc
+	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		found, err := lookup(ctx, host)
+		if err == nil {
+			l.mu.Lock()
+			l.addrs[host] = found
+			l.mu.Unlock()
+		}
+		return found, err
+	}
+	var connected atomic.Bool
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if connected.Load() || !may(addr) {
+			return nil, net.ErrClosed
+		}
+		return l.dial(ctx, network, addr)
+	}
+	c.AfterConnect = func(context.Context, *pgconn.PgConn) error {
+		connected.Store(true)
+		return nil
+	}
+	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			conn.CustomData()[warned] = n.Message
+		}
+	}
+}
+
+const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
+
+// validate is asked about every new connection, host by host. It refuses a
+// server that takes no writes, and a primary that has been replaced and came
+// back: what it would accept, no one would ever see.
+func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn) error {
+	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
+		return err
+	}
+	results, err := conn.Exec(ctx, timelineSQL).ReadAll()
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
+		return ctx.Err() // another engine, or not for this user to know
+	}
+	row := results[0].Rows[0]
+	is := timeline{system: string(row[0])}
+	if len(row[1]) >= 8 { // eight hexadecimal digits lead the name of a file of the log
+		is.number, _ = strconv.ParseUint(string(row[1][:8]), 16, 64)
+	}
+	conn.CustomData()[timelineKey] = is
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if is.system == l.last.system && is.number < l.last.number {
+		return errReplaced
+	}
+	l.last = is
+	return nil
+}
+
+var errReplaced = errors.New("the server was replaced by another: it is of an earlier timeline")
+
+// What a connection keeps: its last warning, and its server's timeline.
+const (
+	warned      = "warned"
+	timelineKey = "timeline"
+)
+
+// Warning is the last warning that the server gave on a connection since
+// ForgetWarning, empty for none. A COMMIT that comes with one was not waited for by
+// the standby.
+func Warning(conn *pgconn.PgConn) string {
+	w, _ := conn.CustomData()[warned].(string)
+	return w
+}
+
+// ForgetWarning makes Warning empty.
+func ForgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warned) }
+
+func timelineOf(conn *pgconn.PgConn) timeline {
+	t, _ := conn.CustomData()[timelineKey].(timeline)
+	return t
+}
+
+// isDark needs the lock.
+func (l *Links) isDark(h *pgconn.FallbackConfig) bool {
+	is := func(addr string) bool { return time.Now().Before(l.dark[addr]) }
+	if _, addr := pgconn.NetworkAddress(h.Host, h.Port); is(addr) { // a socket, or an IP address
+		return true
+	}
+	return slices.ContainsFunc(l.addrs[h.Host], func(ip string) bool {
+		_, addr := pgconn.NetworkAddress(ip, h.Port)
+		return is(addr)
+	})
+}
+
+func (l *Links) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := l.dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		if ctx.Err() != nil {
+			l.setDark(addr)
+		}
+		return nil, err
+	}
+	k := &link{Conn: conn, l: l, addr: addr}
+	l.mu.Lock()
+	l.open[k] = true
+	l.mu.Unlock()
+	return k, nil
+}
+
+func (l *Links) setDark(addr string) {
+	l.mu.Lock()
+	l.dark[addr] = time.Now().Add(darkFor)
+	l.mu.Unlock()
+}
+
+func (k *link) Write(p []byte) (int, error) {
+	k.asked.CompareAndSwap(0, max(1, int64(time.Since(base))))
+	return k.Conn.Write(p)
+}
+
+func (k *link) Read(p []byte) (int, error) {
+	n, err := k.Conn.Read(p)
+	if n > 0 {
+		k.heard.Store(true)
+		k.asked.Store(0)
+	}
+	return n, err
+}
+
+func (k *link) Close() error {
+	k.l.mu.Lock()
+	mine := k.l.open[k]
+	delete(k.l.open, k)
+	if mine && !k.heard.Load() {
+		k.l.dark[k.addr] = time.Now().Add(darkFor)
+	}
+	k.l.mu.Unlock()
+	return k.Conn.Close()
+}
+
+// silent gives the addresses of servers that owe an answer for too long.
+func (l *Links) silent() map[string]bool {
+	var found map[string]bool
+	before := int64(time.Since(base) - Stalled)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k := range l.open {
+		if asked := k.asked.Load(); asked != 0 && asked < before {
+			if found == nil {
+				found = map[string]bool{}
+			}
+			found[k.addr] = true
+		}
+	}
+	return found
+}
+
+// Watch leaves servers that owe answers for one that took over, until ctx ends.
+func (l *Links) Watch(ctx context.Context) {
+	check := time.NewTicker(stallCheck)
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-check.C:
+		}
+		owing := l.silent()
+		if len(owing) > 0 && l.replaced(ctx, owing) {
+			l.leave(owing)
+		}
+	}
+}
+
+// replaced reports whether another server has taken over from those at addrs:
+// it takes writes, and they either do not answer or are of an earlier timeline.
+// One that answers is only slow, waits for a lock or for its standby.
+func (l *Links) replaced(ctx context.Context, addrs map[string]bool) bool {
+	other, err := l.connectTo(ctx, func(addr string) bool { return !addrs[addr] })
+	if err != nil {
+		return false
+	}
+	defer other.Close(ctx)
+	same, err := l.connectTo(ctx, func(addr string) bool { return addrs[addr] })
+	if err != nil {
+		return true
+	}
+	defer same.Close(ctx)
+	now, before := timelineOf(other.PgConn()), timelineOf(same.PgConn())
+	return now.system == before.system && now.number > before.number
+}
+
+// leave closes the connections to addrs. Whoever waits on one gets an error.
+func (l *Links) leave(addrs map[string]bool) {
+	var left []*link
+	l.mu.Lock()
+	for addr := range addrs {
+		l.dark[addr] = time.Now().Add(darkFor)
+	}
+	for k := range l.open {
+		if addrs[k.addr] {
+			left = append(left, k)
+		}
+	}
+	l.mu.Unlock()
+	for _, k := range left {
+		k.Close()
+	}
+	if len(left) > 0 {
+		l.log.Warn("another server takes writes now; left one that does not answer", "connections", len(left))
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package pglink
+
+import "syscall"
+
+// limitSilence: other systems have only keep-alive.
+func limitSilence(string, string, syscall.RawConn) error { return nil }

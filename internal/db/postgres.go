@@ -1,0 +1,324 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"countersign/internal/db/pglink"
+)
+
+// postgresDB is a pool, a listener for what other nodes commit and a notifier
+// that tells them of ours.
+type postgresDB struct {
+	d      *Dialect
+	pool   *pgxpool.Pool
+	log    *slog.Logger
+	hub    *hub
+	bell   *bell
+	closed atomic.Bool
+}
+
+// poolSize is how many connections a node uses where the URL does not say
+// (pool_max_conns): enough that ingest and settlement share syncs.
+const poolSize = 16
+
+// sessionSettings hold for every connection where the URL does not name them.
+//
+// Planning: every statement here reads few rows by an index, whatever the
+// statistics say. Plans made once, that way, do not turn into scans of whole
+// tables when a table has grown or was never analysed.
+//
+// Time: a node that is stopped or cut off inside a transaction must not keep
+// its rows locked from the others, and the server must find out that it is
+// gone. A statement timeout must not be: where it ends a COMMIT that waits for
+// the standby, PostgreSQL says that it is done, with a warning.
+var sessionSettings = []struct{ name, value string }{
+	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
+	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
+	{"idle_in_transaction_session_timeout", "3000"}, // milliseconds; a transaction here takes a few
+	{"statement_timeout", "0"},
+	{"tcp_user_timeout", "30000"},                                                                   // milliseconds
+	{"tcp_keepalives_idle", "30"}, {"tcp_keepalives_interval", "10"}, {"tcp_keepalives_count", "3"}, // seconds
+}
+
+// settings gives the statements for sessionSettings.
+func settings(url string) (list []string) {
+	for _, s := range sessionSettings {
+		if !strings.Contains(url, s.name) {
+			list = append(list, "SET "+s.name+" = "+s.value)
+		}
+	}
+	return list
+}
+
+// apply sets what the server knows. Engines that speak PostgreSQL's protocol
+// have other planners and other names.
+func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
+	_, err := conn.Exec(ctx, strings.Join(list, ";"))
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	for _, text := range list {
+		if _, err := conn.Exec(ctx, text); err != nil && !errors.As(err, &refused) {
+			return err
+		}
+	}
+	return nil
+}
+
+func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The cause may repeat the URL, and that may hold a password.
+		return nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		c.MaxConns = poolSize
+	}
+	// What has been answered must survive a crash, whatever the server's
+	// default is. A URL can ask for more, such as remote_apply.
+	params := c.ConnConfig.RuntimeParams
+	if params["synchronous_commit"] == "" {
+		params["synchronous_commit"] = "on"
+	}
+	params["application_name"] = "countersign"
+	if !strings.Contains(url, "pool_ping_timeout") {
+		c.PingTimeout = pglink.Stalled // of a connection that was idle
+	}
+	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
+		c.ConnConfig.ConnectTimeout = pglink.ConnectTimeout(c.ConnConfig)
+	}
+	l := pglink.New(c.ConnConfig, log)
+	c.BeforeConnect = l.BeforeConnect
+	list := settings(url)
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, list) }
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	db := &postgresDB{d: newPostgresDialect(), hub: h, pool: pool, log: log}
+	steps, err := readMigrations(end.Migrations, db.d.Name)
+	if err == nil {
+		err = migrate(ctx, db, end, steps)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	db.bell = newBell(pool, l, h, log)
+	return db, nil
+}
+
+func (db *postgresDB) Ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }
+
+func (db *postgresDB) Close() error {
+	if db.closed.CompareAndSwap(false, true) {
+		db.bell.close()
+		db.pool.Close()
+	}
+	return nil
+}
+
+// retries bounds how often a transaction is begun again after a serialization
+// failure or a deadlock, both of which leave nothing done.
+const retries = 20
+
+func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	for n := 1; ; n++ {
+		t, err := db.try(ctx, fn)
+		if err == nil {
+			db.runLater(ctx, t.later)
+			t.here.every(db.hub.wake)
+			db.bell.ring(t.abroad)
+			return nil
+		}
+		if n == retries || !retryable(err) {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(rand.IntN(n*4)+1) * time.Millisecond)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		}
+	}
+}
+
+// WriteUnsynced waits all the same: a claim that a failover undoes would be made
+// again by another node, while the first one is still at work.
+func (db *postgresDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	return db.Write(ctx, fn)
+}
+
+func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) error) (*Tx, error) {
+	conn, begun, err := db.begin(ctx)
+	if err != nil {
+		return nil, db.explain(err)
+	}
+	defer conn.Release()
+	// A rollback must reach the server also where ctx has ended.
+	defer begun.Rollback(context.WithoutCancel(ctx))
+	t := &Tx{Querier: pgQuerier{db.d, begun}, deferred: true}
+	if err := fn(ctx, t); err != nil {
+		if code(err) == readOnly {
+			conn.Conn().Close(ctx) // the pool must not keep it
+		}
+		return nil, db.explain(err)
+	}
+	pglink.ForgetWarning(conn.Conn().PgConn())
+	if err := begun.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("committing: %w", db.explain(err))
+	}
+	if warning := pglink.Warning(conn.Conn().PgConn()); warning != "" {
+		// Somebody made the server stop waiting for its standby. It calls that
+		// committed; a failover now would undo it.
+		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)
+	}
+	return t, nil
+}
+
+// begin passes over connections that broke while they were idle: nothing has
+// been asked of the server yet. There are no more of them than the pool holds.
+func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
+	for n := db.pool.Config().MaxConns; ; n-- {
+		conn, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		begun, err := conn.Begin(ctx)
+		if err == nil {
+			return conn, begun, nil
+		}
+		broken := conn.Conn().IsClosed()
+		conn.Release()
+		if !broken || n <= 0 || ctx.Err() != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// runLater runs what Tx.Later was given. Inside the transaction, its rows would be
+// locked from then on to the commit.
+func (db *postgresDB) runLater(ctx context.Context, later []Statement) {
+	if len(later) == 0 {
+		return
+	}
+	list := []Statement{{SQL: `SELECT set_config('synchronous_commit', 'off', true)`, Row: func(Rows) error { return nil }}}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := db.Batch(ctx, append(list, later...)); err != nil && !errors.Is(err, ErrClosed) {
+		db.log.Warn("what was to be done after a commit was not done", "error", err)
+	}
+}
+
+func (db *postgresDB) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	n, err := pgQuerier{db.d, db.pool}.Exec(ctx, text, args...)
+	return n, db.explain(err)
+}
+
+func (db *postgresDB) Query(ctx context.Context, text string, args ...any) (Rows, error) {
+	r, err := pgQuerier{db.d, db.pool}.Query(ctx, text, args...)
+	if err != nil {
+		return nil, db.explain(err)
+	}
+	return explainedRows{r, db}, nil
+}
+
+// explainedRows are read outside a transaction, where nobody else explains what
+// breaks off between two rows, or before the first.
+type explainedRows struct {
+	Rows
+	db *postgresDB
+}
+
+func (r explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
+func (r explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
+
+func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
+	return db.explain(pgQuerier{db.d, db.pool}.Batch(ctx, list))
+}
+
+// pgConn is a pool or a transaction.
+type pgConn interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+type pgQuerier struct {
+	d    *Dialect
+	conn pgConn
+}
+
+func (q pgQuerier) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	tag, err := q.conn.Exec(ctx, q.d.SQL(text), args...)
+	return tag.RowsAffected(), err
+}
+
+func (q pgQuerier) Query(ctx context.Context, text string, args ...any) (Rows, error) {
+	r, err := q.conn.Query(ctx, q.d.SQL(text), args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgRows{r}, nil
+}
+
+func (q pgQuerier) Batch(ctx context.Context, list []Statement) (err error) {
+	if len(list) == 0 {
+		return nil
+	}
+	b := &pgx.Batch{}
+	for _, s := range list {
+		b.Queue(q.d.SQL(s.SQL), s.Args...)
+	}
+	results := q.conn.SendBatch(ctx, b)
+	defer func() {
+		if closing := results.Close(); err == nil {
+			err = closing
+		}
+	}()
+	for _, s := range list {
+		if s.Row != nil {
+			r, err := results.Query()
+			if err != nil {
+				return err
+			}
+			if err := drain(pgRows{r}, s.Row); err != nil {
+				return err
+			}
+			continue
+		}
+		tag, err := results.Exec()
+		if err != nil {
+			return err
+		}
+		if s.N != nil {
+			*s.N = tag.RowsAffected()
+		}
+	}
+	return nil
+}
+
+// pgRows gives pgx.Rows the shape of sql.Rows.
+type pgRows struct{ pgx.Rows }
+
+func (r pgRows) Close() error {
+	r.Rows.Close()
+	return r.Rows.Err()
+}

@@ -1,0 +1,220 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"countersign/internal/db/pglink"
+)
+
+// bellChannel is the PostgreSQL channel that nodes notify each other on.
+const bellChannel = "countersign"
+
+// bell wakes the watchers of other nodes, and those of this one for them.
+//
+// NOTIFY inside the transactions that make work would make their commits wait
+// for each other: PostgreSQL queues notifications under one lock. So one
+// connection sends them afterwards, at most one for each topic at a time.
+type bell struct {
+	pool  *pgxpool.Pool
+	links *pglink.Links
+	hub   *hub
+	log   *slog.Logger
+	self  string // sender, so that a node passes over its own
+	mute  atomic.Bool
+
+	rung   atomic.Uint64 // topics to notify of; see topicSet
+	wake   chan struct{} // buffered 1: rung is not empty
+	begun  chan struct{} // closed when it listens, or could not at first
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func newBell(pool *pgxpool.Pool, l *pglink.Links, h *hub, log *slog.Logger) *bell {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &bell{pool: pool, links: l, hub: h, log: log, self: rand.Text(), cancel: cancel,
+		wake: make(chan struct{}, 1), begun: make(chan struct{})}
+	if l.Several() {
+		b.done.Go(func() { l.Watch(ctx) })
+	}
+	b.done.Go(func() { b.send(ctx) })
+	b.done.Go(func() { b.listen(ctx) })
+	<-b.begun
+	return b
+}
+
+func (b *bell) close() {
+	b.cancel()
+	b.done.Wait()
+}
+
+// ring lets other nodes be told of topics.
+func (b *bell) ring(topics topicSet) {
+	if topics == 0 {
+		return
+	}
+	b.rung.Or(uint64(topics))
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// send notifies of each topic that was rung. A notification that fails is lost:
+// watchers poll as well.
+func (b *bell) send(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		}
+		for rung, topic := topicSet(b.rung.Swap(0)), Topic(0); rung != 0; rung, topic = rung>>1, topic+1 {
+			if rung&1 != 0 && !b.notify(ctx, topic) {
+				return
+			}
+		}
+	}
+}
+
+// notify reports false where there is nothing more to send.
+func (b *bell) notify(ctx context.Context, topic Topic) bool {
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)
+	cancel()
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case unknown(err):
+		b.silence(err)
+		return false
+	default:
+		b.log.Warn("other nodes were not woken", "error", err)
+	}
+	return sleep(ctx, 2*time.Millisecond) // what comes meanwhile shares the next
+}
+
+// start lets Open go on. Only listen's goroutine calls it.
+func (b *bell) start() {
+	select {
+	case <-b.begun:
+	default:
+		close(b.begun)
+	}
+}
+
+// unknown reports whether the server has no such statement or function, as some
+// engines that speak PostgreSQL's protocol: feature not supported, syntax error,
+// undefined function or object.
+func unknown(err error) bool {
+	switch code(err) {
+	case "0A000", "42601", "42883", "42704":
+		return true
+	}
+	return false
+}
+
+// silence says once that nodes find each other's work by polling.
+func (b *bell) silence(err error) {
+	if !b.mute.Swap(true) {
+		b.log.Warn("the database has no LISTEN and NOTIFY: nodes look for each other's work from time to time", "error", err)
+	}
+}
+
+const (
+	listenAgain   = 100 * time.Millisecond
+	listenSlowest = time.Second
+	// listenCheck is how often the connection that listens is asked whether it
+	// lives, and how long it may take to answer: it says nothing by itself.
+	listenCheck = 2 * time.Second
+)
+
+// listen holds a connection of its own and connects again when it breaks.
+func (b *bell) listen(ctx context.Context) {
+	said := false
+	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
+		heard, err := b.connected(ctx)
+		b.start()
+		if ctx.Err() != nil {
+			return
+		}
+		if unknown(err) {
+			b.silence(err)
+			return
+		}
+		if heard {
+			pause, said = listenAgain, false
+		}
+		if !said { // once, however long it lasts
+			b.log.Warn("listening to other nodes broke off", "error", err)
+			said = true
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+func (b *bell) connected(ctx context.Context) (heard bool, err error) {
+	conn, err := b.links.Connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, `LISTEN `+bellChannel); err != nil {
+		return false, err
+	}
+	// Whatever was said while nobody listened.
+	b.hub.wakeAll()
+	b.start()
+	for {
+		n, err := b.next(ctx, conn)
+		switch {
+		case err != nil:
+			return true, err
+		case n == nil:
+			continue
+		}
+		topic, sender, _ := strings.Cut(n.Payload, " ")
+		if t, err := strconv.Atoi(topic); err == nil && sender != b.self {
+			b.hub.wake(Topic(t))
+		}
+	}
+}
+
+// next gives a notification, nil where none came for a while and the connection
+// lives.
+func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	wait, cancel := context.WithTimeout(ctx, listenCheck)
+	n, err := conn.WaitForNotification(wait)
+	cancel()
+	if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return n, err
+	}
+	wait, cancel = context.WithTimeout(ctx, listenCheck)
+	defer cancel()
+	_, err = conn.Exec(wait, `LISTEN `+bellChannel) // once more does no harm
+	return nil, err
+}
+
+// sleep reports false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,65 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// explain maps errors of a server that cannot be reached to ErrUnavailable, and
+// of a database that was closed to ErrClosed.
+func (db *postgresDB) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case db.closed.Load():
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case unreachable(err) && !errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+func unreachable(err error) bool {
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	c := code(err)
+	switch {
+	case errors.As(err, &connecting):
+		// Whatever the server's reason for not letting us in. First, because
+		// connect_timeout ends with the same error as the caller's patience.
+		return true
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false // the caller's own
+	case c != "":
+		// Connection exceptions, a server that ends or starts, a session that
+		// was idle in its transaction, no connection left.
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P") || c == "25P03" || c == "53300" || c == readOnly
+	}
+	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
+}
+
+// retryable: serialization failure, also at the commit; deadlock; a server that
+// stopped taking writes under an open connection.
+func retryable(err error) bool {
+	c := code(err)
+	return c == "40001" || c == "40P01" || c == readOnly
+}
+
+// readOnly is the code of a write that the server takes no more.
+const readOnly = "25006"
+
+// code is PostgreSQL's, empty for any other error.
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}

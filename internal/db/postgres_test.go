@@ -1,0 +1,68 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/internal/db/dbtest"
+)
+
+// What connections are set to, and that the URL goes first.
+func TestSessionSettings(t *testing.T) {
+	for _, c := range []struct{ options, want string }{
+		{"", "3s 0 force_generic_plan on"},
+		{"&idle_in_transaction_session_timeout=7000&statement_timeout=9000&synchronous_commit=remote_apply", "7s 9s force_generic_plan remote_apply"},
+	} {
+		s := openAt(t, dbtest.Postgres(t)+c.options)
+		var idle, statement, plan, commit string
+		_, err := One(ctx, s, `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout'),
+			current_setting('plan_cache_mode'), current_setting('synchronous_commit')`, nil, &idle, &statement, &plan, &commit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join([]string{idle, statement, plan, commit}, " "); got != c.want {
+			t.Errorf("with %q: %s, want %s", c.options, got, c.want)
+		}
+	}
+}
+
+// What the errors of a broken connection and of a server are taken for.
+func TestUnreachable(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{io.ErrUnexpectedEOF, true}, {net.ErrClosed, true}, {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
+		{&pgconn.PgError{Code: "57P01"}, true}, {&pgconn.PgError{Code: "25006"}, true}, {&pgconn.PgError{Code: "08006"}, true},
+		{&pgconn.PgError{Code: "23505"}, false}, {&pgconn.PgError{Code: "57014"}, false}, {ctx.Err(), false}, {ErrConflict, false},
+	} {
+		if got := c.err != nil && unreachable(fmt.Errorf("inserting: %w", c.err)); got != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+// The bound of connecting, connect_timeout, ends it with the same error as the
+// end of the caller's patience would. Only the first is the database's.
+func TestConnectTimeout(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	_, err = pgx.Connect(ctx, "postgres://u@"+mute.Addr().String()+"/db?sslmode=disable&connect_timeout=1")
+	if !errors.Is((&postgresDB{}).explain(err), ErrUnavailable) {
+		t.Errorf("connecting: %v, want %v", err, ErrUnavailable)
+	}
+	if err := (&postgresDB{}).explain(fmt.Errorf("acquiring: %w", context.DeadlineExceeded)); errors.Is(err, ErrUnavailable) {
+		t.Errorf("the caller's deadline: %v, want no %v", err, ErrUnavailable)
+	}
+}

@@ -1,0 +1,310 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// groupMax is how many waiting writes share one commit. More would make the
+// first ones wait for the last without saving much of a sync.
+const groupMax = 256
+
+// sqliteDB is one writer connection, whose goroutine commits what waits in
+// groups, and a pool of readers.
+type sqliteDB struct {
+	d        *Dialect
+	hub      *hub
+	lock     *os.File
+	file     *os.File // the database; see createPrivate
+	conn     *sqliteConn
+	unsynced atomic.Bool // how conn commits; see sync
+	copier   *checkpointer
+	readers  *sql.DB
+	cached   sync.Map // text → *sql.Stmt of readers
+
+	requests chan *writeRequest
+	closing  chan struct{}
+	closed   chan struct{}
+	once     sync.Once
+}
+
+type writeRequest struct {
+	ctx      context.Context
+	fn       func(context.Context, *Tx) error
+	unsynced bool // see backend.WriteUnsynced
+	done     chan error
+}
+
+func openSQLite(ctx context.Context, path string, end End, h *hub) (*sqliteDB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	db := &sqliteDB{
+		d: newSQLiteDialect(), hub: h, lock: lock,
+		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if err := db.open(ctx, path, end); err != nil {
+		db.closeFiles()
+		return nil, err
+	}
+	go db.copier.run()
+	go db.run()
+	return db, nil
+}
+
+func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
+	var err error
+	if db.file, err = createPrivate(path); err != nil {
+		return err
+	}
+	dsn := func(pragmas ...string) string {
+		q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
+		}, pragmas...)}
+		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	}
+	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
+	// What one large transaction made of the log's file is given back.
+	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
+	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
+		return err
+	}
+	steps, err := readMigrations(end.Migrations, db.d.Name)
+	if err != nil {
+		return err
+	}
+	if err := migrate(ctx, db.conn, end, steps); err != nil {
+		return err
+	}
+	if db.copier, err = newCheckpointer(ctx, db, dsn("cache_size(-100)")); err != nil {
+		return err
+	}
+	if db.readers, err = sql.Open("sqlite", dsn("query_only(ON)", "cache_size(-4000)")); err != nil {
+		return err
+	}
+	db.readers.SetMaxOpenConns(4)
+	db.readers.SetMaxIdleConns(4)
+	return nil
+}
+
+// createPrivate makes sure that only this user can read the file. SQLite gives
+// its side files the same mode. The file must stay open for as long as SQLite has
+// it: a process that closes a file loses all its locks on it.
+func createPrivate(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(0o600); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Write hands fn to the writer. Once the writer has it, Write waits for the
+// outcome whatever happens to ctx, so that nobody is left not knowing.
+func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	return db.hand(&writeRequest{ctx: ctx, fn: fn})
+}
+
+func (db *sqliteDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
+	return db.hand(&writeRequest{ctx: ctx, fn: fn, unsynced: true})
+}
+
+func (db *sqliteDB) hand(r *writeRequest) error {
+	r.done = make(chan error, 1)
+	select {
+	case db.requests <- r:
+		return <-r.done
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	case <-db.closing:
+		return ErrClosed
+	}
+}
+
+func (db *sqliteDB) run() {
+	defer close(db.closed)
+	group := make([]*writeRequest, 0, groupMax)
+	for {
+		select {
+		case r := <-db.requests:
+			group = append(group[:0], r)
+		case done := <-db.copier.finish:
+			db.last(done)
+			continue
+		case <-db.closing:
+			return
+		}
+		for more := true; more && len(group) < groupMax; {
+			select {
+			case r := <-db.requests:
+				group = append(group, r)
+			default:
+				more = false
+			}
+		}
+		db.writeGroup(group)
+	}
+}
+
+// writeGroup commits a group at once. A savepoint for each request would let one
+// fail without the others, and would make SQLite copy every page before it is
+// changed: so first it goes without, and only where one has failed everything
+// is undone and done again with them.
+func (db *sqliteDB) writeGroup(group []*writeRequest) {
+	errs, err := db.try(group, len(group) > 1, false)
+	if errors.Is(err, errSomeFailed) {
+		errs, err = db.try(group, true, true)
+	}
+	for i, r := range group {
+		if errs[i] == nil && err != nil {
+			errs[i] = fmt.Errorf("writing to the database: %w", err)
+		}
+		r.done <- errs[i]
+	}
+}
+
+var errSomeFailed = errors.New("some of a group have failed")
+
+// try gives each request's own error, and one where the whole transaction is
+// lost: errSomeFailed where there are several and no savepoints.
+func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
+	ctx := context.Background() // a group is not interrupted for one caller
+	errs = make([]error, len(group))
+	all := &Tx{Querier: db.conn}
+	if err = db.sync(ctx, group); err == nil {
+		err = db.conn.control(ctx, "BEGIN IMMEDIATE")
+	}
+	for i := 0; i < len(group) && err == nil; i++ {
+		switch errs[i] = group[i].ctx.Err(); {
+		case errs[i] != nil: // its caller has gone: not even begun
+		case savepoints:
+			err = db.savepoint(ctx, group[i].fn, all, &errs[i])
+		default:
+			err = protect(ctx, group[i].fn, all)
+			if errs[i] = err; err != nil && several {
+				err = errSomeFailed
+			}
+		}
+	}
+	if err == nil {
+		err = db.conn.control(ctx, "COMMIT")
+	}
+	if err != nil {
+		// SQLite may have rolled back already; then this fails and is right.
+		_ = db.conn.control(ctx, "ROLLBACK")
+		return errs, err
+	}
+	db.copier.committed()
+	all.here.every(db.hub.wake)
+	return errs, nil
+}
+
+// sync makes the next commit one that waits for the disk, unless the whole group
+// does without. The log keeps the order of commits: the next that waits makes
+// those before it durable too.
+func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
+	unsynced := !slices.ContainsFunc(group, func(r *writeRequest) bool { return !r.unsynced })
+	if unsynced == db.unsynced.Load() {
+		return nil
+	}
+	text := "PRAGMA synchronous = FULL"
+	if unsynced {
+		text = "PRAGMA synchronous = NORMAL"
+	}
+	if err := db.conn.unprepared(ctx, text); err != nil {
+		return err
+	}
+	db.unsynced.Store(unsynced)
+	return nil
+}
+
+// savepoint runs one request. It gives an error where the whole transaction is
+// lost; the request's own goes to own.
+func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx) error, all *Tx, own *error) error {
+	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
+		return err
+	}
+	t := &Tx{Querier: db.conn}
+	if *own = protect(ctx, fn, t); *own != nil {
+		if err := db.conn.control(ctx, "ROLLBACK TO one"); err != nil {
+			return errors.Join(*own, err)
+		}
+	} else {
+		all.here |= t.here
+	}
+	return db.conn.control(ctx, "RELEASE one")
+}
+
+// protect turns a panic into an error: the writer serves everybody.
+func protect(ctx context.Context, fn func(context.Context, *Tx) error, t *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a transaction: %v", p)
+		}
+	}()
+	return fn(ctx, t)
+}
+
+func (db *sqliteDB) Ping(ctx context.Context) error {
+	select {
+	case <-db.closing:
+		return ErrClosed
+	default:
+		return db.readers.PingContext(ctx)
+	}
+}
+
+func (db *sqliteDB) Close() error {
+	var err error
+	db.once.Do(func() {
+		close(db.closing)
+		<-db.closed
+		close(db.copier.stop)
+		<-db.copier.ended
+		err = db.closeFiles()
+	})
+	return err
+}
+
+// closeFiles closes what is open; the lock last.
+func (db *sqliteDB) closeFiles() error {
+	var errs []error
+	db.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })
+	if db.readers != nil {
+		errs = append(errs, db.readers.Close())
+	}
+	if db.copier != nil {
+		errs = append(errs, db.copier.conn.close())
+	}
+	if db.conn != nil {
+		errs = append(errs, db.conn.close())
+	}
+	if db.file != nil {
+		errs = append(errs, db.file.Close())
+	}
+	errs = append(errs, db.lock.Close())
+	return errors.Join(errs...)
+}

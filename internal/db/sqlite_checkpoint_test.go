@@ -1,0 +1,52 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/db/dbtest"
+)
+
+// TestLogBeginsAnew: the log is copied beside the writer, and does not grow for
+// as long as the writer has something to write.
+func TestLogBeginsAnew(t *testing.T) {
+	path := dbtest.SQLite(t)
+	s := openAt(t, path)
+	look := must(openSQLiteConn(ctx, s.dialect, "file:"+path))(t)
+	t.Cleanup(func() { look.close() })
+	things := NewInsert(`INSERT INTO things (name, content) VALUES ($1, $2)`, 100, 10)
+	most := 0
+	for round := 0; ; round++ {
+		err := s.Write(ctx, func(ctx context.Context, x *Tx) error {
+			var args []any
+			for i := range 200 {
+				args = append(args, fmt.Sprintf("%d-%d", i*7919%1000, 200*round+i), strings.Repeat("x", 400))
+			}
+			return x.Batch(ctx, things.Statements(args, nil))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var busy, size, copied int
+		must(One(ctx, look, "PRAGMA wal_checkpoint(NOOP)", nil, &busy, &size, &copied))(t)
+		if size < most/2 {
+			break // it has begun anew
+		}
+		if most = max(most, size); most > checkpointAt*3/2 {
+			time.Sleep(time.Millisecond) // on a slow machine, let it come to it
+		}
+		if most >= checkpointBackstop {
+			t.Fatalf("the log has %d pages, and the checkpointer did nothing", most)
+		}
+	}
+	if most < checkpointAt {
+		t.Errorf("begun anew after %d pages, want %d at least", most, checkpointAt)
+	}
+	if file := must(os.Stat(path + "-wal"))(t); file.Size() < int64(most)*4096 {
+		t.Errorf("the log's file has %d bytes, with %d pages in it", file.Size(), most)
+	}
+}

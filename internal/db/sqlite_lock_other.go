@@ -1,0 +1,15 @@
+//go:build !unix
+
+package db
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// lockFile fails: without a lock that dies with its process, ReclaimAll could
+// take leases from a process that still lives.
+func lockFile(string) (*os.File, error) {
+	return nil, fmt.Errorf("a SQLite database needs file locks, which are not supported here on %s: use PostgreSQL", runtime.GOOS)
+}

@@ -1,0 +1,111 @@
+package jsonapi
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+// Role is what a token may do. Each end has roles of its own.
+type Role string
+
+// Token is an API token. Only a hash of its secret is kept.
+type Token struct {
+	ID      string
+	Name    string
+	Role    Role
+	Created db.Millis
+	Revoked db.Millis // 0: valid
+}
+
+// Tokens is the table of tokens in an end's database. It is a TokenStore.
+type Tokens struct{ d *db.DB }
+
+// NewTokens gives the tokens in d.
+func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
+
+const tokenColumns = `id, name, role, created, revoked`
+
+func (t *Token) scan(r db.Rows) error { return r.Scan(&t.ID, &t.Name, &t.Role, &t.Created, &t.Revoked) }
+
+const createTokenSQL = `
+INSERT INTO tokens (id, name, role, hash, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+
+// Create keeps a token by the hash of its secret. An id, or a hash, that
+// is taken is a *ConflictError.
+func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
+	if token.Role == "" || db.CheckText("role", string(token.Role)) != nil {
+		return fmt.Errorf("role is %w: %q", db.ErrInvalid, token.Role)
+	}
+	if err := db.CheckIdentifier("id", token.ID); err != nil || token.ID == "" {
+		return fmt.Errorf("token id is %w", db.ErrInvalid)
+	}
+	if err := db.CheckText("name", token.Name); err != nil {
+		return err
+	}
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), hash[:], int64(token.Created))
+		if err == nil && n == 0 {
+			err = &db.ConflictError{Member: "id", Reason: "is taken by another token"}
+		}
+		return err
+	})
+}
+
+const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1 AND revoked = 0`
+
+// ByHash gives the token whose secret has this hash; db.ErrNotFound where
+// none has or it is revoked.
+func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
+	var token Token
+	found := false
+	err := db.Each(ctx, k.d, tokenByHashSQL, []any{hash[:]}, func(r db.Rows) error {
+		found = true
+		return token.scan(r)
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return token, err
+}
+
+const listTokensSQL = `SELECT ` + tokenColumns + ` FROM tokens ORDER BY created, id`
+
+// List gives all tokens, revoked ones included, oldest first.
+func (k *Tokens) List(ctx context.Context) ([]Token, error) {
+	var list []Token
+	err := db.Each(ctx, k.d, listTokensSQL, nil, func(r db.Rows) error {
+		var t Token
+		err := t.scan(r)
+		list = append(list, t)
+		return err
+	})
+	return list, err
+}
+
+const (
+	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
+
+	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
+)
+
+// Revoke ends a token at once. Revoking it again changes nothing.
+func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis) error {
+	if db.CheckText("", id) != nil {
+		return db.ErrNotFound
+	}
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
+		if err == nil && n == 0 {
+			err = db.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Any reports whether any token was ever made.
+func (k *Tokens) Any(ctx context.Context) (bool, error) {
+	var is int
+	return db.One(ctx, k.d, hasTokensSQL, nil, &is)
+}

@@ -1,0 +1,169 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// ended brings a new deposit to a final state other than accepted.
+func ended(t testing.TB, s *Outbox, event string, state CallbackState, now db.Millis) Claimed {
+	t.Helper()
+	one := claimOne(t, s, event, now)
+	n := settlementOf(one)
+	n.State, n.Counts = state, true
+	must(s.Settle(ctx, []Settlement{n}, now))(t)
+	return one
+}
+
+func testCallbackLists(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	ended(t, s, "refused", CallbackRefused, 100)
+	ended(t, s, "exhausted", CallbackExhausted, 101)
+	settleAll(t, s, []Claimed{claimOne(t, s, "accepted", 102)}, 102)
+	claimOne(t, s, "sending", 103)
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "pending", 104)}, 104))(t)
+	must(s.Ingest(ctx, []NewCallback{deposit("m1", "accepted", 105)}, 105))(t) // same event, another merchant
+	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "accepted", TxID: "tx-refused", CallBackID: "cb1",
+		Payload: []byte("n"), Due: 1, Deadline: db.Never}
+	must(s.Ingest(ctx, []NewCallback{notice}, 106))(t)
+	addWithdrawal(t, s, newWithdrawal("cb1", 9000, nil), 107)
+
+	for _, c := range []struct {
+		name  string
+		f     CallbackFilter
+		limit int
+		want  string
+	}{
+		{"all", CallbackFilter{}, 3, "cb1 cb1 accepted | pending sending accepted | exhausted refused"},
+		{"of a merchant", CallbackFilter{Merchant: "m1"}, 10, "cb1 accepted"},
+		{"of nobody", CallbackFilter{Merchant: "nobody"}, 10, ""},
+		{"of a type", CallbackFilter{Type: countersign.TypeDeposited}, 4, "accepted pending sending accepted | exhausted refused"},
+		{"of a rare type", CallbackFilter{Type: countersign.TypeWithdraw}, 4, "cb1"},
+		{"of a rare type of a merchant", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m0"}, 4, "cb1"},
+		{"of a rare type of another", CallbackFilter{Type: countersign.TypeRequestWithdraw, Merchant: "m1"}, 4, ""},
+		{"pending", CallbackFilter{State: CallbackPending}, 2, "cb1 cb1 | accepted pending"},
+		{"pending of a merchant", CallbackFilter{State: CallbackPending, Merchant: "m0"}, 9, "cb1 pending"},
+		{"sending", CallbackFilter{State: CallbackSending}, 9, "sending"},
+		{"accepted", CallbackFilter{State: CallbackAccepted}, 9, "accepted"},
+		{"refused", CallbackFilter{State: CallbackRefused}, 9, "refused"},
+		{"exhausted", CallbackFilter{State: CallbackExhausted, Merchant: "m0"}, 9, "exhausted"},
+		{"cancelled", CallbackFilter{State: CallbackCancelled}, 9, ""},
+		{"trackingId", CallbackFilter{TrackingID: "accepted"}, 2, "cb1 accepted | accepted"},
+		{"trackingId of a merchant", CallbackFilter{TrackingID: "accepted", Merchant: "m0"}, 2, "accepted"},
+		{"trackingId and state", CallbackFilter{TrackingID: "accepted", State: CallbackPending}, 9, "cb1 accepted"},
+		{"trackingId and type", CallbackFilter{TrackingID: "accepted", Type: countersign.TypeWithdraw}, 9, "cb1"},
+		{"txId", CallbackFilter{TxID: "tx-refused"}, 9, "cb1 refused"},
+		{"txId and trackingId", CallbackFilter{TxID: "tx-refused", TrackingID: "refused"}, 9, "refused"},
+		{"txId and state", CallbackFilter{TxID: "tx-refused", State: CallbackRefused, Merchant: "m0"}, 9, "refused"},
+		{"callBackId", CallbackFilter{CallBackID: "cb1"}, 9, "cb1 cb1"},
+		{"callBackId and merchant", CallbackFilter{CallBackID: "cb1", Merchant: "m0"}, 9, "cb1"},
+		{"nothing like it", CallbackFilter{TxID: "nothing"}, 9, ""},
+	} {
+		var pages []string
+		for cursor := ""; ; {
+			list, next, err := s.Callbacks(ctx, c.f, c.limit, cursor)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			var page []string
+			for _, one := range list {
+				page = append(page, one.EventID)
+				if single := must(s.Callback(ctx, one.ID))(t); fmt.Sprint(single) != fmt.Sprint(one) {
+					t.Errorf("%s: listed\n%+v, alone\n%+v", c.name, one, single)
+				}
+			}
+			pages = append(pages, strings.Join(page, " "))
+			if next == "" {
+				break
+			}
+			cursor = next
+		}
+		if got := strings.Join(pages, " | "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	for name, f := range map[string]CallbackFilter{"a state that is none": {State: "'"}, "a NUL": {TxID: "\x00"}} {
+		if _, _, err := s.Callbacks(ctx, f, 9, ""); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := s.Callbacks(ctx, CallbackFilter{}, 9, "nonsense"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a cursor that is none: %v", err)
+	}
+}
+
+func testResend(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for i, state := range []CallbackState{CallbackRefused, CallbackExhausted} {
+		now := db.Millis(100 + 10*i)
+		one := ended(t, s, string(state), state, now)
+		c := must(s.Resend(ctx, one.ID, now+1))(t)
+		if c.State != CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempts != 1 || c.Settled != 0 {
+			t.Errorf("resent %+v", c)
+		}
+		again := claim(t, s, LaneNotify, now+1, 1)
+		if len(again) != 1 || again[0].Attempts != 2 || again[0].Failed != 0 {
+			t.Errorf("claimed %+v", again)
+		}
+		if _, err := s.Resend(ctx, one.ID, now+2); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("resending what is sending gives %v", err)
+		}
+		settleAll(t, s, again, now+3)
+		if _, err := s.Resend(ctx, one.ID, now+4); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("resending what is accepted gives %v", err)
+		}
+	}
+	if l := lanesOf(t, s)[0]; l.final != [finals]int64{2, 0, 0, 0} || l.inFlight != 0 {
+		t.Errorf("the lane has %+v", l)
+	}
+	w, one := asked(t, s, "cb", 50_000, 500)
+	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
+	if _, err := s.Resend(ctx, w.CallbackID, 520); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("asking again after a decision gives %v", err)
+	}
+	if _, err := s.Resend(ctx, "m0."+strings.Repeat("0", 26), 1); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("resending nothing gives %v", err)
+	}
+}
+
+func testResendMatching(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for i := range 4 {
+		ended(t, s, fmt.Sprint("r", i), CallbackRefused, db.Millis(100+i))
+		ended(t, s, fmt.Sprint("e", i), CallbackExhausted, db.Millis(100+i))
+	}
+	_, one := asked(t, s, "cb", 50_000, 500)
+	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
+	settleAll(t, s, []Claimed{claimOne(t, s, "fine", 600)}, 600)
+	for _, c := range []struct {
+		f    CallbackFilter
+		want int64
+	}{
+		{CallbackFilter{}, 8},
+		{CallbackFilter{State: CallbackRefused}, 4},
+		{CallbackFilter{State: CallbackAccepted}, 0},
+		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 0},
+		{CallbackFilter{TrackingID: "e2"}, 1},
+		{CallbackFilter{Merchant: "m0", TxID: "tx-r1", State: CallbackExhausted}, 0},
+	} {
+		if n, err := s.ResendMatching(ctx, c.f, true, 700); err != nil || n != c.want {
+			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
+		}
+	}
+	for i, f := range []CallbackFilter{{TrackingID: "e2"}, {State: CallbackRefused}, {}} {
+		if n, err := s.ResendMatching(ctx, f, false, 700); err != nil || n != []int64{1, 4, 3}[i] {
+			t.Errorf("%+v resent %d, %v", f, n, err)
+		}
+	}
+	if got := claim(t, s, LaneNotify, 700, 100); len(got) != 8 {
+		t.Errorf("claimed %d", len(got))
+	}
+	if l := lanesOf(t, s)[0]; l.final != [finals]int64{1, 0, 0, 0} {
+		t.Errorf("the lane has %+v", l)
+	}
+}

@@ -1,0 +1,397 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"countersign/internal/db"
+)
+
+// ClaimRequest asks for work.
+type ClaimRequest struct {
+	Lane       Lane
+	Node       string // who claims; kept with lost leases
+	Now        db.Millis
+	LeaseUntil db.Millis
+	Max        int // at most this many; above 0
+}
+
+// claimLanes bounds how many merchants one claim serves, so that it stays
+// short and leaves some to other nodes. Each costs statements and pages of its
+// own, whatever it gives: the next claim serves the next ones.
+const claimLanes = 16
+
+const pickLanesSQL = `
+SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
+FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904
+ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
+
+// scanReady reads a row of pickLanesSQL: what free and take ask for of a lane
+// that is ready.
+func (l *laneRow) scanReady(r db.Rows) error {
+	l.active = true
+	return r.Scan(&l.merchant, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.failures, &l.bucket)
+}
+
+// Claim takes up to Max due callbacks of a lane, each with a lease until
+// LeaseUntil, and shares them among the merchants that wait: those served
+// longest ago come first. It passes over merchants that are paused, at their
+// concurrency, out of rate or behind an open breaker. Repeating it gives other
+// callbacks; what a failed call has claimed comes back when its lease ends.
+//
+// In SQLite, a claim of the notify lane does not wait for the disk. A loss of
+// power can undo it together with all that came after it: the deposit is then
+// announced again, as it is after any crash before its settlement. Withdrawals
+// are asked about only when it is durable that they were.
+//
+// A lane's row is locked from the choice to the commit. That makes its counters
+// exact over all nodes, and it keeps two claims from the same merchant's rows.
+func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
+	if r.Max < 1 || r.LeaseUntil <= r.Now {
+		return nil, errors.New("claiming: Max must be above 0 and the lease after now")
+	}
+	var claimed []Claimed
+	var idle []laneKey
+	write := o.WriteUnsynced
+	if r.Lane == LaneWithdraw {
+		write = o.Write
+	}
+	err := write(ctx, func(ctx context.Context, t *db.Tx) error {
+		claimed, idle = nil, nil
+		var lanes []*claimLane
+		err := db.Each(ctx, t, pickLanesSQL, []any{int64(r.Lane), int64(r.Now), min(r.Max, claimLanes)}, func(row db.Rows) error {
+			l := &claimLane{}
+			lanes = append(lanes, l)
+			return l.scanReady(row)
+		})
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		var marks []db.Statement
+		if claimed, marks, err = o.claimFrom(ctx, t, r, lanes); err != nil {
+			return err
+		}
+		if idle, err = o.claimEnd(ctx, t, r, lanes, marks); err != nil {
+			return err
+		}
+		return o.claimWithdrawals(ctx, t, r.Lane, claimed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.recheck(ctx, idle, r.Now)
+	return claimed, nil
+}
+
+// claimLane is a lane while callbacks of it are claimed.
+type claimLane struct {
+	laneRow
+	taken int
+	asked int      // of the current round
+	ids   []string // taken in it
+}
+
+const (
+	takenColumns = `o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
+	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created`
+
+	// The expression leaves the index by id to look callbacks up by: what is due
+	// together lies together there, of whichever merchants.
+	takeSQL = `
+SELECT ` + takenColumns + `
+FROM outbox o JOIN callbacks c ON c.merchant || '' = o.merchant AND c.id = o.id
+WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
+ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT)`
+
+	// The same of many merchants, for PostgreSQL. Each subquery needs what stands
+	// before it: no statistics give it another order.
+	takeManySQL = `
+SELECT ` + takenColumns + `
+FROM {list}$1{as w} CROSS JOIN LATERAL (
+	SELECT * FROM outbox i
+	WHERE i.merchant = w.value AND i.lane = $2 AND i.state = 'pending' AND i.due <= $3 AND i.deadline > $3
+	ORDER BY i.due, i.id LIMIT CAST($4 AS BIGINT){skip}) o
+CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant || '' = o.merchant AND i.id = o.id OFFSET 0) c`
+)
+
+const (
+	markSQL = `
+UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3
+WHERE merchant = $4`
+	markOneSQL = markSQL + ` AND id = $5`
+	// For SQLite. PostgreSQL may read all that waits for the merchant and compare
+	// it with the list.
+	markListSQL = markSQL + ` AND id {in}$5{end}`
+)
+
+// claimFrom takes rows in rounds. In each, every lane that still has capacity
+// gets an equal share of what is left, the first ones what cannot be shared;
+// lanes that had less leave the rest to the next round. The last round's marks are
+// yet to be made.
+func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
+	byMerchant := make(map[string]*claimLane, len(lanes))
+	for _, l := range lanes {
+		byMerchant[l.merchant] = l
+	}
+	taken := func(row db.Rows) error {
+		var c Claimed
+		id, err := c.scanTaken(row)
+		l := byMerchant[c.Merchant]
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, CallbackSending, r.LeaseUntil, c.Attempts+1
+		claimed, l.ids = append(claimed, c), append(l.ids, id)
+		return err
+	}
+	for left := r.Max; left > 0 && len(lanes) > 0; {
+		share, rest := left/len(lanes), left%len(lanes)
+		var asked []*claimLane
+		for i, l := range lanes {
+			l.asked, l.ids = min(share, l.free(r.Now)-l.taken), nil
+			if i < rest {
+				l.asked = min(share+1, l.free(r.Now)-l.taken)
+			}
+			if l.asked > 0 {
+				left -= l.asked
+				asked = append(asked, l)
+			}
+		}
+		// Marks go first: what was taken must not be taken again.
+		if err := t.Batch(ctx, append(marks, o.takes(r, asked, taken)...)); err != nil {
+			return nil, nil, err
+		}
+		marks = nil
+		lanes = lanes[:0:0]
+		for _, l := range asked {
+			l.taken += len(l.ids)
+			left += l.asked - len(l.ids)
+			marks = o.mark(marks, r, l)
+			if len(l.ids) == l.asked {
+				lanes = append(lanes, l) // it may have more
+			}
+		}
+	}
+	return claimed, marks, nil
+}
+
+// takes reads and locks what is asked of each lane: with PostgreSQL in one
+// statement for all that are asked for equally many, since each statement costs
+// it more than a row.
+func (o *Outbox) takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.Statement {
+	statements := make([]db.Statement, 0, len(asked))
+	if !o.Dialect().Lateral {
+		for _, l := range asked {
+			statements = append(statements, db.Statement{SQL: takeSQL, Args: []any{l.merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken})
+		}
+		return statements
+	}
+	alike := map[int][]string{}
+	for _, l := range asked {
+		alike[l.asked] = append(alike[l.asked], l.merchant)
+	}
+	for _, n := range slices.Sorted(maps.Keys(alike)) {
+		statements = append(statements, db.Statement{SQL: takeManySQL,
+			Args: []any{o.Dialect().List(alike[n]), int64(r.Lane), int64(r.Now), n}, Row: taken})
+	}
+	return statements
+}
+
+// mark makes what was taken of l sending. A list costs as much as four rows.
+func (o *Outbox) mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
+	args := []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant}
+	if len(l.ids) > 4 && o.Dialect().ListsByIndex {
+		return append(to, db.Statement{SQL: markListSQL, Args: append(args, o.Dialect().List(l.ids))})
+	}
+	for _, id := range l.ids {
+		to = append(to, db.Statement{SQL: markOneSQL, Args: append(args[:4:4], id)})
+	}
+	return to
+}
+
+// scanTaken reads a row of takeSQL.
+func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
+	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Due, &c.LastReason,
+		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created)
+	c.ID = joinID(c.Merchant, id)
+	return id, err
+}
+
+// claimWithdrawals adds the withdrawals of type 2 callbacks, which have the
+// same ids.
+func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane Lane, claimed []Claimed) error {
+	if lane != LaneWithdraw {
+		return nil
+	}
+	reads := make([]db.Statement, len(claimed))
+	for i := range claimed {
+		c := &claimed[i]
+		reads[i] = db.Statement{SQL: readWithdrawalSQL, Args: []any{c.Merchant, c.ID[len(c.Merchant)+1:]}, Row: func(r db.Rows) error {
+			w, err := scanWithdrawal(r)
+			c.Withdrawal = &w
+			return err
+		}}
+	}
+	if err := t.Batch(ctx, reads); err != nil {
+		return err
+	}
+	for i := range claimed {
+		if claimed[i].Withdrawal == nil {
+			return fmt.Errorf("callback %s has no withdrawal", claimed[i].ID)
+		}
+	}
+	return nil
+}
+
+// An expression around lane leaves one index to look lanes up by, that by
+// merchant, whatever the statistics say.
+const (
+	nextDueOfLaneSQL = `COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
+	claimLanesSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = in_flight + $2, served = $3
+WHERE merchant {in}$4{end} AND lane + 0 = $5`
+
+	claimLaneSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
+WHERE merchant = $6 AND lane = $7`
+
+	// Of lanes that gave nothing: what was due is locked by somebody.
+	restLanesSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant {in}$2{end} AND lane + 0 = $3`
+
+	returningDueSQL = ` RETURNING merchant, next_due`
+)
+
+// claimEnd makes marks, writes the lanes' counters and finds what waits next in each. It
+// gives the lanes in which nothing is due any more, where recheck needs them.
+// Lanes without a rate that gave equally many change alike, in one statement.
+func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []laneKey, err error) {
+	ends := marks
+	end := func(text string, args ...any) {
+		e := db.Statement{SQL: text, Args: append([]any{int64(r.Now)}, args...)}
+		if o.Dialect().ConcurrentWriters {
+			e.SQL += returningDueSQL
+			e.Row = func(row db.Rows) error {
+				k, due := laneKey{lane: r.Lane}, db.Never
+				err := row.Scan(&k.merchant, &due)
+				if due > r.Now {
+					idle = append(idle, k)
+				}
+				return err
+			}
+		}
+		ends = append(ends, e)
+	}
+	alike := map[int][]string{}
+	var counts []int
+	for _, l := range lanes {
+		if l.taken == 0 || l.rate == 0 {
+			if alike[l.taken] == nil {
+				counts = append(counts, l.taken)
+			}
+			alike[l.taken] = append(alike[l.taken], l.merchant)
+			continue
+		}
+		l.take(l.taken, r.Now)
+		end(claimLaneSQL, l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), l.merchant, int64(r.Lane))
+	}
+	for _, n := range counts {
+		list := o.Dialect().List(alike[n])
+		if n == 0 {
+			end(restLanesSQL, list, int64(r.Lane))
+			continue
+		}
+		end(claimLanesSQL, n, int64(r.Now), list, int64(r.Lane))
+	}
+	return idle, t.Batch(ctx, ends)
+}
+
+const recheckSQL = `
+UPDATE lanes SET next_due = COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), next_due)
+WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
+	SELECT o.due FROM outbox o
+	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
+	ORDER BY o.due LIMIT 1), 4611686018427387904)`
+
+// recheck looks once more, after the commit, into lanes that the claim left
+// idle: an ingest that committed while the claim ran was not to be seen, and
+// its touch may have found the lane's row as it was before. Where this fails,
+// Sweep finds the work.
+func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
+	if !o.Dialect().ConcurrentWriters || len(idle) == 0 {
+		return
+	}
+	checks := make([]db.Statement, len(idle))
+	found := make([]int64, len(idle))
+	for i, k := range idle {
+		checks[i] = db.Statement{SQL: recheckSQL, Args: []any{k.merchant, int64(k.lane), int64(now)}, N: &found[i]}
+	}
+	if err := o.Batch(ctx, checks); err != nil {
+		o.Log().Debug("lanes were not looked at again", "error", err)
+		return
+	}
+	for i, k := range idle {
+		if found[i] > 0 {
+			o.WakeHere(topicOf(k.lane))
+		}
+	}
+}
+
+const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1 AND ready < 4611686018427387904`
+
+// NextDue is when a Claim of the lane can next find something, Never when
+// nothing waits. A time that has passed means now; where a Claim found nothing
+// all the same, another node holds the merchant's row at this moment: ask again
+// after a few milliseconds.
+func (o *Outbox) NextDue(ctx context.Context, lane Lane, now db.Millis) (db.Millis, error) {
+	due := db.Never
+	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane)}, &due)
+	return due, err
+}
+
+const giveBackSQL = `
+UPDATE outbox SET state = 'pending', due = $4, lease_until = 0
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
+
+// GiveBack returns callbacks that were claimed and not attempted: due at once,
+// and nothing counts against their schedule. Those whose lease was lost are
+// left as they are. Repeating it changes nothing.
+func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis) error {
+	if len(claimed) == 0 {
+		return nil
+	}
+	order := sortedByID(len(claimed), func(i int) string { return claimed[i].ID })
+	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		given := make([]int64, len(claimed))
+		var backs []db.Statement
+		for _, i := range order {
+			c := &claimed[i]
+			merchant, id, err := splitID(c.ID)
+			if err != nil {
+				return err
+			}
+			backs = append(backs, db.Statement{SQL: giveBackSQL, Args: []any{merchant, id, c.Attempts, int64(now)}, N: &given[i]})
+		}
+		if err := t.Batch(ctx, backs); err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		for i := range claimed {
+			if given[i] == 1 {
+				lane := claimed[i].Type.Lane()
+				change := changes.of(claimed[i].Merchant, lane)
+				change.freed++
+				change.back(now)
+				t.Wake(topicOf(lane)) // this node may be stopping: tell the others
+			}
+		}
+		return o.changeLanes(ctx, t, changes, now)
+	})
+}

@@ -1,0 +1,463 @@
+package outbox
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+func testClaim(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for i, due := range []db.Millis{30, 10, 20, 99} {
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint("t", i), due)}, 5))(t)
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 5))(t); due != 10 {
+		t.Errorf("next due at %d, want 10", due)
+	}
+	if got := claim(t, s, LaneNotify, 9, 10); len(got) != 0 {
+		t.Errorf("claimed %d before anything is due", len(got))
+	}
+	if got := claim(t, s, LaneWithdraw, 50, 10); len(got) != 0 {
+		t.Errorf("claimed %d of the other lane", len(got))
+	}
+	got := must(s.Claim(ctx, ClaimRequest{Lane: LaneNotify, Node: "node-a", Now: 50, LeaseUntil: 1050, Max: 2}))(t)
+	if len(got) != 2 || got[0].EventID != "t1" || got[1].EventID != "t2" {
+		t.Fatalf("claimed %+v", got)
+	}
+	c := got[0]
+	if c.State != CallbackSending || c.Attempts != 1 || c.Failed != 0 || c.LeaseUntil != 1050 || c.MerchantVersion != 1 || c.Withdrawal != nil ||
+		len(c.Payload) == 0 || c.TrackingID != "t1" || c.TxID != "tx-t1" || c.Deadline != db.Never || c.Created != 5 || c.Merchant != "m0" {
+		t.Errorf("claimed %+v", c)
+	}
+	kept := must(s.Callback(ctx, c.ID))(t)
+	if kept.State != CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
+		t.Errorf("kept %+v", kept)
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 50))(t); due != 50 {
+		t.Errorf("next due at %d, want 50: the lane was served then, and more waits", due)
+	}
+	if got := claim(t, s, LaneNotify, 60, 10); len(got) != 1 || got[0].EventID != "t0" {
+		t.Errorf("then claimed %+v", got)
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 60))(t); due != 99 {
+		t.Errorf("next due at %d, want 99", due)
+	}
+	late := deposit("m0", "late", 60)
+	late.Deadline = 61
+	must(s.Ingest(ctx, []NewCallback{late}, 60))(t)
+	if got := claim(t, s, LaneNotify, 61, 10); len(got) != 0 {
+		t.Errorf("claimed %d past its deadline", len(got))
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 61))(t); due != 99 {
+		t.Errorf("next due at %d, want 99: what is past its deadline waits for the sweep", due)
+	}
+	for _, r := range []ClaimRequest{{Max: 0, Now: 1, LeaseUntil: 2}, {Max: 1, Now: 2, LeaseUntil: 2}} {
+		if _, err := s.Claim(ctx, r); err == nil {
+			t.Errorf("%+v was taken", r)
+		}
+	}
+}
+
+func testClaimConcurrency(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 3 })
+	for i := range 10 {
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
+	}
+	first := claim(t, s, LaneNotify, 10, 10)
+	if len(first) != 3 {
+		t.Fatalf("claimed %d with concurrency 3", len(first))
+	}
+	if got := claim(t, s, LaneNotify, 10, 10); len(got) != 0 {
+		t.Errorf("claimed %d more", len(got))
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 10))(t); due != db.Never {
+		t.Errorf("next due at %d while nothing is free", due)
+	}
+	settleAll(t, s, first[:1], 20)
+	if got := claim(t, s, LaneNotify, 20, 10); len(got) != 1 {
+		t.Errorf("claimed %d with one free", len(got))
+	}
+	must(s.UpdateMerchant(ctx, "m0", 30, func(m *Merchant) error { m.Concurrency = 5; return nil }))(t)
+	if got := claim(t, s, LaneNotify, 30, 10); len(got) != 2 || got[0].MerchantVersion != 2 {
+		t.Errorf("claimed %d after two more were allowed", len(got))
+	}
+}
+
+// testClaimRate counts what one merchant gets in simulated seconds, claimed by
+// as many as like to.
+func testClaimRate(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, func(m *Merchant) { m.RatePerSecond = map[string]float64{"m0": 40, "m1": 0.5}[m.ID] })
+	var items []NewCallback
+	for i := range 300 {
+		items = append(items, deposit("m0", fmt.Sprint(i), 1), deposit("m1", fmt.Sprint(i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	got := map[string][]db.Millis{}
+	const start, end = 100_000, 104_000
+	for now := db.Millis(start); now < end; {
+		for _, c := range claim(t, s, LaneNotify, now, 50) {
+			got[c.Merchant] = append(got[c.Merchant], now)
+		}
+		next := must(s.NextDue(ctx, LaneNotify, now))(t)
+		if next <= now && len(claim(t, s, LaneNotify, now, 50)) == 0 {
+			t.Fatalf("at %d something was due, yet nothing could be claimed", now)
+		}
+		now = max(next, now+1)
+	}
+	// 4 seconds at 40 a second, and the 4 that the bucket held at first.
+	if n := len(got["m0"]); n < 155 || n > 164 {
+		t.Errorf("m0 got %d in 4 s at 40/s", n)
+	}
+	if n := len(got["m1"]); n < 2 || n > 3 {
+		t.Errorf("m1 got %d in 4 s at 0.5/s", n)
+	}
+	for i, at := range got["m0"] {
+		if j := i + 44; j < len(got["m0"]) && got["m0"][j]-at < 1000 {
+			t.Fatalf("m0 got 45 from %d to %d", at, got["m0"][j])
+		}
+	}
+}
+
+// unreached is a settlement of an exchange that reached nobody.
+func unreached(c Claimed, due db.Millis) Settlement {
+	n := settlementOf(c)
+	n.State, n.Due, n.Reached, n.Counts = CallbackPending, due, false, true
+	n.Attempt.Outcome, n.Attempt.Reason = "retry", "connect"
+	return n
+}
+
+func testClaimBreaker(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	var items []NewCallback
+	for i := range 40 {
+		items = append(items, deposit("m0", fmt.Sprint(i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	now := db.Millis(100_000)
+	first := claim(t, s, LaneNotify, now, 20)
+	var list []Settlement
+	for _, c := range first[:BreakerThreshold-1] {
+		list = append(list, unreached(c, now))
+	}
+	must(s.Settle(ctx, list, now))(t)
+	if got := must(s.Breakers(ctx, now))(t); len(got) != 0 {
+		t.Fatalf("open after %d: %+v", len(list), got)
+	}
+	// One that reaches somebody begins the count anew.
+	settleAll(t, s, first[4:5], now)
+	list = nil
+	for _, c := range first[5:20] { // many at once, of one outage, open it once
+		list = append(list, unreached(c, now))
+	}
+	must(s.Settle(ctx, list, now))(t)
+	want := BreakerState{Merchant: "m0", Lane: LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
+	if got := must(s.Breakers(ctx, now))(t); len(got) != 1 || got[0] != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	for _, open := range []db.Millis{10_000, 20_000, 40_000, 60_000, 60_000} {
+		until := must(s.Breakers(ctx, now))(t)[0].OpenUntil
+		if due := must(s.NextDue(ctx, LaneNotify, now))(t); due != until {
+			t.Errorf("next due at %d, want %d", due, until)
+		}
+		if got := claim(t, s, LaneNotify, until-1, 10); len(got) != 0 {
+			t.Errorf("claimed %d of an open lane", len(got))
+		}
+		now = until
+		probe := claim(t, s, LaneNotify, now, 10)
+		if len(probe) != 1 {
+			t.Fatalf("claimed %d of a lane that is half open", len(probe))
+		}
+		must(s.Settle(ctx, []Settlement{unreached(probe[0], now)}, now))(t)
+		if got := must(s.Breakers(ctx, now))(t); got[0].OpenUntil != now+open {
+			t.Errorf("open until %d after %d, want %d", got[0].OpenUntil, now, now+open)
+		}
+	}
+	now += 60_000
+	settleAll(t, s, claim(t, s, LaneNotify, now, 1), now)
+	if got := must(s.Breakers(ctx, now))(t); len(got) != 0 {
+		t.Errorf("still open: %+v", got)
+	}
+	if got := claim(t, s, LaneNotify, now, 10); len(got) != 10 {
+		t.Errorf("claimed %d once closed", len(got))
+	}
+}
+
+// testClaimShares: where few can be claimed, everybody who waits gets some.
+func testClaimShares(t *testing.T, s *Outbox) {
+	ids := addMerchants(t, s, 4, nil)
+	var items []NewCallback
+	for i := range 60 { // m0 has the oldest and the most
+		items = append(items, deposit("m0", fmt.Sprint("old", i), 1))
+	}
+	for i := range 5 {
+		for _, id := range ids[1:] {
+			items = append(items, deposit(id, fmt.Sprint("new", i), db.Millis(50+i)))
+		}
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	counts := map[string]int{}
+	for _, c := range claim(t, s, LaneNotify, 100, 8) {
+		counts[c.Merchant]++
+	}
+	if fmt.Sprint(counts) != "map[m0:2 m1:2 m2:2 m3:2]" {
+		t.Errorf("of 8: %v", counts)
+	}
+	// What some do not use goes to the others.
+	counts = map[string]int{}
+	for _, c := range claim(t, s, LaneNotify, 101, 40) {
+		counts[c.Merchant]++
+	}
+	if fmt.Sprint(counts) != "map[m0:31 m1:3 m2:3 m3:3]" {
+		t.Errorf("of 40: %v", counts)
+	}
+	// One at a time: in turn.
+	for _, id := range ids[1:] {
+		must(s.Ingest(ctx, []NewCallback{deposit(id, "again", 102), deposit(id, "again2", 102)}, 102))(t)
+	}
+	var order []string
+	for i := range 8 {
+		for _, c := range claim(t, s, LaneNotify, 110+db.Millis(i), 1) {
+			order = append(order, c.Merchant)
+		}
+	}
+	slices.Sort(order[:4])
+	slices.Sort(order[4:])
+	if got := strings.Join(order, " "); got != "m0 m1 m2 m3 m0 m1 m2 m3" {
+		t.Errorf("in turn: %s", got)
+	}
+}
+
+func testClaimHeadOfLine(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, func(m *Merchant) { m.Concurrency = 2 })
+	var items []NewCallback
+	for i := range 1000 {
+		items = append(items, deposit("m0", fmt.Sprint(i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	if got := claim(t, s, LaneNotify, 10, 100); len(got) != 2 {
+		t.Fatalf("claimed %d", len(got))
+	}
+	must(s.Ingest(ctx, []NewCallback{deposit("m1", "x", 11)}, 11))(t)
+	if got := claim(t, s, LaneNotify, 11, 1); len(got) != 1 || got[0].Merchant != "m1" {
+		t.Errorf("claimed %+v behind a merchant that is full", got)
+	}
+}
+
+// testClaimExclusive lets claimers of two nodes race.
+func testClaimExclusive(t *testing.T, s *Outbox) {
+	nodes := []*Outbox{s, another(t, s)}
+	ids := addMerchants(t, s, 5, func(m *Merchant) { m.Concurrency = 40 })
+	var items []NewCallback
+	const total = 300
+	for i := range total {
+		items = append(items, deposit(ids[i%5], fmt.Sprint(i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	var mu sync.Mutex
+	holder := map[string]int{} // by callback
+	inFlight := map[string]int{}
+	settled := 0
+	var wg sync.WaitGroup
+	for w := range 6 {
+		wg.Go(func() {
+			node := nodes[w%2]
+			for {
+				mu.Lock()
+				done := settled == total
+				mu.Unlock()
+				if done {
+					return
+				}
+				got, err := node.Claim(ctx, ClaimRequest{Node: fmt.Sprint(w), Now: 10, LeaseUntil: 1000, Max: 1 + w*7})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, c := range got {
+					if other, ok := holder[c.ID]; ok {
+						t.Errorf("%s is with %d and %d", c.ID, other, w)
+					}
+					holder[c.ID] = w
+					if inFlight[c.Merchant]++; inFlight[c.Merchant] > 40 {
+						t.Errorf("%s has %d in flight", c.Merchant, inFlight[c.Merchant])
+					}
+				}
+				mu.Unlock()
+				var list []Settlement
+				for _, c := range got {
+					list = append(list, settlementOf(c))
+				}
+				mu.Lock()
+				for _, c := range got { // before Settle: never more here than there
+					inFlight[c.Merchant]--
+				}
+				mu.Unlock()
+				done2, err := node.Settle(ctx, list, 20)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, d := range done2 {
+					if !d.Applied {
+						t.Error("a settlement was not applied")
+					}
+					settled++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(holder) != total {
+		t.Errorf("%d of %d were claimed", len(holder), total)
+	}
+	for _, l := range lanesOf(t, s) {
+		if l.inFlight != 0 || l.lane == LaneNotify && l.final[0] != total/5 {
+			t.Errorf("%s %s: %d in flight, %d accepted", l.merchant, l.lane, l.inFlight, l.final[0])
+		}
+	}
+}
+
+func lanesOf(t testing.TB, s *Outbox) []laneRow {
+	t.Helper()
+	var list []laneRow
+	err := db.Each(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, func(r db.Rows) error {
+		var l laneRow
+		err := l.scan(r)
+		list = append(list, l)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func testGiveBack(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 2 })
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1), deposit("m0", "b", 1)}, 1))(t)
+	got := claim(t, s, LaneNotify, 10, 2)
+	settleAll(t, s, got[1:], 11)
+	for range 2 { // the second time changes nothing, nor does one that is settled
+		if err := s.GiveBack(ctx, got, 12); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := must(s.Callback(ctx, got[0].ID))(t)
+	if c.State != CallbackPending || c.Due != 12 || c.Failed != 0 || c.LeaseUntil != 0 {
+		t.Errorf("given back: %+v", c)
+	}
+	if a := must(s.Attempts(ctx, c.ID))(t); len(a) != 0 {
+		t.Errorf("an attempt was kept: %+v", a)
+	}
+	again := claim(t, s, LaneNotify, 13, 2)
+	if len(again) != 1 || again[0].Attempts != 2 {
+		t.Errorf("claimed again: %+v", again)
+	}
+	if l := lanesOf(t, s)[0]; l.inFlight != 1 {
+		t.Errorf("%d in flight", l.inFlight)
+	}
+	if err := s.GiveBack(ctx, nil, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// testNothingOverlooked lets ingests race with claims. Without a sweep, all
+// that was ingested is claimed in the end: no ingest is lost between a claim's
+// look and its commit.
+func testNothingOverlooked(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	const callers, each = 4, 40
+	var ingests, claims sync.WaitGroup
+	stop := make(chan struct{})
+	var mu sync.Mutex
+	claimed := map[string]bool{}
+	for range 2 {
+		claims.Go(func() {
+			for {
+				got, err := s.Claim(ctx, ClaimRequest{Now: 10, LeaseUntil: 1000, Max: 3})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, c := range got {
+					claimed[c.ID] = true
+				}
+				mu.Unlock()
+				if len(got) > 0 {
+					continue
+				}
+				due, err := s.NextDue(ctx, LaneNotify, 10)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case <-stop:
+					if due > 10 {
+						return
+					}
+				default:
+				}
+			}
+		})
+	}
+	for c := range callers {
+		ingests.Go(func() {
+			for i := range each {
+				if _, err := s.Ingest(ctx, []NewCallback{deposit(fmt.Sprint("m", i%2), fmt.Sprint(c, "-", i), 10)}, 10); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	ingests.Wait()
+	close(stop)
+	claims.Wait()
+	if len(claimed) != callers*each {
+		t.Errorf("%d of %d were claimed", len(claimed), callers*each)
+	}
+}
+
+// testReadyColumn compares the generated column with laneRow.ready.
+func testReadyColumn(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		l := laneRow{active: r.IntN(4) > 0, concurrency: 1 + r.IntN(3), inFlight: r.IntN(4), failures: r.IntN(2 * BreakerThreshold),
+			nextDue: db.Millis(r.IntN(9)), served: db.Millis(r.IntN(9)), openUntil: db.Millis(r.IntN(9)), rateReady: db.Millis(r.IntN(9))}
+		if r.IntN(3) == 0 {
+			l.nextDue = db.Never
+		}
+		exec(t, s, `UPDATE lanes SET active = $1, concurrency = $2, in_flight = $3, failures = $4, next_due = $5, served = $6,
+			open_until = $7, rate_ready = $8 WHERE merchant = 'm0' AND lane = 0`, flag(l.active), l.concurrency, l.inFlight, l.failures,
+			int64(l.nextDue), int64(l.served), int64(l.openUntil), int64(l.rateReady))
+		var got db.Millis
+		if _, err := db.One(ctx, s, `SELECT ready FROM lanes WHERE merchant = 'm0' AND lane = 0`, nil, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got != l.ready() {
+			t.Fatalf("ready is %d, want %d for %+v", got, l.ready(), l)
+		}
+	}
+}
+
+// newWithdrawal is a withdrawal with or without details.
+func newWithdrawal(callBackID string, deadline db.Millis, details *countersign.Details) NewWithdrawal {
+	return NewWithdrawal{Merchant: "m0", CallBackID: callBackID, TenantUserID: "user", TrackingID: "track-" + callBackID, Business: 3,
+		Details: details, Deadline: deadline, Payload: []byte(`{"type":2,"callBackId":"` + callBackID + `"}`)}
+}
+
+func someDetails(t testing.TB, amount string) *countersign.Details {
+	t.Helper()
+	return &countersign.Details{Address: "TAddress", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount(amount))(t)}
+}

@@ -1,0 +1,69 @@
+package outbox
+
+import "testing"
+
+// suite is what every database must do. Each case gets a fresh one.
+var suite = []struct {
+	name string
+	run  func(*testing.T, *Outbox)
+}{
+	{"merchants", testMerchants},
+	{"merchants/refused", testMerchantsRefused},
+	{"merchants/updates do not get lost", testMerchantUpdates},
+	{"merchants/paused and resumed", testMerchantState},
+	{"merchants/secrets open only in their place", testSecretsInPlace},
+	{"ingest", testIngest},
+	{"ingest/all or none", testIngestAllOrNone},
+	{"ingest/refused", testIngestRefused},
+	{"ingest/same events from many callers", testIngestConcurrently},
+	{"ingest/1000", testIngestThousand},
+	{"claim", testClaim},
+	{"claim/concurrency", testClaimConcurrency},
+	{"claim/rate", testClaimRate},
+	{"claim/breaker", testClaimBreaker},
+	{"claim/shares", testClaimShares},
+	{"claim/a dead merchant costs nobody", testClaimHeadOfLine},
+	{"claim/no row twice", testClaimExclusive},
+	{"claim/given back", testGiveBack},
+	{"claim/nothing overlooked", testNothingOverlooked},
+	{"claim/the ready column", testReadyColumn},
+	{"settle", testSettle},
+	{"settle/attempts are kept", testAttemptsKept},
+	{"settle/guarded", testSettleGuarded},
+	{"settle/repeated", testSettleRepeated},
+	{"settle/refused", testSettleRefused},
+	{"settle/opening failures pause", testOpenFailures},
+	{"sweep/lost leases", testLostLeases},
+	{"sweep/deadlines", testDeadlines},
+	{"sweep/repairs", testRepairs},
+	{"sweep/a clock set back", testClockBack},
+	{"withdrawals", testWithdrawals},
+	{"withdrawals/refused", testWithdrawalsRefused},
+	{"withdrawals/the first decision stands", testFirstDecision},
+	{"withdrawals/at the deadline", testAtDeadline},
+	{"withdrawals/expired by sweep", testExpired},
+	{"withdrawals/a lost lease never decides", testLostLeaseNeverDecides},
+	{"withdrawals/cancelled", testCancel},
+	{"withdrawals/answers against cancellations", testCancelRace},
+	{"withdrawals/one permit", testOnePermit},
+	{"withdrawals/outcome", testOutcome},
+	{"withdrawals/listed", testWithdrawalLists},
+	{"feeds/no gaps", testFeedNoGaps},
+	{"feeds/alarms", testAlarms},
+	{"callbacks/listed", testCallbackLists},
+	{"callbacks/resent", testResend},
+	{"callbacks/resent by filter", testResendMatching},
+	{"numbers", testStats},
+	{"watch", testWatch},
+	{"all of it together", testTogether},
+}
+
+func TestConformance(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			for _, c := range suite {
+				t.Run(c.name, func(t *testing.T) { c.run(t, openAt(t, d.url(t))) })
+			}
+		})
+	}
+}

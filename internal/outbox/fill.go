@@ -1,0 +1,52 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// FillAccepted keeps callbacks as they are when the first attempt at each, a,
+// has been accepted at now: what Ingest, Claim and Settle leave, without the
+// way there. It is for measuring beside many of them. All or none; an event
+// that is there already is a *ConflictError.
+func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attempt, now db.Millis) error {
+	batch := make([]newRow, len(items))
+	for i, item := range items {
+		row, err := o.newRow(i, item, now)
+		if err == nil && item.Type == countersign.TypeRequestWithdraw {
+			err = &db.ItemError{Item: i, Member: "type", Err: fmt.Errorf("type 2 is %w: it has a withdrawal", db.ErrInvalid)}
+		}
+		if err == nil {
+			err = o.knownMerchant(ctx, i, item.Merchant)
+		}
+		if err != nil {
+			return err
+		}
+		batch[i] = row
+	}
+	a.Number = 1
+	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		inserted, err := o.insertCallbacks(ctx, t, batch, now)
+		if err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		args := make([]any, 0, attemptParams*len(batch))
+		for i := range batch {
+			n := &batch[i]
+			if !inserted[i] {
+				return &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is there already"}
+			}
+			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: CallbackAccepted, now: now}
+			args = b.attempt(args, false)
+			changes.of(n.Merchant, n.Type.Lane()).ended(CallbackAccepted)
+		}
+		if err := t.Batch(ctx, insertAttempts.Statements(args, nil)); err != nil {
+			return err
+		}
+		return o.changeLanes(ctx, t, changes, now)
+	})
+}

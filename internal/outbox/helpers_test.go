@@ -1,0 +1,104 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+)
+
+var ctx = context.Background()
+
+// dialects gives a fresh database of each kind.
+var dialects = []struct {
+	name string
+	url  func(testing.TB) string
+}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+
+// testKeys is the master key of all test databases.
+var testKeys = db.NewMasterKey([32]byte{7})
+
+// urls has the URL of each open outbox.
+var urls sync.Map
+
+// another gives a second node of the same database, where there can be one.
+func another(t testing.TB, s *Outbox) *Outbox {
+	t.Helper()
+	url, _ := urls.Load(s)
+	if !s.Dialect().Shared {
+		return s
+	}
+	return openAt(t, url.(string))
+}
+
+func openAt(t testing.TB, url string) *Outbox {
+	t.Helper()
+	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, End())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s := New(d)
+	urls.Store(s, url)
+	return s
+}
+
+// testPair is one RSA pair for all tests: making pairs takes long.
+var testPair = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func newMerchant(id string) Merchant {
+	return Merchant{ID: id, Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw",
+		Scheme: SchemeService, Concurrency: 1000, APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}
+}
+
+// addMerchants makes n merchants m0, m1, …
+func addMerchants(t testing.TB, s *Outbox, n int, change func(*Merchant)) []string {
+	t.Helper()
+	ids := make([]string, n)
+	for i := range ids {
+		m := newMerchant(fmt.Sprintf("m%d", i))
+		if change != nil {
+			change(&m)
+		}
+		must(s.CreateMerchant(ctx, m, 1))(t)
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+// deposit makes a type 1 callback of the usual size.
+func deposit(merchant, trackingID string, due db.Millis) NewCallback {
+	payload := fmt.Sprintf(`{"type":1,"trackingId":%q,"pad":%q}`, trackingID, strings.Repeat("x", 400))
+	return NewCallback{Merchant: merchant, Type: countersign.TypeDeposited, EventID: trackingID, TrackingID: trackingID,
+		TxID: "tx-" + trackingID, Payload: []byte(payload), Due: due, Deadline: db.Never}
+}
+
+// settlementOf accepts a claimed callback.
+func settlementOf(c Claimed) Settlement {
+	return Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true, Attempt: Attempt{
+		Number: c.Attempts, RequestUUID: fmt.Sprintf("uuid-%s-%d", c.ID, c.Attempts), Started: c.LeaseUntil - 100, HTTPStatus: 200,
+		Outcome: "accepted", Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32),
+	}}
+}

@@ -1,0 +1,225 @@
+package outbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// Ingest keeps callbacks, all or none, and returns after a durable commit. The
+// same (merchant, type, event) with the same payload gives the row that is
+// there, as Duplicate; with another payload it is a *ConflictError that names
+// the item. An unknown merchant is an *ItemError that wraps ErrNotFound. Type 2
+// is refused with ErrInvalid: see CreateWithdrawal. Repeating a call gives
+// duplicates, except that an event without id is a new one each time.
+func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]Ingested, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	batch := make([]newRow, len(items))
+	for i, item := range items {
+		row, err := o.newRow(i, item, now)
+		if err == nil && item.Type == countersign.TypeRequestWithdraw {
+			err = &db.ItemError{Item: i, Member: "type", Err: fmt.Errorf("type 2 is %w: it needs a withdrawal", db.ErrInvalid)}
+		}
+		if err == nil {
+			err = o.knownMerchant(ctx, i, item.Merchant)
+		}
+		if err != nil {
+			return nil, err
+		}
+		batch[i] = row
+	}
+	if o.Dialect().ConcurrentWriters {
+		// Two batches with the same events then wait for each other in one order.
+		slices.SortStableFunc(batch, func(a, b newRow) int {
+			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
+		})
+	}
+	done := make([]Ingested, len(items))
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return o.insert(ctx, t, batch, done, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// newRow is a callback to be inserted.
+type newRow struct {
+	NewCallback
+	item int    // its place in the request
+	id   string // the part after the merchant
+}
+
+func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) {
+	row := newRow{NewCallback: n, item: item, id: o.ids.next(now)}
+	if row.EventID == "" {
+		row.EventID = row.id
+	}
+	if row.Deadline == 0 {
+		row.Deadline = db.Never
+	}
+	for _, text := range []struct{ member, text string }{
+		{"eventId", n.EventID}, {"trackingId", n.TrackingID}, {"txId", n.TxID}, {"callBackId", n.CallBackID},
+	} {
+		if err := db.CheckIdentifier(text.member, text.text); err != nil {
+			return row, &db.ItemError{Item: item, Member: text.member, Err: err}
+		}
+	}
+	if !n.Type.Known() {
+		return row, &db.ItemError{Item: item, Member: "type", Err: fmt.Errorf("type %d is %w", n.Type, db.ErrInvalid)}
+	}
+	if len(n.Payload) == 0 {
+		return row, &db.ItemError{Item: item, Err: fmt.Errorf("callback is %w: it has no payload", db.ErrInvalid)}
+	}
+	return row, nil
+}
+
+const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
+
+// knownMerchant fails where there is no such merchant. Merchants are never
+// deleted, so it asks the database once for each.
+func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
+	if _, ok := o.known.Load(id); ok {
+		return nil
+	}
+	var is int
+	found := false
+	if validMerchantID(id) {
+		var err error
+		if found, err = db.One(ctx, o, hasMerchantSQL, []any{id}, &is); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return &db.ItemError{Item: item, Member: "merchant", Err: fmt.Errorf("merchant %w", db.ErrNotFound)}
+	}
+	o.known.Store(id, true)
+	return nil
+}
+
+const (
+	insertCallbackSQL = `
+INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
+
+	insertOutboxSQL = `
+INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
+
+	// A duplicate is answered for like a first one, so its row is locked:
+	// PostgreSQL then makes the commit wait for the standby. Without that, a row
+	// that only this server has, since it was restarted before the standby had
+	// it, would be acknowledged, and a failover would take it away.
+	sameEventSQL = `
+SELECT c.id, c.payload,
+	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
+FROM callbacks c WHERE c.merchant = $1 AND c.event_id = $2 AND c.type = $3{lock c}`
+)
+
+var (
+	insertCallbacks = db.NewInsert(insertCallbackSQL, 100, 10)
+	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
+)
+
+// insert keeps the rows of batch and writes what became of each to done.
+func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis) error {
+	inserted, err := o.insertCallbacks(ctx, t, batch, now)
+	if err != nil {
+		return err
+	}
+	args := make([]any, 0, 5*len(batch))
+	for i := range batch {
+		if n := &batch[i]; inserted[i] {
+			args = append(args, n.Merchant, n.id, int64(n.Type.Lane()), int64(n.Due), int64(n.Deadline))
+		}
+	}
+	statements := insertOutbox.Statements(args, nil)
+	kept := make([][]byte, len(batch)) // payloads that were there already
+	for i := range batch {
+		n, d := &batch[i], &done[batch[i].item]
+		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: CallbackPending}
+		if inserted[i] {
+			continue
+		}
+		d.Duplicate = true
+		statements = append(statements, db.Statement{SQL: sameEventSQL, Args: []any{n.Merchant, n.EventID, int64(n.Type)},
+			Row: func(r db.Rows) error {
+				var id string
+				err := r.Scan(&id, &kept[i], &d.State)
+				d.ID = joinID(n.Merchant, id)
+				return err
+			}})
+	}
+	if err := t.Batch(ctx, statements); err != nil {
+		return err
+	}
+	var conflict *db.ConflictError
+	for i := range batch {
+		n := &batch[i]
+		if !inserted[i] && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is taken by a callback with other content"}
+		}
+	}
+	if conflict != nil {
+		return conflict
+	}
+	return o.addWorks(ctx, t, batch, inserted)
+}
+
+// insertCallbacks says of each row whether it was inserted.
+func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) ([]bool, error) {
+	inserted := make([]bool, len(batch))
+	places := make(map[string]int, len(batch))
+	args := make([]any, 0, 10*len(batch))
+	for i := range batch {
+		n := &batch[i]
+		places[n.id] = i
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now))
+	}
+	return inserted, t.Batch(ctx, insertCallbacks.Statements(args, func(r db.Rows) error {
+		var id string
+		err := r.Scan(&id)
+		inserted[places[id]] = true
+		return err
+	}))
+}
+
+// addWorks tells each lane once.
+func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool) error {
+	earliest := map[laneKey]db.Millis{}
+	var order []laneKey
+	for i := range batch {
+		if !inserted[i] {
+			continue
+		}
+		k := laneKey{batch[i].Merchant, batch[i].Type.Lane()}
+		due, ok := earliest[k]
+		if !ok {
+			order = append(order, k)
+			due = db.Never
+		}
+		earliest[k] = min(due, batch[i].Due)
+	}
+	for _, k := range order {
+		if err := o.addWork(ctx, t, k.merchant, k.lane, earliest[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventMember is the member of a request that holds the event's id.
+func eventMember(t countersign.Type) string {
+	if t == countersign.TypeRequestWithdraw {
+		return "callBackId"
+	}
+	return "trackingId"
+}

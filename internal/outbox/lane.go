@@ -1,0 +1,158 @@
+package outbox
+
+import (
+	"math"
+
+	"countersign/internal/db"
+)
+
+// laneRow is a row of lanes. Its methods decide; they read nothing.
+type laneRow struct {
+	merchant    string
+	lane        Lane
+	active      bool
+	concurrency int
+	rate        float64
+	version     int64 // of the merchant
+
+	inFlight  int
+	nextDue   db.Millis
+	served    db.Millis
+	failures  int
+	openUntil db.Millis
+	bucket    float64 // milliseconds: when the bucket was or will be empty
+	rateReady db.Millis
+	final     [finals]int64
+}
+
+// finals are the final states in the order of their columns.
+const finals = 4
+
+var finalStates = [finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+
+// finalIndex is the place of state in finalStates, -1 for one that is not
+// final.
+func finalIndex(state CallbackState) int {
+	for i, f := range finalStates {
+		if f == state {
+			return i
+		}
+	}
+	return -1
+}
+
+// The breaker's open time: the first, doubled with each further failure up to
+// a bound that is shorter where somebody waits for a confirmation.
+const (
+	breakerFirst       db.Millis = 5_000
+	breakerMostNotify  db.Millis = 60_000
+	breakerMostConfirm db.Millis = 10_000
+)
+
+// limit is how many exchanges there may be at once: one to try whether the
+// merchant is back, behind a breaker that was open.
+func (l *laneRow) limit() int {
+	if l.failures >= BreakerThreshold {
+		return 1
+	}
+	return l.concurrency
+}
+
+// ready mirrors the generated column of that name.
+func (l *laneRow) ready() db.Millis {
+	if !l.active || l.inFlight >= l.limit() {
+		return db.Never
+	}
+	return max(l.nextDue, l.served, l.openUntil, l.rateReady)
+}
+
+// burst is how many callbacks may go out at once where there is a rate: a
+// tenth of a second's worth.
+func (l *laneRow) burst() float64 { return max(1, math.Floor(l.rate/10)) }
+
+// free is how many callbacks can be claimed at now.
+func (l *laneRow) free(now db.Millis) int {
+	if l.ready() > now {
+		return 0
+	}
+	free := l.limit() - l.inFlight
+	if l.rate > 0 {
+		// The small term forgives what rounding takes away at the very
+		// millisecond when one more is there.
+		held := min(l.burst(), (float64(now)-l.bucket)*l.rate/1000)
+		free = min(free, int(held+1e-6))
+	}
+	return max(0, free)
+}
+
+// take counts n claimed callbacks.
+func (l *laneRow) take(n int, now db.Millis) {
+	if n == 0 {
+		return
+	}
+	l.inFlight += n
+	l.served = now
+	if l.rate > 0 {
+		one := 1000 / l.rate
+		l.bucket = max(l.bucket, float64(now)-l.burst()*one) + float64(n)*one
+		l.rateReady = db.Millis(math.Ceil(l.bucket + one - 1e-6))
+	}
+}
+
+// exchanged moves the breaker by the end of one exchange. While it is open it
+// does not move for failures: those are of exchanges that began before.
+func (l *laneRow) exchanged(reached bool, now db.Millis) {
+	switch {
+	case reached:
+		l.failures, l.openUntil = 0, 0
+	case l.openUntil > now:
+	default:
+		l.failures++
+		if l.failures >= BreakerThreshold {
+			most := breakerMostNotify
+			if l.lane == LaneWithdraw {
+				most = breakerMostConfirm
+			}
+			doublings := min(l.failures-BreakerThreshold, 10)
+			l.openUntil = now + min(breakerFirst<<doublings, most)
+		}
+	}
+}
+
+// laneKey names a row of lanes.
+type laneKey struct {
+	merchant string
+	lane     Lane
+}
+
+// laneChange is what the ends of attempts do to a lane.
+type laneChange struct {
+	freed   int       // exchanges that ended
+	due     db.Millis // earliest new pending row; Never without
+	reached []bool    // of each exchange, in order
+	final   [finals]int64
+}
+
+// plain reports whether c only frees exchanges that ended well and counts what
+// they made accepted: then apply subtracts and adds, and changes nothing else.
+func (l *laneRow) plain(c *laneChange) bool {
+	for _, reached := range c.reached {
+		if !reached {
+			return false
+		}
+	}
+	return l.failures == 0 && l.openUntil == 0 && l.inFlight >= c.freed && l.nextDue <= c.due &&
+		c.final == [finals]int64{c.final[0]}
+}
+
+// apply changes the row.
+func (l *laneRow) apply(c *laneChange, now db.Millis) {
+	l.inFlight = max(0, l.inFlight-c.freed)
+	l.nextDue = min(l.nextDue, c.due)
+	for _, reached := range c.reached {
+		l.exchanged(reached, now)
+	}
+	for i, n := range c.final {
+		l.final[i] += n
+	}
+}

@@ -1,0 +1,135 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+
+	"countersign/internal/db"
+)
+
+const laneColumns = `merchant, lane, active, concurrency, rate, version, in_flight, next_due, served, failures, open_until,
+	bucket, rate_ready, accepted, refused, exhausted, cancelled`
+
+func (l *laneRow) scan(r db.Rows) error {
+	var active int64
+	err := r.Scan(&l.merchant, &l.lane, &active, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.nextDue, &l.served,
+		&l.failures, &l.openUntil, &l.bucket, &l.rateReady, &l.final[0], &l.final[1], &l.final[2], &l.final[3])
+	l.active = active != 0
+	return err
+}
+
+// laneChanges gathers what a transaction does to lanes, so that it locks their
+// rows once, in one order, and late.
+type laneChanges map[laneKey]*laneChange
+
+func (c laneChanges) of(merchant string, lane Lane) *laneChange {
+	k := laneKey{merchant, lane}
+	if c[k] == nil {
+		c[k] = &laneChange{due: db.Never}
+	}
+	return c[k]
+}
+
+// ended counts one callback that has come to state.
+func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
+
+// back counts one callback that is pending again.
+func (c *laneChange) back(due db.Millis) { c.due = min(c.due, due) }
+
+const (
+	lockLaneSQL  = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
+	lockLanesSQL = `
+SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
+
+	changeLaneSQL = `
+UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
+	accepted = $5, refused = $6, exhausted = $7, cancelled = $8
+WHERE merchant = $9 AND lane = $10`
+
+	changeLanesSQL = `
+UPDATE lanes SET in_flight = in_flight - $1, accepted = accepted + $2 WHERE merchant {in}$3{end} AND lane + 0 = $4`
+)
+
+// changeLanes applies c and wakes this node where something can be claimed
+// now or later. Lanes that change alike do so in one statement.
+func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis) error {
+	lanes, err := o.lockLanes(ctx, t, c)
+	if err != nil {
+		return err
+	}
+	var writes []db.Statement
+	type plain struct {
+		lane     Lane
+		freed    int
+		accepted int64
+	}
+	alike := map[plain][]string{}
+	var order []plain
+	for i := range lanes {
+		l := &lanes[i]
+		change := c[laneKey{l.merchant, l.lane}]
+		together := l.plain(change)
+		l.apply(change, now)
+		if l.ready() < db.Never {
+			t.WakeHere(topicOf(l.lane))
+		}
+		if together {
+			p := plain{l.lane, change.freed, change.final[0]}
+			if alike[p] == nil {
+				order = append(order, p)
+			}
+			alike[p] = append(alike[p], l.merchant)
+			continue
+		}
+		writes = append(writes, db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
+			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}})
+	}
+	for _, p := range order {
+		writes = append(writes, db.Statement{SQL: changeLanesSQL,
+			Args: []any{p.freed, p.accepted, o.Dialect().List(alike[p]), int64(p.lane)}})
+	}
+	return t.Batch(ctx, writes)
+}
+
+// laneCount is how many lanes there are, each a number below it.
+const laneCount = 2
+
+// lockLanes reads the lanes of c, one lane's after the other's, each in order of
+// the merchants: everybody locks them so.
+func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]laneRow, error) {
+	var merchants [laneCount][]string
+	for k := range c {
+		merchants[k.lane] = append(merchants[k.lane], k.merchant)
+	}
+	found := make([]laneRow, 0, len(c))
+	var reads []db.Statement
+	read := func(r db.Rows) error {
+		found = append(found, laneRow{})
+		return found[len(found)-1].scan(r)
+	}
+	for lane, list := range merchants {
+		switch len(list) {
+		case 0:
+		case 1:
+			reads = append(reads, db.Statement{SQL: lockLaneSQL, Args: []any{list[0], lane}, Row: read})
+		default:
+			slices.Sort(list)
+			reads = append(reads, db.Statement{SQL: lockLanesSQL, Args: []any{o.Dialect().List(list), lane}, Row: read})
+		}
+	}
+	return found, t.Batch(ctx, reads)
+}
+
+const touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
+
+// addWork tells a lane of a new pending callback. Inside the transaction, every
+// ingest would hold the lane's row until its commit, and claims, which skip rows
+// that are held, would find nothing; so with PostgreSQL it comes after the commit.
+// The order also closes a race: a claim that looked for waiting rows before the
+// ingest's commit either has committed before this statement, which then corrects
+// it, or looks once more after its own commit (recheck). What a crash in between
+// loses, Sweep finds.
+func (o *Outbox) addWork(ctx context.Context, t *db.Tx, merchant string, lane Lane, due db.Millis) error {
+	t.Wake(topicOf(lane))
+	return t.Later(ctx, touchSQL, merchant, int64(lane), int64(due))
+}

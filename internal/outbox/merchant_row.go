@@ -1,0 +1,109 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"countersign/envelope"
+	"countersign/internal/db"
+)
+
+// sealMerchant sets the fingerprints and gives the arguments of the secret
+// columns.
+func (o *Outbox) sealMerchant(ctx context.Context, m *Merchant, version int64) ([]any, error) {
+	request, err := writeKey(m.Key)
+	if err != nil {
+		return nil, err
+	}
+	response, err := writeKey(m.ResponseKey)
+	if err != nil {
+		return nil, err
+	}
+	m.Fingerprint, m.ResponseFingerprint = m.Key.Fingerprint(), m.Key.Fingerprint()
+	if m.ResponseKey != nil {
+		m.ResponseFingerprint = m.ResponseKey.Fingerprint()
+	}
+	dataKey, sealed, err := o.Seal(ctx, db.Record{Table: "merchants", Row: m.ID, Version: version}, merchantPurposes,
+		[][]byte{[]byte(m.APIKey.Reveal()), []byte(m.CallbackAPIKey.Reveal()), request, response})
+	if err != nil {
+		return nil, err
+	}
+	return []any{version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
+}
+
+// writeKey and readKey turn a key into bytes and back; no key is no bytes.
+func writeKey(k *envelope.Key) ([]byte, error) {
+	switch {
+	case k == nil:
+		return nil, nil
+	case k.HasPrivate():
+		return k.PrivatePEM()
+	}
+	return k.PublicPEM(), nil
+}
+
+func readKey(b []byte) (*envelope.Key, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	return envelope.ParseKey(b)
+}
+
+func (m *Merchant) active() int {
+	if m.State == MerchantActive {
+		return 1
+	}
+	return 0
+}
+
+// check guards what the store itself relies on; the API checks the rest.
+func (m *Merchant) check() error {
+	switch {
+	case !validMerchantID(m.ID):
+		return fmt.Errorf("merchant id is %w: want 1 to 64 of a-z 0-9 _ -", db.ErrInvalid)
+	case m.State != MerchantActive && m.State != MerchantPaused:
+		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
+	case m.Concurrency < 1:
+		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
+	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
+		return fmt.Errorf("ratePerSecond is %w: want 0 or more", db.ErrInvalid)
+	case m.Key == nil:
+		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
+	}
+	for _, text := range []struct{ member, text string }{
+		{"name", m.Name}, {"pausedReason", m.PausedReason}, {"notifyUrl", m.NotifyURL}, {"withdrawUrl", m.WithdrawURL},
+		{"scheme", string(m.Scheme)}, {"contentType", m.Settings.ContentType}, {"body", m.Settings.Body},
+	} {
+		if err := db.CheckText(text.member, text.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Merchant) args() ([]any, error) {
+	settings, err := json.Marshal(m.Settings)
+	if err != nil {
+		return nil, err
+	}
+	return []any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
+		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.Version, int64(m.Created), int64(m.Updated),
+		m.Fingerprint, m.ResponseFingerprint}, nil
+}
+
+// scan reads merchantColumns and what follows them.
+func (m *Merchant) scan(r db.Rows, more ...any) error {
+	var settings string
+	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
+		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &m.Version, &m.Created, &m.Updated,
+		&m.Fingerprint, &m.ResponseFingerprint}, more...)...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(settings), &m.Settings); err != nil {
+		return fmt.Errorf("settings of merchant %s: %w", m.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+const setMerchantStateSQL = `
+UPDATE merchants SET state = $2, paused_reason = $3, version = version + 1, updated = $4
+WHERE id = $1 AND (state <> $2 OR paused_reason <> $3) RETURNING version`
+
+const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merchant = $1`
+
+const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
+
+const closeBreakersSQL = `UPDATE lanes SET failures = 0, open_until = 0 WHERE merchant = $1`
+
+// SetMerchantState pauses or resumes a merchant. Resuming also forgets its
+// opening failures and closes its breakers. Repeating it changes nothing.
+func (o *Outbox) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now db.Millis) (Merchant, error) {
+	if state != MerchantActive && state != MerchantPaused {
+		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
+	}
+	if err := db.CheckText("reason", reason); err != nil {
+		return Merchant{}, err
+	}
+	if state == MerchantActive {
+		reason = ""
+	}
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := o.setState(ctx, t, id, state, reason, now)
+		return err
+	})
+	if err != nil {
+		return Merchant{}, err
+	}
+	return o.Merchant(ctx, id)
+}
+
+// setState reports whether anything changed. It locks the merchant's row and
+// then its lanes.
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state MerchantState, reason string, now db.Millis) (bool, error) {
+	var version int64
+	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
+	if err != nil || !changed {
+		return false, err
+	}
+	m := Merchant{State: state}
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, m.active(), version); err != nil {
+		return false, err
+	}
+	if state == MerchantPaused {
+		return true, nil
+	}
+	if _, err := t.Exec(ctx, forgetFailuresSQL, id); err != nil {
+		return false, err
+	}
+	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
+		return false, err
+	}
+	t.Wake(TopicNotify)
+	t.Wake(TopicWithdraw)
+	return true, nil
+}
+
+const pauseSQL = `
+UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
+WHERE id = $1 AND state = 'active' RETURNING version`
+
+// pause stops sending to a merchant that is active, for opening failures. It
+// reports whether the merchant was.
+func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
+	var version int64
+	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)
+	if err != nil || !changed {
+		return false, err
+	}
+	_, err = t.Exec(ctx, setLanesActiveSQL, id, 0, version)
+	return true, err
+}

@@ -1,0 +1,196 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// merchantPurposes are the secrets of a merchant in the order of their columns.
+var merchantPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
+
+const merchantColumns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
+	rate, confirm_within, version, created, updated, fingerprint, response_fingerprint`
+
+const createMerchantSQL = `
+INSERT INTO merchants (` + merchantColumns + `,
+	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+ON CONFLICT (id) DO NOTHING`
+
+const createLaneSQL = `
+INSERT INTO lanes (merchant, lane, active, concurrency, rate, version) VALUES ($1, $2, $3, $4, $5, $6)`
+
+// CreateMerchant keeps a new merchant and gives it back with Version 1. An id
+// that is taken is a *ConflictError. A zero State is MerchantActive.
+func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) (Merchant, error) {
+	if m.State == "" {
+		m.State = MerchantActive
+	}
+	m.Version, m.Created, m.Updated = 1, now, now
+	if err := m.check(); err != nil {
+		return Merchant{}, err
+	}
+	sealed, err := o.sealMerchant(ctx, &m, 1)
+	if err != nil {
+		return Merchant{}, err
+	}
+	args, err := m.args()
+	if err != nil {
+		return Merchant{}, err
+	}
+	args = append(args, sealed...)
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, createMerchantSQL, args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return &db.ConflictError{Member: "id", Reason: "is taken by another merchant"}
+		}
+		for _, lane := range []Lane{LaneNotify, LaneWithdraw} {
+			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), m.active(), m.Concurrency, m.RatePerSecond, m.Version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Merchant{}, err
+	}
+	o.known.Store(m.ID, true)
+	return m, nil
+}
+
+const updateMerchantSQL = `
+UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5, withdraw_url = $6, scheme = $7,
+	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, version = $12, created = $13, updated = $14,
+	fingerprint = $15, response_fingerprint = $16, secret_version = $17, data_key = $18, api_key = $19,
+	callback_api_key = $20, request_key = $21, response_key = $22
+WHERE id = $1 AND version = $12 - 1`
+
+// A changed rate starts with a bucket that holds one second's worth.
+const updateLanesSQL = `
+UPDATE lanes SET active = $2, concurrency = $3, version = $5,
+	bucket = CASE WHEN rate = $4 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $4 THEN rate_ready ELSE 0 END,
+	rate = $4
+WHERE merchant = $1`
+
+// errRaced means that another update came first.
+var errRaced = errors.New("raced")
+
+// UpdateMerchant calls change with the merchant, secrets opened, and keeps what
+// change made of it, with Version one higher. It may call change again where
+// another update came between. ID, Created and Version can't be changed.
+func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
+	for {
+		// Outside the transaction: change and the key wrapper may take long.
+		was, secretVersion, err := o.merchant(ctx, id)
+		if err != nil {
+			return Merchant{}, err
+		}
+		m := was
+		if err := change(&m); err != nil {
+			return Merchant{}, err
+		}
+		m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+		if err := m.check(); err != nil {
+			return Merchant{}, err
+		}
+		sealed, err := o.sealMerchant(ctx, &m, secretVersion+1)
+		if err != nil {
+			return Merchant{}, err
+		}
+		args, err := m.args()
+		if err != nil {
+			return Merchant{}, err
+		}
+		args = append(args, sealed...)
+		err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			n, err := t.Exec(ctx, updateMerchantSQL, args...)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				return errRaced
+			}
+			return o.updateLanes(ctx, t, &m)
+		})
+		if err == nil {
+			return m, nil
+		}
+		if !errors.Is(err, errRaced) {
+			return Merchant{}, err
+		}
+	}
+}
+
+func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
+	_, err := t.Exec(ctx, updateLanesSQL, m.ID, m.active(), m.Concurrency, m.RatePerSecond, m.Version)
+	t.Wake(TopicNotify)
+	t.Wake(TopicWithdraw)
+	return err
+}
+
+const readMerchantSQL = `
+SELECT ` + merchantColumns + `, secret_version, data_key, api_key, callback_api_key, request_key, response_key
+FROM merchants WHERE id = $1`
+
+// Merchant gives one merchant with its secrets opened.
+func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
+	m, _, err := o.merchant(ctx, id)
+	return m, err
+}
+
+func (o *Outbox) merchant(ctx context.Context, id string) (Merchant, int64, error) {
+	if !validMerchantID(id) {
+		return Merchant{}, 0, db.ErrNotFound
+	}
+	var m Merchant
+	var dataKey []byte
+	sealed := make([][]byte, len(merchantPurposes))
+	place := db.Record{Table: "merchants", Row: id}
+	found := false
+	err := db.Each(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) error {
+		found = true
+		return m.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1], &sealed[2], &sealed[3])
+	})
+	if err != nil {
+		return Merchant{}, 0, err
+	}
+	if !found {
+		return Merchant{}, 0, db.ErrNotFound
+	}
+	plain, err := o.Unseal(ctx, place, merchantPurposes, dataKey, sealed)
+	if err != nil {
+		return Merchant{}, 0, err
+	}
+	m.APIKey, m.CallbackAPIKey = countersign.APIKey(plain[0]), countersign.APIKey(plain[1])
+	if m.Key, err = readKey(plain[2]); err != nil {
+		return Merchant{}, 0, fmt.Errorf("request key of merchant %s: %w", id, err)
+	}
+	if m.ResponseKey, err = readKey(plain[3]); err != nil {
+		return Merchant{}, 0, fmt.Errorf("response key of merchant %s: %w", id, err)
+	}
+	return m, place.Version, nil
+}
+
+const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
+
+// Merchants lists merchants in order of id, from the one after after, without
+// their secrets.
+func (o *Outbox) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
+	var list []Merchant
+	err := db.Each(ctx, o, listMerchantsSQL, []any{after, limit}, func(r db.Rows) error {
+		var m Merchant
+		if err := m.scan(r); err != nil {
+			return err
+		}
+		list = append(list, m)
+		return nil
+	})
+	return list, err
+}

@@ -1,0 +1,226 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/envelope"
+	"countersign/internal/db"
+)
+
+// sameMerchant compares all but the keys, and those by what they are.
+func sameMerchant(a, b Merchant) bool {
+	keys := func(x, y *envelope.Key) bool { return x == nil && y == nil || x != nil && y != nil && x.Equal(y) }
+	ok := keys(a.Key, b.Key) && keys(a.ResponseKey, b.ResponseKey)
+	a.Key, a.ResponseKey, b.Key, b.ResponseKey = nil, nil, nil, nil
+	return ok && reflect.DeepEqual(a, b)
+}
+
+func testMerchants(t *testing.T, s *Outbox) {
+	m := newMerchant("acme-1_x")
+	m.Name, m.Concurrency, m.RatePerSecond, m.ConfirmWithin = "Ärger & Söhne ✓", 7, 2.5, 90*time.Second
+	m.CallbackAPIKey, m.ResponseKey = "callback-key", must(envelope.GenerateKey(1024))(t)
+	m.Key = testPair().Public()
+	m.Settings = Settings{FinalCodes: []CodeRange{{4000, 4999}}, NotifyRetry: &Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
+	made := must(s.CreateMerchant(ctx, m, 1000))(t)
+	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != MerchantActive ||
+		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {
+		t.Errorf("made %+v", made)
+	}
+	if got := must(s.Merchant(ctx, m.ID))(t); !sameMerchant(got, made) {
+		t.Errorf("read\n%+v\nafter making\n%+v", got, made)
+	}
+	if got := must(s.Merchant(ctx, m.ID))(t); got.Key.HasPrivate() {
+		t.Error("a public part came back with a private one")
+	}
+
+	changed := must(s.UpdateMerchant(ctx, m.ID, 2000, func(m *Merchant) error {
+		if m.APIKey.Reveal() != "api-key-of-acme-1_x" {
+			t.Error("the secrets are not open")
+		}
+		m.ID, m.Created, m.Version = "other", 5, 99 // can't be changed
+		m.APIKey, m.CallbackAPIKey, m.ResponseKey, m.Key = "new-api-key", "", nil, testPair()
+		m.Concurrency, m.NotifyURL = 9, "https://new.example/"
+		return nil
+	}))(t)
+	if changed.ID != m.ID || changed.Version != 2 || changed.Created != 1000 || changed.Updated != 2000 || changed.ResponseFingerprint != changed.Fingerprint {
+		t.Errorf("changed %+v", changed)
+	}
+	if got := must(s.Merchant(ctx, m.ID))(t); !sameMerchant(got, changed) || got.CallbackAPIKey != "" || got.ResponseKey != nil {
+		t.Errorf("read\n%+v\nafter changing\n%+v", got, changed)
+	}
+	stop := errors.New("stop")
+	if _, err := s.UpdateMerchant(ctx, m.ID, 3000, func(*Merchant) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("a change that fails gives %v", err)
+	}
+	if _, err := s.UpdateMerchant(ctx, "nobody", 3000, func(*Merchant) error { return nil }); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("changing nobody gives %v", err)
+	}
+
+	for i := range 5 {
+		must(s.CreateMerchant(ctx, newMerchant(fmt.Sprint("z", i)), 1))(t)
+	}
+	var ids []string
+	for after := ""; ; {
+		list := must(s.Merchants(ctx, after, 2))(t)
+		if len(list) == 0 {
+			break
+		}
+		for _, m := range list {
+			ids = append(ids, m.ID)
+			if m.APIKey != "" || m.CallbackAPIKey != "" || m.Key != nil || m.ResponseKey != nil {
+				t.Errorf("the list gives secrets of %s", m.ID)
+			}
+		}
+		after = list[len(list)-1].ID
+	}
+	if got := strings.Join(ids, " "); got != "acme-1_x z0 z1 z2 z3 z4" {
+		t.Errorf("listed %s", got)
+	}
+}
+
+func testMerchantsRefused(t *testing.T, s *Outbox) {
+	must(s.CreateMerchant(ctx, newMerchant("taken"), 1))(t)
+	_, err := s.CreateMerchant(ctx, newMerchant("taken"), 2)
+	var conflict *db.ConflictError
+	if !errors.As(err, &conflict) || conflict.Member != "id" || !errors.Is(err, db.ErrConflict) {
+		t.Errorf("a taken id gives %v", err)
+	}
+	for name, change := range map[string]func(*Merchant){
+		"dot":              func(m *Merchant) { m.ID = "a.b" },
+		"empty":            func(m *Merchant) { m.ID = "" },
+		"capital":          func(m *Merchant) { m.ID = "A" },
+		"too long":         func(m *Merchant) { m.ID = strings.Repeat("a", 65) },
+		"no key":           func(m *Merchant) { m.Key = nil },
+		"no concurrency":   func(m *Merchant) { m.Concurrency = 0 },
+		"rate below 0":     func(m *Merchant) { m.RatePerSecond = -1 },
+		"unknown state":    func(m *Merchant) { m.State = "asleep" },
+		"NUL in the name":  func(m *Merchant) { m.Name = "a\x00b" },
+		"name not in UTF8": func(m *Merchant) { m.Name = "a\xff" },
+	} {
+		m := newMerchant("fine")
+		change(&m)
+		if _, err := s.CreateMerchant(ctx, m, 1); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, id := range []string{"", "nobody", "a.b", "a\x00"} {
+		if _, err := s.Merchant(ctx, id); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("merchant %q gives %v", id, err)
+		}
+	}
+}
+
+func testMerchantUpdates(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	var wg sync.WaitGroup
+	const callers, each = 4, 5
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				if _, err := s.UpdateMerchant(ctx, "m0", 5, func(m *Merchant) error { m.Concurrency++; return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if m := must(s.Merchant(ctx, "m0"))(t); m.Concurrency != 1000+callers*each || m.Version != 1+callers*each {
+		t.Errorf("concurrency %d, version %d", m.Concurrency, m.Version)
+	}
+}
+
+func testMerchantState(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 10)}, 10))(t)
+	m := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 20))(t)
+	if m.State != MerchantPaused || m.PausedReason != "asked for it" || m.Version != 2 || m.Updated != 20 {
+		t.Errorf("paused: %+v", m)
+	}
+	if again := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
+		t.Errorf("paused again: %+v", again)
+	}
+	if got := claim(t, s, LaneNotify, 40, 10); len(got) != 0 {
+		t.Errorf("claimed %d of a paused merchant", len(got))
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 40))(t); due != db.Never {
+		t.Errorf("something is due at %d", due)
+	}
+	if m := must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t); m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
+		t.Errorf("resumed: %+v", m)
+	}
+	got := claim(t, s, LaneNotify, 60, 10)
+	if len(got) != 1 || got[0].MerchantVersion != 3 {
+		t.Errorf("after resuming claimed %+v", got)
+	}
+	if _, err := s.SetMerchantState(ctx, "nobody", MerchantPaused, "", 5); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("pausing nobody gives %v", err)
+	}
+	if _, err := s.SetMerchantState(ctx, "m0", "asleep", "", 5); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("an unknown state gives %v", err)
+	}
+}
+
+// testSecretsInPlace moves sealed values about, as somebody could who writes
+// to the database without the master key.
+func testSecretsInPlace(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, func(m *Merchant) { m.CallbackAPIKey = "callback-" + m.APIKey })
+	move := func(name, text string, args ...any) {
+		t.Helper()
+		undo := snapshot(t, s)
+		exec(t, s, text, args...)
+		if m, err := s.Merchant(ctx, "m0"); err == nil {
+			t.Errorf("%s: still opens, API key %d bytes", name, len(m.APIKey.Reveal()))
+		} else if strings.Contains(err.Error(), "api-key-of") {
+			t.Errorf("%s: the error holds a secret: %v", name, err)
+		}
+		undo()
+	}
+	move("another purpose", `UPDATE merchants SET api_key = callback_api_key WHERE id = 'm0'`)
+	move("another row", `UPDATE merchants SET data_key = (SELECT o.data_key FROM merchants o WHERE o.id = 'm1'),
+		api_key = (SELECT o.api_key FROM merchants o WHERE o.id = 'm1') WHERE id = 'm0'`)
+	move("another version", `UPDATE merchants SET secret_version = secret_version + 1 WHERE id = 'm0'`)
+	move("nothing", `UPDATE merchants SET callback_api_key = $1 WHERE id = 'm0'`, []byte{})
+	must(s.Merchant(ctx, "m0"))(t)
+}
+
+// snapshot remembers the sealed columns of m0 and gives back what restores
+// them.
+func snapshot(t *testing.T, s *Outbox) (undo func()) {
+	t.Helper()
+	var version int64
+	var key, a, b []byte
+	_, err := db.One(ctx, s, `SELECT secret_version, data_key, api_key, callback_api_key FROM merchants WHERE id = 'm0'`, nil, &version, &key, &a, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		exec(t, s, `UPDATE merchants SET secret_version = $1, data_key = $2, api_key = $3, callback_api_key = $4 WHERE id = 'm0'`, version, key, a, b)
+	}
+}
+
+// exec runs a statement of the test's own.
+func exec(t testing.TB, s *Outbox, text string, args ...any) int64 {
+	t.Helper()
+	var n int64
+	err := s.Write(ctx, func(ctx context.Context, x *db.Tx) (err error) {
+		n, err = x.Exec(ctx, text, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// claim claims with a lease of 1,000 ms.
+func claim(t testing.TB, s *Outbox, lane Lane, now db.Millis, most int) []Claimed {
+	t.Helper()
+	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Node: "n1", Now: now, LeaseUntil: now + 1000, Max: most}))(t)
+}

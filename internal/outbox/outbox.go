@@ -1,0 +1,44 @@
+package outbox
+
+import (
+	"embed"
+	"sync"
+
+	"countersign/internal/db"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// End opens the service's database, with db.Open.
+func End() db.End {
+	return db.End{Name: "service", Migrations: migrations,
+		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
+}
+
+// Outbox is the service's database and what the service does with it. Its methods
+// may be used from several goroutines and, with PostgreSQL, from several
+// processes at once.
+type Outbox struct {
+	*db.DB
+	ids   idMaker
+	known sync.Map // ids of merchants that were seen; merchants are never deleted
+	swept sweepPlace
+}
+
+// New gives the outbox in d, which was opened for End.
+func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
+
+// The topics of the service's database. The first two mirror the lanes.
+const (
+	TopicNotify    db.Topic = 0
+	TopicWithdraw  db.Topic = 1
+	TopicDecisions db.Topic = 2
+)
+
+func topicOf(l Lane) db.Topic {
+	if l == LaneWithdraw {
+		return TopicWithdraw
+	}
+	return TopicNotify
+}

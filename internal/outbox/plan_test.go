@@ -1,0 +1,108 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/internal/db"
+)
+
+// TestHotPlans: what is run for every callback looks up by the index that it was
+// written for, whatever PostgreSQL knew of the tables when it made the plan: it
+// keeps plans, and tables grow.
+func TestHotPlans(t *testing.T) {
+	byDue := "((merchant = $1) AND (lane = $2)"
+	hot := []struct{ name, types, text, want string }{
+		{"pick", "(bigint, bigint, bigint)", pickLanesSQL, "lanes_ready | (lane = $1) AND (ready <= $2)"},
+		{"take", "(text[], bigint, bigint, bigint)", takeManySQL,
+			"outbox_due | ((merchant = w.value) AND (lane = $2) AND (due <= $3)) & callbacks_recent | (id = o.id)"},
+		{"mark", "(bigint, text, bigint, text, text)", markOneSQL, "outbox_pkey | ((merchant = $4) AND (id = $5))"},
+		{"claim lanes", "(bigint, bigint, bigint, text[], bigint)", claimLanesSQL + returningDueSQL,
+			"lanes_pkey | (merchant = ANY ($4)) & outbox_due | ((merchant = lanes.merchant) AND (lane = lanes.lane))"},
+		{"claim lane", "(bigint, bigint, bigint, float8, bigint, text, bigint)", claimLaneSQL + returningDueSQL,
+			"lanes_pkey | ((merchant = $6) AND (lane = $7))"},
+		{"rest", "(bigint, text[], bigint)", restLanesSQL + returningDueSQL, "lanes_pkey | (merchant = ANY ($2))"},
+		{"recheck", "(text, bigint, bigint)", recheckSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2)) & outbox_due | " + byDue},
+		{"touch", "(text, bigint, bigint)", touchSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
+		{"next due", "(bigint)", nextDueSQL, "lanes_ready | (lane = $1)"},
+		{"give back", "(text, text, bigint, bigint)", giveBackSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
+		{"accept", "(text, text, bigint)", settleAcceptedSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
+		{"settle", "(text, text, bigint, text, bigint, bigint, text, bigint)", settleOtherSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
+		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
+		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
+		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
+		{"change lanes", "(bigint, bigint, text[], bigint)", changeLanesSQL, "lanes_pkey | (merchant = ANY ($3))"},
+		{"leases", "(bigint, bigint)", lostLeasesSQL, "outbox_lease | (lease_until <= $1)"},
+		{"same event", "(text, text, bigint)", sameEventSQL, "callbacks_merchant_event_id_type_key | ((merchant = $1) AND (event_id = $2) AND (type = $3)) & outbox_pkey"},
+	}
+	s := openAt(t, dialects[1].url(t))
+	check := func(when string) {
+		for _, h := range hot {
+			got := plan(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
+			if strings.Contains(got, "Seq Scan on") {
+				t.Errorf("%s, %s: a scan of the whole table\n%s", when, h.name, got)
+			}
+			for _, want := range strings.Split(h.want, " & ") {
+				index, condition, _ := strings.Cut(want, " | ")
+				if !strings.Contains(got, index) || !strings.Contains(got, condition) {
+					t.Errorf("%s, %s: want %s in\n%s", when, h.name, want, got)
+				}
+			}
+		}
+	}
+	check("never looked at")
+	analyze := func() {
+		if err := s.Tidy(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := addMerchants(t, s, 30, nil)
+	for i := range 60 {
+		must(s.Ingest(ctx, []NewCallback{deposit(ids[i%30], fmt.Sprint("few", i), 1)}, 1))(t)
+	}
+	settleAll(t, s, claim(t, s, LaneNotify, 1, 60), 1)
+	settleAll(t, s, claim(t, s, LaneNotify, 1, 60), 1)
+	analyze()
+	check("nothing waits")
+	must(s.Ingest(ctx, []NewCallback{deposit(ids[0], "one", 1)}, 1))(t)
+	analyze()
+	check("one waits")
+	var items []NewCallback
+	for i := range 2000 {
+		items = append(items, deposit(ids[i%20], fmt.Sprint("many", i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	claim(t, s, LaneNotify, 5, 500)
+	analyze()
+	check("many wait, a quarter is sending")
+}
+
+// plan is how PostgreSQL would run text with arguments of types, by a plan that is
+// kept for all arguments.
+func plan(t testing.TB, d *db.DB, types, text, arguments string) string {
+	t.Helper()
+	var lines []string
+	err := d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		if _, err := x.Exec(ctx, `PREPARE looked `+types+` AS `+text); err != nil {
+			return err
+		}
+		explain := `EXPLAIN (COSTS OFF) EXECUTE looked ` + arguments
+		err := db.Each(ctx, x, explain, []any{pgx.QueryExecModeSimpleProtocol}, func(r db.Rows) error {
+			lines = append(lines, "")
+			return r.Scan(&lines[len(lines)-1])
+		})
+		if err != nil {
+			return err
+		}
+		_, err = x.Exec(ctx, `DEALLOCATE looked`)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return strings.Join(lines, "\n")
+}

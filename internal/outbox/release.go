@@ -1,0 +1,224 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+const (
+	lockCallbackSQL = `SELECT state FROM outbox WHERE merchant = $1 AND id = $2{lock}`
+
+	cancelWithdrawalSQL = `
+UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
+
+	endCallbackSQL = `
+UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
+)
+
+// CancelWithdrawal withdraws the question: an awaiting withdrawal and its
+// callback become cancelled. Cancelled again gives the same; any other state is
+// a *ConflictError.
+func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	var w Withdrawal
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, CallbackCancelled, ReasonCancelled, now); err != nil {
+			return err
+		}
+		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, err
+	case w.State != WithdrawalCancelled:
+		return Withdrawal{}, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	}
+	return w, nil
+}
+
+// endWithdrawal decides an awaiting withdrawal without an answer, by text, and
+// ends its callback whatever its state; a result that still comes is late. It
+// reports whether the withdrawal was awaiting.
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, state CallbackState, reason string, now db.Millis) (bool, error) {
+	var was CallbackState
+	if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, id}, &was); err != nil {
+		return false, err
+	}
+	n, err := t.Exec(ctx, text, merchant, id, int64(now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if finalIndex(was) < 0 {
+		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), reason, int64(now)); err != nil {
+			return false, err
+		}
+		changes := laneChanges{}
+		change := changes.of(merchant, LaneWithdraw)
+		if was == CallbackSending {
+			change.freed++
+		}
+		change.ended(state)
+		if err := o.changeLanes(ctx, t, changes, now); err != nil {
+			return false, err
+		}
+	}
+	f := &feedEntries{}
+	f.decision(merchant, id)
+	return true, f.write(ctx, t)
+}
+
+const releaseSQL = `
+UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
+
+// readPermitSQL locks what it gives, like sameEventSQL: a permit that is given
+// again must be one that a failover keeps.
+const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
+
+// Release gives the one permit to execute a confirmed withdrawal to claim. The
+// same claim asked again gets the same permit whatever permit says, also after
+// the outcome; any other claim is a *ConflictError for ever.
+//
+// One guarded statement decides who gets it. What follows only reads.
+func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.Millis) (Permit, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Permit{}, err
+	}
+	if claim == "" || permit == "" {
+		return Permit{}, fmt.Errorf("claim or permit is %w: it is empty", db.ErrInvalid)
+	}
+	if err := db.CheckText("claim", claim); err != nil {
+		return Permit{}, err
+	}
+	if err := db.CheckText("permit", permit); err != nil {
+		return Permit{}, err
+	}
+	var p Permit
+	found := false
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		for range 2 {
+			found = false
+			if _, err := t.Exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now)); err != nil {
+				return err
+			}
+			err := db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
+				found = true
+				var err error
+				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
+				return err
+			})
+			if err != nil || p.Withdrawal.State != WithdrawalConfirmed {
+				return err
+			}
+			// It was confirmed between the two statements. The row is locked
+			// now, so the second time decides.
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Permit{}, err
+	case !found:
+		return Permit{}, db.ErrNotFound
+	case p.Permit == "":
+		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
+	case p.Withdrawal.Claim != claim:
+		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: the permit was given to another"}
+	}
+	return p, nil
+}
+
+const recordOutcomeSQL = `
+UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
+WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
+
+// RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
+// transaction; the callback's event is the withdrawal's callBackId, of which
+// there is one, whatever its EventID says (or a new one where that is taken). The same outcome again is a
+// duplicate; another outcome, or another permit, is a *ConflictError.
+func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	row, state, err := o.checkOutcome(merchant, outcome, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	var recorded int64
+	var permit string
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var err error
+		recorded, err = t.Exec(ctx, recordOutcomeSQL, merchant, rest, outcome.Permit, string(state), outcome.TxID, outcome.FailReason, int64(now))
+		if err != nil {
+			return err
+		}
+		found := false
+		err = db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
+			found = true
+			var err error
+			w, err = scanWithdrawal(r, &permit)
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return db.ErrNotFound
+		case recorded == 0:
+			return nil
+		}
+		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
+		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		if errors.Is(err, db.ErrConflict) {
+			// Somebody has queued such an event beside us. What became of the
+			// money must be recorded and told all the same.
+			row.EventID = row.id
+			err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, false, err
+	case recorded == 1:
+		return w, false, nil
+	case permit == "":
+		return Withdrawal{}, false, &db.ConflictError{Reason: "the withdrawal is " + string(w.State)}
+	case permit != outcome.Permit:
+		return Withdrawal{}, false, &db.ConflictError{Member: "permit", Reason: "is not the one that was given"}
+	case w.State != state || w.TxID != outcome.TxID || w.FailReason != outcome.FailReason:
+		return Withdrawal{}, false, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
+	}
+	return w, true, nil
+}
+
+func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
+	state, want := WithdrawalExecuted, countersign.TypeWithdraw
+	if outcome.FailReason != "" {
+		state, want = WithdrawalFailed, countersign.TypeInvalidAddress
+	}
+	switch {
+	case (outcome.TxID == "") == (outcome.FailReason == ""):
+		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
+	case outcome.Callback.Merchant != merchant || outcome.Callback.Type != want:
+		return newRow{}, "", fmt.Errorf("outcome is %w: its callback is not of type %d to this merchant", db.ErrInvalid, want)
+	}
+	for _, text := range []struct{ member, text string }{{"permit", outcome.Permit}, {"txId", outcome.TxID}, {"reason", outcome.FailReason}} {
+		if err := db.CheckText(text.member, text.text); err != nil {
+			return newRow{}, "", err
+		}
+	}
+	row, err := o.newRow(0, outcome.Callback, now)
+	return row, state, err
+}

@@ -1,0 +1,270 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+func testCancel(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	w := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
+	got := must(s.CancelWithdrawal(ctx, w.ID, 200))(t)
+	if got.State != WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != ReasonCancelled || got.Decided != 200 {
+		t.Errorf("cancelled %+v", got)
+	}
+	if again := must(s.CancelWithdrawal(ctx, w.ID, 300))(t); !reflect.DeepEqual(again, got) {
+		t.Errorf("again %+v", again)
+	}
+	if c := must(s.Callback(ctx, w.ID))(t); c.State != CallbackCancelled || c.Settled != 200 || c.LastReason != ReasonCancelled {
+		t.Errorf("its callback %+v", c)
+	}
+	if got := claim(t, s, LaneWithdraw, 300, 10); len(got) != 0 {
+		t.Errorf("claimed %+v", got)
+	}
+	// While an attempt is on its way, too: its answer is late.
+	w, one := asked(t, s, "sending", 5000, 400)
+	must(s.CancelWithdrawal(ctx, w.ID, 500))(t)
+	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 600))(t)[0]
+	if done != (Settled{Late: true, Differs: true}) {
+		t.Errorf("an answer after it gives %+v", done)
+	}
+	if l := lanesOf(t, s)[1]; l.inFlight != 0 || l.final[3] != 2 {
+		t.Errorf("the lane has %+v", l)
+	}
+	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[1].Withdrawal.ID != w.ID {
+		t.Errorf("the feed has %+v", got)
+	}
+	// Neither what is decided nor what does not exist.
+	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 700)
+	var conflict *db.ConflictError
+	if _, err := s.CancelWithdrawal(ctx, confirmed.ID, 800); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, "confirmed") {
+		t.Errorf("cancelling a confirmed one gives %v", err)
+	}
+	if _, err := s.CancelWithdrawal(ctx, "m0."+strings.Repeat("0", 26), 800); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("cancelling nothing gives %v", err)
+	}
+}
+
+// confirmedWithdrawal is confirmed at now+1.
+func confirmedWithdrawal(t testing.TB, s *Outbox, callBackID string, now db.Millis) (Withdrawal, countersign.Details) {
+	t.Helper()
+	details := someDetails(t, "2.5")
+	w, one := asked(t, s, callBackID, now+100_000, now)
+	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, details)}, now+1))(t)
+	if done[0].Decision != countersign.DecisionConfirmed {
+		t.Fatalf("settled %+v", done[0])
+	}
+	return must(s.Withdrawal(ctx, w.ID))(t), *details
+}
+
+// testCancelRace: of an answer and a cancellation at the same time, one wins,
+// and everything tells of that one.
+func testCancelRace(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for i := range 15 {
+		w, one := asked(t, s, fmt.Sprint("cb", i), 500_000, db.Millis(100+i))
+		var wg sync.WaitGroup
+		var settled Settled
+		var cancelled error
+		wg.Go(func() {
+			done, err := s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1000)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			settled = done[0]
+		})
+		wg.Go(func() { _, cancelled = s.CancelWithdrawal(ctx, w.ID, 1000) })
+		wg.Wait()
+		got, c := must(s.Withdrawal(ctx, w.ID))(t), must(s.Callback(ctx, w.ID))(t)
+		switch {
+		case got.State == WithdrawalConfirmed && c.State == CallbackAccepted && settled.Applied && errors.Is(cancelled, db.ErrConflict):
+		case got.State == WithdrawalCancelled && c.State == CallbackCancelled && settled.Late && settled.Differs && cancelled == nil:
+		default:
+			t.Errorf("it is %s, its callback %s, settled %+v, cancelled %v", got.State, c.State, settled, cancelled)
+		}
+	}
+	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 15 {
+		t.Errorf("%d decisions", len(got))
+	}
+	if l := lanesOf(t, s)[1]; l.inFlight != 0 || l.final[0]+l.final[3] != 15 {
+		t.Errorf("the lane has %+v", l)
+	}
+}
+
+// permitModel is what a release may answer: the first claim gets its permit,
+// the same claim gets it again, any other gets none.
+var permitModel = porcupine.Model{
+	Init: func() any { return releaseState{} },
+	Step: func(state, input, output any) (bool, any) {
+		held, in, out := state.(releaseState), input.(releaseState), output.(releaseResult)
+		if held.claim == "" {
+			// A call whose outcome is unknown may or may not have been done.
+			return out.unknown || out.permit == in.permit, in
+		}
+		if out.unknown {
+			return true, held
+		}
+		if held.claim == in.claim {
+			return out.permit == held.permit, held
+		}
+		return out.conflict, held
+	},
+	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v → %+v", in, out) },
+}
+
+type releaseState struct{ claim, permit string }
+
+type releaseResult struct {
+	permit            string
+	conflict, unknown bool
+}
+
+// testOnePermit lets callers race for permits and checks the histories.
+func testOnePermit(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for round := range 4 {
+		w, details := confirmedWithdrawal(t, s, fmt.Sprint("cb", round), db.Millis(1000+round*10))
+		start := time.Now()
+		var mu sync.Mutex
+		var history []porcupine.Operation
+		var wg sync.WaitGroup
+		for caller := range 6 {
+			wg.Go(func() {
+				for i := range 5 {
+					in := releaseState{claim: fmt.Sprint("claim", rand.IntN(3)), permit: fmt.Sprint("permit", caller, i)}
+					op := porcupine.Operation{ClientId: caller, Input: in, Call: time.Since(start).Nanoseconds()}
+					p, err := s.Release(ctx, w.ID, in.claim, in.permit, 2000)
+					op.Return = time.Since(start).Nanoseconds()
+					switch {
+					case err == nil:
+						op.Output = releaseResult{permit: p.Permit}
+						if p.Withdrawal.State != WithdrawalReleased || p.Withdrawal.Claim != in.claim || p.Withdrawal.Details.Differs(details) != "" {
+							t.Errorf("a permit for %+v", p.Withdrawal)
+						}
+					case errors.Is(err, db.ErrConflict):
+						op.Output = releaseResult{conflict: true}
+					default:
+						t.Error(err)
+						op.Output = releaseResult{unknown: true}
+					}
+					mu.Lock()
+					history = append(history, op)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if !porcupine.CheckOperations(permitModel, history) {
+			t.Fatalf("more than one permit: %+v", history)
+		}
+	}
+}
+
+func testOutcome(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	executed, _ := confirmedWithdrawal(t, s, "ok", 1000)
+	failed, _ := confirmedWithdrawal(t, s, "bad", 1100)
+	awaiting := addWithdrawal(t, s, newWithdrawal("waits", 50_000, nil), 1200)
+	done := func(permit string) Outcome {
+		return Outcome{Permit: permit, TxID: "tx1", Callback: NewCallback{Merchant: "m0", Type: countersign.TypeWithdraw,
+			EventID: "whatever", TrackingID: "track-ok", TxID: "tx1", Payload: []byte("done"), Due: 3000, Deadline: db.Never}}
+	}
+	ended := func(permit string) Outcome {
+		return Outcome{Permit: permit, FailReason: "no funds", Callback: NewCallback{Merchant: "m0", Type: countersign.TypeInvalidAddress,
+			TrackingID: "track-bad", Payload: []byte("ended"), Due: 3000, Deadline: db.Never}}
+	}
+	record := func(name, id string, o Outcome, is error) {
+		t.Helper()
+		if _, _, err := s.RecordOutcome(ctx, id, o, 3000); !errors.Is(err, is) {
+			t.Errorf("%s: %v, want %v", name, err, is)
+		}
+	}
+	record("before the release", executed.ID, done("p1"), db.ErrConflict)
+	record("while awaiting", awaiting.ID, done("p1"), db.ErrConflict)
+	must(s.Release(ctx, executed.ID, "c1", "p1", 2000))(t)
+	must(s.Release(ctx, failed.ID, "c1", "p2", 2000))(t)
+	record("another permit", executed.ID, done("p2"), db.ErrConflict)
+	record("no permit", executed.ID, done(""), db.ErrConflict)
+	record("nothing", "m0."+strings.Repeat("0", 26), done("p1"), db.ErrNotFound)
+	both, neither, wrongType, wrongMerchant := done("p1"), done("p1"), done("p1"), done("p1")
+	both.FailReason, neither.TxID, wrongType.Callback.Type, wrongMerchant.Callback.Merchant = "x", "", countersign.TypeInvalidAddress, "m1"
+	for name, o := range map[string]Outcome{"both": both, "neither": neither, "wrong type": wrongType, "wrong merchant": wrongMerchant} {
+		record(name, executed.ID, o, db.ErrInvalid)
+	}
+	if list, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(list) != 0 {
+		t.Fatalf("queued %+v, %v", list, err)
+	}
+
+	for _, c := range []struct {
+		name    string
+		w       Withdrawal
+		outcome Outcome
+		state   WithdrawalState
+		other   Outcome
+	}{
+		{"executed", executed, done("p1"), WithdrawalExecuted, ended("p1")},
+		{"failed", failed, ended("p2"), WithdrawalFailed, done("p2")},
+	} {
+		w, duplicate, err := s.RecordOutcome(ctx, c.w.ID, c.outcome, 3000)
+		if err != nil || duplicate || w.State != c.state || w.TxID != c.outcome.TxID || w.FailReason != c.outcome.FailReason || w.Ended != 3000 || w.Released != 2000 {
+			t.Errorf("%s: %+v, %v, %v", c.name, w, duplicate, err)
+		}
+		again, duplicate, err := s.RecordOutcome(ctx, c.w.ID, c.outcome, 4000)
+		if err != nil || !duplicate || !reflect.DeepEqual(again, w) {
+			t.Errorf("%s again: %+v, %v, %v", c.name, again, duplicate, err)
+		}
+		record(c.name+", then otherwise", c.w.ID, c.other, db.ErrConflict)
+		queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: c.w.CallBackID, Type: c.outcome.Callback.Type}, 10, "")
+		if err != nil || len(queued) != 1 || queued[0].EventID != c.w.CallBackID || queued[0].State != CallbackPending || queued[0].TrackingID != "track-"+c.w.CallBackID {
+			t.Errorf("%s: queued %+v, %v", c.name, queued, err)
+		}
+	}
+	// Its event was taken by something else: it is recorded all the same.
+	taken, _ := confirmedWithdrawal(t, s, "taken", 4000)
+	must(s.Release(ctx, taken.ID, "c1", "p3", 4100))(t)
+	squatter := done("").Callback
+	squatter.EventID, squatter.Payload, squatter.Due = "taken", []byte("something else"), db.Never
+	must(s.Ingest(ctx, []NewCallback{squatter}, 4100))(t)
+	o := done("p3")
+	o.Callback.Due = db.Never
+	if w, duplicate, err := s.RecordOutcome(ctx, taken.ID, o, 4200); err != nil || duplicate || w.State != WithdrawalExecuted {
+		t.Errorf("with a taken event: %+v, %v, %v", w, duplicate, err)
+	}
+	if queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
+		t.Errorf("with a taken event: queued %+v, %v", queued, err)
+	}
+	if p := must(s.Release(ctx, executed.ID, "c1", "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != WithdrawalExecuted {
+		t.Errorf("the same claim after the outcome gets %+v", p)
+	}
+	if _, err := s.Release(ctx, executed.ID, "c2", "other", 5000); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("another claim after the outcome gets %v", err)
+	}
+	if got := claim(t, s, LaneNotify, 3000, 10); len(got) != 2 {
+		t.Errorf("claimed %d", len(got))
+	}
+	for name, id := range map[string]string{"awaiting": awaiting.ID} {
+		if _, err := s.Release(ctx, id, "c", "p", 1); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("releasing one that is %s gives %v", name, err)
+		}
+	}
+	if _, err := s.Release(ctx, "m0."+strings.Repeat("0", 26), "c", "p", 1); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("releasing nothing gives %v", err)
+	}
+	for _, empty := range [][2]string{{"", "p"}, {"c", ""}, {"c\x00", "p"}} {
+		if _, err := s.Release(ctx, executed.ID, empty[0], empty[1], 1); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("claim %q, permit %q give %v", empty[0], empty[1], err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package outbox
+
+import (
+	"context"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// A deadline that has passed no longer holds: a person wants it sent.
+const resendSQL = `
+UPDATE outbox SET state = 'pending', due = $4, failed = 0, settled = 0,
+	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
+WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
+
+// Resend makes a refused or exhausted callback due at once, its schedule
+// started anew. Any other state is a *ConflictError, and so is type 2: its
+// withdrawal is decided.
+func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Callback{}, err
+	}
+	var c Callback
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		var was CallbackState
+		if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, rest}, &was); err != nil {
+			return err
+		}
+		var err error
+		if c, err = findCallback(ctx, t, merchant, rest); err != nil {
+			return err
+		}
+		switch {
+		case c.Type == countersign.TypeRequestWithdraw:
+			return &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
+		case was != CallbackRefused && was != CallbackExhausted:
+			return &db.ConflictError{Reason: "the callback is " + string(c.State)}
+		}
+		if _, err := o.resend(ctx, t, []swept{{merchant: merchant, id: rest}}, was, now); err != nil {
+			return err
+		}
+		c, err = findCallback(ctx, t, merchant, rest)
+		return err
+	})
+	return c, err
+}
+
+// resend makes those of list pending that are in state was.
+func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was CallbackState, now db.Millis) (int64, error) {
+	resent := make([]int64, len(list))
+	statements := make([]db.Statement, len(list))
+	for i, f := range list {
+		statements[i] = db.Statement{SQL: resendSQL, Args: []any{f.merchant, f.id, string(was), int64(now)}, N: &resent[i]}
+	}
+	if err := t.Batch(ctx, statements); err != nil {
+		return 0, err
+	}
+	changes := laneChanges{}
+	total := int64(0)
+	for i, f := range list {
+		if resent[i] == 1 {
+			total++
+			change := changes.of(f.merchant, LaneNotify)
+			change.final[finalIndex(was)]--
+			change.back(now)
+			t.Wake(TopicNotify)
+		}
+	}
+	return total, o.changeLanes(ctx, t, changes, now)
+}
+
+// ResendMatching resends what f selects among refused and exhausted callbacks
+// other than type 2, and says how many; with dryRun it only counts. It works in
+// bounded steps, so that nobody waits long for it: where it fails, it says how
+// many have been resent.
+func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
+	total := int64(0)
+	for _, state := range []CallbackState{CallbackRefused, CallbackExhausted} {
+		if f.State != "" && f.State != state {
+			continue
+		}
+		f := f
+		f.State = state
+		for cursor := ""; ; {
+			list, next, err := o.matching(ctx, f, cursor)
+			if err != nil {
+				return total, err
+			}
+			n := int64(len(list))
+			if !dryRun && n > 0 {
+				err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+					n, err = o.resend(ctx, t, inOrder(list), state, now)
+					return err
+				})
+				if err != nil {
+					return total, err
+				}
+			}
+			total += n
+			if next == "" {
+				break
+			}
+			cursor = next
+		}
+	}
+	return total, nil
+}
+
+// matching gives one step of what f selects.
+func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string) (list []swept, next string, err error) {
+	q, from, ordered, err := f.query(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	q.Add("o.lane = 0")
+	text := q.with + `SELECT c.merchant, c.id` + from + q.Where() + q.newest(ordered, sweepMost)
+	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
+		var f swept
+		err := r.Scan(&f.merchant, &f.id)
+		list = append(list, f)
+		return err
+	})
+	if err == nil && len(list) > sweepMost {
+		list = list[:sweepMost]
+		next = makeCursor(joinID(list[sweepMost-1].merchant, list[sweepMost-1].id))
+	}
+	return list, next, err
+}

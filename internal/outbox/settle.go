@@ -1,0 +1,311 @@
+package outbox
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// Reasons and outcomes that the store itself writes.
+const (
+	// OutcomeLost is the outcome and reason of an attempt whose node let the
+	// lease end without settling it.
+	OutcomeLost = "lost"
+	// ReasonDeadline is why a withdrawal expired, or a callback was exhausted,
+	// without an attempt of its own.
+	ReasonDeadline = "deadline"
+	// ReasonCancelled is why a withdrawal's callback ended when the service
+	// cancelled it.
+	ReasonCancelled = "cancelled"
+
+	// AlarmAnswerDiffers: a merchant answered otherwise than was decided.
+	AlarmAnswerDiffers = "answer_differs"
+	// AlarmOpenFailures: a merchant was paused for opening failures.
+	AlarmOpenFailures = "open_failures"
+
+	pausedForOpenFailures = "open failures"
+)
+
+// openFailureWindow is how long an opening failure counts.
+const openFailureWindow db.Millis = 3_600_000
+
+// settling is one settlement on its way.
+type settling struct {
+	Settlement
+	out      *Settled
+	id       string // the part after the merchant
+	state    CallbackState
+	found    bool // the callback was sending this attempt
+	lane     Lane
+	failed   int // attempts that count, this one included
+	deadline db.Millis
+
+	fresh    bool // the attempt was not known before: raise its alarms
+	decided  countersign.Decision
+	awaiting int64 // 1: the withdrawal was awaiting
+	now      db.Millis
+}
+
+// Settle ends attempts, in one transaction, and says of each, in the same
+// order, what it did. A settlement that has lost its lease changes nothing and
+// does not disturb the others; its attempt is kept as late. Repeating a call
+// gives Applied as before, Late and Differs only the first time, and changes
+// nothing.
+//
+// A confirmation that arrives at its withdrawal's deadline or after it expires
+// the withdrawal instead. One of an attempt that has lost its lease never
+// decides.
+//
+// Rows are locked in one order: callbacks by merchant and id, each with its
+// withdrawal, then merchants, lanes, and the feeds last.
+func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Millis) ([]Settled, error) {
+	if len(settlements) == 0 {
+		return nil, nil
+	}
+	order := sortedByID(len(settlements), func(i int) string { return settlements[i].CallbackID })
+	done := make([]Settled, len(settlements))
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		clear(done)
+		batch := make([]*settling, 0, len(settlements))
+		for _, i := range order {
+			b, err := newSettling(settlements[i], &done[i], now)
+			if err != nil {
+				return &db.ItemError{Item: i, Err: err}
+			}
+			batch = append(batch, b)
+		}
+		return o.settle(ctx, t, batch, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
+	merchant, id, err := splitID(n.CallbackID)
+	if err != nil || merchant != n.Merchant {
+		return nil, fmt.Errorf("settlement is %w: %q is no callback of merchant %q", db.ErrInvalid, n.CallbackID, n.Merchant)
+	}
+	switch n.State {
+	case CallbackPending, CallbackAccepted, CallbackRefused, CallbackExhausted:
+	default:
+		return nil, fmt.Errorf("settlement is %w: state %q", db.ErrInvalid, n.State)
+	}
+	switch {
+	case n.Decision == countersign.DecisionNone:
+	case n.State == CallbackPending || n.Decision == countersign.DecisionCancelled:
+		return nil, fmt.Errorf("settlement is %w: decision %q with state %q", db.ErrInvalid, n.Decision, n.State)
+	case n.Decision == countersign.DecisionConfirmed && n.Details.Validate() != nil:
+		return nil, fmt.Errorf("settlement is %w: confirmed without valid details", db.ErrInvalid)
+	}
+	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
+}
+
+// settle takes the steps in the order of their locks.
+func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
+	feed := &feedEntries{}
+	if err := o.settleCallbacks(ctx, t, batch, feed); err != nil {
+		return err
+	}
+	if err := o.settleAttempts(ctx, t, batch); err != nil {
+		return err
+	}
+	if err := o.settleLate(ctx, t, batch, feed); err != nil {
+		return err
+	}
+	if err := o.settleOpenFailures(ctx, t, batch, feed, now); err != nil {
+		return err
+	}
+	changes := laneChanges{}
+	for _, b := range batch {
+		if b.fresh && b.Alarm != "" {
+			feed.alarm(b.Merchant, b.Alarm, b.CallbackID, now)
+		}
+		if !b.found {
+			continue
+		}
+		change := changes.of(b.Merchant, b.lane)
+		change.freed++
+		change.reached = append(change.reached, b.Reached)
+		if b.state == CallbackPending {
+			change.back(b.Due)
+		} else {
+			change.ended(b.state)
+		}
+	}
+	if err := o.changeLanes(ctx, t, changes, now); err != nil {
+		return err
+	}
+	return feed.write(ctx, t)
+}
+
+const (
+	settleAcceptedSQL = `
+DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
+RETURNING lane, failed, deadline`
+
+	// For SQLite, where returning rows costs a statement as much as two of them.
+	// PostgreSQL may read all that waits for the merchant.
+	settleAcceptedManySQL = `
+DELETE FROM outbox WHERE merchant = $1 AND attempts = $2 AND id {in}$3{end} AND state = 'sending'
+RETURNING lane, failed, deadline, id`
+
+	settleOtherSQL = `
+UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
+RETURNING lane, failed, deadline`
+
+	// A decision first needs to know the deadline.
+	settleDecisionSQL = `
+SELECT lane, failed, deadline FROM outbox
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3{lock}`
+)
+
+// settleCallbacks ends the attempts that still hold their lease and takes
+// their decisions.
+func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
+	statements := make([]db.Statement, 0, len(batch))
+	add := func(b *settling, text string, args ...any) {
+		statements = append(statements, db.Statement{SQL: text, Args: append([]any{b.Merchant, b.id, b.Attempt.Number}, args...), Row: b.scan})
+	}
+	// The guarded statements, each once; decisions only look and lock.
+	end := func(b *settling) {
+		if b.state == CallbackAccepted {
+			add(b, settleAcceptedSQL)
+			return
+		}
+		settled := int64(b.now)
+		if b.state == CallbackPending {
+			settled = 0
+		}
+		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled)
+	}
+	for rest := batch; len(rest) > 0; {
+		b, done := rest[0], 1
+		switch n := accepted(rest); {
+		case b.Decision != countersign.DecisionNone:
+			add(b, settleDecisionSQL)
+		case n > 1 && o.Dialect().ListsByIndex:
+			statements, done = append(statements, o.acceptRun(rest[:n])), n
+		default:
+			end(b)
+		}
+		rest = rest[done:]
+	}
+	if err := t.Batch(ctx, statements); err != nil {
+		return err
+	}
+	statements = statements[:0]
+	for _, b := range batch {
+		if b.found && b.Decision != countersign.DecisionNone {
+			b.decided = b.Decision
+			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline {
+				b.decided, b.state = countersign.DecisionExpired, CallbackExhausted
+			}
+			statements = append(statements, b.decide())
+			end(b)
+		}
+	}
+	if err := t.Batch(ctx, statements); err != nil {
+		return err
+	}
+	for _, b := range batch {
+		b.out.Applied = b.found
+		if b.state == CallbackAccepted && b.Counts {
+			b.failed++ // settleOtherSQL does that for itself
+		}
+		if b.awaiting == 1 {
+			feed.decision(b.Merchant, b.id)
+			b.out.Decision = b.decided
+		}
+	}
+	return nil
+}
+
+// accepted is how many of batch, from the first on, one statement can accept:
+// neighbours, so that rows are locked in the order of batch.
+func accepted(batch []*settling) int {
+	first := batch[0]
+	for n, b := range batch {
+		if b.state != CallbackAccepted || b.Decision != countersign.DecisionNone || b.Merchant != first.Merchant ||
+			b.Attempt.Number != first.Attempt.Number || n > 0 && b.id == batch[n-1].id {
+			return n
+		}
+	}
+	return len(batch)
+}
+
+func (o *Outbox) acceptRun(run []*settling) db.Statement {
+	ids := make([]string, len(run))
+	places := make(map[string]*settling, len(run))
+	for i, b := range run {
+		ids[i], places[b.id] = b.id, b
+	}
+	return db.Statement{SQL: settleAcceptedManySQL, Args: []any{run[0].Merchant, run[0].Attempt.Number, o.Dialect().List(ids)},
+		Row: func(r db.Rows) error {
+			var found settling
+			var id string
+			err := r.Scan(&found.lane, &found.failed, &found.deadline, &id)
+			if b := places[id]; b != nil {
+				b.found, b.lane, b.failed, b.deadline = true, found.lane, found.failed, found.deadline
+			}
+			return err
+		}}
+}
+
+func (b *settling) scan(r db.Rows) error {
+	b.found = true
+	return r.Scan(&b.lane, &b.failed, &b.deadline)
+}
+
+const decideSQL = `
+UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,
+	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
+
+// decide takes the decision, if none was taken.
+func (b *settling) decide() db.Statement {
+	reason := db.Clean(b.Attempt.Reason)
+	var d countersign.Details
+	switch b.decided {
+	case countersign.DecisionConfirmed:
+		d = b.Details
+	case countersign.DecisionExpired:
+		reason = ReasonDeadline
+	}
+	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), reason, int64(b.now),
+		d.Address, d.ChainName, d.Symbol, d.Amount.String()}}
+}
+
+// flag is how a truth is kept: the databases have no boolean in common.
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func unhex(text string) []byte {
+	b, err := hex.DecodeString(text)
+	if err != nil || b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// sortedByID gives the indexes of n things in order of their ids, things of one
+// id in the order they came.
+func sortedByID(n int, id func(int) string) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(id(a), id(b)) })
+	return order
+}

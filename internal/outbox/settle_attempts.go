@@ -1,0 +1,158 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+const insertAttemptSQL = `
+INSERT INTO attempts (merchant, callback, number, request_uuid, started, duration, http_status, err_code, outcome, reason,
+	node, request_hash, response_hash, late, accepted, settled, failed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+
+// attemptParams is how many parameters it has.
+const attemptParams = 17
+
+var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
+
+// A late result takes the place of the note that its lease was lost, and of
+// nothing else.
+const keepLateAttemptSQL = insertAttemptSQL + `
+ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, started = $5, duration = $6, http_status = $7,
+	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16
+WHERE attempts.outcome = 'lost'`
+
+const sameAttemptSQL = `
+SELECT request_uuid, late FROM attempts WHERE merchant = $1 AND callback = $2 AND number = $3 AND outcome <> 'lost'`
+
+const hasCallbackSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2`
+
+// settleAttempts keeps the attempts. It finds settlements that were made
+// before: their call failed, but was done.
+func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
+	var looks []db.Statement
+	known := make([]bool, len(batch))
+	for i, b := range batch {
+		if b.found {
+			continue
+		}
+		key := []any{b.Merchant, b.id, b.Attempt.Number}
+		looks = append(looks, db.Statement{SQL: hasCallbackSQL, Args: key[:2], Row: func(r db.Rows) error {
+			var is int
+			b.fresh = true
+			return r.Scan(&is)
+		}}, db.Statement{SQL: sameAttemptSQL, Args: key, Row: func(r db.Rows) error {
+			var uuid string
+			var late int64
+			err := r.Scan(&uuid, &late)
+			known[i] = true
+			b.out.Applied = late == 0 && uuid == db.Clean(b.Attempt.RequestUUID)
+			return err
+		}})
+	}
+	if err := t.Batch(ctx, looks); err != nil {
+		return err
+	}
+	var late []db.Statement
+	args := make([]any, 0, attemptParams*len(batch))
+	for i, b := range batch {
+		if known[i] {
+			b.fresh = false
+			continue
+		}
+		switch {
+		case b.found:
+			b.fresh = true
+			args = b.attempt(args, false)
+		case b.fresh:
+			late = append(late, db.Statement{SQL: keepLateAttemptSQL, Args: b.attempt(nil, true)})
+		}
+	}
+	return t.Batch(ctx, append(insertAttempts.Statements(args, nil), late...))
+}
+
+// attempt appends the values of insertAttemptSQL.
+func (b *settling) attempt(to []any, late bool) []any {
+	a := &b.Attempt
+	var code any
+	if a.ErrCode != nil {
+		code = *a.ErrCode
+	}
+	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
+		code, db.Clean(a.Outcome), db.Clean(a.Reason), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
+		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
+}
+
+// settleLate compares answers that came after the decision with it. The first
+// decision stands.
+func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
+	var reads []db.Statement
+	for _, b := range batch {
+		if b.Decision == countersign.DecisionNone || !b.fresh || b.awaiting == 1 && b.decided == b.Decision {
+			continue
+		}
+		reads = append(reads, db.Statement{SQL: readWithdrawalSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error {
+			w, err := scanWithdrawal(r)
+			if err != nil || w.Decision == countersign.DecisionNone {
+				return err // awaiting: somebody else's attempt will decide
+			}
+			b.out.Late = true
+			b.out.Differs = w.Decision != b.Decision ||
+				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != "")
+			if b.out.Differs {
+				feed.alarm(b.Merchant, AlarmAnswerDiffers, w.ID, b.now)
+			}
+			return nil
+		}})
+	}
+	return t.Batch(ctx, reads)
+}
+
+const lockMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1{lock}`
+
+const keepOpenFailureSQL = `
+INSERT INTO open_failures (merchant, callback, number, at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (merchant, callback, number) DO NOTHING`
+
+const dropOpenFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1 AND at <= $2`
+
+const countOpenFailuresSQL = `SELECT COUNT(*) FROM open_failures WHERE merchant = $1`
+
+// settleOpenFailures counts opening failures and pauses a merchant that has too
+// many: somebody may be trying keys or padding on us.
+func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries, now db.Millis) error {
+	for _, b := range batch {
+		if !b.OpenFailure || !b.fresh {
+			continue
+		}
+		var n int64
+		// The lock makes nodes count one after the other.
+		if _, err := db.One(ctx, t, lockMerchantSQL, []any{b.Merchant}, &n); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, dropOpenFailuresSQL, b.Merchant, int64(now-openFailureWindow)); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, keepOpenFailureSQL, b.Merchant, b.id, b.Attempt.Number, int64(now)); err != nil {
+			return err
+		}
+		if _, err := db.One(ctx, t, countOpenFailuresSQL, []any{b.Merchant}, &n); err != nil {
+			return err
+		}
+		if n < OpenFailureLimit {
+			continue
+		}
+		paused, err := o.pause(ctx, t, b.Merchant, now)
+		if err != nil {
+			return err
+		}
+		if paused {
+			b.out.Paused = true
+			feed.alarm(b.Merchant, AlarmOpenFailures, b.CallbackID, now)
+		}
+	}
+	return nil
+}

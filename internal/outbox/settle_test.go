@@ -1,0 +1,332 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// claimOne ingests one deposit and claims it at now.
+func claimOne(t testing.TB, s *Outbox, event string, now db.Millis) Claimed {
+	t.Helper()
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", event, now)}, now))(t)
+	got := claim(t, s, LaneNotify, now, 100)
+	if len(got) != 1 || got[0].EventID != event {
+		t.Fatalf("claimed %+v, want %s", got, event)
+	}
+	return got[0]
+}
+
+func testSettle(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for _, c := range []struct {
+		state  CallbackState
+		counts bool
+		failed int
+		due    db.Millis
+	}{
+		{CallbackAccepted, false, 0, 0},
+		{CallbackRefused, true, 1, 0},
+		{CallbackExhausted, true, 1, 0},
+		{CallbackPending, true, 1, 5000},
+		{CallbackPending, false, 0, 6000}, // a hold
+	} {
+		one := claimOne(t, s, fmt.Sprint(c.state, c.counts), 100)
+		n := settlementOf(one)
+		n.State, n.Counts, n.Due, n.Attempt.Reason = c.state, c.counts, c.due, "some_reason"
+		done := must(s.Settle(ctx, []Settlement{n}, 150))(t)
+		if done[0] != (Settled{Applied: true}) {
+			t.Errorf("%s: %+v", c.state, done[0])
+		}
+		got := must(s.Callback(ctx, one.ID))(t)
+		settled := db.Millis(150)
+		if c.state == CallbackPending {
+			settled = 0
+		}
+		if got.State != c.state || got.Attempts != 1 || got.Failed != c.failed || got.LeaseUntil != 0 || got.LastReason != "some_reason" ||
+			got.Settled != settled || c.due != 0 && got.Due != c.due {
+			t.Errorf("%s: kept %+v", c.state, got)
+		}
+	}
+	if due := must(s.NextDue(ctx, LaneNotify, 200))(t); due != 5000 {
+		t.Errorf("next due at %d, want 5000", due)
+	}
+	l := lanesOf(t, s)[0]
+	if l.inFlight != 0 || l.final != [finals]int64{1, 1, 1, 0} {
+		t.Errorf("the lane has %+v", l)
+	}
+	again := claim(t, s, LaneNotify, 7000, 10)
+	if len(again) != 2 || again[0].Attempts != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].LastReason != "some_reason" {
+		t.Errorf("claimed again %+v", again)
+	}
+	if done, err := s.Settle(ctx, nil, 1); err != nil || len(done) != 0 {
+		t.Errorf("nothing gives %v, %v", done, err)
+	}
+}
+
+func testAttemptsKept(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	one := claimOne(t, s, "a", 100)
+	code := int64(-3001)
+	want := []Attempt{
+		{Number: 1, RequestUUID: "u1", Started: 101, Duration: 12345 * time.Microsecond, HTTPStatus: 502, Outcome: "retry", Reason: "status",
+			Node: "n1", RequestHash: strings.Repeat("0f", 32)},
+		{Number: 2, RequestUUID: "u2", Started: 201, Duration: time.Hour, HTTPStatus: 200, ErrCode: &code, Outcome: "hold", Reason: "hold",
+			Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},
+	}
+	for i, a := range want {
+		n := Settlement{Merchant: "m0", CallbackID: one.ID, Attempt: a, State: CallbackPending, Due: 150, Reached: true}
+		if done := must(s.Settle(ctx, []Settlement{n}, 150))(t); !done[0].Applied {
+			t.Fatalf("attempt %d was not applied", a.Number)
+		}
+		if i == 0 {
+			claim(t, s, LaneNotify, 200, 1)
+		}
+	}
+	if got := must(s.Attempts(ctx, one.ID))(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("kept\n%+v, want\n%+v", got, want)
+	}
+	if _, err := s.Attempts(ctx, "m0."+strings.Repeat("0", 26)); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("attempts of nothing give %v", err)
+	}
+	fresh := must(s.Ingest(ctx, []NewCallback{deposit("m0", "b", 1)}, 1))(t)
+	if got := must(s.Attempts(ctx, fresh[0].ID))(t); len(got) != 0 {
+		t.Errorf("a new callback has the attempts %+v", got)
+	}
+	// Text that no database takes must not keep a settlement from being made.
+	two := claim(t, s, LaneNotify, 300, 5)
+	n := settlementOf(two[0])
+	n.Attempt.Reason, n.Attempt.RequestHash = "a\x00b\xff", "no hex"
+	if done := must(s.Settle(ctx, []Settlement{n}, 310))(t); !done[0].Applied {
+		t.Error("not applied")
+	}
+}
+
+func testSettleGuarded(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	lost, good, wrong := claimOne(t, s, "lost", 100), claimOne(t, s, "good", 200), claimOne(t, s, "wrong", 300)
+	if swept := must(s.Sweep(ctx, 1150))(t); len(swept.Lost) != 1 || swept.Lost[0] != lost.ID {
+		t.Fatalf("swept %+v", swept)
+	}
+	second := claim(t, s, LaneNotify, 1160, 10)[0]
+	if second.ID != lost.ID || second.Attempts != 2 {
+		t.Fatalf("claimed %+v", second)
+	}
+	ahead := settlementOf(wrong)
+	ahead.Attempt.Number = 7
+	nobody := settlementOf(good)
+	nobody.CallbackID = "m0." + strings.Repeat("0", 26)
+	// The one that lost its lease comes first, the right ones after it.
+	done := must(s.Settle(ctx, []Settlement{settlementOf(lost), ahead, nobody, settlementOf(good), settlementOf(second)}, 1170))(t)
+	for i, applied := range []bool{false, false, false, true, true} {
+		if done[i] != (Settled{Applied: applied}) {
+			t.Errorf("settlement %d: %+v", i, done[i])
+		}
+	}
+	if c := must(s.Callback(ctx, wrong.ID))(t); c.State != CallbackSending {
+		t.Errorf("a wrong attempt number settled %+v", c)
+	}
+	attempts := must(s.Attempts(ctx, lost.ID))(t)
+	if len(attempts) != 2 || !attempts[0].Late || attempts[0].Outcome != "accepted" || attempts[1].Late {
+		t.Errorf("attempts %+v", attempts)
+	}
+	if c := must(s.Callback(ctx, lost.ID))(t); c.State != CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {
+		t.Errorf("kept %+v", c)
+	}
+	if l := lanesOf(t, s)[0]; l.inFlight != 1 || l.final[0] != 2 {
+		t.Errorf("the lane has %+v", l)
+	}
+}
+
+func testSettleRepeated(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	var list []Settlement
+	for i, state := range []CallbackState{CallbackAccepted, CallbackRefused, CallbackPending} {
+		n := settlementOf(claimOne(t, s, string(state), 100+db.Millis(i)))
+		n.State, n.Due, n.Alarm, n.OpenFailure = state, 9000, "not_understood", true
+		list = append(list, n)
+	}
+	first := must(s.Settle(ctx, list, 200))(t)
+	lane := lanesOf(t, s)[0]
+	for range 2 {
+		if again := must(s.Settle(ctx, list, 300))(t); !reflect.DeepEqual(again, first) {
+			t.Errorf("again gives %+v", again)
+		}
+	}
+	if l := lanesOf(t, s)[0]; l != lane {
+		t.Errorf("the lane went from %+v to %+v", lane, l)
+	}
+	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 3 {
+		t.Errorf("%d alarms", len(got))
+	}
+	var n int
+	if _, err := db.One(ctx, s, `SELECT COUNT(*) FROM open_failures`, nil, &n); err != nil || n != 3 {
+		t.Errorf("%d opening failures counted, %v", n, err)
+	}
+	// After the next claim, the old settlement still changes nothing.
+	next := claim(t, s, LaneNotify, 9000, 10)
+	if again := must(s.Settle(ctx, list, 9001))(t); !reflect.DeepEqual(again, first) {
+		t.Errorf("later gives %+v", again)
+	}
+	if c := must(s.Callback(ctx, next[0].ID))(t); c.State != CallbackSending || c.Attempts != 2 {
+		t.Errorf("a repeated settlement made it %+v", c)
+	}
+}
+
+func testSettleRefused(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	good := settlementOf(claimOne(t, s, "a", 100))
+	for name, change := range map[string]func(*Settlement){
+		"no state":                  func(n *Settlement) { n.State = "" },
+		"sending":                   func(n *Settlement) { n.State = CallbackSending },
+		"cancelled":                 func(n *Settlement) { n.State = CallbackCancelled },
+		"another merchant":          func(n *Settlement) { n.Merchant = "m1" },
+		"no id":                     func(n *Settlement) { n.CallbackID = "m0" },
+		"decided and pending":       func(n *Settlement) { n.State, n.Decision = CallbackPending, countersign.DecisionDeclined },
+		"cancelled by an answer":    func(n *Settlement) { n.Decision = countersign.DecisionCancelled },
+		"confirmed without details": func(n *Settlement) { n.Decision = countersign.DecisionConfirmed },
+	} {
+		bad := good
+		change(&bad)
+		_, err := s.Settle(ctx, []Settlement{good, bad}, 110)
+		var item *db.ItemError
+		if !errors.Is(err, db.ErrInvalid) || !errors.As(err, &item) || item.Item != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if c := must(s.Callback(ctx, good.CallbackID))(t); c.State != CallbackSending {
+		t.Errorf("a refused batch made it %s", c.State)
+	}
+}
+
+func testOpenFailures(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	const hour = 3_600_000
+	now := db.Millis(10 * hour)
+	n := 0
+	fail := func() Settled {
+		n++
+		f := settlementOf(claimOne(t, s, fmt.Sprint(n), now))
+		f.State, f.Due, f.OpenFailure, f.Counts = CallbackPending, db.Never, true, true
+		return must(s.Settle(ctx, []Settlement{f}, now))(t)[0]
+	}
+	for range OpenFailureLimit - 1 {
+		if got := fail(); !got.Applied || got.Paused {
+			t.Fatalf("failure %d: %+v", n, got)
+		}
+	}
+	now += hour // the first ones no longer count
+	for range OpenFailureLimit - 1 {
+		if got := fail(); got.Paused {
+			t.Fatalf("failure %d: %+v", n, got)
+		}
+	}
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "waiting", now+1)}, now))(t)
+	if got := fail(); !got.Paused {
+		t.Fatalf("failure %d: %+v", n, got)
+	}
+	m := must(s.Merchant(ctx, "m0"))(t)
+	if m.State != MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {
+		t.Errorf("merchant %s, %q, version %d", m.State, m.PausedReason, m.Version)
+	}
+	if got := claim(t, s, LaneNotify, now+5, 10); len(got) != 0 {
+		t.Errorf("claimed %d of a paused merchant", len(got))
+	}
+	alarms := must(s.Alarms(ctx, 0, 10))(t)
+	if len(alarms) != 1 || alarms[0].Kind != AlarmOpenFailures || alarms[0].Of != "m0" || alarms[0].At != now {
+		t.Errorf("alarms %+v", alarms)
+	}
+	// Resumed, it has a clean record.
+	must(s.SetMerchantState(ctx, "m0", MerchantActive, "", now))(t)
+	now += 10
+	settleAll(t, s, claim(t, s, LaneNotify, now, 10), now)
+	if got := fail(); got.Paused {
+		t.Error("paused again by the first failure after it was resumed")
+	}
+}
+
+// TestSettleMany: what becomes of each of a batch does not depend on its
+// neighbours, whatever is put into one statement.
+func TestSettleMany(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			s := openAt(t, d.url(t))
+			addMerchants(t, s, 2, nil)
+			var items []NewCallback
+			for i := range 24 {
+				items = append(items, deposit([]string{"m0", "m0", "m1"}[i%3], fmt.Sprint(i), 1))
+			}
+			must(s.Ingest(ctx, items, 1))(t)
+			claimed := claim(t, s, LaneNotify, 5, 24)
+			settled := map[string]bool{}
+			var again []Settlement
+			for i, c := range claimed { // every fourth gets a second attempt
+				if i%4 == 0 {
+					n := settlementOf(c)
+					n.State, n.Due, n.Counts = CallbackPending, 6, true
+					again = append(again, n)
+				}
+			}
+			must(s.Settle(ctx, again, 6))(t)
+			now := claim(t, s, LaneNotify, 7, 24)
+			if len(claimed) != 24 || len(now) != 6 {
+				t.Fatalf("claimed %d, then %d", len(claimed), len(now))
+			}
+			var batch []Settlement
+			var want []bool
+			for i, c := range append(claimed, now...) {
+				n := settlementOf(c)
+				lost := i < len(claimed) && i%4 == 0 // its first attempt is over
+				switch i % 5 {
+				case 1:
+					n.State = CallbackRefused
+				case 3:
+					n.Attempt.Number += 7 // never made
+					lost = true
+				}
+				batch, want = append(batch, n), append(want, !lost || i%5 != 3)
+				if !lost {
+					settled[n.CallbackID] = true
+				}
+				if i%6 == 0 && !lost { // the same twice in one batch
+					batch, want = append(batch, n), append(want, true)
+				}
+			}
+			rand.Shuffle(len(batch), func(i, j int) {
+				batch[i], batch[j] = batch[j], batch[i]
+				want[i], want[j] = want[j], want[i]
+			})
+			seen := map[string]bool{}
+			for i, done := range must(s.Settle(ctx, batch, 8))(t) {
+				key := fmt.Sprint(batch[i].CallbackID, batch[i].Attempt.Number)
+				if done.Applied != (want[i] && !seen[key]) {
+					t.Errorf("%s, attempt %d, %s: applied %v", batch[i].CallbackID, batch[i].Attempt.Number, batch[i].State, done.Applied)
+				}
+				seen[key] = true
+			}
+			for _, c := range claimed {
+				if got := must(s.Callback(ctx, c.ID))(t); (got.Settled == 8) != settled[c.ID] {
+					t.Errorf("%s is %s, settled at %d", c.ID, got.State, got.Settled)
+				}
+			}
+			pending, final := 0, int64(0)
+			for _, n := range must(s.Stats(ctx))(t) {
+				if finalIndex(n.State) < 0 {
+					pending += int(n.Count)
+				} else {
+					final += n.Count
+				}
+			}
+			if final != int64(len(settled)) || pending != 24-len(settled) {
+				t.Errorf("%d are final, %d are not; %d were settled", final, pending, len(settled))
+			}
+		})
+	}
+}

@@ -1,0 +1,306 @@
+package outbox
+
+import (
+	"context"
+	"sync"
+
+	"countersign/internal/db"
+)
+
+// Swept says what a Sweep did.
+type Swept struct {
+	Lost      []string // callbacks whose lease was lost; pending again
+	Expired   []string // withdrawals that expired
+	Exhausted int      // callbacks other than type 2 that passed their deadline
+	Repaired  int      // lanes whose waiting work had been overlooked or held back by a clock that was set back
+	More      bool     // a bound was reached: sweep again soon
+}
+
+// sweepMost bounds each part of a sweep.
+const sweepMost = 500
+
+// sweepPlace is where the repair of lanes goes on: it takes some at a time.
+type sweepPlace struct {
+	mu    sync.Mutex
+	after string // merchant
+}
+
+// swept is a row that a sweep found.
+type swept struct {
+	merchant, id string
+	number       int
+	lane         Lane
+	node         string
+	claimed      db.Millis
+}
+
+// Sweep returns lost leases, expires withdrawals past their deadline together
+// with their callbacks, and repairs what a crash between two statements left.
+// One call does a bounded amount. A lost lease does not count against the
+// callback's schedule; its attempt is kept with the reason "lost".
+func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
+	var done Swept
+	// Expiry first: what has expired must not become pending.
+	if err := o.sweepWithdrawals(ctx, now, &done); err != nil {
+		return done, err
+	}
+	if err := o.sweepDeadlines(ctx, now, &done); err != nil {
+		return done, err
+	}
+	if _, err := o.sweepLeases(ctx, now, now, &done); err != nil {
+		return done, err
+	}
+	return done, o.sweepLanes(ctx, now, &done)
+}
+
+// ReclaimAll returns every lease at once and says how many. Where no
+// other process can have the database, nobody else works under them; elsewhere it
+// does nothing.
+func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
+	if o.Dialect().Shared {
+		return 0, nil
+	}
+	total := 0
+	for {
+		n, err := o.sweepLeases(ctx, db.Never, now, &Swept{})
+		total += n
+		if err != nil || n < sweepMost {
+			return total, err
+		}
+	}
+}
+
+const (
+	lateWithdrawalsSQL = `
+SELECT merchant, id FROM withdrawals WHERE decision = '' AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+
+	expireWithdrawalSQL = `
+UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadline', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3`
+)
+
+// sweepWithdrawals takes a transaction for each: few expire, and none waits
+// for the others.
+func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) error {
+	found, err := o.find(ctx, lateWithdrawalsSQL, now)
+	if err != nil {
+		return err
+	}
+	done.More = done.More || len(found) == sweepMost
+	for _, f := range found {
+		var ended bool
+		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+			ended, err = o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, CallbackExhausted, ReasonDeadline, now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if ended {
+			done.Expired = append(done.Expired, joinID(f.merchant, f.id))
+		}
+	}
+	return nil
+}
+
+// find gives merchants and ids in the order in which everybody locks them.
+func (o *Outbox) find(ctx context.Context, text string, now db.Millis) ([]swept, error) {
+	var list []swept
+	err := db.Each(ctx, o, text, []any{int64(now), sweepMost}, func(r db.Rows) error {
+		var f swept
+		err := r.Scan(&f.merchant, &f.id)
+		list = append(list, f)
+		return err
+	})
+	return inOrder(list), err
+}
+
+func inOrder(list []swept) []swept {
+	sorted := make([]swept, len(list))
+	for to, from := range sortedByID(len(list), func(i int) string { return joinID(list[i].merchant, list[i].id) }) {
+		sorted[to] = list[from]
+	}
+	return sorted
+}
+
+const (
+	lateCallbacksSQL = `
+SELECT merchant, id FROM outbox
+WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904 AND deadline <= $1 ORDER BY deadline LIMIT CAST($2 AS BIGINT)`
+
+	exhaustSQL = `
+UPDATE outbox SET state = 'exhausted', last_reason = 'deadline', settled = $3
+WHERE merchant = $1 AND id = $2 AND state = 'pending' AND deadline <= $3`
+)
+
+// sweepDeadlines ends callbacks other than type 2 that no attempt may start
+// for any more.
+func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept) error {
+	found, err := o.find(ctx, lateCallbacksSQL, now)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	done.More = done.More || len(found) == sweepMost
+	ended := make([]int64, len(found))
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		updates := make([]db.Statement, len(found))
+		for i, f := range found {
+			updates[i] = db.Statement{SQL: exhaustSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &ended[i]}
+		}
+		if err := t.Batch(ctx, updates); err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		for i, f := range found {
+			if ended[i] == 1 {
+				changes.of(f.merchant, LaneNotify).ended(CallbackExhausted)
+			}
+		}
+		return o.changeLanes(ctx, t, changes, now)
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range ended {
+		done.Exhausted += int(n)
+	}
+	return nil
+}
+
+const (
+	lostLeasesSQL = `
+SELECT merchant, id, attempts, lane, node, claimed FROM outbox
+WHERE state = 'sending' AND lease_until > 0 AND lease_until <= $1 ORDER BY lease_until LIMIT CAST($2 AS BIGINT)`
+
+	loseLeaseSQL = `
+UPDATE outbox SET state = 'pending', due = $4, lease_until = 0, last_reason = 'lost'
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3 AND lease_until <= $5`
+
+	lostAttemptSQL = insertAttemptSQL + ` ON CONFLICT (merchant, callback, number) DO NOTHING`
+)
+
+// sweepLeases makes callbacks pending whose lease ended by until.
+func (o *Outbox) sweepLeases(ctx context.Context, until, now db.Millis, done *Swept) (int, error) {
+	var found []swept
+	err := db.Each(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) error {
+		var f swept
+		err := r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
+		found = append(found, f)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	done.More = done.More || len(found) == sweepMost
+	found = inOrder(found)
+	lost := make([]int64, len(found))
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		statements := make([]db.Statement, len(found))
+		for i, f := range found {
+			statements[i] = db.Statement{SQL: loseLeaseSQL, Args: []any{f.merchant, f.id, f.number, int64(now), int64(until)}, N: &lost[i]}
+		}
+		if err := t.Batch(ctx, statements); err != nil {
+			return err
+		}
+		statements = statements[:0]
+		changes := laneChanges{}
+		for i, f := range found {
+			if lost[i] == 0 {
+				continue // settled in the meantime
+			}
+			change := changes.of(f.merchant, f.lane)
+			change.freed++
+			change.back(now)
+			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
+				0, 0, nil, OutcomeLost, OutcomeLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
+		}
+		if err := t.Batch(ctx, statements); err != nil {
+			return err
+		}
+		return o.changeLanes(ctx, t, changes, now)
+	})
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for i, f := range found {
+		if lost[i] == 1 {
+			total++
+			done.Lost = append(done.Lost, joinID(f.merchant, f.id))
+		}
+	}
+	return total, nil
+}
+
+// overlookedSQL finds lanes in which something waits before next_due says so,
+// and those that a clock has left which was set back by more than clockStep.
+const overlookedSQL = `
+SELECT l.merchant, l.lane,
+	CASE WHEN l.next_due > COALESCE((
+		SELECT o.due FROM outbox o
+		WHERE o.merchant = l.merchant AND o.lane = l.lane AND o.state = 'pending' AND o.deadline > $3
+		ORDER BY o.due LIMIT 1), 4611686018427387904) THEN 1 ELSE 0 END,
+	CASE WHEN l.served > $4 OR l.bucket > $4 OR l.open_until > $5 THEN 1 ELSE 0 END
+FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS BIGINT)`
+
+// clockStep is how far clocks of nodes may differ, in milliseconds.
+const clockStep db.Millis = 1000
+
+// resetClockSQL forgets what a lane holds of times that no right clock has
+// reached. Its callbacks would wait until one does.
+const resetClockSQL = `
+UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
+	bucket = CASE WHEN bucket > $3 THEN 0 ELSE bucket END, rate_ready = CASE WHEN bucket > $3 THEN 0 ELSE rate_ready END,
+	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
+WHERE merchant = $1 AND lane = $2`
+
+// sweepLanes looks at some lanes and goes on from there the next time.
+func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
+	o.swept.mu.Lock()
+	defer o.swept.mu.Unlock()
+	var overlooked, ahead []laneKey
+	last, n := "", 0
+	const most = 2 * sweepMost // two lanes a merchant: never part of one
+	latest, longestOpen := now+clockStep, now+clockStep+breakerMostNotify
+	err := db.Each(ctx, o, overlookedSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {
+		var k laneKey
+		var waits, early int
+		err := r.Scan(&k.merchant, &k.lane, &waits, &early)
+		last, n = k.merchant, n+1
+		if waits == 1 {
+			overlooked = append(overlooked, k)
+		}
+		if early == 1 {
+			ahead = append(ahead, k)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n < most {
+		last = ""
+	}
+	o.swept.after = last
+	repair := func(k laneKey, text string, args ...any) error {
+		var repaired int64
+		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+			t.WakeHere(topicOf(k.lane))
+			repaired, err = t.Exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
+			return err
+		})
+		done.Repaired += int(repaired)
+		return err
+	}
+	for _, k := range overlooked {
+		if err := repair(k, recheckSQL, int64(now)); err != nil {
+			return err
+		}
+	}
+	for _, k := range ahead {
+		if err := repair(k, resetClockSQL, int64(latest), int64(longestOpen)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"fmt"
+	"testing"
+
+	"countersign/internal/db"
+)
+
+func testLostLeases(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	lost := claimOne(t, s, "a", 100) // until 1100
+	kept := claimOne(t, s, "b", 200) // until 1200
+	if got := must(s.Sweep(ctx, 1099))(t); len(got.Lost) != 0 {
+		t.Errorf("lost too early: %+v", got)
+	}
+	got := must(s.Sweep(ctx, 1100))(t)
+	if len(got.Lost) != 1 || got.Lost[0] != lost.ID || got.More {
+		t.Errorf("swept %+v", got)
+	}
+	c := must(s.Callback(ctx, lost.ID))(t)
+	if c.State != CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != OutcomeLost {
+		t.Errorf("kept %+v", c)
+	}
+	attempts := must(s.Attempts(ctx, lost.ID))(t)
+	if len(attempts) != 1 || attempts[0].Outcome != OutcomeLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
+		t.Errorf("attempts %+v", attempts)
+	}
+	if l := lanesOf(t, s)[0]; l.inFlight != 1 || l.failures != 0 {
+		t.Errorf("the lane has %+v", l)
+	}
+	n := 1
+	if s.Dialect().Shared {
+		n = 0 // other nodes may live
+	}
+	if got := must(s.ReclaimAll(ctx, 1150))(t); got != n {
+		t.Errorf("reclaimed %d, want %d", got, n)
+	}
+	if c := must(s.Callback(ctx, kept.ID))(t); n == 1 && (c.State != CallbackPending || c.Due != 1150) {
+		t.Errorf("reclaimed %+v", c)
+	}
+}
+
+func testDeadlines(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	ends := deposit("m0", "ends", 5000)
+	ends.Deadline = 2000
+	must(s.Ingest(ctx, []NewCallback{ends, deposit("m0", "stays", 5000)}, 1))(t)
+	if got := must(s.Sweep(ctx, 1999))(t); got.Exhausted != 0 {
+		t.Errorf("swept %+v", got)
+	}
+	if got := must(s.Sweep(ctx, 2000))(t); got.Exhausted != 1 {
+		t.Errorf("swept %+v", got)
+	}
+	list, _, err := s.Callbacks(ctx, CallbackFilter{State: CallbackExhausted}, 10, "")
+	if err != nil || len(list) != 1 || list[0].EventID != "ends" || list[0].LastReason != ReasonDeadline || list[0].Settled != 2000 {
+		t.Fatalf("exhausted: %+v, %v", list, err)
+	}
+	// A person who sends it again overrules the deadline.
+	if c := must(s.Resend(ctx, list[0].ID, 3000))(t); c.State != CallbackPending || c.Deadline != db.Never {
+		t.Errorf("resent %+v", c)
+	}
+	if got := claim(t, s, LaneNotify, 3000, 10); len(got) != 1 || got[0].Deadline != db.Never {
+		t.Errorf("claimed %+v", got)
+	}
+}
+
+// testRepairs breaks what a crash between a commit and its touch would break.
+func testRepairs(t *testing.T, s *Outbox) {
+	ids := addMerchants(t, s, 30, nil)
+	for i, id := range ids {
+		must(s.Ingest(ctx, []NewCallback{deposit(id, "a", 10+db.Millis(i))}, 1))(t)
+	}
+	exec(t, s, `UPDATE lanes SET next_due = 4611686018427387904 WHERE merchant <> 'm5'`)
+	exec(t, s, `UPDATE lanes SET next_due = 3 WHERE merchant = 'm5'`) // too early does no harm
+	c, stop := s.Watch(TopicNotify)
+	defer stop()
+	if got := must(s.Sweep(ctx, 5))(t); got.Repaired != 29 {
+		t.Errorf("repaired %d, want 29", got.Repaired)
+	}
+	select {
+	case <-c:
+	default:
+		t.Error("nobody was woken")
+	}
+	claimed := 0
+	for got := claim(t, s, LaneNotify, 100, 100); len(got) > 0; got = claim(t, s, LaneNotify, 100, 100) {
+		claimed += len(got) // of so many merchants at once
+	}
+	if claimed != 30 {
+		t.Errorf("claimed %d", claimed)
+	}
+	if got := must(s.Sweep(ctx, 6))(t); got.Repaired != 0 {
+		t.Errorf("repaired %d where nothing was wrong", got.Repaired)
+	}
+}
+
+// testClockBack sets the clock back by an hour: what was claimed and broken by
+// the old time does not keep a merchant waiting for that hour.
+func testClockBack(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, func(m *Merchant) { m.RatePerSecond = 10 })
+	const hour = 3_600_000
+	then, now := db.Millis(2*hour), db.Millis(hour)
+	for i := range 2 * BreakerThreshold {
+		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
+	}
+	for i := range BreakerThreshold {
+		at := then + db.Millis(i)*100
+		for _, c := range claim(t, s, LaneNotify, at, 1) {
+			must(s.Settle(ctx, []Settlement{unreached(c, 1)}, at))(t)
+		}
+	}
+	if len(must(s.Breakers(ctx, then))(t)) != 1 {
+		t.Fatal("the breaker is closed")
+	}
+	if got := claim(t, s, LaneNotify, now, 10); len(got) != 0 {
+		t.Fatalf("claimed %d", len(got))
+	}
+	if got := must(s.Sweep(ctx, now))(t); got.Repaired != 1 {
+		t.Errorf("repaired %d", got.Repaired)
+	}
+	if got := claim(t, s, LaneNotify, now, 10); len(got) != 1 {
+		t.Errorf("claimed %d, want the one that tries whether the merchant is back", len(got))
+	}
+}
+
+// TestSweepIsBounded: a sweep that finds much does some and says so.
+func TestSweepIsBounded(t *testing.T) {
+	s := openAt(t, dialects[0].url(t))
+	addMerchants(t, s, 1, nil)
+	var items []NewCallback
+	for i := range sweepMost + 20 {
+		items = append(items, deposit("m0", fmt.Sprint(i), 1))
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	for len(claim(t, s, LaneNotify, 10, 300)) > 0 {
+	}
+	first := must(s.Sweep(ctx, 5000))(t)
+	second := must(s.Sweep(ctx, 5000))(t)
+	if len(first.Lost) != sweepMost || !first.More || len(second.Lost) != 20 || second.More {
+		t.Errorf("first %d, %v; second %d, %v", len(first.Lost), first.More, len(second.Lost), second.More)
+	}
+	for len(claim(t, s, LaneNotify, 6000, 300)) > 0 {
+	}
+	if n := must(s.ReclaimAll(ctx, 6001))(t); n != sweepMost+20 {
+		t.Errorf("reclaimed %d", n)
+	}
+}

@@ -1,0 +1,320 @@
+package outbox
+
+import (
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/db"
+)
+
+// Lane is countersign.Lane.
+type Lane = countersign.Lane
+
+// The lanes.
+const (
+	LaneNotify   = countersign.LaneNotify
+	LaneWithdraw = countersign.LaneWithdraw
+)
+
+// MerchantState is whether callbacks are sent to a merchant.
+type MerchantState string
+
+// The states of a merchant.
+const (
+	MerchantActive MerchantState = "active"
+	MerchantPaused MerchantState = "paused" // by an operator or an alarm; accepts but sends nothing
+)
+
+// Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
+type Scheme string
+
+// The schemes.
+const (
+	// SchemeService: the service made the pair, seals requests with its
+	// private part (block type 1) and the merchant opens with the public part.
+	SchemeService Scheme = "service"
+	// SchemeMerchant: the merchant made the pair and gave its public part;
+	// requests are sealed with it (block type 2).
+	SchemeMerchant Scheme = "merchant"
+	// SchemeMerchantOAEP is SchemeMerchant with OAEP-SHA256 padding.
+	SchemeMerchantOAEP Scheme = "merchant-oaep"
+)
+
+// Retry is a delay schedule; nil or zero members mean the lane's default.
+type Retry struct {
+	// Delays in milliseconds before attempt 1, 2, …
+	Delays []int64 `json:"delays,omitempty"`
+	// Every is the delay after Delays is used up; 0 ends the schedule there.
+	Every int64 `json:"every,omitempty"`
+}
+
+// CodeRange is a range of errCodes, both ends included.
+type CodeRange struct {
+	From countersign.ErrCode `json:"from"`
+	To   countersign.ErrCode `json:"to"`
+}
+
+// Settings are the parts of a merchant that only the sender interprets.
+type Settings struct {
+	FinalCodes    []CodeRange `json:"finalCodes,omitempty"`    // nil: 2000–2999
+	NotifyRetry   *Retry      `json:"notifyRetry,omitempty"`   // nil: default
+	WithdrawRetry *Retry      `json:"withdrawRetry,omitempty"` // nil: default
+	ContentType   string      `json:"contentType,omitempty"`   // empty: application/x-www-form-urlencoded
+	Body          string      `json:"body,omitempty"`          // how the body is written: "bare" (default), "form", "json"
+	AllowPrivate  bool        `json:"allowPrivate,omitempty"`  // private and loopback targets
+}
+
+// Merchant is one merchant of the service. Its secrets are sealed at rest and
+// are empty in lists; Merchant (by id) opens them.
+type Merchant struct {
+	ID            string // 1 to 64 of a–z 0–9 _ -
+	Name          string
+	State         MerchantState
+	PausedReason  string // why, where State is MerchantPaused
+	NotifyURL     string
+	WithdrawURL   string
+	Scheme        Scheme
+	Settings      Settings
+	Concurrency   int           // exchanges at once per lane; above 0
+	RatePerSecond float64       // callbacks a second over both ends of a lane; 0: no limit
+	ConfirmWithin time.Duration // default deadline of a withdrawal
+	Version       int64         // grows with every change; caches compare it
+	Created       db.Millis
+	Updated       db.Millis
+
+	Fingerprint         string // of the request key
+	ResponseFingerprint string // of the response key
+
+	// Secrets. Never logged, never listed.
+	APIKey         countersign.APIKey // expected in every response
+	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
+	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
+	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
+}
+
+// CallbackState is where a callback stands.
+type CallbackState string
+
+// The states of a callback: pending → sending → one of the final four; sending
+// → pending for a retry, a hold or a lost lease.
+const (
+	CallbackPending   CallbackState = "pending"
+	CallbackSending   CallbackState = "sending"
+	CallbackAccepted  CallbackState = "accepted"
+	CallbackRefused   CallbackState = "refused"
+	CallbackExhausted CallbackState = "exhausted"
+	CallbackCancelled CallbackState = "cancelled"
+)
+
+// NewCallback is a callback to be kept. Payload is canonical with
+// countersign.UnboundUUID as its requestUUID.
+type NewCallback struct {
+	Merchant   string
+	Type       countersign.Type
+	EventID    string // trackingId or callBackId; empty (type 4): a new one is made
+	TrackingID string
+	TxID       string // for look-ups; may be empty
+	CallBackID string // for look-ups; may be empty
+	Payload    []byte
+	Due        db.Millis // earliest first attempt
+	Deadline   db.Millis // no attempt starts at it or after it; Never, or 0, for none
+}
+
+// Callback is one thing the service says to a merchant.
+type Callback struct {
+	ID         string // "<merchant>.<26 characters>", sorts by time of ingest within a merchant
+	Merchant   string
+	Type       countersign.Type
+	EventID    string
+	TrackingID string
+	TxID       string
+	CallBackID string
+	Payload    []byte
+	State      CallbackState
+	Attempts   int       // attempts started; the number of the current one while sending
+	Failed     int       // attempts that count against the schedule
+	Due        db.Millis // next attempt, while pending
+	LeaseUntil db.Millis // while sending
+	Deadline   db.Millis
+	LastReason string // reason of the last settled attempt
+	Created    db.Millis
+	Settled    db.Millis // when it became final; 0 before
+}
+
+// Ingested is what became of one NewCallback.
+type Ingested struct {
+	ID         string
+	EventID    string
+	TrackingID string
+	State      CallbackState
+	Duplicate  bool // it was there already, with the same content
+}
+
+// Claimed is a callback that this node alone may attempt until its lease ends.
+type Claimed struct {
+	Callback
+	MerchantVersion int64
+	Withdrawal      *Withdrawal // for type 2
+}
+
+// Attempt is one POST of a callback, as it is kept.
+type Attempt struct {
+	Number       int
+	RequestUUID  string
+	Started      db.Millis
+	Duration     time.Duration
+	HTTPStatus   int    // 0: no response
+	ErrCode      *int64 // nil: no readable response
+	Outcome      string // what the judge said: accepted, refused, hold, retry
+	Reason       string // from dispatch's fixed list
+	Node         string
+	RequestHash  string // hex SHA-256 of the body sent; empty where none was
+	ResponseHash string // hex SHA-256 of the body read; empty where none was
+	Late         bool   // read only: it came after its lease was lost and changed nothing
+}
+
+// Settlement ends one attempt. The store applies it only while the callback is
+// still sending its attempt number.
+type Settlement struct {
+	Merchant   string
+	CallbackID string
+	Attempt    Attempt
+	// State is the callback's next state: pending, accepted, refused or
+	// exhausted.
+	State  CallbackState
+	Due    db.Millis // for pending
+	Counts bool      // the attempt counts against the schedule
+	// Reached is false where the merchant's server could not be reached or did
+	// not answer with status 200; consecutive ones open the lane's breaker.
+	Reached bool
+	// Decision, for type 2, is taken in the same transaction.
+	Decision countersign.Decision
+	Details  countersign.Details // of a confirmed withdrawal
+	Alarm    string              // kind of alarm to raise, or empty
+	// OpenFailure: private-side padding failure; OpenFailureLimit of them in
+	// an hour pause the merchant.
+	OpenFailure bool
+}
+
+// Settled says what a settlement did.
+type Settled struct {
+	Applied bool // false: the attempt had lost its lease, or the callback was final
+	Paused  bool // this settlement paused the merchant
+	Late    bool // type 2: the decision had already been taken
+	Differs bool // Late, and this answer would have decided otherwise; an alarm was raised
+	// Decision is what this settlement decided; none for a repeated one. It is
+	// expired where a confirmation came at the deadline or after it.
+	Decision countersign.Decision
+}
+
+// WithdrawalState is where a withdrawal stands.
+type WithdrawalState string
+
+// The states of a withdrawal: awaiting → confirmed | declined | expired |
+// cancelled; confirmed → released → executed | failed.
+const (
+	WithdrawalAwaiting  WithdrawalState = "awaiting"
+	WithdrawalConfirmed WithdrawalState = "confirmed"
+	WithdrawalDeclined  WithdrawalState = "declined"
+	WithdrawalExpired   WithdrawalState = "expired"
+	WithdrawalCancelled WithdrawalState = "cancelled"
+	WithdrawalReleased  WithdrawalState = "released"
+	WithdrawalExecuted  WithdrawalState = "executed"
+	WithdrawalFailed    WithdrawalState = "failed"
+)
+
+// NewWithdrawal is a withdrawal whose confirmation is to be asked for.
+type NewWithdrawal struct {
+	Merchant     string
+	CallBackID   string
+	TenantUserID string
+	TrackingID   string
+	Business     int64
+	Details      *countersign.Details // nil: taken from the merchant's answer
+	Deadline     db.Millis
+	Payload      []byte // of its type 2 callback, canonical, unbound
+}
+
+// Withdrawal is a withdrawal and what was decided of it.
+type Withdrawal struct {
+	ID           string // "<merchant>.<26 characters>"
+	Merchant     string
+	CallBackID   string
+	CallbackID   string // its type 2 callback, which has the same id
+	TenantUserID string
+	TrackingID   string
+	Business     int64
+	Ordered      *countersign.Details // what the service was told, or nil
+	Details      *countersign.Details // what was confirmed, or nil
+	State        WithdrawalState
+	Decision     countersign.Decision
+	Reason       string // of the decision
+	Deadline     db.Millis
+	Created      db.Millis
+	Decided      db.Millis
+	Released     db.Millis
+	Ended        db.Millis // executed or failed
+	Claim        string    // whom the permit was given to
+	TxID         string    // where executed
+	FailReason   string    // where failed
+}
+
+// Permit is the one leave to execute a confirmed withdrawal.
+type Permit struct {
+	Permit     string
+	Withdrawal Withdrawal
+}
+
+// Outcome is what the wallet core reports of a released withdrawal: exactly
+// one of TxID and FailReason is set.
+type Outcome struct {
+	Permit     string
+	TxID       string
+	FailReason string
+	// Callback is the type 3 or type 5 callback to queue in the same
+	// transaction.
+	Callback NewCallback
+}
+
+// FeedDecision is one entry of the decision feed: gap-free, in order of Seq.
+type FeedDecision struct {
+	Seq        int64
+	Withdrawal Withdrawal
+}
+
+// CallbackFilter selects callbacks; empty members select all.
+type CallbackFilter struct {
+	Merchant   string
+	Type       countersign.Type
+	State      CallbackState
+	TrackingID string
+	TxID       string
+	CallBackID string
+}
+
+// LaneStats is the queue of one lane.
+type LaneStats struct {
+	Lane      Lane
+	State     CallbackState
+	Count     int64
+	OldestDue db.Millis // of pending ones; Never without
+}
+
+// BreakerState is a merchant's lane whose breaker is not closed.
+type BreakerState struct {
+	Merchant  string
+	Lane      Lane
+	Failures  int
+	OpenUntil db.Millis
+}
+
+// Limits of the breaker and of the open-failure alarm.
+const (
+	// BreakerThreshold is how many exchanges in a row that do not reach a
+	// merchant open its lane's breaker.
+	BreakerThreshold = 5
+	// OpenFailureLimit is how many private-side opening failures within an
+	// hour pause a merchant.
+	OpenFailureLimit = 10
+)

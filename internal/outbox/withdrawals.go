@@ -1,0 +1,241 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
+	w.reason, w.deadline, w.created, w.decided, w.released, w.ended, w.claim, w.tx_id, w.fail_reason,
+	w.ordered_address, w.ordered_chain, w.ordered_symbol, w.ordered_amount,
+	w.confirmed_address, w.confirmed_chain, w.confirmed_symbol, w.confirmed_amount`
+
+// scanWithdrawal reads withdrawalColumns and what stands before them.
+func scanWithdrawal(r db.Rows, before ...any) (Withdrawal, error) {
+	var w Withdrawal
+	var id string
+	var ordered, confirmed [4]string
+	err := r.Scan(append(before, &w.Merchant, &id, &w.CallBackID, &w.TenantUserID, &w.TrackingID, &w.Business, &w.State,
+		&w.Decision, &w.Reason, &w.Deadline, &w.Created, &w.Decided, &w.Released, &w.Ended, &w.Claim, &w.TxID, &w.FailReason,
+		&ordered[0], &ordered[1], &ordered[2], &ordered[3], &confirmed[0], &confirmed[1], &confirmed[2], &confirmed[3])...)
+	if err != nil {
+		return w, err
+	}
+	w.ID = joinID(w.Merchant, id)
+	w.CallbackID = w.ID
+	if w.Ordered, err = readDetails(ordered); err == nil {
+		w.Details, err = readDetails(confirmed)
+	}
+	if err != nil {
+		return w, fmt.Errorf("withdrawal %s: %w", w.ID, err)
+	}
+	return w, nil
+}
+
+// readDetails gives nil for four empty texts.
+func readDetails(text [4]string) (*countersign.Details, error) {
+	if text == [4]string{} {
+		return nil, nil
+	}
+	amount, err := countersign.ParseAmount(text[3])
+	if err != nil {
+		return nil, err
+	}
+	return &countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, nil
+}
+
+const insertWithdrawalSQL = `
+INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created,
+	ordered_address, ordered_chain, ordered_symbol, ordered_amount)
+VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12)
+ON CONFLICT (merchant, call_back_id) DO NOTHING`
+
+// CreateWithdrawal keeps a withdrawal and queues its type 2 callback, due at
+// once, in one transaction. The same callBackId with the same content gives the
+// one that is there, with duplicate true; with other content it is a
+// *ConflictError. The deadline is no part of the content.
+func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (w Withdrawal, duplicate bool, err error) {
+	row, err := o.checkWithdrawal(ctx, n, now)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	var d countersign.Details
+	if n.Details != nil {
+		d = *n.Details
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		inserted, err := t.Exec(ctx, insertWithdrawalSQL, n.Merchant, row.id, n.CallBackID, n.TenantUserID, n.TrackingID, n.Business,
+			int64(n.Deadline), int64(now), d.Address, d.ChainName, d.Symbol, d.Amount.String())
+		if err != nil {
+			return err
+		}
+		if duplicate = inserted == 0; duplicate {
+			w, err = findWithdrawal(ctx, t, withdrawalByCallBackIDSQL+"{lock}", n.Merchant, n.CallBackID)
+			return err
+		}
+		if err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now); err != nil {
+			return err
+		}
+		w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id)
+		return err
+	})
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	if member := w.contentDiffers(n); member != "" {
+		return Withdrawal{}, false, &db.ConflictError{Member: "callBackId", Reason: "is taken by a withdrawal with another " + member}
+	}
+	return w, duplicate, nil
+}
+
+func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (newRow, error) {
+	if n.CallBackID == "" {
+		return newRow{}, &db.ItemError{Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", db.ErrInvalid)}
+	}
+	if n.Deadline <= 0 || n.Deadline >= db.Never {
+		return newRow{}, &db.ItemError{Member: "deadline", Err: fmt.Errorf("deadline is %w: a question must end", db.ErrInvalid)}
+	}
+	if n.Details != nil {
+		if err := n.Details.Validate(); err != nil {
+			return newRow{}, err
+		}
+	}
+	if err := db.CheckText("tenantUserId", n.TenantUserID); err != nil {
+		return newRow{}, &db.ItemError{Member: "tenantUserId", Err: err}
+	}
+	if err := o.knownMerchant(ctx, 0, n.Merchant); err != nil {
+		return newRow{}, err
+	}
+	return o.newRow(0, NewCallback{Merchant: n.Merchant, Type: countersign.TypeRequestWithdraw, EventID: n.CallBackID,
+		TrackingID: n.TrackingID, CallBackID: n.CallBackID, Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
+}
+
+// contentDiffers names a member in which n is another withdrawal than w.
+func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
+	switch {
+	case w.TenantUserID != n.TenantUserID:
+		return "tenantUserId"
+	case w.TrackingID != n.TrackingID:
+		return "trackingId"
+	case w.Business != n.Business:
+		return "business"
+	case (w.Ordered == nil) != (n.Details == nil):
+		return "details"
+	case n.Details != nil:
+		return n.Details.Differs(*w.Ordered)
+	}
+	return ""
+}
+
+const (
+	readWithdrawalSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2`
+
+	withdrawalByCallBackIDSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.call_back_id = $2`
+)
+
+func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any) (w Withdrawal, err error) {
+	found := false
+	err = db.Each(ctx, q, text, args, func(r db.Rows) error {
+		found = true
+		w, err = scanWithdrawal(r)
+		return err
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return w, err
+}
+
+// Withdrawal gives one withdrawal.
+func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	return findWithdrawal(ctx, o, readWithdrawalSQL, merchant, rest)
+}
+
+// WithdrawalByCallBackID gives the withdrawal that the service called
+// callBackID.
+func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (Withdrawal, error) {
+	if db.CheckText("", merchant) != nil || db.CheckText("", callBackID) != nil {
+		return Withdrawal{}, db.ErrNotFound
+	}
+	return findWithdrawal(ctx, o, withdrawalByCallBackIDSQL, merchant, callBackID)
+}
+
+// Withdrawals lists withdrawals, newest first, from cursor on; merchant and
+// state may be empty. next is empty at the end.
+func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
+	var q conditions
+	if merchant != "" {
+		q.Add("w.merchant = ?", merchant)
+	}
+	if state != "" {
+		q.Add("w.state = ?", string(state))
+	}
+	if err := q.before("w", cursor); err != nil {
+		return nil, "", err
+	}
+	text := `SELECT ` + withdrawalColumns + ` FROM withdrawals w` + q.Where() + q.newest("w", limit)
+	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
+		w, err := scanWithdrawal(r)
+		list = append(list, w)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = makeCursor(list[limit-1].ID)
+	}
+	return list, next, nil
+}
+
+const withdrawalCountsSQL = `SELECT state, COUNT(*) FROM withdrawals GROUP BY state`
+
+// WithdrawalCounts counts withdrawals by state. Its cost grows with all of
+// them, by an index alone.
+func (o *Outbox) WithdrawalCounts(ctx context.Context) (map[WithdrawalState]int64, error) {
+	counts := map[WithdrawalState]int64{}
+	err := db.Each(ctx, o, withdrawalCountsSQL, nil, func(r db.Rows) error {
+		var state WithdrawalState
+		var n int64
+		err := r.Scan(&state, &n)
+		counts[state] = n
+		return err
+	})
+	return counts, err
+}
+
+// conditions is the WHERE of a list of ids, and what stands before its SELECT.
+type conditions struct {
+	db.Conditions
+	with string
+}
+
+// before continues a list after the row that cursor names. Lists go by the part
+// of the id that follows the merchant, which is time, and then by merchant.
+func (q *conditions) before(table, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	merchant, id, err := splitID(cursor)
+	if err != nil {
+		return fmt.Errorf("cursor is %w", db.ErrInvalid)
+	}
+	q.Add("("+table+".id, "+table+".merchant) < (?, ?)", id, merchant)
+	return nil
+}
+
+// newest asks for one more than limit, to know whether there is one.
+func (q *conditions) newest(table string, limit int) string {
+	return fmt.Sprintf(" ORDER BY %s.id DESC, %s.merchant DESC LIMIT CAST(%s AS BIGINT)", table, table, q.Arg(limit+1))
+}
+
+// makeCursor makes a cursor of the id of the last row given.
+func makeCursor(id string) string { return id }

@@ -1,0 +1,358 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+func addWithdrawal(t testing.TB, s *Outbox, n NewWithdrawal, now db.Millis) Withdrawal {
+	t.Helper()
+	w, duplicate, err := s.CreateWithdrawal(ctx, n, now)
+	if err != nil || duplicate {
+		t.Fatalf("duplicate %v, %v", duplicate, err)
+	}
+	return w
+}
+
+func testWithdrawals(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	n := newWithdrawal("cb1", 5000, someDetails(t, "2.500"))
+	w := addWithdrawal(t, s, n, 100)
+	want := Withdrawal{ID: w.ID, Merchant: "m0", CallBackID: "cb1", CallbackID: w.ID, TenantUserID: "user", TrackingID: "track-cb1", Business: 3,
+		Ordered: n.Details, State: WithdrawalAwaiting, Deadline: 5000, Created: 100}
+	for name, got := range map[string]Withdrawal{
+		"made": w, "by id": must(s.Withdrawal(ctx, w.ID))(t), "by callBackId": must(s.WithdrawalByCallBackID(ctx, "m0", "cb1"))(t),
+	} {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
+		}
+	}
+	c := must(s.Callback(ctx, w.CallbackID))(t)
+	if c.Type != countersign.TypeRequestWithdraw || c.EventID != "cb1" || c.CallBackID != "cb1" || c.TrackingID != "track-cb1" || c.Due != 100 ||
+		c.Deadline != 5000 || string(c.Payload) != string(n.Payload) || c.State != CallbackPending {
+		t.Errorf("its callback is %+v", c)
+	}
+	if got := claim(t, s, LaneNotify, 100, 10); len(got) != 0 {
+		t.Errorf("claimed %d in the wrong lane", len(got))
+	}
+	got := claim(t, s, LaneWithdraw, 100, 10)
+	if len(got) != 1 || got[0].Withdrawal == nil || !reflect.DeepEqual(*got[0].Withdrawal, want) {
+		t.Errorf("claimed %+v", got)
+	}
+
+	// Again: the deadline and the way an amount is written are no content.
+	again := n
+	again.Deadline, again.Details = 9000, someDetails(t, "2.5")
+	if w, duplicate, err := s.CreateWithdrawal(ctx, again, 200); err != nil || !duplicate || w.ID != want.ID || w.Deadline != 5000 {
+		t.Errorf("again gives %+v, %v, %v", w, duplicate, err)
+	}
+	other := n
+	other.Merchant = "m1"
+	addWithdrawal(t, s, other, 200)
+	bare := addWithdrawal(t, s, newWithdrawal("cb2", 5000, nil), 200)
+	if bare.Ordered != nil || bare.Details != nil {
+		t.Errorf("without details: %+v", bare)
+	}
+	for member, change := range map[string]func(*NewWithdrawal){
+		"tenantUserId": func(n *NewWithdrawal) { n.TenantUserID = "another" },
+		"trackingId":   func(n *NewWithdrawal) { n.TrackingID = "another" },
+		"business":     func(n *NewWithdrawal) { n.Business++ },
+		"details":      func(n *NewWithdrawal) { n.Details = nil },
+		"amount":       func(n *NewWithdrawal) { n.Details = someDetails(t, "2.51") },
+	} {
+		c := n
+		change(&c)
+		_, _, err := s.CreateWithdrawal(ctx, c, 300)
+		var conflict *db.ConflictError
+		if !errors.As(err, &conflict) || conflict.Member != "callBackId" || !strings.HasSuffix(conflict.Reason, member) {
+			t.Errorf("another %s: %v", member, err)
+		}
+	}
+	for _, id := range []string{"", "m0." + strings.Repeat("0", 26), "m1" + w.ID[2:]} {
+		if _, err := s.Withdrawal(ctx, id); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("withdrawal %q gives %v", id, err)
+		}
+	}
+	for _, id := range []string{"nothing", "\x00", "\xff"} {
+		if _, err := s.WithdrawalByCallBackID(ctx, "m0", id); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("callBackId %q gives %v", id, err)
+		}
+	}
+}
+
+func testWithdrawalsRefused(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	for name, c := range map[string]struct {
+		change func(*NewWithdrawal)
+		is     error
+	}{
+		"unknown merchant":    {func(n *NewWithdrawal) { n.Merchant = "nobody" }, db.ErrNotFound},
+		"no callBackId":       {func(n *NewWithdrawal) { n.CallBackID = "" }, db.ErrInvalid},
+		"NUL in callBackId":   {func(n *NewWithdrawal) { n.CallBackID = "\x00" }, db.ErrInvalid},
+		"NUL in tenantUserId": {func(n *NewWithdrawal) { n.TenantUserID = "\x00" }, db.ErrInvalid},
+		"no payload":          {func(n *NewWithdrawal) { n.Payload = nil }, db.ErrInvalid},
+		"no deadline":         {func(n *NewWithdrawal) { n.Deadline = 0 }, db.ErrInvalid},
+		"never a deadline":    {func(n *NewWithdrawal) { n.Deadline = db.Never }, db.ErrInvalid},
+		"empty details":       {func(n *NewWithdrawal) { n.Details = &countersign.Details{} }, countersign.ErrMalformed},
+	} {
+		n := newWithdrawal("cb", 5000, someDetails(t, "1"))
+		c.change(&n)
+		if _, _, err := s.CreateWithdrawal(ctx, n, 1); !errors.Is(err, c.is) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list, _, err := s.Withdrawals(ctx, "", "", 10, ""); err != nil || len(list) != 0 {
+		t.Errorf("%d are there, %v", len(list), err)
+	}
+}
+
+// answer is the settlement of a type 2 callback with a decision.
+func answer(c Claimed, d countersign.Decision, details *countersign.Details) Settlement {
+	n := settlementOf(c)
+	n.Decision, n.Attempt.Reason = d, string(d)
+	if d == countersign.DecisionDeclined {
+		n.State = CallbackRefused
+	}
+	if details != nil {
+		n.Details = *details
+	}
+	return n
+}
+
+// asked makes a withdrawal and claims its callback, with a lease of 1,000 ms.
+func asked(t testing.TB, s *Outbox, callBackID string, deadline, now db.Millis) (Withdrawal, Claimed) {
+	t.Helper()
+	w := addWithdrawal(t, s, newWithdrawal(callBackID, deadline, nil), now)
+	for _, c := range claim(t, s, LaneWithdraw, now, 100) {
+		if c.ID == w.ID {
+			return w, c
+		}
+	}
+	t.Fatal("the callback was not claimed")
+	return w, Claimed{}
+}
+
+func testFirstDecision(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	details := someDetails(t, "2.5")
+	const deadline = 50_000
+	for i, c := range []struct {
+		name    string
+		first   countersign.Decision
+		details *countersign.Details
+		then    countersign.Decision
+		other   *countersign.Details
+		differs bool
+	}{
+		{"the same", countersign.DecisionConfirmed, details, countersign.DecisionConfirmed, someDetails(t, "2.50"), false},
+		{"declined after", countersign.DecisionConfirmed, details, countersign.DecisionDeclined, nil, true},
+		{"other amount after", countersign.DecisionConfirmed, details, countersign.DecisionConfirmed, someDetails(t, "2.51"), true},
+		{"confirmed after", countersign.DecisionDeclined, nil, countersign.DecisionConfirmed, details, true},
+		{"declined twice", countersign.DecisionDeclined, nil, countersign.DecisionDeclined, nil, false},
+		{"no decision after", countersign.DecisionConfirmed, details, countersign.DecisionNone, nil, false},
+	} {
+		now := db.Millis(i*3000 + 1000)
+		alarms := len(must(s.Alarms(ctx, 0, 100))(t))
+		w, stale := asked(t, s, fmt.Sprint("cb", i), deadline, now)
+		must(s.Sweep(ctx, now+1000))(t) // its lease is lost, another attempt begins
+		current := claim(t, s, LaneWithdraw, now+1000, 1)[0]
+		done := must(s.Settle(ctx, []Settlement{answer(current, c.first, c.details)}, now+1500))(t)[0]
+		if done != (Settled{Applied: true, Decision: c.first}) {
+			t.Fatalf("%s: first %+v", c.name, done)
+		}
+		decided := must(s.Withdrawal(ctx, w.ID))(t)
+		if string(decided.State) != string(c.first) || decided.Decision != c.first || decided.Decided != now+1500 || decided.Reason != string(c.first) ||
+			!reflect.DeepEqual(decided.Details, c.details) {
+			t.Errorf("%s: decided %+v", c.name, decided)
+		}
+		late := answer(stale, c.then, c.other)
+		for repeat := range 2 {
+			done := must(s.Settle(ctx, []Settlement{late}, now+1600))(t)[0]
+			want := Settled{Late: c.then != "", Differs: c.differs}
+			if repeat == 1 {
+				want = Settled{}
+			}
+			if done != want {
+				t.Errorf("%s: late, time %d: %+v, want %+v", c.name, repeat, done, want)
+			}
+		}
+		if got := must(s.Withdrawal(ctx, w.ID))(t); !reflect.DeepEqual(got, decided) {
+			t.Errorf("%s: a late answer made it\n%+v from\n%+v", c.name, got, decided)
+		}
+		got := must(s.Alarms(ctx, 0, 100))(t)[alarms:]
+		if c.differs != (len(got) == 1) || c.differs && (got[0].Kind != AlarmAnswerDiffers || got[0].Subject != w.ID) {
+			t.Errorf("%s: alarms %+v", c.name, got)
+		}
+	}
+	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 6 {
+		t.Errorf("%d decisions in the feed", len(got))
+	}
+}
+
+func testAtDeadline(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	details := someDetails(t, "1")
+	for i, c := range []struct {
+		at   db.Millis
+		said countersign.Decision
+		want countersign.Decision
+	}{
+		{1499, countersign.DecisionConfirmed, countersign.DecisionConfirmed},
+		{1500, countersign.DecisionConfirmed, countersign.DecisionExpired},
+		{1501, countersign.DecisionConfirmed, countersign.DecisionExpired},
+		{1501, countersign.DecisionDeclined, countersign.DecisionDeclined},
+		{1501, countersign.DecisionExpired, countersign.DecisionExpired},
+	} {
+		w, one := asked(t, s, fmt.Sprint("cb", i), 1500, 1000)
+		n := answer(one, c.said, details)
+		if c.said == countersign.DecisionExpired {
+			n.State = CallbackExhausted
+		}
+		done := must(s.Settle(ctx, []Settlement{n}, c.at))(t)[0]
+		tooLate := c.said != c.want
+		if done != (Settled{Applied: true, Decision: c.want, Late: tooLate, Differs: tooLate}) {
+			t.Errorf("%s at %d: %+v", c.said, c.at, done)
+		}
+		got := must(s.Withdrawal(ctx, w.ID))(t)
+		if got.Decision != c.want || (got.Details != nil) != (c.want == countersign.DecisionConfirmed) {
+			t.Errorf("%s at %d: kept %+v", c.said, c.at, got)
+		}
+		callback := must(s.Callback(ctx, w.ID))(t)
+		want := map[countersign.Decision]CallbackState{countersign.DecisionConfirmed: CallbackAccepted,
+			countersign.DecisionDeclined: CallbackRefused, countersign.DecisionExpired: CallbackExhausted}[c.want]
+		if callback.State != want {
+			t.Errorf("%s at %d: its callback is %s, want %s", c.said, c.at, callback.State, want)
+		}
+	}
+}
+
+func testExpired(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	pending := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
+	sending, one := asked(t, s, "sending", 5000, 200)
+	// Both were claimed and lose their leases; one is claimed again, with a
+	// lease past the deadline.
+	must(s.Sweep(ctx, 1300))(t)
+	again := must(s.Claim(ctx, ClaimRequest{Lane: LaneWithdraw, Now: 1400, LeaseUntil: 9000, Max: 1}))(t)
+	later := addWithdrawal(t, s, newWithdrawal("later", 5001, nil), 300)
+	if got := must(s.Sweep(ctx, 4999))(t); len(got.Expired) != 0 {
+		t.Errorf("expired early: %+v", got)
+	}
+	c, stop := s.Watch(TopicDecisions)
+	defer stop()
+	got := must(s.Sweep(ctx, 5000))(t)
+	if len(got.Expired) != 2 {
+		t.Fatalf("swept %+v", got)
+	}
+	select {
+	case <-c:
+	default:
+		t.Error("nobody was woken")
+	}
+	for _, id := range []string{pending.ID, sending.ID} {
+		w, c := must(s.Withdrawal(ctx, id))(t), must(s.Callback(ctx, id))(t)
+		if w.State != WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != ReasonDeadline || w.Decided != 5000 ||
+			c.State != CallbackExhausted || c.LastReason != ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
+			t.Errorf("expired to %+v, %+v", w, c)
+		}
+	}
+	if w := must(s.Withdrawal(ctx, later.ID))(t); w.State != WithdrawalAwaiting {
+		t.Errorf("the other is %s", w.State)
+	}
+	// A confirmation in flight comes too late.
+	done := must(s.Settle(ctx, []Settlement{answer(again[0], countersign.DecisionConfirmed, someDetails(t, "1"))}, 5001))(t)[0]
+	if done != (Settled{Late: true, Differs: true}) {
+		t.Errorf("late: %+v", done)
+	}
+	done = must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 5002))(t)[0]
+	if !done.Differs {
+		t.Errorf("later: %+v", done)
+	}
+	for _, l := range lanesOf(t, s) {
+		if l.lane == LaneWithdraw && (l.inFlight != 0 || l.final != [finals]int64{0, 0, 2, 0}) {
+			t.Errorf("the lane has %+v", l)
+		}
+	}
+	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Seq != 1 || got[1].Seq != 2 {
+		t.Errorf("decisions %+v", got)
+	}
+}
+
+// testLostLeaseNeverDecides: an answer to an attempt that has lost its lease is
+// no decision, not even while none has been taken.
+func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	w, one := asked(t, s, "cb", 50_000, 100)
+	must(s.Sweep(ctx, 1100))(t)
+	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 1200))(t)[0]
+	if done != (Settled{}) {
+		t.Errorf("settled %+v", done)
+	}
+	if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != WithdrawalAwaiting || got.Details != nil {
+		t.Errorf("it is %+v", got)
+	}
+	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late || a[0].Outcome == OutcomeLost {
+		t.Errorf("attempts %+v", a)
+	}
+	current := claim(t, s, LaneWithdraw, 1300, 1)[0]
+	if done := must(s.Settle(ctx, []Settlement{answer(current, countersign.DecisionDeclined, nil)}, 1400))(t)[0]; done.Decision != countersign.DecisionDeclined {
+		t.Errorf("settled %+v", done)
+	}
+}
+
+func testWithdrawalLists(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	var ids []string
+	for i := range 7 {
+		n := newWithdrawal(fmt.Sprint("cb", i), 5000, nil)
+		n.Merchant = fmt.Sprint("m", i%2)
+		ids = append(ids, addWithdrawal(t, s, n, db.Millis(100+i)).ID)
+	}
+	must(s.CancelWithdrawal(ctx, ids[4], 200))(t)
+	must(s.CancelWithdrawal(ctx, ids[5], 200))(t)
+	for _, c := range []struct {
+		merchant string
+		state    WithdrawalState
+		limit    int
+		want     string
+	}{
+		{"", "", 3, "6 5 4 | 3 2 1 | 0"},
+		{"m0", "", 2, "6 4 | 2 0"},
+		{"", WithdrawalCancelled, 10, "5 4"},
+		{"m1", WithdrawalAwaiting, 1, "3 | 1"},
+		{"m1", WithdrawalExecuted, 1, ""},
+	} {
+		var pages []string
+		for cursor := ""; ; {
+			list, next, err := s.Withdrawals(ctx, c.merchant, c.state, c.limit, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var page []string
+			for _, w := range list {
+				page = append(page, strings.TrimPrefix(w.CallBackID, "cb"))
+			}
+			pages = append(pages, strings.Join(page, " "))
+			if next == "" {
+				break
+			}
+			cursor = next
+		}
+		if got := strings.Join(pages, " | "); got != c.want {
+			t.Errorf("%q %q: %s, want %s", c.merchant, c.state, got, c.want)
+		}
+	}
+	if _, _, err := s.Withdrawals(ctx, "", "", 5, "nonsense"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a cursor that is none gives %v", err)
+	}
+	counts := must(s.WithdrawalCounts(ctx))(t)
+	if counts[WithdrawalAwaiting] != 5 || counts[WithdrawalCancelled] != 2 || len(counts) != 2 {
+		t.Errorf("counts %v", counts)
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package store
-
-import "os"
-
-// flush does nothing where a system cannot bring a part of a file to the disk.
-func flush(*os.File, <-chan struct{}) {}
