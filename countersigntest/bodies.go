@@ -18,7 +18,7 @@ func randomBits() (b [6]byte) {
 }
 
 // UUIDFirst is a ServiceConfig.Order that puts requestUUID before all other
-// members, where it makes all later blocks exchangeable.
+// members, so that all later blocks could be exchanged.
 func UUIDFirst(canonical []byte) []byte {
 	start, end, ok := countersign.UUIDSpan(canonical)
 	if !ok {
@@ -99,7 +99,7 @@ func blocksOf(body []byte, atLeast, size int) ([]byte, error) {
 		return nil, fmt.Errorf("countersigntest: %w", err)
 	}
 	if len(b)%size != 0 || len(b) < atLeast*size {
-		return nil, fmt.Errorf("countersigntest: %d bytes are not %d or more blocks of %d", len(b), atLeast, size)
+		return nil, fmt.Errorf("countersigntest: %d bytes are not at least %d blocks of %d", len(b), atLeast, size)
 	}
 	return b, nil
 }

@@ -1,6 +1,6 @@
-// Package countersigntest is the other end of the wire for tests: a service
-// that sends callbacks and a merchant that answers them, each honest by itself
-// and faulty in a chosen way where a test wants that.
+// Package countersigntest is the other end of the wire for tests: a service that
+// sends callbacks and a merchant that answers them. Each is honest, and faulty in
+// the way that a test chooses.
 //
 // To test a merchant's endpoint, let a [Service] deliver to it:
 //
@@ -11,8 +11,8 @@
 //	result := service.Deliver(ctx, countersigntest.ToHandler(handler), countersigntest.Deposit(1))
 //	if result.Err != nil { … }
 //
-// To test a service, let it call a [Merchant], whose Fault hook chooses, callback
-// by callback, one of the ways in which answers go wrong.
+// To test a service, let it call a [Merchant]. Its Fault chooses for every callback
+// what is wrong with the answer.
 //
 // [CheckInbox] tests an implementation of merchant.Inbox against its rules.
 package countersigntest

@@ -18,14 +18,14 @@ const (
 	InboxPanics                  // it panics, and nothing has happened
 )
 
-// ErrInboxFault is what a FaultyInbox fails with.
+// ErrInboxFault is the error of a FaultyInbox that fails.
 var ErrInboxFault = errors.New("countersigntest: the inbox fails on purpose")
 
 // FaultyInbox is an Inbox that fails when told to.
 type FaultyInbox struct {
 	Inbox merchant.Inbox
-	// Fault chooses what goes wrong with the next call, "claim" or "settle".
-	// Nil: nothing does. It may be called by several goroutines at once.
+	// Fault chooses the fault of the next call, "claim" or "settle". Nil: no call
+	// fails. Several goroutines may call it at once.
 	Fault func(call string) InboxFault
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 // CheckInbox tests an implementation of merchant.Inbox against its rules. open
-// gives one that is empty; other is another one on the same store, as another
-// process would have, and may be the same. It is called once for each rule.
+// gives an empty inbox and other, a second one on the same data, as another
+// process would have it; both may be the same value. open is called once for each
+// rule.
 func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 	tb.Helper()
 	for _, rule := range []struct {
@@ -26,7 +27,7 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"a lease keeps others out until it ends", checkLease},
 		{"an outcome that is not final frees the entry", checkNotFinal},
 		{"the first final outcome stands, late ones too", checkStands},
-		{"only the holder frees a lease", checkGuard},
+		{"only its own claim ends a lease", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
 		{"a first block has one rest", checkBlocks},
 		{"a type of its own for every identifier", checkTypes},
@@ -111,7 +112,7 @@ func checkTaken(c *inboxCheck) {
 	if again.Outcome != (merchant.Outcome{}) {
 		c.tb.Errorf("%s: the outcome is %+v", c.rule, again.Outcome)
 	}
-	// An entry that a function was to act on, once there is no function.
+	// An entry that was leased for a function is claimed without one.
 	e = c.entry(Deposit(2), inboxLease)
 	c.claim(c.inbox, e, merchant.StateClaimed)
 	e.Lease = 0
@@ -160,7 +161,7 @@ func checkStands(c *inboxCheck) {
 	first := c.claim(c.inbox, e, merchant.StateClaimed)
 	e.At = e.At.Add(inboxLease)
 	second := c.claim(c.other, e, merchant.StateClaimed)
-	c.settle(c.inbox, e, first.Claim, confirmed(1), true, confirmed(1)) // late, and still what happened
+	c.settle(c.inbox, e, first.Claim, confirmed(1), true, confirmed(1)) // late, but it happened
 	c.settle(c.other, e, second.Claim, confirmed(2), true, confirmed(1))
 	c.settle(c.other, e, second.Claim, notFinal(), false, confirmed(1))
 	c.claim(c.other, e, merchant.StateSettled)
@@ -267,7 +268,8 @@ func checkMany(c *inboxCheck) {
 	if claimed != 1 {
 		c.tb.Errorf("%s: %d got the claim", c.rule, claimed)
 	}
-	// The same transfer under many names at once: all but one are suspect.
+	// The same transfer under many trackingIds at once: all but one are possible
+	// duplicates.
 	suspects := make(chan bool, inboxCallers)
 	for i := range inboxCallers {
 		wg.Go(func() {
@@ -286,7 +288,7 @@ func checkMany(c *inboxCheck) {
 		}
 	}
 	if clean != 1 {
-		c.tb.Errorf("%s: %d of one transfer are not suspect", c.rule, clean)
+		c.tb.Errorf("%s: %d of one transfer are not possible duplicates", c.rule, clean)
 	}
 }
 

@@ -14,36 +14,36 @@ import (
 	"countersign/merchant"
 )
 
-// MerchantConfig is what StartMerchant makes a Merchant of.
+// MerchantConfig has the settings of a Merchant.
 type MerchantConfig struct {
 	// Key opens requests and seals answers: the public part of the service's
 	// pair. Required.
 	Key *envelope.Key
-	// RequestKey opens requests in its place: the merchant's own pair in
-	// scheme merchant. Nil: Key.
+	// RequestKey opens requests instead of Key: the merchant's own pair in scheme
+	// merchant. Nil: Key.
 	RequestKey *envelope.Key
 	// Padding and ResponsePadding. Zero: PKCS#1 v1.5.
 	Padding, ResponsePadding envelope.Padding
-	// APIKey is said in responses. Required.
+	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
-	// CallbackAPIKey is demanded as X-API-KEY. Empty: none is.
+	// CallbackAPIKey is required as X-API-KEY. Empty: none is required.
 	CallbackAPIKey countersign.APIKey
-	// Unbound takes requests whose binding does not hold.
+	// Unbound accepts requests whose binding does not hold.
 	Unbound bool
 
-	// Orders says what a withdrawal moves. Nil, and false: the order is not
-	// known, errCode 2001.
+	// Orders gives the details of an order. If it is nil or gives false, the
+	// order is not known, errCode 2001.
 	Orders func(callBackID string) (countersign.Details, bool)
 
-	// Fault chooses what goes wrong with the n-th callback that could be read,
-	// counted from 0. Nil: nothing does. It is called by one goroutine at a
-	// time.
+	// Fault chooses the fault of the response to the n-th callback that could be
+	// read, counted from 0. Nil: all responses are honest. One goroutine at a
+	// time calls it.
 	Fault func(n int, cb countersign.Callback) MerchantFault
 }
 
-// Merchant is a merchant's server on a loopback address. By itself it takes
-// every deposit and notice once and confirms every withdrawal of Orders. It
-// shares no code with package merchant, so that the two check each other.
+// Merchant is a merchant's server on a loopback address. Without a Fault it takes
+// every deposit and notice once and confirms every withdrawal of Orders. It shares
+// no code with package merchant, so that the two check each other.
 type Merchant struct {
 	c       MerchantConfig
 	server  *httptest.Server
@@ -83,7 +83,7 @@ func SampleOrders(callBackID string) (countersign.Details, bool) {
 // StartMerchant starts a Merchant. Close stops it.
 func StartMerchant(c MerchantConfig) (*Merchant, error) {
 	if c.Key.Size() == 0 || c.Key.HasPrivate() {
-		return nil, fmt.Errorf("countersigntest: the merchant's key is to be the public part of the service's pair")
+		return nil, fmt.Errorf("countersigntest: the merchant's key must be the public part of the service's pair")
 	}
 	if c.RequestKey == nil {
 		c.RequestKey = c.Key
@@ -254,7 +254,7 @@ func (m *Merchant) sendRaw(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// hang waits until nobody wants an answer any more.
+// hang waits until the request is given up or the server closes.
 func (m *Merchant) hang(ctx context.Context) {
 	select {
 	case <-ctx.Done():

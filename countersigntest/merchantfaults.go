@@ -10,10 +10,10 @@ import (
 	"countersign"
 )
 
-// MerchantFault is one way in which a merchant answers.
+// MerchantFault is one fault of a merchant's response.
 type MerchantFault string
 
-// The ways. The zero MerchantFault is honesty.
+// The faults. The zero MerchantFault is an honest response.
 const (
 	NoMerchantFault MerchantFault = ""
 
@@ -26,19 +26,19 @@ const (
 	FaultTrickle     MerchantFault = "trickle"      // the right response, a byte at a time
 	FaultCloseEarly  MerchantFault = "close early"  // half of the right response
 
-	// A merchant that has not made up its mind, or has.
+	// A merchant that does not accept.
 	FaultHold   MerchantFault = "hold"   // errCode 3001
 	FaultRefuse MerchantFault = "refuse" // errCode 2004
 
-	// Something else than a merchant answers.
-	FaultRedirect  MerchantFault = "redirect"   // 307 to where an honest answer would be
+	// Something other than a merchant answers.
+	FaultRedirect  MerchantFault = "redirect"   // 307 to a URL with an honest answer
 	FaultStatus500 MerchantFault = "status 500" // with the right response
 	FaultStatus204 MerchantFault = "status 204" // without a body
 	FaultHTML      MerchantFault = "html"       // 200 with a page
 	FaultForever   MerchantFault = "for ever"   // a response that never ends
 	FaultHuge      MerchantFault = "huge"       // 64 MiB
 
-	// A merchant that is wrong, or somebody who plays one.
+	// A faulty merchant, or an attacker in its place.
 	FaultOtherAttempt  MerchantFault = "other attempt"  // another requestUUID in the answer
 	FaultOtherCallback MerchantFault = "other callback" // another trackingId or callBackId
 	FaultOtherUser     MerchantFault = "other user"     // another tenantUserId
@@ -57,7 +57,7 @@ const (
 	FaultCutData       MerchantFault = "cut data"       // Base64 without its end
 	FaultNotJSON       MerchantFault = "not json"       // something before the response
 	FaultNumberAmount  MerchantFault = "number amount"  // tolerated: a number for a string
-	FaultTrailingZeros MerchantFault = "trailing zeros" // tolerated: another writing of the amount
+	FaultTrailingZeros MerchantFault = "trailing zeros" // tolerated: the amount written differently
 	FaultReordered     MerchantFault = "reordered"      // tolerated: members in another order
 	FaultNullMembers   MerchantFault = "null members"   // tolerated: unknown members
 	FaultTextType      MerchantFault = "text type"      // tolerated: type "2"
@@ -75,8 +75,8 @@ var MerchantFaults = []MerchantFault{
 	FaultNumberAmount, FaultTrailingZeros, FaultReordered, FaultNullMembers, FaultTextType, FaultContentType,
 }
 
-// Tolerated reports whether a service takes the response all the same: f is a
-// difference among peers, not a fault.
+// Tolerated reports whether a service accepts the response: f is a known
+// difference between peers, not a fault.
 func (f MerchantFault) Tolerated() bool {
 	switch f {
 	case NoMerchantFault, FaultDoneTwice, FaultNumberAmount, FaultTrailingZeros, FaultReordered, FaultNullMembers,
@@ -125,8 +125,8 @@ func (m *Merchant) answer(w http.ResponseWriter, r *http.Request, cb countersign
 	m.sendRaw(w, http.StatusOK, body)
 }
 
-// flood writes spaces, which JSON allows before an object, so that a reader
-// without a bound reads on.
+// flood writes spaces, which JSON allows before an object, so that a reader without
+// a bound does not stop.
 func (m *Merchant) flood(w http.ResponseWriter, r *http.Request, f MerchantFault) {
 	page := bytes.Repeat([]byte(" "), 32<<10)
 	w.Header().Set("Content-Type", "application/json")
@@ -144,8 +144,8 @@ func (m *Merchant) flood(w http.ResponseWriter, r *http.Request, f MerchantFault
 	}
 }
 
-// faultyHTTP does what goes wrong with resp on its way. It is false where
-// nothing does.
+// faultyHTTP sends resp with a fault of the transport. It gives false if f is no
+// such fault.
 func (m *Merchant) faultyHTTP(w http.ResponseWriter, r *http.Request, f MerchantFault, resp countersign.Response, gate <-chan struct{}) bool {
 	body, err := resp.Marshal()
 	if err != nil {
@@ -203,7 +203,7 @@ func (m *Merchant) trickle(w http.ResponseWriter, r *http.Request, body []byte) 
 	}
 }
 
-// faultyResponse gives the bytes of a response that is wrong in itself.
+// faultyResponse gives the bytes of a response with a fault in its content.
 func (m *Merchant) faultyResponse(f MerchantFault, cb countersign.Callback, previous string, resp countersign.Response, plaintext []byte) []byte {
 	switch f {
 	case FaultOtherAttempt:

@@ -9,7 +9,7 @@ import (
 	"countersign/envelope"
 )
 
-// Result is what one delivery came to.
+// Result says how one delivery ended.
 type Result struct {
 	Sent countersign.Callback // with the requestUUID of the attempt
 	Body []byte               // sealed, as Service.Body gave it
@@ -24,9 +24,9 @@ type Result struct {
 	Withdrawal *countersign.WithdrawalAnswer
 	Notice     *countersign.NoticeAnswer
 
-	// Err is why the callback is not settled by acceptance. It is nil only
-	// where all held that PROTOCOL.md, Decision demands, for the other types as
-	// far as it applies to them. A *Refusal is the merchant's own word.
+	// Err says why the callback is not accepted. It is nil only if all conditions
+	// of PROTOCOL.md, D1 hold that apply to the type. A *Refusal is the
+	// merchant's own errCode.
 	Err error
 }
 
@@ -41,7 +41,7 @@ type Refusal struct{ Code countersign.ErrCode }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("errCode %d", int64(r.Code)) }
 
-// Code is the errCode of the response, -1 where there was none.
+// Code is the errCode of the response, -1 if there was none.
 func (r Result) Code() countersign.ErrCode {
 	if r.Response.APIKey == "" && r.Response.Message == "" && r.Response.Data == "" {
 		return -1
@@ -91,7 +91,7 @@ func (s *Service) judgeAnswer(r *Result) error {
 	case countersign.NoticeAnswer:
 		r.Notice = &a
 	default:
-		return fmt.Errorf("answer: %T has no place in a Result", a)
+		return fmt.Errorf("answer: a Result cannot hold a %T", a)
 	}
 	if answer.UUID() != r.Sent.UUID() {
 		return errors.New("answer: another attempt's requestUUID")

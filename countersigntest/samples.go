@@ -19,14 +19,14 @@ type TB interface {
 	Cleanup(func())
 }
 
-// keyBits is the size of pairs made here: the smallest that the protocol takes,
-// since tests are many and protect nothing.
+// keyBits is the size of the pairs made here: the smallest that the protocol allows,
+// which is fast to make and enough for tests.
 const keyBits = 1024
 
 func newPair() (*envelope.Key, error) { return envelope.GenerateKey(keyBits) }
 
-// newAPIKey makes a key that occurs in no other text of a test, so that a test
-// can look for it in logs.
+// newAPIKey makes a key that no other text of a test holds, so that a test can
+// search logs for it.
 func newAPIKey() countersign.APIKey {
 	return countersign.APIKey("test-" + rand.Text())
 }
@@ -36,8 +36,8 @@ func hexOf(kind string, n int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deposit is the n-th of a list of different deposits, without a requestUUID,
-// which Service.Deliver puts in.
+// Deposit is the n-th of a list of different deposits. It has no requestUUID;
+// Service.Deliver sets it.
 func Deposit(n int) *countersign.Deposit {
 	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.%02d", n/100+1, n%100))
 	return &countersign.Deposit{
@@ -48,8 +48,8 @@ func Deposit(n int) *countersign.Deposit {
 	}
 }
 
-// Withdrawal is the n-th of a list of different withdrawal requests. Order(n)
-// is what it asks for.
+// Withdrawal is the n-th of a list of different withdrawal requests. Order(n) is
+// its order.
 func Withdrawal(n int) *countersign.WithdrawalRequest {
 	return &countersign.WithdrawalRequest{
 		Head:       countersign.Head{TrackingID: fmt.Sprintf("withdrawal-%d", n), TenantUserID: fmt.Sprint(60000 + n)},
@@ -57,7 +57,7 @@ func Withdrawal(n int) *countersign.WithdrawalRequest {
 	}
 }
 
-// Order is what Withdrawal(n) moves, as a merchant ordered it.
+// Order has the details of Withdrawal(n).
 func Order(n int) countersign.Details {
 	amount, _ := countersign.ParseAmount(fmt.Sprintf("%d.5", n+1))
 	return countersign.Details{

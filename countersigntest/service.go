@@ -15,10 +15,10 @@ import (
 	"countersign/merchant"
 )
 
-// ServiceConfig is what MakeService makes a Service of. Its zero value is an
-// honest service with keys of its own.
+// ServiceConfig has the settings of a Service. Its zero value gives an honest
+// service with new keys.
 type ServiceConfig struct {
-	// Key is the pair of the service, private part included. Nil: made.
+	// Key is the pair of the service, private part included. Nil: a new pair.
 	Key *envelope.Key
 	// RequestKey seals requests: a merchant's public part in scheme
 	// merchant. Nil: Key.
@@ -26,28 +26,28 @@ type ServiceConfig struct {
 	// Padding and ResponsePadding. Zero: PKCS#1 v1.5.
 	Padding, ResponsePadding envelope.Padding
 
-	// APIKey is expected in responses. Empty: made.
+	// APIKey is expected in responses. Empty: a new key.
 	APIKey countersign.APIKey
-	// CallbackAPIKey is the header X-API-KEY. Empty: made.
+	// CallbackAPIKey is the value of the header X-API-KEY. Empty: a new key.
 	CallbackAPIKey countersign.APIKey
 
 	// Unbound makes requestUUIDs that are not bound (PROTOCOL.md, Binding).
 	Unbound bool
-	// Order rearranges the members of a canonical request before it is bound,
-	// and must not change their values. Nil: as the canonical form has them.
+	// Order rearranges the members of a canonical request before it is bound. It
+	// must not change their values. Nil: the canonical order.
 	Order func(canonical []byte) []byte
-	// Chunk is how many bytes of plaintext go into a block. Zero: as many as fit.
+	// Chunk is how many bytes of plaintext a block holds. Zero: as many as fit.
 	Chunk int
-	// Form is what the body is wrapped in. Zero: bare Base64.
+	// Form is the form of the body. Zero: bare Base64.
 	Form envelope.BodyForm
 
-	// Fault chooses what goes wrong with the n-th delivery, counted from 0.
-	// Nil: nothing does. It is called by one goroutine at a time.
+	// Fault chooses the fault of the n-th delivery, counted from 0. Nil: no
+	// delivery has one. One goroutine at a time calls it.
 	Fault func(n int, cb countersign.Callback) ServiceFault
 }
 
-// Service is a service that delivers callbacks and judges the responses. It is
-// for use by several goroutines at once.
+// Service delivers callbacks and judges the responses. Several goroutines may use
+// it at once.
 type Service struct {
 	c ServiceConfig
 
@@ -68,7 +68,7 @@ type lateDelivery struct {
 	cb countersign.Callback
 }
 
-// NewService makes an honest Service and fails the test where it cannot.
+// NewService makes an honest Service and fails the test if it cannot.
 func NewService(tb TB) *Service {
 	tb.Helper()
 	s, err := MakeService(ServiceConfig{})
@@ -110,9 +110,9 @@ func (s *Service) APIKey() countersign.APIKey { return s.c.APIKey }
 // CallbackAPIKey is what the service sends as X-API-KEY.
 func (s *Service) CallbackAPIKey() countersign.APIKey { return s.c.CallbackAPIKey }
 
-// MerchantConfig is the configuration of a merchant of this service, for
-// merchant.New once its functions and Inbox are set. In scheme merchant its Key
-// still has to be replaced by the merchant's pair.
+// MerchantConfig is the configuration of a merchant of this service. Set its
+// functions and its Inbox, in scheme merchant also its Key, and give it to
+// merchant.New.
 func (s *Service) MerchantConfig() merchant.Config {
 	c := merchant.Config{
 		Key: s.MerchantKey(), ResponseKey: s.MerchantKey(), Padding: s.c.Padding, ResponsePadding: s.c.ResponsePadding,
@@ -131,13 +131,14 @@ type Endpoint struct {
 	client           *http.Client
 }
 
-// ToHandler is a handler in this process, called without a network, under the
-// default paths of package merchant.
+// ToHandler makes an Endpoint of a handler in this process, called without a
+// network under the default paths of package merchant.
 func ToHandler(h http.Handler) Endpoint {
 	return Endpoint{handler: h, notify: merchant.DefaultNotifyPath, withdraw: merchant.DefaultWithdrawPath}
 }
 
-// ToURLs is a server. client may be nil for one that follows no redirect.
+// ToURLs makes an Endpoint of a server. A nil client stands for one that follows no
+// redirect.
 func ToURLs(notifyURL, withdrawURL string, client *http.Client) Endpoint {
 	if client == nil {
 		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -152,8 +153,8 @@ func (e Endpoint) target(t countersign.Type) string {
 	return e.notify
 }
 
-// Deliver makes one attempt of cb, with a requestUUID of its own, and judges the
-// response. cb is not changed.
+// Deliver makes one attempt of cb, with a new requestUUID, and judges the response.
+// It does not change cb.
 func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
 	s.mu.Lock()
 	fault := NoServiceFault
@@ -166,7 +167,7 @@ func (s *Service) Deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	return s.deliver(ctx, to, cb, fault, previous)
 }
 
-// attempt seals and sends cb, which carries no requestUUID that counts.
+// attempt seals and sends cb with a new requestUUID.
 func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callback) Result {
 	body, sent, err := s.Body(cb)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Service) attempt(ctx context.Context, to Endpoint, cb countersign.Callb
 	return s.post(ctx, to, to.target(cb.CallbackType()), sent, body)
 }
 
-// post sends body, remembers it and judges what comes back.
+// post sends body, remembers it and judges the response.
 func (s *Service) post(ctx context.Context, to Endpoint, target string, sent countersign.Callback, body []byte) Result {
 	s.mu.Lock()
 	s.previous = body
@@ -225,7 +226,7 @@ func (s *Service) Plaintext(cb countersign.Callback) (plaintext []byte, sent cou
 	if s.c.Unbound {
 		start, end, ok := countersign.UUIDSpan(plaintext)
 		if !ok {
-			return nil, nil, errors.New("countersigntest: Order lost the requestUUID")
+			return nil, nil, errors.New("countersigntest: Order removed the requestUUID")
 		}
 		copy(plaintext[start:end], id)
 	} else if plaintext, id, err = countersign.Bind(plaintext, randomBits()); err != nil {

@@ -9,25 +9,25 @@ import (
 	"countersign/envelope"
 )
 
-// ServiceFault is one way in which a delivery goes wrong.
+// ServiceFault is one fault of a delivery.
 type ServiceFault string
 
-// The ways. The zero ServiceFault is none.
+// The faults. The zero ServiceFault is none.
 const (
 	NoServiceFault ServiceFault = ""
-	// The network, or a service that dies.
+	// Faults of the network, or of a service that dies.
 	FaultNotDone   ServiceFault = "not done"   // nothing is sent: ErrNotSent
 	FaultReplyLost ServiceFault = "reply lost" // sent, and the reply is not seen: ErrReplyLost
-	FaultTwice     ServiceFault = "twice"      // two attempts at the same instant; the result is the second's
+	FaultTwice     ServiceFault = "twice"      // two attempts at the same time; the result is the second's
 	FaultLate      ServiceFault = "late"       // held back until Service.DeliverLate: ErrNotSent
-	FaultRepeated  ServiceFault = "repeated"   // the very same body again after its response
+	FaultRepeated  ServiceFault = "repeated"   // the same body again after its response
 
-	// A thief of sealed requests.
-	FaultSpliced  ServiceFault = "spliced"  // its first block, the rest of the delivery before
-	FaultReplayed ServiceFault = "replayed" // the body of the delivery before in its place
-	FaultSwapped  ServiceFault = "swapped"  // its last two blocks the other way round
+	// An attacker with stolen sealed requests.
+	FaultSpliced  ServiceFault = "spliced"  // its first block, and the rest of the previous delivery
+	FaultReplayed ServiceFault = "replayed" // the body of the previous delivery
+	FaultSwapped  ServiceFault = "swapped"  // its last two blocks swapped
 
-	// A service that is wrong.
+	// A faulty service.
 	FaultCut         ServiceFault = "cut"           // the last block is missing
 	FaultOtherKey    ServiceFault = "other key"     // sealed with another pair
 	FaultPlain       ServiceFault = "plain"         // not sealed
@@ -99,13 +99,13 @@ func (s *Service) deliver(ctx context.Context, to Endpoint, cb countersign.Callb
 	return s.judge(send(ctx, to, target, key, s.Wrap(posted)), sent, posted)
 }
 
-// spoil gives what is posted in place of body.
+// spoil gives the bytes that are posted instead of body.
 func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous []byte) ([]byte, error) {
 	size := s.c.RequestKey.Size()
 	switch f {
 	case FaultSpliced, FaultReplayed:
 		if previous == nil {
-			return nil, errors.New("countersigntest: " + string(f) + " needs a delivery before")
+			return nil, errors.New("countersigntest: " + string(f) + " needs an earlier delivery")
 		}
 		if f == FaultReplayed {
 			return previous, nil
@@ -141,7 +141,7 @@ func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous 
 		plaintext, _, err := s.Plaintext(cb)
 		return plaintext, err
 	case FaultSpaces:
-		// Not every body has a +; a space anywhere is the same fault.
+		// Not every body has a +. A space anywhere is the same fault.
 		spaced := append([]byte(nil), body...)
 		spaced[len(spaced)/2] = ' '
 		return spaced, nil
@@ -149,8 +149,8 @@ func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous 
 	return body, nil
 }
 
-// DeliverLate delivers what FaultLate held back, in its order, and gives the
-// results.
+// DeliverLate makes the deliveries that FaultLate held back, in their order, and
+// gives their results.
 func (s *Service) DeliverLate(ctx context.Context) []Result {
 	s.mu.Lock()
 	late := s.late

@@ -1,5 +1,5 @@
 // Command go is a merchant's end of the custody callbacks made with package
-// merchant: what is left to write are the two functions below.
+// merchant. A merchant writes only the two functions credit and confirm.
 package main
 
 import (
@@ -43,9 +43,9 @@ type ledger struct {
 	credited map[string]bool // by trackingId
 }
 
-// credit is called until it has returned nil once for a trackingId, and perhaps
-// once more if the process died just then. So the trackingId decides: in a
-// database it is a unique column, written in the transaction that credits.
+// credit is called for a trackingId until it has returned nil, and once more if the
+// process died at that moment. So it must credit a trackingId only once: in a
+// database, write the trackingId into a unique column in the crediting transaction.
 func (l *ledger) credit(_ context.Context, d merchant.Deposit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +56,8 @@ func (l *ledger) credit(_ context.Context, d merchant.Deposit) error {
 	return nil
 }
 
-// confirm answers from the merchant's own order book: nothing that a request
-// says counts but its two identifiers.
+// confirm answers from the merchant's own order book. It uses only the two
+// identifiers of the request.
 func confirm(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	b, err := os.ReadFile(os.Getenv("ORDERS_FILE"))
 	if err != nil {
@@ -111,8 +111,8 @@ func run() error {
 		CallbackAPIKeys: []countersign.APIKey{callbackKey},
 		Binding:         binding,
 		BodyTimeout:     bodyTimeout,
-		// In memory, for a try. A merchant in production has an Inbox over its
-		// database, or runs the gateway, which has one.
+		// In memory, only for trying out. In production use an Inbox on your
+		// database, or run the gateway, which has one.
 		Inbox:        merchant.NewMemoryInbox(),
 		OnDeposit:    book.credit,
 		OnWithdrawal: confirm,

@@ -4,10 +4,10 @@
 // The rule numbers (S5, M2, B3 ...) are those of PROTOCOL.md. Settings come from
 // the environment; see README.md beside this folder.
 //
-// What was taken is remembered in STATE_FILE, one JSON text a line, written to
-// the disk before the answer is sent. Without STATE_FILE it is remembered in
-// memory only, and a deposit told again after a restart is credited again:
-// never do that outside of a try.
+// Accepted callbacks are recorded in STATE_FILE, one JSON text a line, and are on
+// disk before the answer is sent. Without STATE_FILE they are kept in memory only,
+// and a deposit that is sent again after a restart is credited again: use that
+// only for trying out.
 
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
@@ -66,7 +66,7 @@ public class Merchant {
         return (RSAPublicKey) KeyFactory.getInstance("RSA").generatePublic(new X509EncodedKeySpec(der));
     }
 
-    // What the response says: an errCode of PROTOCOL.md, Error codes, and the HTTP status.
+    // A refusal: an errCode of PROTOCOL.md, Error codes, and the HTTP status.
     static class Refusal extends Exception {
         final int code, status;
 
@@ -147,7 +147,7 @@ public class Merchant {
         return Base64.getEncoder().encodeToString(sealed);
     }
 
-    // ---- Strict JSON (M1, M2). Numbers stay text in a Num: as doubles, 2.0 would pass for 2.
+    // ---- Strict JSON (M1, M2). Numbers stay text in a Num: as a double, 2.0 would equal 2.
 
     record Num(String text) {}
 
@@ -352,8 +352,8 @@ public class Merchant {
             if (!Arrays.equals(h, 0, 10, made, 7, 17)) throw notBound;
             return;
         }
-        // B5: the first block of a request never comes with another rest. Only a block
-        // that holds the whole requestUUID is a first block in that sense.
+        // B5: a known first block with another rest is refused. The rule applies only
+        // to a first block that holds the whole requestUUID.
         if (!new String(openBlock(blocks[0]), StandardCharsets.ISO_8859_1).contains(uuid)) return;
         String first = hex(sha256(blocks[0])), rest = hex(sha256(concat(blocks)));
         synchronized (this) {
@@ -363,7 +363,7 @@ public class Merchant {
         }
     }
 
-    // ---- What was taken (I1, I2). "synchronized" lets in one callback at a time.
+    // ---- Accepted callbacks (I1, I2). "synchronized": one callback at a time.
 
     final Set<String> taken = new HashSet<>();
     final Map<String, List<Long>> transfers = new HashMap<>();
@@ -385,7 +385,7 @@ public class Merchant {
         state.seek(end);
     }
 
-    // One step: what is not on the disk is not in memory either.
+    // Writes to the disk first, so that memory never holds more than the disk.
     synchronized void remember(Map<String, Object> record) {
         if (state != null) {
             try {
@@ -423,12 +423,12 @@ public class Merchant {
             long index = (Long) m.get("txIndex");
             record.put("transfer", transfer);
             record.put("txIndex", index);
-            // I2: perhaps told before under another name. Kept, not credited, until a person has looked.
+            // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
             record.put("possibleDuplicate", transfers.getOrDefault(transfer, List.of()).stream().anyMatch(i -> i == index || i < 0 || index < 0));
         }
-        // CREDIT: this line is the effect. With a database, insert the deposit under
-        // its trackingId (a unique column) and credit tenantUserId in the same
-        // transaction, unless it is a possible duplicate. Types 3 to 7 are notices: M8, M9.
+        // CREDIT: this line is the effect. With a database, insert the trackingId into
+        // a unique column and credit tenantUserId in the same transaction, unless the
+        // deposit is a possible duplicate. Types 3 to 7 are notices: M8, M9.
         remember(record);
     }
 
@@ -459,8 +459,8 @@ public class Merchant {
         return a;
     }
 
-    // A withdrawal is confirmed from your own order book and from nothing that the
-    // request says but its two identifiers. What was confirmed once is said again (D4).
+    // A withdrawal is confirmed from your own order book. The request gives only the
+    // two identifiers. A confirmation is repeated for every later request (D4).
     synchronized Map<?, ?> detailsOf(Map<String, Object> m) throws Exception {
         String id = (String) m.get("callBackId");
         for (Object o : (List<?>) new Json(Files.readString(orders)).document()) {
@@ -493,8 +493,8 @@ public class Merchant {
     final long bodyTimeout = Long.parseLong(env("BODY_TIMEOUT_MS", "10000"));
     final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
 
-    // Bounded in size and in time: what is too large or too slow never gets to RSA.
-    // The server itself has no time-out, but an interrupt closes its connection.
+    // Bounded in size and in time, before any RSA. The server itself has no time-out,
+    // but an interrupt closes its connection.
     byte[] readBody(HttpExchange x) throws IOException {
         AtomicBoolean over = new AtomicBoolean();
         Thread reader = Thread.currentThread();
@@ -516,7 +516,7 @@ public class Merchant {
             int status = 200;
             if (!path.equals(NOTIFY) && !path.equals(WITHDRAW)) status = 404;
             else if (!x.getRequestMethod().equals("POST")) status = 405;
-            // Digests have one length, so the comparison takes one time.
+            // Digests have the same length, so the comparison always takes the same time.
             else if (!MessageDigest.isEqual(sha256(utf8(given == null ? "" : given)), callbackKey)) status = 401;
             else if (body.length > MAX_BODY) status = 413;
             if (status != 200) {

@@ -4,10 +4,10 @@
 // The rule numbers (S5, M2, B3 ...) are those of PROTOCOL.md. Settings come from
 // the environment; see README.md beside this folder.
 //
-// What was taken is remembered in STATE_FILE, one JSON text a line, written to
-// the disk before the answer is sent. Without STATE_FILE it is remembered in
-// memory only, and a deposit told again after a restart is credited again:
-// never do that outside of a try.
+// Accepted callbacks are recorded in STATE_FILE, one JSON text a line, and are on
+// disk before the answer is sent. Without STATE_FILE they are kept in memory only,
+// and a deposit that is sent again after a restart is credited again: use that
+// only for trying out.
 
 import { createServer } from 'node:http';
 import { createHash, createPublicKey, publicDecrypt, publicEncrypt, timingSafeEqual, constants } from 'node:crypto';
@@ -53,7 +53,7 @@ function sealedBytes(body) {
   } else if (text.startsWith('data=') || text.includes('&')) {
     const fields = text.split('&').filter((f) => f.startsWith('data='));
     if (fields.length !== 1) throw cannotOpen('a form has data once');
-    // A + that was not written as %2B becomes a space here, and is refused below (F3).
+    // A + that was not written as %2B becomes a space here, which is refused below (F3).
     try { text = decodeURIComponent(fields[0].slice(5).replaceAll('+', ' ')); } catch { throw cannotOpen('no sound form'); }
   }
   text = text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '').replace(/[\r\n]/g, '');
@@ -90,8 +90,8 @@ function seal(answer) { // block type 2, each chunk at most k - 11 bytes
   return Buffer.concat(blocks).toString('base64');
 }
 
-// ---- Strict JSON (M1, M2). JSON.parse would take the last of two members and
-// turn 3.0 into 3. Objects become Maps, numbers stay text in a Num.
+// ---- Strict JSON (M1, M2). JSON.parse takes the last of two equal members and
+// turns 3.0 into 3. Here objects become Maps, and numbers stay text in a Num.
 
 class Num { constructor(text) { this.text = text; } }
 const words = new Map([['true', true], ['false', false], ['null', null]]);
@@ -210,7 +210,7 @@ function whole(o, name) { // M4: no fraction, no exponent, exact
 
 function checkBinding(plain, uuid, blocks) {
   if (bound) {
-    // The UUID cannot be anywhere else in a message that it was made from.
+    // A message cannot hold the UUID a second time, because the UUID was made from it.
     const at = plain.indexOf(uuid), shape = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
     if (!shape.test(uuid) || at < 0 || plain.indexOf(uuid, at + 1) >= 0) throw new Refusal(1002, 'the request is not bound');
     const unbound = Buffer.from(plain);
@@ -222,8 +222,8 @@ function checkBinding(plain, uuid, blocks) {
     if (!h.subarray(0, 10).equals(id.subarray(6))) throw new Refusal(1002, 'the request is not bound');
     return;
   }
-  // B5: the first block of a request never comes with another rest. Only a block
-  // that holds the whole requestUUID is a first block in that sense.
+  // B5: a known first block with another rest is refused. The rule applies only
+  // to a first block that holds the whole requestUUID.
   if (!openBlock(blocks[0]).includes(uuid)) return;
   const digest = (b) => createHash('sha256').update(b).digest('hex');
   const first = digest(blocks[0]), rest = digest(Buffer.concat(blocks));
@@ -232,7 +232,7 @@ function checkBinding(plain, uuid, blocks) {
   if (seen === undefined) remember({ first, rest });
 }
 
-// ---- What was taken (I1, I2)
+// ---- Accepted callbacks (I1, I2)
 
 const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), firsts: new Map() };
 const stateFile = env.STATE_FILE ? (load(env.STATE_FILE), openSync(env.STATE_FILE, 'a', 0o600)) : null;
@@ -244,8 +244,8 @@ function load(file) {
   for (const line of whole.toString().split('\n').slice(0, -1)) apply(JSON.parse(line));
 }
 
-// remember is one step: what is not on the disk is not in memory either. It is
-// synchronous, so two attempts of one callback cannot come between each other.
+// remember writes to the disk first, so that memory never holds more than the disk.
+// It is synchronous, so two attempts of one callback cannot interleave.
 function remember(record) {
   if (stateFile !== null) {
     try {
@@ -277,12 +277,12 @@ function take(m) {
   if (m.type === 1) {
     record.transfer = JSON.stringify([m.chainName, m.txId, m.symbol, evm(m.toAddress)]);
     record.txIndex = m.txIndex;
-    // I2: perhaps told before under another name. Kept, not credited, until a person has looked.
+    // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
     record.possibleDuplicate = (state.transfers.get(record.transfer) || []).some((i) => i === m.txIndex || i < 0 || m.txIndex < 0);
   }
-  // CREDIT: this line is the effect. With a database, insert the deposit under
-  // its trackingId (a unique column) and credit m.tenantUserId in the same transaction,
-  // unless it is a possible duplicate. Types 3 to 7 are notices: M8, M9.
+  // CREDIT: this line is the effect. With a database, insert the trackingId into a
+  // unique column and credit m.tenantUserId in the same transaction, unless the
+  // deposit is a possible duplicate. Types 3 to 7 are notices: M8, M9.
   remember(record);
 }
 
@@ -307,8 +307,8 @@ function answerTo(m) {
   return { ...a, requestUUID: m.requestUUID };
 }
 
-// A withdrawal is confirmed from your own order book and from nothing that the
-// request says but its two identifiers. What was confirmed once is said again (D4).
+// A withdrawal is confirmed from your own order book. The request gives only the
+// two identifiers. A confirmation is repeated for every later request (D4).
 function detailsOf(m) {
   const order = JSON.parse(readFileSync(need('ORDERS_FILE'), 'utf8')).find((o) => o.callBackId === m.callBackId);
   if (!order) throw new Refusal(2001, 'the order is unknown');
@@ -359,7 +359,7 @@ const server = createServer(async (req, res) => {
   };
   if (req.url !== notifyPath && req.url !== withdrawPath) return end(404);
   if (req.method !== 'POST') return end(405);
-  // Digests have one length, so the comparison takes one time.
+  // Digests have the same length, so the comparison always takes the same time.
   if (!timingSafeEqual(sha256(req.headers['x-api-key'] || ''), sha256(callbackKey))) return end(401);
   if (status) return end(status);
   try {

@@ -4,10 +4,10 @@ library only. Copy it and put your own ledger where it says CREDIT.
 The rule numbers (S5, M2, B3 ...) are those of PROTOCOL.md. Settings come from the
 environment; see README.md beside this folder.
 
-What was taken is remembered in STATE_FILE, one JSON text a line, written to the
-disk before the answer is sent. Without STATE_FILE it is remembered in memory
-only, and a deposit told again after a restart is credited again: never do that
-outside of a try.
+Accepted callbacks are recorded in STATE_FILE, one JSON text a line, and are on disk
+before the answer is sent. Without STATE_FILE they are kept in memory only, and a
+deposit that is sent again after a restart is credited again: use that only for
+trying out.
 """
 
 import base64
@@ -31,7 +31,7 @@ EXACT = 2**53 - 1  # M4
 
 
 class Refusal(Exception):
-    """What the response says: an errCode of PROTOCOL.md, Error codes, and the HTTP status."""
+    """A refusal: an errCode of PROTOCOL.md, Error codes, and the HTTP status."""
 
     def __init__(self, code, message, status=200):
         super().__init__(message)
@@ -100,7 +100,7 @@ def sealed_bytes(body):
         if not isinstance(text, str):
             raise cannot_open("no text in data")
     elif text.startswith("data=") or "&" in text:
-        # A + that was not written as %2B becomes a space here, and is refused below (F3).
+        # A + that was not written as %2B becomes a space here, which is refused below (F3).
         fields = [f[5:] for f in text.split("&") if f.startswith("data=")]
         if len(fields) != 1:
             raise cannot_open("a form has data once")
@@ -142,7 +142,7 @@ def seal(answer):
     return base64.b64encode(sealed).decode()
 
 
-# ---- Strict JSON (M1, M2). Numbers stay text: as floats, 2.0 would pass for 2.
+# ---- Strict JSON (M1, M2). Numbers stay text: as a float, 2.0 would equal 2.
 
 
 class Num(str):
@@ -258,7 +258,7 @@ VERSION_8 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-
 
 def check_binding(plain, uuid, blocks):
     if BOUND:
-        # The UUID cannot be anywhere else in a message that it was made from.
+        # A message cannot hold the UUID a second time, because the UUID was made from it.
         if not VERSION_8.fullmatch(uuid) or plain.count(uuid.encode()) != 1:
             raise Refusal(1002, "the request is not bound")
         unbound, made = plain.replace(uuid.encode(), b"0" * 36), bytes.fromhex(uuid.replace("-", ""))
@@ -268,8 +268,8 @@ def check_binding(plain, uuid, blocks):
         if h[:10] != made[6:]:
             raise Refusal(1002, "the request is not bound")
         return
-    # B5: the first block of a request never comes with another rest. Only a block
-    # that holds the whole requestUUID is a first block in that sense.
+    # B5: a known first block with another rest is refused. The rule applies only
+    # to a first block that holds the whole requestUUID.
     if uuid.encode() not in open_block(blocks[0]):
         return
     first, rest = hashlib.sha256(blocks[0]).hexdigest(), hashlib.sha256(b"".join(blocks)).hexdigest()
@@ -280,7 +280,7 @@ def check_binding(plain, uuid, blocks):
             remember({"first": first, "rest": rest})
 
 
-# ---- What was taken (I1, I2)
+# ---- Accepted callbacks (I1, I2)
 
 LOCK = threading.RLock()  # one callback at a time from here on
 taken, transfers, confirmed, firsts = set(), {}, {}, {}
@@ -314,7 +314,7 @@ STATE = open_state(os.environ.get("STATE_FILE"))
 
 
 def remember(record):
-    """One step: what is not on the disk is not in memory either. LOCK is held."""
+    """Writes to the disk first, so that memory never holds more than the disk. LOCK is held."""
     if STATE:
         try:
             line = json.dumps(record).encode() + b"\n"
@@ -340,12 +340,12 @@ def take(m):
         if m["type"] == 1:
             record["transfer"] = json.dumps([m["chainName"], m["txId"], m["symbol"], evm(m["toAddress"])])
             record["txIndex"] = index = m["txIndex"]
-            # I2: perhaps told before under another name. Kept, not credited, until a person has looked.
+            # I2: a possible duplicate. It is recorded, but credited only after a person has decided.
             before = transfers.get(record["transfer"], [])
             record["possibleDuplicate"] = any(i == index or i < 0 or index < 0 for i in before)
-        # CREDIT: this line is the effect. With a database, insert the deposit
-        # under its trackingId (a unique column) and credit tenantUserId in the same
-        # transaction, unless it is a possible duplicate. Types 3 to 7 are notices: M8, M9.
+        # CREDIT: this line is the effect. With a database, insert the trackingId into
+        # a unique column and credit tenantUserId in the same transaction, unless the
+        # deposit is a possible duplicate. Types 3 to 7 are notices: M8, M9.
         remember(record)
 
 
@@ -372,8 +372,8 @@ def answer_to(m):
 
 
 def details_of(m):
-    """A withdrawal is confirmed from your own order book and from nothing that the request says but its
-    two identifiers. What was confirmed once is said again (D4)."""
+    """A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
+    A confirmation is repeated for every later request (D4)."""
     with open(ORDERS_FILE, encoding="utf-8") as f:
         order = next((o for o in json.load(f) if o["callBackId"] == m["callBackId"]), None)
     if order is None:
@@ -399,7 +399,7 @@ class Merchant(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def read_body(self):
-        """The whole body, at most MAX_BODY bytes of it and BODY_TIMEOUT long."""
+        """The whole body: at most MAX_BODY bytes, within BODY_TIMEOUT."""
         deadline = time.monotonic() + BODY_TIMEOUT
 
         def read(n):
@@ -448,7 +448,7 @@ class Merchant(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def linger(self):
-        """Let the peer read the answer to a body that was not read: closing at once would reset the connection."""
+        """Reads on after the response to an unread body: closing at once would reset the connection before the peer reads it."""
         try:
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_WR)
@@ -475,7 +475,7 @@ class Merchant(BaseHTTPRequestHandler):
             status = 404
         elif self.command != "POST":
             status = 405
-        # In constant time, and before anything costs RSA.
+        # In constant time, and before any RSA.
         elif not hmac.compare_digest(self.headers.get("X-API-KEY", "").encode("utf-8", "replace"), CALLBACK_API_KEY.encode()):
             status = 401
         if status != 200:
