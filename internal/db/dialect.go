@@ -24,13 +24,6 @@ type Dialect struct {
 	// ConcurrentWriters: transactions that write run beside each other. They can
 	// wait for each other's rows, and do not see what has not committed.
 	ConcurrentWriters bool
-	// Lateral: a subquery in FROM may refer to what stands before it, so that one
-	// statement takes some rows of each of many merchants.
-	Lateral bool
-	// ListsByIndex: "column = … AND id {in}$n{end}" looks each value of the list up
-	// by the index of both. PostgreSQL may read all rows of the column
-	// instead and compare them with the list.
-	ListsByIndex bool
 
 	// marks gives what stands for {lock}, {lock c} (of one table alone), {skip}
 	// and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w
@@ -48,7 +41,7 @@ type Dialect struct {
 
 func newSQLiteDialect() *Dialect {
 	return &Dialect{
-		Name: "sqlite", ListsByIndex: true,
+		Name: "sqlite",
 		// One writer at a time: nothing to lock.
 		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{lock c}", "",
 			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
@@ -59,7 +52,7 @@ func newSQLiteDialect() *Dialect {
 
 func newPostgresDialect() *Dialect {
 	return &Dialect{
-		Name: "postgres", Shared: true, ConcurrentWriters: true, Lateral: true,
+		Name: "postgres", Shared: true, ConcurrentWriters: true,
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 			"{lock c}", " FOR UPDATE OF c",
 			"{in}", "= ANY(", "{end}", ")",

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -31,8 +30,7 @@ type sqliteMigration struct {
 
 // script runs several statements, once.
 func (m sqliteMigration) script(text string) error {
-	_, err := m.conn.(driver.ExecerContext).ExecContext(m.ctx, text, nil)
-	return err
+	return m.unprepared(m.ctx, text)
 }
 
 const sqliteTableSQL = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`

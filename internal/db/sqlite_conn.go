@@ -3,13 +3,9 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
-	"fmt"
-	"io"
-	"slices"
 
-	"modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver
 )
 
 func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) {
@@ -41,34 +37,32 @@ func (db *sqliteDB) Exec(context.Context, string, ...any) (int64, error) {
 
 func (db *sqliteDB) Batch(ctx context.Context, list []Statement) error { return inTurn(ctx, db, list) }
 
-// sqliteConn is the writer's connection with its prepared statements. Only one
-// goroutine uses it, so that it speaks to the driver itself: what database/sql
-// does for a pool costs as much as a small statement.
+// sqliteConn is one connection with its prepared statements: the writer's or the
+// checkpointer's. Only one goroutine uses it.
 type sqliteConn struct {
 	d        *Dialect
-	conn     driver.Conn
-	prepared map[string]driver.Stmt
-	args     []driver.NamedValue
-	spare    []*sqliteRows
+	pool     *sql.DB // of this connection alone
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
 }
 
 func openSQLiteConn(ctx context.Context, d *Dialect, dsn string) (*sqliteConn, error) {
-	connector, err := sqlite.NewConnector(dsn)
+	pool, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connector.Connect(ctx)
+	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, pool.Close())
 	}
-	return &sqliteConn{d: d, conn: conn, prepared: map[string]driver.Stmt{}}, nil
+	return &sqliteConn{d: d, pool: pool, conn: conn, prepared: map[string]*sql.Stmt{}}, nil
 }
 
-func (c *sqliteConn) stmt(text string) (driver.Stmt, error) {
+func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s, ok := c.prepared[text]; ok {
 		return s, nil
 	}
-	s, err := c.conn.Prepare(c.d.SQL(text))
+	s, err := c.conn.PrepareContext(ctx, c.d.SQL(text))
 	if err != nil {
 		return nil, err
 	}
@@ -82,36 +76,19 @@ func (c *sqliteConn) control(ctx context.Context, text string) error {
 	return err
 }
 
-// unprepared runs a PRAGMA that has its effect while it is prepared, so that a
-// statement kept from before would have none.
+// unprepared runs several statements, or a PRAGMA that takes effect while it is
+// prepared: a prepared one would have no effect when it runs again.
 func (c *sqliteConn) unprepared(ctx context.Context, text string) error {
-	_, err := c.conn.(driver.ExecerContext).ExecContext(ctx, text, nil)
+	_, err := c.conn.ExecContext(ctx, text)
 	return err
 }
 
-// bind gives args as the driver takes them, until the next call.
-func (c *sqliteConn) bind(args []any) ([]driver.NamedValue, error) {
-	c.args = c.args[:0]
-	for i, a := range args {
-		v, err := driverValue(a)
-		if err != nil {
-			return nil, err
-		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: v})
-	}
-	return c.args, nil
-}
-
 func (c *sqliteConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	s, err := c.stmt(text)
+	s, err := c.stmt(ctx, text)
 	if err != nil {
 		return 0, err
 	}
-	bound, err := c.bind(args)
-	if err != nil {
-		return 0, err
-	}
-	r, err := s.(driver.StmtExecContext).ExecContext(ctx, bound)
+	r, err := s.ExecContext(ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -119,27 +96,11 @@ func (c *sqliteConn) Exec(ctx context.Context, text string, args ...any) (int64,
 }
 
 func (c *sqliteConn) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	s, err := c.stmt(text)
+	s, err := c.stmt(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	bound, err := c.bind(args)
-	if err != nil {
-		return nil, err
-	}
-	got, err := s.(driver.StmtQueryContext).QueryContext(ctx, bound)
-	if err != nil {
-		return nil, err
-	}
-	var r *sqliteRows
-	if n := len(c.spare); n > 0 {
-		r, c.spare = c.spare[n-1], c.spare[:n-1]
-	} else {
-		r = &sqliteRows{conn: c}
-	}
-	r.rows, r.err, r.closed = got, nil, false
-	r.values = slices.Grow(r.values[:0], len(got.Columns()))[:len(got.Columns())]
-	return r, nil
+	return s.QueryContext(ctx, args...)
 }
 
 func (c *sqliteConn) Batch(ctx context.Context, list []Statement) error { return inTurn(ctx, c, list) }
@@ -149,50 +110,7 @@ func (c *sqliteConn) close() error {
 	for _, s := range c.prepared {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, c.conn.Close())...)
-}
-
-// sqliteRows are the rows of one query of the writer. Closed, they serve the
-// next.
-type sqliteRows struct {
-	conn   *sqliteConn
-	rows   driver.Rows
-	values []driver.Value
-	err    error
-	closed bool
-}
-
-func (r *sqliteRows) Next() bool {
-	if r.err = r.rows.Next(r.values); errors.Is(r.err, io.EOF) {
-		r.err = nil
-		return false
-	}
-	return r.err == nil
-}
-
-func (r *sqliteRows) Scan(dest ...any) error {
-	if len(dest) != len(r.values) {
-		return fmt.Errorf("scanning %d columns into %d variables", len(r.values), len(dest))
-	}
-	for i, d := range dest {
-		if err := assign(d, r.values[i]); err != nil {
-			return fmt.Errorf("column %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (r *sqliteRows) Err() error { return r.err }
-
-func (r *sqliteRows) Close() error {
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	clear(r.values)
-	err := r.rows.Close()
-	r.conn.spare = append(r.conn.spare, r)
-	return err
+	return errors.Join(append(errs, c.conn.Close(), c.pool.Close())...)
 }
 
 // inTurn runs a batch one by one: without a network there is nothing to save.

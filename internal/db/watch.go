@@ -9,8 +9,7 @@ type Topic int
 // topicSet is a set of topics.
 type topicSet uint64
 
-func (s *topicSet) add(t Topic)     { *s |= 1 << t }
-func (s topicSet) has(t Topic) bool { return s&(1<<t) != 0 }
+func (s *topicSet) add(t Topic) { *s |= 1 << t }
 
 // every calls fn for each topic in the set.
 func (s topicSet) every(fn func(Topic)) {

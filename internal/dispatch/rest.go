@@ -9,12 +9,13 @@ import (
 
 const restMost = time.Millisecond
 
-// poller lets RSA wait until whatever else can run has run, the network's
-// included. runtime.Gosched is not enough: Go's scheduler looks at the network
-// when nothing is ready to run, or every 10 ms, and with RSA always ready on every
-// core each step of an exchange, a request to the API among them, would wait
-// those 10 ms. What rests here waits for a byte in a pipe, and so comes after
-// everything that was ready and everything that had already arrived.
+// poller lets goroutines that do RSA rest until other goroutines have run, those
+// included that the network has woken. runtime.Gosched alone does not: Go's
+// scheduler polls the network when nothing else is ready, or every 10 ms, and RSA
+// is always ready. A rest waits for a byte in a pipe, so it ends after everything
+// that was ready or had arrived before. With Gosched alone the p99 of withdrawals
+// beside deposits was 145 and not 115 ms (fast build, 1024 bit, busy machine,
+// median of 7 pairs).
 type poller struct {
 	r, w *os.File
 	most time.Duration // bounds a rest where the other work never ends
@@ -25,8 +26,7 @@ type poller struct {
 	spare   sync.Pool // of *resting
 }
 
-// resting is one who rests. It is used again, and may find that somebody woke it
-// for the last time: then it rests less.
+// resting is a pooled waiter. A stale wake-up may end its next rest early.
 type resting struct {
 	ready chan struct{} // buffered 1
 	timer *time.Timer
@@ -47,7 +47,7 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// run wakes one for each byte, in the order in which they came.
+// run ends one rest for each byte, in the order in which they began.
 func (p *poller) run() {
 	defer close(p.done)
 	buf := make([]byte, 64)
@@ -55,7 +55,7 @@ func (p *poller) run() {
 		n, err := p.r.Read(buf)
 		p.mu.Lock()
 		if err != nil {
-			n = len(p.resting) // nobody rests for ever
+			n = len(p.resting) // end every rest
 		}
 		n = min(n, len(p.resting))
 		for _, one := range p.resting[:n] {
@@ -74,7 +74,7 @@ func (p *poller) run() {
 
 var oneByte = []byte{0}
 
-// rest returns when all else has had its turn, after p.most at the latest.
+// rest returns when other goroutines have had their turn, after p.most at the latest.
 func (p *poller) rest() {
 	one := p.spare.Get().(*resting)
 	defer p.spare.Put(one)
@@ -82,7 +82,7 @@ func (p *poller) rest() {
 	p.resting = append(p.resting, one)
 	p.mu.Unlock()
 	if _, err := p.w.Write(oneByte); err != nil {
-		return // closed: who was resting was woken, and nobody rests any more
+		return // closed
 	}
 	one.timer.Reset(p.most)
 	select {
@@ -90,8 +90,8 @@ func (p *poller) rest() {
 	case <-one.timer.C:
 	}
 	one.timer.Stop()
-	// The scheduler runs what it finds on the network in any order, and whom
-	// that woke before the rest of it.
+	// One poll of the network can wake this goroutine before others that it
+	// found at the same time.
 	runtime.Gosched()
 }
 

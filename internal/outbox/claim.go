@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"countersign/internal/db"
 )
@@ -95,36 +93,20 @@ type claimLane struct {
 }
 
 const (
-	takenColumns = `o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
-	c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, o.deadline, c.created`
-
 	// The expression leaves the index by id to look callbacks up by: what is due
 	// together lies together there, of whichever merchants.
 	takeSQL = `
-SELECT ` + takenColumns + `
-FROM outbox o JOIN callbacks c ON c.merchant || '' = o.merchant AND c.id = o.id
-WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.due <= $3 AND o.deadline > $3
-ORDER BY o.due, o.id LIMIT CAST($4 AS BIGINT)`
+SELECT o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
+	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created
+FROM (
+	SELECT * FROM outbox w
+	WHERE w.merchant = $1 AND w.lane = $2 AND w.state = 'pending' AND w.due <= $3 AND w.deadline > $3
+	ORDER BY w.due, w.id LIMIT CAST($4 AS BIGINT){skip}) o
+CROSS JOIN {inner}callbacks i WHERE i.merchant || '' = o.merchant AND i.id = o.id{alone}`
 
-	// The same of many merchants, for PostgreSQL. Each subquery needs what stands
-	// before it: no statistics give it another order.
-	takeManySQL = `
-SELECT ` + takenColumns + `
-FROM {list}$1{as w} CROSS JOIN LATERAL (
-	SELECT * FROM outbox i
-	WHERE i.merchant = w.value AND i.lane = $2 AND i.state = 'pending' AND i.due <= $3 AND i.deadline > $3
-	ORDER BY i.due, i.id LIMIT CAST($4 AS BIGINT){skip}) o
-CROSS JOIN LATERAL (SELECT * FROM callbacks i WHERE i.merchant || '' = o.merchant AND i.id = o.id OFFSET 0) c`
-)
-
-const (
 	markSQL = `
 UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, node = $2, claimed = $3
-WHERE merchant = $4`
-	markOneSQL = markSQL + ` AND id = $5`
-	// For SQLite. PostgreSQL may read all that waits for the merchant and compare
-	// it with the list.
-	markListSQL = markSQL + ` AND id {in}$5{end}`
+WHERE merchant = $4 AND id = $5`
 )
 
 // claimFrom takes rows in rounds. In each, every lane that still has capacity
@@ -158,7 +140,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 			}
 		}
 		// Marks go first: what was taken must not be taken again.
-		if err := t.Batch(ctx, append(marks, o.takes(r, asked, taken)...)); err != nil {
+		if err := t.Batch(ctx, append(marks, takes(r, asked, taken)...)); err != nil {
 			return nil, nil, err
 		}
 		marks = nil
@@ -166,7 +148,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		for _, l := range asked {
 			l.taken += len(l.ids)
 			left += l.asked - len(l.ids)
-			marks = o.mark(marks, r, l)
+			marks = mark(marks, r, l)
 			if len(l.ids) == l.asked {
 				lanes = append(lanes, l) // it may have more
 			}
@@ -175,36 +157,20 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 	return claimed, marks, nil
 }
 
-// takes reads and locks what is asked of each lane: with PostgreSQL in one
-// statement for all that are asked for equally many, since each statement costs
-// it more than a row.
-func (o *Outbox) takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.Statement {
-	statements := make([]db.Statement, 0, len(asked))
-	if !o.Dialect().Lateral {
-		for _, l := range asked {
-			statements = append(statements, db.Statement{SQL: takeSQL, Args: []any{l.merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken})
-		}
-		return statements
-	}
-	alike := map[int][]string{}
-	for _, l := range asked {
-		alike[l.asked] = append(alike[l.asked], l.merchant)
-	}
-	for _, n := range slices.Sorted(maps.Keys(alike)) {
-		statements = append(statements, db.Statement{SQL: takeManySQL,
-			Args: []any{o.Dialect().List(alike[n]), int64(r.Lane), int64(r.Now), n}, Row: taken})
+// takes reads and locks what is asked of each lane. Asking for several lanes in
+// one statement brought nothing measurable.
+func takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.Statement {
+	statements := make([]db.Statement, len(asked))
+	for i, l := range asked {
+		statements[i] = db.Statement{SQL: takeSQL, Args: []any{l.merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken}
 	}
 	return statements
 }
 
-// mark makes what was taken of l sending. A list costs as much as four rows.
-func (o *Outbox) mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
-	args := []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant}
-	if len(l.ids) > 4 && o.Dialect().ListsByIndex {
-		return append(to, db.Statement{SQL: markListSQL, Args: append(args, o.Dialect().List(l.ids))})
-	}
+// mark makes what was taken of l sending.
+func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 	for _, id := range l.ids {
-		to = append(to, db.Statement{SQL: markOneSQL, Args: append(args[:4:4], id)})
+		to = append(to, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, id}})
 	}
 	return to
 }
@@ -243,32 +209,25 @@ func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane Lane, clai
 	return nil
 }
 
-// An expression around lane leaves one index to look lanes up by, that by
-// merchant, whatever the statistics say.
 const (
 	nextDueOfLaneSQL = `COALESCE((
 	SELECT o.due FROM outbox o
 	WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending' AND o.deadline > $1
 	ORDER BY o.due LIMIT 1), 4611686018427387904)`
 
-	claimLanesSQL = `
-UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = in_flight + $2, served = $3
-WHERE merchant {in}$4{end} AND lane + 0 = $5`
-
 	claimLaneSQL = `
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
 WHERE merchant = $6 AND lane = $7`
 
-	// Of lanes that gave nothing: what was due is locked by somebody.
-	restLanesSQL = `
-UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant {in}$2{end} AND lane + 0 = $3`
+	// Of a lane that gave nothing: what was due is locked by somebody.
+	restLaneSQL = `
+UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lane = $3`
 
 	returningDueSQL = ` RETURNING merchant, next_due`
 )
 
 // claimEnd makes marks, writes the lanes' counters and finds what waits next in each. It
 // gives the lanes in which nothing is due any more, where recheck needs them.
-// Lanes without a rate that gave equally many change alike, in one statement.
 func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []laneKey, err error) {
 	ends := marks
 	end := func(text string, args ...any) {
@@ -286,26 +245,13 @@ func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 		}
 		ends = append(ends, e)
 	}
-	alike := map[int][]string{}
-	var counts []int
 	for _, l := range lanes {
-		if l.taken == 0 || l.rate == 0 {
-			if alike[l.taken] == nil {
-				counts = append(counts, l.taken)
-			}
-			alike[l.taken] = append(alike[l.taken], l.merchant)
+		if l.taken == 0 {
+			end(restLaneSQL, l.merchant, int64(r.Lane))
 			continue
 		}
 		l.take(l.taken, r.Now)
 		end(claimLaneSQL, l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), l.merchant, int64(r.Lane))
-	}
-	for _, n := range counts {
-		list := o.Dialect().List(alike[n])
-		if n == 0 {
-			end(restLanesSQL, list, int64(r.Lane))
-			continue
-		}
-		end(claimLanesSQL, n, int64(r.Now), list, int64(r.Lane))
 	}
 	return idle, t.Batch(ctx, ends)
 }

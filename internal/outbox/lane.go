@@ -133,18 +133,6 @@ type laneChange struct {
 	final   [finals]int64
 }
 
-// plain reports whether c only frees exchanges that ended well and counts what
-// they made accepted: then apply subtracts and adds, and changes nothing else.
-func (l *laneRow) plain(c *laneChange) bool {
-	for _, reached := range c.reached {
-		if !reached {
-			return false
-		}
-	}
-	return l.failures == 0 && l.openUntil == 0 && l.inFlight >= c.freed && l.nextDue <= c.due &&
-		c.final == [finals]int64{c.final[0]}
-}
-
 // apply changes the row.
 func (l *laneRow) apply(c *laneChange, now db.Millis) {
 	l.inFlight = max(0, l.inFlight-c.freed)

@@ -37,7 +37,9 @@ func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
 func (c *laneChange) back(due db.Millis) { c.due = min(c.due, due) }
 
 const (
-	lockLaneSQL  = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
+	lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
+	// lane + 0 leaves one index to look up by, that of merchant, whatever the
+	// statistics say.
 	lockLanesSQL = `
 SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
 
@@ -45,48 +47,24 @@ SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = 
 UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
 	accepted = $5, refused = $6, exhausted = $7, cancelled = $8
 WHERE merchant = $9 AND lane = $10`
-
-	changeLanesSQL = `
-UPDATE lanes SET in_flight = in_flight - $1, accepted = accepted + $2 WHERE merchant {in}$3{end} AND lane + 0 = $4`
 )
 
 // changeLanes applies c and wakes this node where something can be claimed
-// now or later. Lanes that change alike do so in one statement.
+// now or later.
 func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {
 		return err
 	}
-	var writes []db.Statement
-	type plain struct {
-		lane     Lane
-		freed    int
-		accepted int64
-	}
-	alike := map[plain][]string{}
-	var order []plain
+	writes := make([]db.Statement, len(lanes))
 	for i := range lanes {
 		l := &lanes[i]
-		change := c[laneKey{l.merchant, l.lane}]
-		together := l.plain(change)
-		l.apply(change, now)
+		l.apply(c[laneKey{l.merchant, l.lane}], now)
 		if l.ready() < db.Never {
 			t.WakeHere(topicOf(l.lane))
 		}
-		if together {
-			p := plain{l.lane, change.freed, change.final[0]}
-			if alike[p] == nil {
-				order = append(order, p)
-			}
-			alike[p] = append(alike[p], l.merchant)
-			continue
-		}
-		writes = append(writes, db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
-			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}})
-	}
-	for _, p := range order {
-		writes = append(writes, db.Statement{SQL: changeLanesSQL,
-			Args: []any{p.freed, p.accepted, o.Dialect().List(alike[p]), int64(p.lane)}})
+		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
+			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}}
 	}
 	return t.Batch(ctx, writes)
 }

@@ -150,12 +150,6 @@ const (
 DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	// For SQLite, where returning rows costs a statement as much as two of them.
-	// PostgreSQL may read all that waits for the merchant.
-	settleAcceptedManySQL = `
-DELETE FROM outbox WHERE merchant = $1 AND attempts = $2 AND id {in}$3{end} AND state = 'sending'
-RETURNING lane, failed, deadline, id`
-
 	settleOtherSQL = `
 UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
@@ -186,17 +180,12 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		}
 		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled)
 	}
-	for rest := batch; len(rest) > 0; {
-		b, done := rest[0], 1
-		switch n := accepted(rest); {
-		case b.Decision != countersign.DecisionNone:
+	for _, b := range batch {
+		if b.Decision != countersign.DecisionNone {
 			add(b, settleDecisionSQL)
-		case n > 1 && o.Dialect().ListsByIndex:
-			statements, done = append(statements, o.acceptRun(rest[:n])), n
-		default:
+		} else {
 			end(b)
 		}
-		rest = rest[done:]
 	}
 	if err := t.Batch(ctx, statements); err != nil {
 		return err
@@ -226,37 +215,6 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		}
 	}
 	return nil
-}
-
-// accepted is how many of batch, from the first on, one statement can accept:
-// neighbours, so that rows are locked in the order of batch.
-func accepted(batch []*settling) int {
-	first := batch[0]
-	for n, b := range batch {
-		if b.state != CallbackAccepted || b.Decision != countersign.DecisionNone || b.Merchant != first.Merchant ||
-			b.Attempt.Number != first.Attempt.Number || n > 0 && b.id == batch[n-1].id {
-			return n
-		}
-	}
-	return len(batch)
-}
-
-func (o *Outbox) acceptRun(run []*settling) db.Statement {
-	ids := make([]string, len(run))
-	places := make(map[string]*settling, len(run))
-	for i, b := range run {
-		ids[i], places[b.id] = b.id, b
-	}
-	return db.Statement{SQL: settleAcceptedManySQL, Args: []any{run[0].Merchant, run[0].Attempt.Number, o.Dialect().List(ids)},
-		Row: func(r db.Rows) error {
-			var found settling
-			var id string
-			err := r.Scan(&found.lane, &found.failed, &found.deadline, &id)
-			if b := places[id]; b != nil {
-				b.found, b.lane, b.failed, b.deadline = true, found.lane, found.failed, found.deadline
-			}
-			return err
-		}}
 }
 
 func (b *settling) scan(r db.Rows) error {
