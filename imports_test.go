@@ -66,11 +66,16 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway",
 			"countersign/internal/outbox"},
 	},
+	"countersign/internal/bench": {
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin",
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/dispatch",
+			"countersign/internal/jsonapi", "countersign/internal/outbox"},
+		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
+	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/admin", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/dispatch", "countersign/internal/gateway",
-			"countersign/internal/book", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/outbox"},
-		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml", "github.com/HdrHistogram/hdrhistogram-go"},
+			"countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway"},
+		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }
 

@@ -84,6 +84,9 @@ func (l *Listener) Run(ctx context.Context) error {
 	go func() { failed <- l.server.Serve(l.ln) }()
 	select {
 	case err := <-failed:
+		if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
+			return nil // closed because it is to stop
+		}
 		return err
 	case <-ctx.Done():
 	}
@@ -98,8 +101,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the port back and hangs up, for a listener that was never run or
-// whose requests need not end.
+// Close gives the port back and closes all connections, for a listener that was
+// never run or whose requests need not end.
 func (l *Listener) Close() error {
 	err := l.server.Close() // knows of the port only while it serves
 	if cerr := l.ln.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {

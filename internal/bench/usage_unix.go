@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package bench
 
 import (
 	"syscall"
@@ -8,7 +8,7 @@ import (
 )
 
 // processorTime is how much of the processors this process has used. Unlike the
-// clock it does not mind what else the machine does.
+// time on the clock it does not depend on what else the machine does.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -17,7 +17,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// diskWritten is how many bytes this process has had written to disks. 0 where the
+// diskWritten is how many bytes this process has had written to disks, 0 where the
 // system does not count them.
 func diskWritten() int64 {
 	var u syscall.Rusage

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	_ "embed"
@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-//go:embed bench_report.html.tmpl
-var benchPage string
+//go:embed report.html.tmpl
+var pageText string
 
-var benchTemplate = template.Must(template.New("report").Parse(benchPage))
+var pageTemplate = template.Must(template.New("report").Parse(pageText))
 
-// html writes the report as one page that needs nothing else.
-func (r *benchReport) html(w io.Writer) error {
+// HTML writes the report as one page that needs nothing else.
+func (r *Report) HTML(w io.Writer) error {
 	type section struct {
 		Name    string
-		Figures []benchFigure
+		Figures []Figure
 		Bars    template.HTML
 		Curves  template.HTML
 	}
 	page := struct {
 		Title    string
-		Report   *benchReport
+		Report   *Report
 		Sections []section
 	}{Title: r.title(), Report: r}
 	for _, suite := range r.suites() {
 		s := section{Name: suite, Figures: r.of(suite)}
 		s.Bars = ratioBars(s.Figures)
-		var curves []latencyCurve
+		var curves []Curve
 		for _, c := range r.Curves {
 			if c.Suite == suite {
 				curves = append(curves, c)
@@ -39,13 +39,17 @@ func (r *benchReport) html(w io.Writer) error {
 		s.Curves = curveChart(curves)
 		page.Sections = append(page.Sections, s)
 	}
-	return benchTemplate.Execute(w, page)
+	return pageTemplate.Execute(w, page)
 }
 
-// Number, Spread and Compared are the cells of the table.
-func (f benchFigure) Number() string   { return number(f.Value) }
-func (f benchFigure) Spread() string   { return f.spread() }
-func (f benchFigure) Compared() string { return f.compared() }
+// Number is the value in the page's table.
+func (f Figure) Number() string { return number(f.Value) }
+
+// Spread is the range of the rounds in the page's table.
+func (f Figure) Spread() string { return f.spread() }
+
+// Compared is the comparison in the page's table.
+func (f Figure) Compared() string { return f.compared() }
 
 // svg builds a drawing. All text goes through text, which escapes.
 type svg struct{ strings.Builder }
@@ -58,8 +62,9 @@ func (s *svg) line(class string, x1, y1, x2, y2 float64) {
 	fmt.Fprintf(s, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, x1, y1, x2, y2)
 }
 
-// ratioBars shows the figures that are compared with something, as shares of it.
-func ratioBars(figures []benchFigure) template.HTML {
+// ratioBars draws a bar for each figure that is compared with a bound, as long as
+// its share of the bound.
+func ratioBars(figures []Figure) template.HTML {
 	const left, wide, high = 300.0, 380.0, 24.0
 	var bars svg
 	n, most := 0, 1.0
@@ -84,9 +89,9 @@ func ratioBars(figures []benchFigure) template.HTML {
 	return drawing(left+wide+70, high*float64(n), &bars)
 }
 
-// curveChart draws latencies over how rare they are: each step to the right is
-// ten times rarer.
-func curveChart(curves []latencyCurve) template.HTML {
+// curveChart draws latencies over percentiles, on a logarithmic scale: p90, p99
+// and p99.9 are equally far apart.
+func curveChart(curves []Curve) template.HTML {
 	if len(curves) == 0 {
 		return ""
 	}

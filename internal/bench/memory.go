@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -19,23 +19,27 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/daemon"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
-// memory measures a service in a process of its own, as it is run, while many
-// callbacks wait and then while some of them are delivered.
-func (b *bench) memory(ctx context.Context) (err error) {
+// memory measures the memory of a service in a process of its own, as it is run in
+// earnest, while many callbacks wait and then while some of them are delivered.
+func (b *Bench) memory(ctx context.Context) (err error) {
 	const suite = "memory"
 	if runtime.GOOS != "linux" {
-		fmt.Fprintln(b.std.err, "suite memory reads /proc, which only Linux has: left out")
+		b.report.LeftOut = "memory, which reads /proc, and only Linux has that"
 		return nil
 	}
-	merchantDir := filepath.Join(b.dir, "memory")
-	if err := os.Mkdir(merchantDir, 0o700); err != nil {
+	if b.Binary == "" {
+		return errors.New("the program's file is not known")
+	}
+	dir, err := b.newDir(suite)
+	if err != nil {
 		return err
 	}
-	m, err := b.newMerchant(ctx, merchantDir, nil)
+	m, err := b.newMerchantEnd(ctx, dir, nil)
 	if err != nil {
 		return err
 	}
@@ -47,16 +51,16 @@ func (b *bench) memory(ctx context.Context) (err error) {
 		err = errors.Join(err, <-ended)
 	}()
 
-	p, err := b.startService(ctx)
+	p, err := b.startService(ctx, filepath.Join(dir, "service"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	r := &benchRig{b: b, name: fmt.Sprintf("memory-%x", time.Now().UnixMilli()), api: p.api, merchant: m}
+	r := &rig{b: b, name: fmt.Sprintf("memory-%x", time.Now().UnixMilli()), api: p.api, merchant: m}
 	if err := r.addMerchants(ctx, 1); err != nil {
 		return err
 	}
-	// measured gives the peak and what is in use now.
+	// measured keeps the most that the process has used so far, and what it uses now.
 	measured := func(when string) error {
 		peak, now, err := p.memory()
 		if err != nil {
@@ -72,7 +76,7 @@ func (b *bench) memory(ctx context.Context) (err error) {
 		return err
 	}
 	b.progress("memory: %d callbacks that wait", b.Pending)
-	if err := r.deposits(ctx, "waiting", b.Pending, 1000); err != nil {
+	if err := r.allDeposits(ctx, "waiting", b.Pending); err != nil {
 		return err
 	}
 	if err := measured(fmt.Sprintf("%d taken and waiting", b.Pending)); err != nil {
@@ -98,21 +102,18 @@ type serviceProcess struct {
 	exited chan error
 }
 
+// servingLine is the line of the log that says where the API is.
 var servingLine = regexp.MustCompile(`msg=serving .*?api=(http://\S+)`)
 
-func (b *bench) startService(ctx context.Context) (_ *serviceProcess, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(b.dir, "memory", "service")
-	key := benchMasterKey()
+// startService starts "serve" and waits until it answers.
+func (b *Bench) startService(ctx context.Context, dir string) (_ *serviceProcess, err error) {
+	key := masterKey()
 	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--log-format", "text", "--log-level", "info"}
 	if b.DB != "" {
 		args = append(args, "--db", b.DB)
 	}
-	p := &serviceProcess{cmd: exec.Command(self, args...), exited: make(chan error, 1)}
-	// What the environment says of a service is not meant for this one.
+	p := &serviceProcess{cmd: exec.Command(b.Binary, args...), exited: make(chan error, 1)}
+	// A database or settings in the environment are meant for another service.
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COUNTERSIGN_DB=") || strings.HasPrefix(v, "COUNTERSIGN_CONFIG=")
 	}), "COUNTERSIGN_MASTER_KEY="+hex.EncodeToString(key[:]))
@@ -124,7 +125,7 @@ func (b *bench) startService(ctx context.Context) (_ *serviceProcess, err error)
 		return nil, fmt.Errorf("starting serve: %w", err)
 	}
 	ready := make(chan string, 1)
-	var said strings.Builder // until it is ready
+	var said strings.Builder // what it logged before it was ready; read once it has exited
 	go func() {
 		lines := bufio.NewReader(stderr)
 		for {
@@ -160,21 +161,21 @@ func (b *bench) startService(ctx context.Context) (_ *serviceProcess, err error)
 }
 
 // tokenOf gives an operator's token of the service: the one that it made on its
-// first start, or, where its PostgreSQL database had one already, a new one.
-func (b *bench) tokenOf(ctx context.Context, dir string) (string, error) {
+// first start, or a new one where its PostgreSQL database had one already.
+func (b *Bench) tokenOf(ctx context.Context, dir string) (string, error) {
 	if b.DB == "" {
-		text, err := os.ReadFile(filepath.Join(dir, tokenFile))
+		text, err := os.ReadFile(filepath.Join(dir, daemon.TokenFile))
 		return strings.TrimSpace(string(text)), err
 	}
-	d, err := db.Open(ctx, db.Config{URL: b.DB, Keys: benchKeys(), Log: quietLog()}, outbox.End())
+	d, err := db.Open(ctx, db.Config{URL: b.DB, Keys: keys()}, outbox.End())
 	if err != nil {
 		return "", err
 	}
-	token, err := benchToken(ctx, d)
+	token, err := newToken(ctx, d)
 	return token, errors.Join(err, d.Close())
 }
 
-// stop ends the process as an operator would.
+// stop ends the process as an operator would, and waits for it.
 func (p *serviceProcess) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -187,8 +188,8 @@ func (p *serviceProcess) stop() error {
 	}
 }
 
-// memory gives the most that the process ever had resident, and what it has
-// now, in MB of a million bytes.
+// memory gives the most memory that the process has had resident, and what it has
+// now, in megabytes.
 func (p *serviceProcess) memory() (peak, now float64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -16,22 +16,18 @@ import (
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // short is how long each of the bounds is measured.
-func (b *bench) short() time.Duration {
+func (b *Bench) short() time.Duration {
 	if b.Quick {
 		return 100 * time.Millisecond
 	}
 	return 2 * time.Second
 }
 
-// boundTime is how long RSA is measured between rounds.
-func (b *bench) boundTime() time.Duration { return b.short() * 3 / 4 }
-
 // bounds measures what a callback needs, each thing alone.
-func (b *bench) bounds(ctx context.Context) error {
+func (b *Bench) bounds(ctx context.Context) error {
 	const suite = "bounds"
 	operations, err := b.load.rsaOperations()
 	if err != nil {
@@ -62,12 +58,13 @@ func (b *bench) bounds(ctx context.Context) error {
 		return err
 	}
 	b.report.add(suite, "loopback HTTP, bodies as long", "requests/s", perSecond).note("%s ms of processor each", number(1000*cpu))
-	if b.API != "" {
-		return nil
+	if b.Service != nil {
+		return nil // its disk is elsewhere
 	}
 	return b.durable(ctx)
 }
 
+// us is d in microseconds.
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 // timeOf gives the mean time of f over about that long.
@@ -82,7 +79,9 @@ func timeOf(ctx context.Context, long time.Duration, f func() error) (time.Durat
 	return time.Since(start) / time.Duration(n), nil
 }
 
-// perSecondOf gives the rate of f from several callers over about that long.
+// perSecondOf gives the rate of f, called from several goroutines for about that
+// long, and the seconds of processor that one call takes. f is told the number of
+// its call, from 1 on.
 func perSecondOf(ctx context.Context, callers int, long time.Duration, f func(n int) error) (perSecond, cpu float64, err error) {
 	start, before := time.Now(), processorTime()
 	var n, next atomic.Int64
@@ -99,9 +98,9 @@ func perSecondOf(ctx context.Context, callers int, long time.Duration, f func(n 
 	return done / time.Since(start).Seconds(), (processorTime() - before).Seconds() / max(done, 1), err
 }
 
-// httpRate is how many exchanges the loopback does with bodies as long as those
-// of callbacks, both ends in this process.
-func (b *bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error) {
+// httpRate is how many exchanges a second HTTP on the loopback does with bodies as
+// long as those of callbacks, both ends in this process.
+func (b *Bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error) {
 	sealed, err := envelope.Seal(b.load.pair, envelope.PKCS1v15, b.load.plain)
 	if err != nil {
 		return 0, 0, err
@@ -137,24 +136,21 @@ func (b *bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error
 	return perSecond, cpu, errors.Join(err, <-done)
 }
 
-// durable measures what it costs to be able to say that something is kept.
-func (b *bench) durable(ctx context.Context) (err error) {
+// durable measures writes that survive a loss of power: a page of a file, and
+// deposits in the database.
+func (b *Bench) durable(ctx context.Context) (err error) {
 	const suite = "bounds"
 	f, err := os.Create(filepath.Join(b.dir, "sync"))
 	if err != nil {
 		return err
 	}
-	page := make([]byte, 4096)
-	synced, err := timeOf(ctx, b.short()/2, func() error {
-		_, err := f.WriteAt(page, 0)
-		return errors.Join(err, f.Sync())
-	})
+	synced, err := timeOf(ctx, b.short()/2, func() error { return writePage(f) })
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	b.report.add(suite, "a page written and synced", "a second", 1/synced.Seconds()).note("%s", b.dirNote())
 
-	bare, err := b.openStore(ctx, "durable", 1)
+	bare, err := b.openOutbox(ctx, "durable", 1)
 	if err != nil {
 		return err
 	}
@@ -163,7 +159,7 @@ func (b *bench) durable(ctx context.Context) (err error) {
 		perSecond, _, err := perSecondOf(ctx, callers, b.short()/2, func(n int) error {
 			rows, err := b.load.rows(bare.ids, fmt.Sprint("durable-", callers), n, 1)
 			if err == nil {
-				_, err = bare.db.Ingest(ctx, rows, db.MillisOf(time.Now()))
+				_, err = bare.outbox.Ingest(ctx, rows, db.MillisOf(time.Now()))
 			}
 			return err
 		})
@@ -175,51 +171,10 @@ func (b *bench) durable(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *bench) dirNote() string {
+// dirNote says which disk was measured.
+func (b *Bench) dirNote() string {
 	if runtime.GOOS == "linux" && b.DB != "" {
 		return "on this machine, not the database's"
 	}
 	return "in the directory of the databases"
 }
-
-// bareStore is a database without a service.
-type bareStore struct {
-	db  *outbox.Outbox
-	ids []string
-	dir string
-}
-
-func (b *bench) openStore(ctx context.Context, name string, merchants int) (_ *bareStore, err error) {
-	b.rigs++
-	s := &bareStore{dir: filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, b.rigs))}
-	url := b.DB
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
-		return nil, err
-	}
-	if url == "" {
-		url = filepath.Join(s.dir, daemon.DatabaseFile)
-	}
-	d, err := db.Open(ctx, db.Config{URL: url, Keys: benchKeys(), Log: quietLog()}, outbox.End())
-	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	s.db = outbox.New(d)
-	now := db.MillisOf(time.Now())
-	if err := pauseAll(ctx, s.db, now); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	for i := range merchants {
-		m := outbox.Merchant{
-			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.rigs, i), Name: "bench", State: outbox.MerchantActive,
-			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
-			Concurrency: 10_000, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair,
-		}
-		if _, err := s.db.CreateMerchant(ctx, m, now); err != nil {
-			return nil, errors.Join(err, s.close())
-		}
-		s.ids = append(s.ids, m.ID)
-	}
-	return s, nil
-}
-
-func (s *bareStore) close() error { return errors.Join(s.db.Close(), os.RemoveAll(s.dir)) }

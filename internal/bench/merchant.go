@@ -1,10 +1,7 @@
-package main
+package bench
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -20,17 +17,18 @@ import (
 // slowAnswer is how long the slow merchant of the suite faults takes.
 const slowAnswer = 3 * time.Second
 
-// benchMerchant is the merchants' end: one listener for all of them.
-type benchMerchant struct {
-	load     *benchLoad
-	gateway  *daemon.Gateway  // nil: package merchant with its inbox in memory
-	listener *daemon.Listener // of that; nil with a gateway
+// merchantEnd answers for all merchants on one listener: a gateway, or package
+// merchant with its inbox in memory.
+type merchantEnd struct {
+	load     *load
+	gateway  *daemon.Gateway  // nil: in memory
+	listener *daemon.Listener // of the merchant in memory; nil with a gateway
 }
 
-// taken is told of a deposit's trackingId when the merchant takes it; it may be
-// nil.
-func (b *bench) newMerchant(ctx context.Context, dir string, taken func(trackingID string)) (_ *benchMerchant, err error) {
-	m := &benchMerchant{load: b.load}
+// newMerchantEnd opens the merchants' end. taken is told the trackingId of each
+// deposit that the merchant in memory takes; it may be nil.
+func (b *Bench) newMerchantEnd(ctx context.Context, dir string, taken func(trackingID string)) (_ *merchantEnd, err error) {
+	m := &merchantEnd{load: b.load}
 	log := b.log.With("end", "merchant")
 	callbacks := merchant.Config{Key: b.load.pair.Public(), APIKey: b.load.apiKey, CallbackAPIKeys: []countersign.APIKey{b.load.callbackKey}}
 	if b.Inbox == "sqlite" {
@@ -58,15 +56,7 @@ func (b *bench) newMerchant(ctx context.Context, dir string, taken func(tracking
 	return m, err
 }
 
-// url is where the merchant takes callbacks.
-func (m *benchMerchant) url() string {
-	if m.gateway != nil {
-		return m.gateway.CallbackURL()
-	}
-	return m.listener.URL()
-}
-
-// withSlow serves h under /slow too, after a while.
+// withSlow serves h, and under /slow the same after slowAnswer.
 func withSlow(h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
@@ -82,32 +72,36 @@ func withSlow(h http.Handler) http.Handler {
 	return mux
 }
 
-// run serves until ctx ends. The merchant in memory then hangs up: a service
-// elsewhere keeps connections that it may never use again, and waiting for those
-// takes seconds.
-func (m *benchMerchant) run(ctx context.Context) error {
+// url is where callbacks are taken.
+func (m *merchantEnd) url() string {
+	if m.gateway != nil {
+		return m.gateway.CallbackURL()
+	}
+	return m.listener.URL()
+}
+
+// run serves until ctx ends. The merchant in memory then closes all connections
+// at once: a service elsewhere keeps some open that it has not used yet, and a
+// shutdown would wait seconds for those.
+func (m *merchantEnd) run(ctx context.Context) error {
 	if m.gateway != nil {
 		return m.gateway.Run(ctx)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = m.listener.Close() })
-	defer stop()
-	if err := m.listener.Run(ctx); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	defer context.AfterFunc(ctx, func() { _ = m.listener.Close() })()
+	return m.listener.Run(ctx)
 }
 
-// close is for a merchant that is not run.
-func (m *benchMerchant) close() error {
+// close closes a merchant's end that will not be run.
+func (m *merchantEnd) close() error {
 	if m.gateway != nil {
 		return m.gateway.Close()
 	}
 	return m.listener.Close()
 }
 
-// order tells a gateway of a withdrawal that the service will ask about; a
-// merchant in memory confirms without.
-func (m *benchMerchant) order(ctx context.Context, callBackID, tenantUserID string) error {
+// order tells a gateway of a withdrawal that the service will ask about. The
+// merchant in memory confirms what it was never told of.
+func (m *merchantEnd) order(ctx context.Context, callBackID, tenantUserID string) error {
 	if m.gateway == nil {
 		return nil
 	}
@@ -124,13 +118,3 @@ func deadURL() (string, error) {
 	}
 	return "http://" + l.Addr().String(), l.Close()
 }
-
-// benchMasterKey seals the secrets of benchmarks, which are nobody's. Being always
-// the same it also sees to it that no bench works in a service's database, nor a
-// service in a bench's: the other's key does not open it.
-func benchMasterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
-
-func benchKeys() db.KeyWrapper { return db.NewMasterKey(benchMasterKey()) }
-
-// quietLog is for what is measured without a service around it.
-func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,11 +1,9 @@
-package main
+package bench
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,29 +14,30 @@ import (
 	"countersign/internal/daemon"
 )
 
-// benchReport is what a run found.
-type benchReport struct {
-	Version  string         `json:"version"`
-	Go       string         `json:"go"`
-	RSA      string         `json:"rsa"`
-	System   string         `json:"system"`
-	Cores    int            `json:"cores"`
-	Bits     int            `json:"bits"`
-	Database string         `json:"database"`
-	Inbox    string         `json:"inbox"`
-	Quick    bool           `json:"quick"`
-	Started  time.Time      `json:"started"`
-	Took     float64        `json:"tookSeconds"`
-	Figures  []benchFigure  `json:"figures"`
-	Curves   []latencyCurve `json:"latencies"`
+// Report is what a run found.
+type Report struct {
+	Version  string    `json:"version"`
+	Go       string    `json:"go"`
+	RSA      string    `json:"rsa"` // the library that does it
+	System   string    `json:"system"`
+	Cores    int       `json:"cores"`
+	Bits     int       `json:"bits"`
+	Database string    `json:"database"`
+	Inbox    string    `json:"inbox"`
+	Quick    bool      `json:"quick"`
+	LeftOut  string    `json:"leftOut,omitempty"` // a suite, and why
+	Started  time.Time `json:"started"`
+	Took     float64   `json:"tookSeconds"`
+	Figures  []Figure  `json:"figures"`
+	Curves   []Curve   `json:"latencies"`
 }
 
-// benchFigure is one measured number.
-type benchFigure struct {
+// Figure is one measured number.
+type Figure struct {
 	Suite string  `json:"suite"`
-	Name  string  `json:"name"` // new within its suite
+	Name  string  `json:"name"` // no other figure of the suite has it
 	Unit  string  `json:"unit"`
-	Value float64 `json:"value"` // the median where there were rounds
+	Value float64 `json:"value"` // the median, where there were rounds
 	Low   float64 `json:"low,omitempty"`
 	High  float64 `json:"high,omitempty"`
 	// Bound is what the value is compared with, Against says what that is, and
@@ -49,21 +48,22 @@ type benchFigure struct {
 	Note    string  `json:"note,omitempty"`
 }
 
-// latencyCurve is a distribution of times.
-type latencyCurve struct {
-	Suite  string         `json:"suite"`
-	Name   string         `json:"name"`
-	Count  int64          `json:"count"`
-	Points []latencyPoint `json:"points"`
+// Curve is a distribution of times.
+type Curve struct {
+	Suite  string  `json:"suite"`
+	Name   string  `json:"name"`
+	Count  int64   `json:"count"`
+	Points []Point `json:"points"`
 }
 
-type latencyPoint struct {
+// Point is one percentile of a Curve.
+type Point struct {
 	Percentile float64 `json:"percentile"`
 	Ms         float64 `json:"ms"`
 }
 
-func newBenchReport(c *benchCmd) benchReport {
-	r := benchReport{
+func newReport(c Config) *Report {
+	r := &Report{
 		Version: daemon.Version, Go: runtime.Version(), RSA: daemon.RSALibrary(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Bits: c.Bits, Database: "SQLite, synchronous=FULL", Inbox: c.Inbox, Quick: c.Quick,
 		Started: time.Now().UTC().Truncate(time.Second),
@@ -71,27 +71,27 @@ func newBenchReport(c *benchCmd) benchReport {
 	switch {
 	case c.DB != "":
 		r.Database = "PostgreSQL"
-	case c.API != "":
+	case c.Service != nil:
 		r.Database = "of the service elsewhere"
 	}
 	return r
 }
 
 // add keeps a figure.
-func (r *benchReport) add(suite, name, unit string, value float64) *benchFigure {
-	r.Figures = append(r.Figures, benchFigure{Suite: suite, Name: name, Unit: unit, Value: value})
+func (r *Report) add(suite, name, unit string, value float64) *Figure {
+	r.Figures = append(r.Figures, Figure{Suite: suite, Name: name, Unit: unit, Value: value})
 	return &r.Figures[len(r.Figures)-1]
 }
 
-// addRounds keeps the median of rounds and how far apart they were.
-func (r *benchReport) addRounds(suite, name, unit string, rounds []float64) *benchFigure {
+// addRounds keeps the median of rounds, and the least and the most of them.
+func (r *Report) addRounds(suite, name, unit string, rounds []float64) *Figure {
 	f := r.add(suite, name, unit, medianOf(rounds))
 	f.Low, f.High = slices.Min(rounds), slices.Max(rounds)
 	return f
 }
 
 // against compares f with a bound.
-func (f *benchFigure) against(what string, bound float64) *benchFigure {
+func (f *Figure) against(what string, bound float64) *Figure {
 	f.Against, f.Bound = what, bound
 	if bound != 0 {
 		f.Ratio = f.Value / bound
@@ -99,7 +99,7 @@ func (f *benchFigure) against(what string, bound float64) *benchFigure {
 	return f
 }
 
-func (f *benchFigure) note(format string, args ...any) { f.Note = fmt.Sprintf(format, args...) }
+func (f *Figure) note(format string, args ...any) { f.Note = fmt.Sprintf(format, args...) }
 
 func medianOf(x []float64) float64 {
 	x = slices.Clone(x)
@@ -110,7 +110,8 @@ func medianOf(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// number writes v with three digits that count, or all before the point.
+// number writes v with three significant digits, or with all digits before the
+// point.
 func number(v float64) string {
 	switch {
 	case v == 0:
@@ -125,27 +126,27 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-func (f benchFigure) spread() string {
+func (f Figure) spread() string {
 	if f.Low == 0 && f.High == 0 {
 		return ""
 	}
 	return number(f.Low) + "–" + number(f.High)
 }
 
-func (f benchFigure) compared() string {
+func (f Figure) compared() string {
 	if f.Against == "" {
 		return ""
 	}
 	return fmt.Sprintf("%.0f %% of %s %s", 100*f.Ratio, number(f.Bound), f.Against)
 }
 
-// title says what the figures are of.
-func (r *benchReport) title() string {
+// title says what was measured, and on what.
+func (r *Report) title() string {
 	return fmt.Sprintf("countersign %s, %s, RSA %d bit by %s, %s, %d cores, database: %s, inbox: %s",
 		r.Version, r.Go, r.Bits, r.RSA, r.System, r.Cores, r.Database, r.Inbox)
 }
 
-func (r *benchReport) suites() []string {
+func (r *Report) suites() []string {
 	var names []string
 	for _, f := range r.Figures {
 		if !slices.Contains(names, f.Suite) {
@@ -155,8 +156,8 @@ func (r *benchReport) suites() []string {
 	return names
 }
 
-func (r *benchReport) of(suite string) []benchFigure {
-	var list []benchFigure
+func (r *Report) of(suite string) []Figure {
+	var list []Figure
 	for _, f := range r.Figures {
 		if f.Suite == suite {
 			list = append(list, f)
@@ -165,11 +166,14 @@ func (r *benchReport) of(suite string) []benchFigure {
 	return list
 }
 
-// print writes the report for people.
-func (r *benchReport) print(w io.Writer) error {
+// Print writes the report as tables of text.
+func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintln(w, r.title())
 	if r.Quick {
 		fmt.Fprintln(w, "--quick: the sizes are too small for the figures to mean much")
+	}
+	if r.LeftOut != "" {
+		fmt.Fprintln(w, "left out:", r.LeftOut)
 	}
 	for _, suite := range r.suites() {
 		fmt.Fprintf(w, "\n%s\n", suite)
@@ -185,23 +189,9 @@ func (r *benchReport) print(w io.Writer) error {
 	return nil
 }
 
-// write writes the files that were asked for.
-func (r *benchReport) write(out, page string) (err error) {
-	if out != "" {
-		b, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(out, append(b, '\n'), 0o644); err != nil {
-			return err
-		}
-	}
-	if page != "" {
-		f, err := os.Create(page)
-		if err != nil {
-			return err
-		}
-		return errors.Join(r.html(f), f.Close())
-	}
-	return nil
+// JSON writes the report as one JSON object.
+func (r *Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
 }

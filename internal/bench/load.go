@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -20,20 +20,20 @@ import (
 	"countersign/internal/outbox"
 )
 
-// benchLoad makes what is sent. All merchants share one pair: making thousands
-// would take longer than measuring them, and the service opens and reads each
-// merchant's key for itself all the same.
-type benchLoad struct {
+// load makes what is sent. All merchants share one pair: thousands of pairs would
+// take longer to make than to measure, and the service reads the key of each
+// merchant separately in any case.
+type load struct {
 	pair        *envelope.Key
 	private     string
 	apiKey      countersign.APIKey
 	callbackKey countersign.APIKey
 	details     countersign.Details
 
-	plain, answer []byte // of one deposit
+	plain, answer []byte // plaintexts of one deposit and its answer
 }
 
-func newBenchLoad(bits int) (*benchLoad, error) {
+func newLoad(bits int) (*load, error) {
 	pair, err := envelope.GenerateKey(bits)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newBenchLoad(bits int) (*benchLoad, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &benchLoad{
+	l := &load{
 		pair: pair, private: string(private),
 		apiKey: countersign.APIKey("bench-" + rand.Text()), callbackKey: countersign.APIKey("bench-" + rand.Text()),
 		details: countersign.Details{Address: "TW" + strings.Repeat("x", 32), ChainName: "TRON", Symbol: "USDT", Amount: amount},
@@ -66,15 +66,15 @@ func newBenchLoad(bits int) (*benchLoad, error) {
 	return l, err
 }
 
-// deposit number n of a set. The lengths are those of a real one on TRON, about
-// 450 bytes of plaintext.
-func (l *benchLoad) deposit(merchant, set string, n int) client.NewDeposit {
+// deposit makes deposit n of a set. Its members are as long as those of a real one
+// on TRON, about 450 bytes of plaintext in all.
+func (l *load) deposit(merchant, set string, n int) client.NewDeposit {
 	sum := sha256.Sum256([]byte(set + "/" + strconv.Itoa(n)))
 	tx := hex.EncodeToString(sum[:])
 	sum = sha256.Sum256([]byte(set))
 	amount, err := countersign.ParseAmount(fmt.Sprintf("%d.%06d", 1+n%5000, n%1_000_000))
 	if err != nil {
-		panic(err) // digits and a point
+		panic(err) // cannot be: digits and a point
 	}
 	to := "TX" + tx[:32]
 	return client.NewDeposit{
@@ -84,8 +84,8 @@ func (l *benchLoad) deposit(merchant, set string, n int) client.NewDeposit {
 	}
 }
 
-// payload is what the API makes of d.
-func (l *benchLoad) payload(d client.NewDeposit) ([]byte, error) {
+// payload is the plaintext that the API makes of d, before it is bound.
+func (l *load) payload(d client.NewDeposit) ([]byte, error) {
 	return (&countersign.Deposit{
 		Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: d.TrackingID, TenantUserID: d.TenantUserID}, TxID: d.TxID,
 		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
@@ -93,8 +93,9 @@ func (l *benchLoad) payload(d client.NewDeposit) ([]byte, error) {
 	}).Marshal()
 }
 
-// rows are n deposits as the store takes them, given to the merchants in turn.
-func (l *benchLoad) rows(merchants []string, set string, from, n int) ([]outbox.NewCallback, error) {
+// rows makes n deposits of a set as the database takes them, for the merchants in
+// turn.
+func (l *load) rows(merchants []string, set string, from, n int) ([]outbox.NewCallback, error) {
 	list := make([]outbox.NewCallback, n)
 	for i := range list {
 		d := l.deposit(merchants[(from+i)%len(merchants)], set, from+i)
@@ -108,36 +109,36 @@ func (l *benchLoad) rows(merchants []string, set string, from, n int) ([]outbox.
 	return list, nil
 }
 
-// withdrawal number n of a set.
-func (l *benchLoad) withdrawal(merchant, set string, n int) client.NewWithdrawal {
+// withdrawal makes withdrawal n of a set.
+func (l *load) withdrawal(merchant, set string, n int) client.NewWithdrawal {
 	return client.NewWithdrawal{
 		Merchant: merchant, CallBackID: fmt.Sprintf("%s-withdrawal-%08d", set, n), TenantUserID: fmt.Sprintf("user-%08d", n),
 		Details: &client.Details{Address: l.details.Address, ChainName: l.details.ChainName, Symbol: l.details.Symbol, Amount: l.details.Amount},
 	}
 }
 
-// rsaBound is what nothing but RSA costs of one callback, both ends together: the
-// request sealed by the service and opened by the merchant, the answer sealed by
-// the merchant and opened by the service.
+// rsaBound is what RSA alone allows. The RSA of a callback is that of both ends:
+// the service seals the request, the merchant opens it and seals the answer, the
+// service opens that.
 type rsaBound struct {
-	perSecond float64 // callbacks on all cores: the better of one and two operations at once on each
-	oneEach   float64 // the same with one
-	cpu       float64 // seconds of processor each
+	perSecond float64 // callbacks on all cores, with one or two operations at once on each, whichever gives more
+	oneEach   float64 // callbacks on all cores, with one operation at once on each
+	cpu       float64 // seconds of processor a callback
 }
 
-// halfway is between two bounds, for what ran between them.
+// halfway is the mean of two bounds, for what ran between them.
 func (a rsaBound) halfway(b rsaBound) rsaBound {
 	return rsaBound{(a.perSecond + b.perSecond) / 2, (a.oneEach + b.oneEach) / 2, (a.cpu + b.cpu) / 2}
 }
 
-// rsaFor measures the bound for about that long. Two operations at once on each
-// core give more where RSA is in C, as in the fast build: Go takes the core away
-// from a goroutine that is there for long, and where nothing else is to be run,
-// part of that core stands idle.
-func (l *benchLoad) rsaFor(ctx context.Context, long time.Duration) (rsaBound, error) {
+// rsaFor measures the bound for about that long. Where RSA is written in C, as in
+// the fast build, two operations at once on each core give more than one: Go
+// takes the processor from a goroutine whose call into C takes long, and the core
+// idles for a moment unless another goroutine waits for it.
+func (l *load) rsaFor(ctx context.Context, long time.Duration) (rsaBound, error) {
 	cores := runtime.GOMAXPROCS(0)
 	var rate, cpu [2]float64
-	for _, twice := range []int{0, 1, 1, 0} { // what went before disturbs both alike
+	for _, twice := range []int{0, 1, 1, 0} { // in this order each comes once early and once late
 		r, c, err := perSecondOf(ctx, (1+twice)*cores, long/4, func(int) error { return l.roundTrip() })
 		if err != nil {
 			return rsaBound{}, err
@@ -148,8 +149,8 @@ func (l *benchLoad) rsaFor(ctx context.Context, long time.Duration) (rsaBound, e
 	return rsaBound{max(rate[0], rate[1]), rate[0], cpu[1]}, nil
 }
 
-// roundTrip does the RSA of one callback.
-func (l *benchLoad) roundTrip() error {
+// roundTrip does the RSA of one callback, both ends'.
+func (l *load) roundTrip() error {
 	public := l.pair.Public()
 	sealed, err := envelope.Seal(l.pair, envelope.PKCS1v15, l.plain)
 	if err != nil {
@@ -173,8 +174,8 @@ func (l *benchLoad) roundTrip() error {
 	return nil
 }
 
-// bodies is how long the bodies of one exchange are.
-func (l *benchLoad) bodies() (request, response int, err error) {
+// bodies gives the lengths of the bodies of one exchange.
+func (l *load) bodies() (request, response int, err error) {
 	sealed, err := envelope.Seal(l.pair, envelope.PKCS1v15, l.plain)
 	if err != nil {
 		return 0, 0, err
@@ -187,14 +188,14 @@ func (l *benchLoad) bodies() (request, response int, err error) {
 	return len(sealed), len(answer), err
 }
 
-// rsaOperation is one of the four of a callback.
+// rsaOperation is one of the four RSA operations of a callback.
 type rsaOperation struct {
 	name   string
 	blocks int
 	do     func() error
 }
 
-func (l *benchLoad) rsaOperations() ([]rsaOperation, error) {
+func (l *load) rsaOperations() ([]rsaOperation, error) {
 	public := l.pair.Public()
 	sealed, err := envelope.Seal(l.pair, envelope.PKCS1v15, l.plain)
 	if err != nil {
