@@ -142,7 +142,7 @@ func checkEnd(ctx context.Context, t migratorTx, end End, at int) error {
 			return err
 		case held:
 			return fmt.Errorf("%w: the table %s holds rows of the other end, and each end needs a database of its own; "+
-				"nothing was changed; ARCHITECTURE.md says under \"One database, one end\" how to part them", ErrOtherEnd, table)
+				"nothing was changed; CHANGELOG.md says under \"Upgrading\" how to divide it", ErrOtherEnd, table)
 		}
 	}
 	return nil
