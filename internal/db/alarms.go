@@ -2,10 +2,10 @@ package db
 
 import "context"
 
-// Alarm is something a person should look at.
+// Alarm is something that a person should check.
 type Alarm struct {
 	Seq     int64
-	Of      string // who it is about; empty where an end has nobody to tell apart
+	Of      string // the merchant that it is about; empty in a merchant's database
 	Kind    string // fixed word, such as "answer_differs"
 	Subject string // what it is about, such as an id
 	At      Millis
@@ -24,8 +24,8 @@ const (
 	listAlarmsSQL  = `SELECT seq, merchant, kind, subject, at FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
 )
 
-// RaiseAlarms keeps alarms as part of t. One that is the same as another of the
-// hour before but for its time is kept once. Text that cannot be stored is cleaned.
+// RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last
+// hour is not kept again. Text that cannot be stored is cleaned.
 func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if len(list) == 0 {
 		return nil

@@ -11,8 +11,8 @@ const (
 	writeMetaSQL = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 )
 
-// canary is sealed in every database so that a wrong master key is found at
-// start and not at the first secret.
+// canary is sealed in every database, so that a wrong master key fails at the start
+// and not at the first secret.
 const canary = "countersign"
 
 // checkKeys seals the canary in a new database and opens it in any.
@@ -58,5 +58,5 @@ func (d *DB) checkKeys(ctx context.Context) error {
 	case err == nil || errors.Is(err, errSealBroken):
 		return ErrMasterKey
 	}
-	return err // a key management service that can't be reached, say
+	return err // such as a key management service that cannot be reached
 }

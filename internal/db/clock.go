@@ -9,19 +9,19 @@ import (
 
 const (
 	clockEvery   = 5 * time.Second        // between readings of the database's clock
-	clockTimeout = 2 * time.Second        // of one reading; a slow one says little
-	clockExact   = 20 * time.Millisecond  // differences up to here, beside how long the reading took, are left
-	clockWarn    = 500 * time.Millisecond // differences from here on are told
+	clockTimeout = 2 * time.Second        // of one reading; a slow one is not exact
+	clockExact   = 20 * time.Millisecond  // smaller differences, beyond the time of the reading, are ignored
+	clockWarn    = 500 * time.Millisecond // larger differences are logged
 )
 
-// Clock is the time by which leases end and deadlines pass, the same on every
-// node of a database: the database's own, carried on between readings by a clock
-// of this machine that nobody sets, and that goes on while the machine sleeps.
+// Clock is the time by which leases end and deadlines pass. It is the same on every
+// node of a database: the database's own time, continued between readings by this
+// machine's monotonic clock, which also counts while the machine sleeps.
 //
-// Where a reading differs, after a failover to a server whose clock is another
-// one, say, the Clock follows at once, in either direction. Until all nodes
-// have followed, some seconds later, they may disagree by as much as the
-// servers do; leases have a margin of seconds for it.
+// If a reading differs, for example after a failover to a server with another
+// clock, the Clock follows at once, in either direction. Until all nodes have
+// followed, some seconds later, they may disagree by as much as the servers do;
+// leases have a margin of seconds for that.
 type Clock struct {
 	read    func(context.Context) (Millis, error)
 	elapsed func() time.Duration
@@ -45,8 +45,8 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 func (c *Clock) Now() time.Time { return time.Unix(0, c.offset.Load()+int64(c.elapsed())) }
 
 // Run follows the database's clock until ctx ends, and returns nil. With SQLite
-// there is nobody to agree with, and steps of the machine's clock are none of
-// a lease's business, so it only waits.
+// there is one process, and changes of the machine's clock must not move leases,
+// so Run only waits.
 func (c *Clock) Run(ctx context.Context) error {
 	if !c.shared {
 		<-ctx.Done()
@@ -58,8 +58,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	return nil
 }
 
-// reading gives the offset that the database's clock has now, and how far off
-// that may be.
+// reading gives the present offset of the database's clock, and how wrong it may be.
 func (c *Clock) reading(ctx context.Context) (offset int64, within time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()
@@ -72,11 +71,11 @@ func (c *Clock) reading(ctx context.Context) (offset int64, within time.Duration
 	return now.Time().UnixNano() - int64(before+within), within + time.Millisecond, nil
 }
 
-// follow takes one reading. One that fails changes nothing: the clock goes on.
+// follow takes one reading. If it fails, the clock goes on unchanged.
 func (c *Clock) follow(ctx context.Context) {
 	offset, within, err := c.reading(ctx)
 	if err != nil {
-		return // whatever else asks the database says so
+		return // other calls report it
 	}
 	step := time.Duration(offset - c.offset.Load())
 	if step.Abs() <= within+clockExact {
@@ -84,6 +83,6 @@ func (c *Clock) follow(ctx context.Context) {
 	}
 	c.offset.Store(offset)
 	if step.Abs() >= clockWarn {
-		c.log.Warn("the database's clock was followed", "ms", step.Milliseconds())
+		c.log.Warn("followed the database's clock", "ms", step.Milliseconds())
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot gives a clock that nobody sets and that counts the time for which the
-// machine sleeps. That of package time does not.
+// sinceBoot gives a monotonic clock that also counts while the machine sleeps. The
+// clock of package time does not.
 func sinceBoot() func() time.Duration {
 	return func() time.Duration {
 		var t unix.Timespec

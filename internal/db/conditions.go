@@ -11,7 +11,7 @@ type Conditions struct {
 	list []string
 }
 
-// Add adds a condition; ? in it stands for the next of args.
+// Add adds a condition. Each ? in it stands for the next of args.
 func (q *Conditions) Add(condition string, args ...any) {
 	for _, a := range args {
 		condition = strings.Replace(condition, "?", q.Arg(a), 1)

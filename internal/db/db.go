@@ -17,15 +17,14 @@ type Config struct {
 	Log  *slog.Logger // nil: discards
 }
 
-// End is one of the two ends of the protocol, as its database sees it. Its first
-// migration makes the table meta (name, value); ends that raise alarms have
-// the tables feeds (name, last_seq) and alarms as well.
+// End describes the database of one of the two ends. Its first migration makes the
+// table meta (name, value), and, if the end raises alarms, the tables
+// feeds (name, last_seq) and alarms.
 type End struct {
 	Name       string // "service" or "merchant"; a database belongs to one end
 	Migrations fs.FS  // folders migrations/sqlite and migrations/postgres, with the same numbers in both
-	// Foreign are the tables of the other end. Schemas up to number 2 had those
-	// of both ends. Number 3 drops them, and Open refuses it while one of them
-	// holds a row.
+	// Foreign are the tables of the other end, which schemas up to number 2 had.
+	// Number 3 drops them. Open fails while one of them holds a row.
 	Foreign []string
 }
 
@@ -40,10 +39,10 @@ type DB struct {
 }
 
 // Open opens the database at c.URL for end, brings its schema up to date and
-// checks that c.Keys opens it. It fails with ErrNewerSchema where a later version
-// of this program wrote the schema, with ErrOtherEnd where the database holds
-// rows of the other end, with ErrMasterKey where the key is another one, and with
-// ErrInUse where another process has the SQLite file.
+// checks that c.Keys opens it. Errors: ErrNewerSchema if a later version of this
+// program wrote the schema, ErrOtherEnd if the database holds rows of the other
+// end, ErrMasterKey if the key is another one, ErrInUse if another process has the
+// SQLite file open.
 func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if c.URL == "" || c.Keys == nil || end.Name == "" || end.Migrations == nil {
 		return nil, errors.New("opening the database: URL, Keys and an end are required")
@@ -82,14 +81,13 @@ func (d *DB) open(ctx context.Context, url string, end End) error {
 // Dialect says what kind of database this is.
 func (d *DB) Dialect() *Dialect { return d.dialect }
 
-// Log gets what goes wrong without an error to return it in.
+// Log gets failures of background work, which no call can return.
 func (d *DB) Log() *slog.Logger { return d.log }
 
 const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// ServerNow is the clock that all nodes of the database share: PostgreSQL's
-// own. With SQLite there is one process, so its local clock is that clock.
-// Nodes take their offset from it at start; nothing else here reads a clock.
+// ServerNow is the time of the clock that all nodes share: PostgreSQL's own. With
+// SQLite there is one process, so its local clock is that clock.
 func (d *DB) ServerNow(ctx context.Context) (Millis, error) {
 	if !d.dialect.Shared {
 		return MillisOf(time.Now()), nil
@@ -99,9 +97,9 @@ func (d *DB) ServerNow(ctx context.Context) (Millis, error) {
 	return now, err
 }
 
-// Tidy does at once what filling a PostgreSQL database within seconds leaves the
-// server to do in the background, minutes long; rows that come as in life leave
-// none of it. It is for benchmarks. With SQLite there is nothing to do.
+// Tidy is for benchmarks that fill a PostgreSQL database within seconds. It does at
+// once the work that the server would otherwise do in the background for minutes.
+// With SQLite it does nothing.
 func (d *DB) Tidy(ctx context.Context) error {
 	p, ok := d.backend.(*postgresDB)
 	if !ok {
@@ -110,12 +108,12 @@ func (d *DB) Tidy(ctx context.Context) error {
 	if _, err := p.pool.Exec(ctx, "VACUUM ANALYZE"); err != nil {
 		return fmt.Errorf("vacuuming: %w", p.explain(err))
 	}
-	_, _ = p.pool.Exec(ctx, "CHECKPOINT") // where the role may
+	_, _ = p.pool.Exec(ctx, "CHECKPOINT") // if the role may
 	return nil
 }
 
-// Unsynced reports whether the last commit did not wait for the disk. Only one by
-// WriteUnsynced may do that, and only SQLite does.
+// Unsynced reports whether the last commit did not wait for the disk. Only
+// WriteUnsynced on SQLite makes such commits.
 func (d *DB) Unsynced() bool {
 	s, ok := d.backend.(*sqliteDB)
 	return ok && s.unsynced.Load()

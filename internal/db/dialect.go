@@ -8,28 +8,27 @@ import (
 	"sync"
 )
 
-// Dialect holds every difference between the databases beside how a
-// connection is made. The SQL texts carry marks in braces where they differ.
+// Dialect holds every difference between the databases except how a connection is
+// made. SQL texts have marks in braces where the databases differ.
 //
-// Two habits of SQLite shape the texts. It prepares a statement again for every
-// new value of a parameter that its planner would look at: a bare LIMIT $n, and
-// column = $n where a partial index has column = constant. So limits are
-// LIMIT CAST($n AS BIGINT), which PostgreSQL takes as well, and partial indexes
-// avoid columns that are compared with parameters.
+// SQLite prepares a statement again for every new value of a parameter that its
+// planner uses: a bare LIMIT $n, and column = $n if a partial index has
+// column = constant. So limits are LIMIT CAST($n AS BIGINT), which PostgreSQL
+// takes too, and partial indexes avoid columns that are compared with parameters.
 type Dialect struct {
 	Name string // "sqlite" or "postgres"
-	// Shared: several processes may have the database open, and agree on its
-	// clock. Elsewhere a lock on the file keeps all others out.
+	// Shared: several processes may have the database open, and use its clock. If
+	// it is false, a lock on the file keeps other processes out.
 	Shared bool
-	// ConcurrentWriters: transactions that write run beside each other. They can
+	// ConcurrentWriters: writing transactions run at the same time. They can
 	// wait for each other's rows, and do not see what has not committed.
 	ConcurrentWriters bool
 
-	// marks gives what stands for {lock}, {lock c} (of one table alone), {skip}
-	// and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w
-	// of the list's values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each of
-	// them up by an index of t. PostgreSQL would choose otherwise while t is
-	// small, and keep to that plan when it has grown.
+	// marks replaces {lock}, {lock c} (of one table alone), {skip} and, around a
+	// placeholder, {in} and {end}, or {list} and {as w}: a table w of the list's
+	// values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each value up by an
+	// index of t. Without it, PostgreSQL would choose another plan while t is small
+	// and keep it when t has grown.
 	marks *strings.Replacer
 	// list turns strings into the argument for "{in}$n{end}".
 	list func([]string) any
@@ -80,8 +79,8 @@ func (d *Dialect) SQL(text string) string {
 
 var placeholder = regexp.MustCompile(`\$\d+`)
 
-// unnumbered writes placeholders as ? where each stands once and they are in
-// order. SQLite looks numbers up by name, one by one, each time it binds.
+// unnumbered writes placeholders as ? if each stands once and they are in order.
+// SQLite looks up numbered placeholders by name every time it binds.
 func unnumbered(text string) string {
 	for i, p := range placeholder.FindAllString(text, -1) {
 		if p != "$"+strconv.Itoa(i+1) {

@@ -2,15 +2,15 @@ package db
 
 import "errors"
 
-// What callers branch on.
+// The errors that callers branch on.
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict means that the same identifier is taken by other content, or
-	// that a state does not allow the change. See ConflictError.
+	// ErrConflict means that the identifier is in use with other content, or that a
+	// state does not allow the change. See ConflictError.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid means that a value can't be stored: text with a NUL or that
-	// is not UTF-8, an identifier that breaks its rule.
+	// ErrInvalid means that a value cannot be stored: text with U+0000 or that is
+	// not UTF-8, or an identifier that breaks its rule.
 	ErrInvalid = errors.New("not storable")
 	// ErrMasterKey means that the key given to Open is not the one that sealed
 	// this database.
@@ -20,17 +20,17 @@ var (
 	ErrNewerSchema = errors.New("the database was written by a later version")
 	// ErrOtherEnd means that the database belongs to the other end of the
 	// protocol, or to both.
-	ErrOtherEnd = errors.New("the database is not this end's alone")
+	ErrOtherEnd = errors.New("the database is not of this end alone")
 	// ErrInUse means that another process has the SQLite file open.
 	ErrInUse = errors.New("the database is in use by another process")
 	// ErrClosed means that the DB was closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrUnavailable means that the database cannot be reached at present, or broke
-	// off: what was asked of it may have been done all the same.
+	// ErrUnavailable means that the database cannot be reached, or that the
+	// connection broke: the call may have changed the database or not.
 	ErrUnavailable = errors.New("the database is not available")
 )
 
-// ConflictError says what stands in the way. It wraps ErrConflict.
+// ConflictError says what prevents a change. It wraps ErrConflict.
 type ConflictError struct {
 	Item   int    // index in the batch, 0 outside one
 	Member string // member of the request that conflicts, such as "trackingId"; may be empty

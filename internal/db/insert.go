@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Insert is an INSERT of one row, for inserting many: a statement costs more than
-// a row does. Each size is a statement that stays prepared.
+// Insert inserts many rows with few statements, because a statement costs more than
+// a row. There is one prepared statement for each size.
 type Insert struct {
 	params int // of a row
 	sizes  []int
 	texts  []string // by size
 }
 
-// NewInsert makes it of an INSERT of one row whose parameters are all in VALUES,
-// in order. sizes are numbers of rows that one statement inserts, beside one, from
-// the largest down.
+// NewInsert makes an Insert of an INSERT of one row whose parameters are all in
+// VALUES, in order. sizes are the other numbers of rows that one statement inserts,
+// the largest first.
 func NewInsert(text string, sizes ...int) *Insert {
 	head, tail, _ := strings.Cut(text, "VALUES ")
 	row, tail, _ := strings.Cut(tail, ")")
@@ -34,8 +34,8 @@ func NewInsert(text string, sizes ...int) *Insert {
 	return in
 }
 
-// Statements inserts the rows that args holds one after the other, in as few
-// statements as there are sizes for.
+// Statements inserts the rows of args, which holds the parameters of one row after
+// the other, in as few statements as the sizes allow.
 func (in *Insert) Statements(args []any, row func(Rows) error) []Statement {
 	var list []Statement
 	for at, size := range in.sizes {

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// KeyWrapper seals the data key of a record. A key management service can
-// stand in for NewMasterKey.
+// KeyWrapper seals the data key of a record. NewMasterKey makes one; a key
+// management service could be another.
 type KeyWrapper interface {
 	Wrap(ctx context.Context, dataKey []byte) ([]byte, error)
 	Unwrap(ctx context.Context, wrapped []byte) ([]byte, error)
@@ -33,7 +33,7 @@ func (k masterKey) Unwrap(_ context.Context, wrapped []byte) ([]byte, error) {
 	return openGCM(k.gcm, wrapped, wrapPurpose)
 }
 
-// Format keeps the key out of every print.
+// Format hides the key from every fmt verb.
 func (masterKey) Format(f fmt.State, _ rune) { io.WriteString(f, "master key") }
 
 // sealFormat is the first byte of everything sealed here.
@@ -46,16 +46,16 @@ func newGCM(key []byte) cipher.AEAD {
 	if err != nil {
 		panic(err) // the length is fixed
 	}
-	gcm, err := cipher.NewGCM(block) // the one with random nonces does not take BoringCrypto's blocks
+	gcm, err := cipher.NewGCM(block) // NewGCMWithRandomNonce does not take BoringCrypto's blocks
 	if err != nil {
 		panic(err)
 	}
 	return gcm
 }
 
-// sealGCM gives the format, a random nonce and the sealed text. A data key seals
-// a handful of values, a master key one for each change of a record: far from
-// where random nonces could meet.
+// sealGCM gives the format, a random nonce and the sealed text. A data key seals a
+// few values, a master key one value for each change of a record. Both are far too
+// few for random nonces to repeat.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
 	sealed := make([]byte, 1+gcm.NonceSize(), 1+gcm.NonceSize()+len(plain)+gcm.Overhead())
 	sealed[0] = sealFormat
@@ -76,8 +76,8 @@ func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 	return plain, nil
 }
 
-// Record names what is sealed. It is additional data of every seal, so that a
-// sealed value opens only in its own place: table, row, purpose and version.
+// Record names the row whose secrets are sealed. It is additional data of every
+// seal, so that a sealed value opens only for its table, row, purpose and version.
 type Record struct {
 	Table, Row string
 	Version    int64
@@ -87,9 +87,9 @@ func (r Record) about(purpose string) string {
 	return r.Table + "\x00" + r.Row + "\x00" + purpose + "\x00" + strconv.FormatInt(r.Version, 10)
 }
 
-// Seal seals the secrets of one record, each for a purpose, under a data key of
-// its own, which it gives sealed under the master key. Empty secrets are sealed
-// like others: whether there is one stays unknown.
+// Seal seals the secrets of one record, each for a purpose, under a new data key,
+// and gives that key sealed under the master key. Empty secrets are sealed too, so
+// that the database does not show which records have one.
 func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]byte) (dataKey []byte, sealed [][]byte, err error) {
 	key := make([]byte, 32)
 	rand.Read(key)

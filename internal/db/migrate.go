@@ -10,7 +10,7 @@ import (
 )
 
 // migration is one step of the schema: 0001_name.sql, 0002_name.sql, … A
-// migration that was released never changes.
+// released migration never changes.
 type migration struct {
 	number int
 	name   string
@@ -41,8 +41,8 @@ func readMigrations(files fs.FS, dialect string) ([]migration, error) {
 	return list, nil
 }
 
-// migrator is what migrate needs of a connection: everything within run is one
-// transaction that excludes other migrators.
+// migrator is a connection for migrate. run runs one transaction and excludes other
+// migrators meanwhile.
 type migrator interface {
 	run(ctx context.Context, fn func(migratorTx) error) error
 }
@@ -50,8 +50,8 @@ type migrator interface {
 type migratorTx interface {
 	Querier
 	script(text string) error
-	// lock keeps everybody else from a table until the transaction ends. It
-	// reports whether the table exists.
+	// lock locks a table until the transaction ends. It reports whether the table
+	// exists.
 	lock(table string) (bool, error)
 }
 
@@ -61,8 +61,8 @@ const (
 	recordVersionSQL = `INSERT INTO schema_version (number) VALUES ($1)`
 )
 
-// migrate brings the schema of end's database up to the last of list, each step
-// in its own transaction, and refuses a schema that is ahead of it or is not end's.
+// migrate brings the schema of end's database up to the last of list, each step in
+// its own transaction. It refuses a schema that is newer than list or not end's.
 func migrate(ctx context.Context, m migrator, end End, list []migration) error {
 	for done := false; !done; {
 		err := m.run(ctx, func(t migratorTx) error {
@@ -103,14 +103,14 @@ func migrate(ctx context.Context, m migrator, end End, list []migration) error {
 const (
 	// endName is the row of meta that says which end a database belongs to.
 	endName = "end"
-	// schemaOfBoth is the number up to which a schema had the tables of both ends,
-	// and no row that says whose the database is.
+	// schemaOfBoth is the number of the last schema with the tables of both ends. Such
+	// a database does not say which end it belongs to.
 	schemaOfBoth = 2
 )
 
-// checkEnd fails with ErrOtherEnd where the database, whose schema has number at,
-// is not end's: it says so, or it is of the time when it could be both ends' and
-// holds a row of the other.
+// checkEnd fails with ErrOtherEnd if the database, whose schema has number at,
+// belongs to the other end, or if its schema has the tables of both ends and one of
+// the other end's holds a row.
 func checkEnd(ctx context.Context, t migratorTx, end End, at int) error {
 	if at == 0 {
 		return nil
@@ -124,7 +124,7 @@ func checkEnd(ctx context.Context, t migratorTx, end End, at int) error {
 	case found || at > schemaOfBoth:
 		return nil
 	}
-	if _, err := t.lock("feeds"); err != nil { // before the others, as everybody does
+	if _, err := t.lock("feeds"); err != nil { // first, as in every transaction
 		return err
 	}
 	for _, table := range end.Foreign {

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// run has the writer's connection for itself: the file lock keeps other
-// processes out, and the writer has not started yet.
+// run uses the writer's connection alone: the file lock keeps other processes out,
+// and the writer has not started yet.
 func (c *sqliteConn) run(ctx context.Context, fn func(migratorTx) error) error {
 	if err := c.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -45,7 +45,8 @@ func (m sqliteMigration) lock(table string) (bool, error) {
 const migrationLock = 0x636f756e74657273 // "counters"
 
 func (db *postgresDB) run(ctx context.Context, fn func(migratorTx) error) error {
-	// Whatever the URL asks for: what a table holds is looked at once it is locked.
+	// Set here whatever the URL asks for, because run must see what a table holds
+	// after it locked it.
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
 		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {

@@ -17,8 +17,8 @@ import (
 	"countersign/internal/db/pglink"
 )
 
-// postgresDB is a pool, a listener for what other nodes commit and a notifier
-// that tells them of ours.
+// postgresDB is a connection pool, and a bell that tells nodes of each other's
+// commits.
 type postgresDB struct {
 	d      *Dialect
 	pool   *pgxpool.Pool
@@ -28,20 +28,20 @@ type postgresDB struct {
 	closed atomic.Bool
 }
 
-// poolSize is how many connections a node uses where the URL does not say
-// (pool_max_conns): enough that ingest and settlement share syncs.
+// poolSize is how many connections a node uses if the URL has no pool_max_conns:
+// enough for ingest and settlement to share syncs.
 const poolSize = 16
 
-// sessionSettings hold for every connection where the URL does not name them.
+// sessionSettings apply to every connection unless the URL names them.
 //
-// Planning: every statement here reads few rows by an index, whatever the
-// statistics say. Plans made once, that way, do not turn into scans of whole
-// tables when a table has grown or was never analysed.
+// Planning: every statement reads few rows by an index, whatever the statistics
+// say. With these settings, plans do not become scans of whole tables when a table
+// has grown or was never analysed.
 //
-// Time: a node that is stopped or cut off inside a transaction must not keep
-// its rows locked from the others, and the server must find out that it is
-// gone. A statement timeout must not be: where it ends a COMMIT that waits for
-// the standby, PostgreSQL says that it is done, with a warning.
+// Time: a node that is stopped or cut off inside a transaction must not keep its
+// rows locked, and the server must detect that the node is gone. There must be no
+// statement timeout: if it ends a COMMIT that waits for the standby, PostgreSQL
+// reports success with a warning.
 var sessionSettings = []struct{ name, value string }{
 	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
 	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
@@ -61,8 +61,8 @@ func settings(url string) (list []string) {
 	return list
 }
 
-// apply sets what the server knows. Engines that speak PostgreSQL's protocol
-// have other planners and other names.
+// apply makes the settings that the server knows. Other engines that speak
+// PostgreSQL's protocol may not know them.
 func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 	_, err := conn.Exec(ctx, strings.Join(list, ";"))
 	var refused *pgconn.PgError
@@ -86,8 +86,8 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	if !strings.Contains(url, "pool_max_conns") {
 		c.MaxConns = poolSize
 	}
-	// What has been answered must survive a crash, whatever the server's
-	// default is. A URL can ask for more, such as remote_apply.
+	// What was acknowledged must survive a crash, whatever the server's default.
+	// A URL can ask for more, such as remote_apply.
 	params := c.ConnConfig.RuntimeParams
 	if params["synchronous_commit"] == "" {
 		params["synchronous_commit"] = "on"
@@ -160,8 +160,8 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 	}
 }
 
-// WriteUnsynced waits all the same: a claim that a failover undoes would be made
-// again by another node, while the first one is still at work.
+// WriteUnsynced waits for the disk too: if a failover undid a claim, another node
+// would claim the same work while the first still does it.
 func (db *postgresDB) WriteUnsynced(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.Write(ctx, fn)
 }
@@ -172,7 +172,7 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		return nil, db.explain(err)
 	}
 	defer conn.Release()
-	// A rollback must reach the server also where ctx has ended.
+	// A rollback must reach the server even if ctx has ended.
 	defer begun.Rollback(context.WithoutCancel(ctx))
 	t := &Tx{Querier: pgQuerier{db.d, begun}, deferred: true}
 	if err := fn(ctx, t); err != nil {
@@ -186,15 +186,15 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		return nil, fmt.Errorf("committing: %w", db.explain(err))
 	}
 	if warning := pglink.Warning(conn.Conn().PgConn()); warning != "" {
-		// Somebody made the server stop waiting for its standby. It calls that
-		// committed; a failover now would undo it.
+		// The server was made to stop waiting for its standby. It reports the
+		// transaction as committed, but a failover would undo it.
 		return nil, fmt.Errorf("committing: %w: %s", ErrUnavailable, warning)
 	}
 	return t, nil
 }
 
-// begin passes over connections that broke while they were idle: nothing has
-// been asked of the server yet. There are no more of them than the pool holds.
+// begin skips connections that broke while they were idle, because nothing was
+// sent on them yet. There are at most as many as the pool holds.
 func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) {
 	for n := db.pool.Config().MaxConns; ; n-- {
 		conn, err := db.pool.Acquire(ctx)
@@ -213,8 +213,8 @@ func (db *postgresDB) begin(ctx context.Context) (*pgxpool.Conn, pgx.Tx, error) 
 	}
 }
 
-// runLater runs what Tx.Later was given. Inside the transaction, its rows would be
-// locked from then on to the commit.
+// runLater runs the statements of Tx.Later. Inside the transaction they would keep
+// their rows locked until the commit.
 func (db *postgresDB) runLater(ctx context.Context, later []Statement) {
 	if len(later) == 0 {
 		return
@@ -223,7 +223,7 @@ func (db *postgresDB) runLater(ctx context.Context, later []Statement) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := db.Batch(ctx, append(list, later...)); err != nil && !errors.Is(err, ErrClosed) {
-		db.log.Warn("what was to be done after a commit was not done", "error", err)
+		db.log.Warn("statements after a commit failed", "error", err)
 	}
 }
 
@@ -240,8 +240,8 @@ func (db *postgresDB) Query(ctx context.Context, text string, args ...any) (Rows
 	return explainedRows{r, db}, nil
 }
 
-// explainedRows are read outside a transaction, where nobody else explains what
-// breaks off between two rows, or before the first.
+// explainedRows are read outside a transaction. They map an error that ends the
+// reading, because no other code does.
 type explainedRows struct {
 	Rows
 	db *postgresDB

@@ -21,7 +21,8 @@ import (
 // bellChannel is the PostgreSQL channel that nodes notify each other on.
 const bellChannel = "countersign"
 
-// bell wakes the watchers of other nodes, and those of this one for them.
+// bell wakes the watchers of other nodes, and those of this node for commits of
+// others.
 //
 // NOTIFY inside the transactions that make work would make their commits wait
 // for each other: PostgreSQL queues notifications under one lock. So one
@@ -31,12 +32,12 @@ type bell struct {
 	links *pglink.Links
 	hub   *hub
 	log   *slog.Logger
-	self  string // sender, so that a node passes over its own
+	self  string // sender, so that a node skips its own notifications
 	mute  atomic.Bool
 
 	rung   atomic.Uint64 // topics to notify of; see topicSet
 	wake   chan struct{} // buffered 1: rung is not empty
-	begun  chan struct{} // closed when it listens, or could not at first
+	begun  chan struct{} // closed when it listens or its first attempt failed
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -59,7 +60,7 @@ func (b *bell) close() {
 	b.done.Wait()
 }
 
-// ring lets other nodes be told of topics.
+// ring asks for other nodes to be notified of topics.
 func (b *bell) ring(topics topicSet) {
 	if topics == 0 {
 		return
@@ -88,7 +89,7 @@ func (b *bell) send(ctx context.Context) {
 	}
 }
 
-// notify reports false where there is nothing more to send.
+// notify reports false when it must not be called again.
 func (b *bell) notify(ctx context.Context, topic Topic) bool {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	_, err := b.pool.Exec(bounded, `SELECT pg_notify($1, $2)`, bellChannel, strconv.Itoa(int(topic))+" "+b.self)
@@ -101,10 +102,10 @@ func (b *bell) notify(ctx context.Context, topic Topic) bool {
 	default:
 		b.log.Warn("other nodes were not woken", "error", err)
 	}
-	return sleep(ctx, 2*time.Millisecond) // what comes meanwhile shares the next
+	return sleep(ctx, 2*time.Millisecond) // topics that are rung meanwhile share the next notification
 }
 
-// start lets Open go on. Only listen's goroutine calls it.
+// start lets Open return. Only listen's goroutine calls it.
 func (b *bell) start() {
 	select {
 	case <-b.begun:
@@ -113,9 +114,9 @@ func (b *bell) start() {
 	}
 }
 
-// unknown reports whether the server has no such statement or function, as some
-// engines that speak PostgreSQL's protocol: feature not supported, syntax error,
-// undefined function or object.
+// unknown reports whether the server does not know a statement or function, like
+// some engines that speak PostgreSQL's protocol: feature not supported, syntax
+// error, undefined function or object.
 func unknown(err error) bool {
 	switch code(err) {
 	case "0A000", "42601", "42883", "42704":
@@ -127,19 +128,19 @@ func unknown(err error) bool {
 // silence says once that nodes find each other's work by polling.
 func (b *bell) silence(err error) {
 	if !b.mute.Swap(true) {
-		b.log.Warn("the database has no LISTEN and NOTIFY: nodes look for each other's work from time to time", "error", err)
+		b.log.Warn("the database has no LISTEN and NOTIFY: nodes find each other's work by polling", "error", err)
 	}
 }
 
 const (
 	listenAgain   = 100 * time.Millisecond
 	listenSlowest = time.Second
-	// listenCheck is how often the connection that listens is asked whether it
-	// lives, and how long it may take to answer: it says nothing by itself.
+	// listenCheck is how often the listening connection is tested, and how long it may
+	// take to answer. It would not report a failure itself.
 	listenCheck = 2 * time.Second
 )
 
-// listen holds a connection of its own and connects again when it breaks.
+// listen uses its own connection and connects again when it breaks.
 func (b *bell) listen(ctx context.Context) {
 	said := false
 	for pause := listenAgain; ; pause = min(2*pause, listenSlowest) {
@@ -155,7 +156,7 @@ func (b *bell) listen(ctx context.Context) {
 		if heard {
 			pause, said = listenAgain, false
 		}
-		if !said { // once, however long it lasts
+		if !said { // once, however long the failure lasts
 			b.log.Warn("listening to other nodes broke off", "error", err)
 			said = true
 		}
@@ -174,7 +175,7 @@ func (b *bell) connected(ctx context.Context) (heard bool, err error) {
 	if _, err := conn.Exec(ctx, `LISTEN `+bellChannel); err != nil {
 		return false, err
 	}
-	// Whatever was said while nobody listened.
+	// Notifications may have been missed meanwhile.
 	b.hub.wakeAll()
 	b.start()
 	for {
@@ -192,8 +193,8 @@ func (b *bell) connected(ctx context.Context) (heard bool, err error) {
 	}
 }
 
-// next gives a notification, nil where none came for a while and the connection
-// lives.
+// next gives a notification, or nil if none came for a while and the connection
+// works.
 func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	wait, cancel := context.WithTimeout(ctx, listenCheck)
 	n, err := conn.WaitForNotification(wait)
@@ -203,7 +204,7 @@ func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, 
 	}
 	wait, cancel = context.WithTimeout(ctx, listenCheck)
 	defer cancel()
-	_, err = conn.Exec(wait, `LISTEN `+bellChannel) // once more does no harm
+	_, err = conn.Exec(wait, `LISTEN `+bellChannel) // repeating it is harmless
 	return nil, err
 }
 

@@ -31,14 +31,14 @@ func unreachable(err error) bool {
 	c := code(err)
 	switch {
 	case errors.As(err, &connecting):
-		// Whatever the server's reason for not letting us in. First, because
-		// connect_timeout ends with the same error as the caller's patience.
+		// Connecting failed, for any reason. This check comes first, because
+		// connect_timeout gives the same error as the end of the caller's context.
 		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
 	case c != "":
-		// Connection exceptions, a server that ends or starts, a session that
-		// was idle in its transaction, no connection left.
+		// Connection exceptions, a server that stops or starts, a session that was
+		// idle in its transaction, no connection left.
 		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P") || c == "25P03" || c == "53300" || c == readOnly
 	}
 	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
@@ -52,7 +52,7 @@ func retryable(err error) bool {
 	return c == "40001" || c == "40P01" || c == readOnly
 }
 
-// readOnly is the code of a write that the server takes no more.
+// readOnly is the code of a write to a server that no longer takes writes.
 const readOnly = "25006"
 
 // code is PostgreSQL's, empty for any other error.

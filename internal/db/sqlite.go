@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// groupMax is how many waiting writes share one commit. More would make the
-// first ones wait for the last without saving much of a sync.
+// groupMax is how many waiting writes share one commit. With more, the first would
+// wait for the last and the sync of each would hardly cost less.
 const groupMax = 256
 
-// sqliteDB is one writer connection, whose goroutine commits what waits in
+// sqliteDB is one writer connection, whose goroutine commits waiting writes in
 // groups, and a pool of readers.
 type sqliteDB struct {
 	d        *Dialect
@@ -77,7 +77,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	}
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
-	// What one large transaction made of the log's file is given back.
+	// After a large transaction the log's file shrinks again.
 	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
 		return err
@@ -100,9 +100,9 @@ func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
 	return nil
 }
 
-// createPrivate makes sure that only this user can read the file. SQLite gives
-// its side files the same mode. The file must stay open for as long as SQLite has
-// it: a process that closes a file loses all its locks on it.
+// createPrivate makes sure that only this user can read the file. SQLite gives its
+// other files the same mode. The file must stay open as long as SQLite uses it: a
+// process that closes a file loses all its locks on it.
 func createPrivate(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -122,8 +122,8 @@ func createPrivate(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Write hands fn to the writer. Once the writer has it, Write waits for the
-// outcome whatever happens to ctx, so that nobody is left not knowing.
+// Write hands fn to the writer. Once the writer has it, Write waits for the result
+// even if ctx ends, so that the caller always knows it.
 func (db *sqliteDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	return db.hand(&writeRequest{ctx: ctx, fn: fn})
 }
@@ -169,10 +169,10 @@ func (db *sqliteDB) run() {
 	}
 }
 
-// writeGroup commits a group at once. A savepoint for each request would let one
-// fail without the others, and would make SQLite copy every page before it is
-// changed: so first it goes without, and only where one has failed everything
-// is undone and done again with them.
+// writeGroup commits a group in one transaction. With a savepoint for each request,
+// one can fail without the others, but SQLite copies every page before it changes.
+// So writeGroup first tries without savepoints. If a request fails, it rolls back
+// and runs the group again with them.
 func (db *sqliteDB) writeGroup(group []*writeRequest) {
 	errs, err := db.try(group, len(group) > 1, false)
 	if errors.Is(err, errSomeFailed) {
@@ -188,8 +188,8 @@ func (db *sqliteDB) writeGroup(group []*writeRequest) {
 
 var errSomeFailed = errors.New("some of a group have failed")
 
-// try gives each request's own error, and one where the whole transaction is
-// lost: errSomeFailed where there are several and no savepoints.
+// try gives each request's error, and err if the whole transaction is lost:
+// errSomeFailed if one of several requests failed without savepoints.
 func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs []error, err error) {
 	ctx := context.Background() // a group is not interrupted for one caller
 	errs = make([]error, len(group))
@@ -199,7 +199,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	}
 	for i := 0; i < len(group) && err == nil; i++ {
 		switch errs[i] = group[i].ctx.Err(); {
-		case errs[i] != nil: // its caller has gone: not even begun
+		case errs[i] != nil: // its caller has given up: not begun
 		case savepoints:
 			err = db.savepoint(ctx, group[i].fn, all, &errs[i])
 		default:
@@ -213,7 +213,7 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		err = db.conn.control(ctx, "COMMIT")
 	}
 	if err != nil {
-		// SQLite may have rolled back already; then this fails and is right.
+		// SQLite may have rolled back already; then this error means nothing.
 		_ = db.conn.control(ctx, "ROLLBACK")
 		return errs, err
 	}
@@ -222,9 +222,9 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 	return errs, nil
 }
 
-// sync makes the next commit one that waits for the disk, unless the whole group
-// does without. The log keeps the order of commits: the next that waits makes
-// those before it durable too.
+// sync makes the next commit wait for the disk, unless the whole group is unsynced.
+// The log keeps the order of commits: the next one that waits makes those before it
+// durable too.
 func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	unsynced := !slices.ContainsFunc(group, func(r *writeRequest) bool { return !r.unsynced })
 	if unsynced == db.unsynced.Load() {
@@ -241,8 +241,8 @@ func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 	return nil
 }
 
-// savepoint runs one request. It gives an error where the whole transaction is
-// lost; the request's own goes to own.
+// savepoint runs one request. It gives own, the request's error, and an error if
+// the whole transaction is lost.
 func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx) error, all *Tx, own *error) error {
 	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx)
 	return db.conn.control(ctx, "RELEASE one")
 }
 
-// protect turns a panic into an error: the writer serves everybody.
+// protect turns a panic into an error, because the writer serves all callers.
 func protect(ctx context.Context, fn func(context.Context, *Tx) error, t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -289,7 +289,7 @@ func (db *sqliteDB) Close() error {
 	return err
 }
 
-// closeFiles closes what is open; the lock last.
+// closeFiles closes all open files, the lock last.
 func (db *sqliteDB) closeFiles() error {
 	var errs []error
 	db.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })

@@ -6,31 +6,32 @@ import (
 )
 
 const (
-	// checkpointAt is how many pages of 4 KiB gather in the log before they are
-	// copied into the database: each page once, however often it changed. While
-	// the disk is at that, commits wait longer for it, and at its end the writer
-	// waits for a sync, so it should be seldom. A start after a crash reads the
-	// log's 200 MB in less than a second.
+	// checkpointAt is how many pages of 4 KiB the log holds before they are copied
+	// into the database, each page once, however often it changed. Copying should
+	// be rare: meanwhile commits wait longer for the disk, and at the end the writer
+	// waits for a sync. A start after a crash reads the log's 200 MB in less than a
+	// second.
 	checkpointAt = 48_000
-	// checkpointRest is how few are left to the writer. Where it is so fast that
-	// there are always more, it gets what there is after checkpointTries.
+	// checkpointRest is how many pages the writer copies itself. If the writer is so
+	// fast that more are always left, it copies all that are left after
+	// checkpointTries.
 	checkpointRest  = 200
 	checkpointTries = 4
-	// checkpointBackstop is when the writer copies all of them, which nobody
-	// should ever have to wait for: the checkpointer has not kept up.
+	// checkpointBackstop is when the writer copies all pages itself and all callers
+	// wait. It happens only if the checkpointer does not keep up.
 	checkpointBackstop = 2 * checkpointAt
-	// looksAfter is how many commits there are between two looks at the log.
+	// looksAfter is how many commits there are between two checks of the log's size.
 	looksAfter = 8
 )
 
-// checkpointer copies the log into the database on a connection of its own, so
-// that no commit waits for thousands of pages. As long as the writer goes on it
-// never reaches the end of the log, and the log would grow for ever. So the
-// writer copies the last few pages between two commits, and begins the log anew.
+// checkpointer copies the log into the database on its own connection, so that no
+// commit waits for thousands of pages. While the writer writes, the checkpointer
+// never reaches the end of the log, and the log would grow for ever. So the writer
+// copies the last few pages between two commits and starts the log again.
 type checkpointer struct {
 	db      *sqliteDB
 	conn    *sqliteConn
-	commits int           // since the last look; the writer's
+	commits int           // since the last check; only the writer uses it
 	look    chan struct{} // buffered 1
 	finish  chan chan struct{}
 	stop    chan struct{}
@@ -54,12 +55,11 @@ func (c *checkpointer) committed() {
 	select {
 	case c.look <- struct{}{}:
 		c.commits = 0
-	default: // it is at work
+	default: // it is copying already
 	}
 }
 
-// run ends when stop is closed: after the writer, who may have been asked to
-// finish.
+// run ends when stop is closed, which must be after the writer has ended.
 func (c *checkpointer) run() {
 	defer close(c.ended)
 	for {
@@ -72,8 +72,8 @@ func (c *checkpointer) run() {
 	}
 }
 
-// checkpoint copies what is due to be copied. Errors are left to those who
-// write, or read: for them they mean something.
+// checkpoint copies the log if it is large enough. It ignores errors: writers and
+// readers get them too, and can act on them.
 func (c *checkpointer) checkpoint() {
 	size, copied, ok := c.pragma("PRAGMA wal_checkpoint(NOOP)")
 	if !ok || size < checkpointAt {
@@ -81,8 +81,8 @@ func (c *checkpointer) checkpoint() {
 	}
 	for n, before := 0, -1; n < checkpointTries && size-copied > checkpointRest; n++ {
 		if copied == before {
-			// A reader that has not ended keeps the rest from being copied. Let
-			// it come to its end.
+			// A reader prevents the rest from being copied until it ends. Wait for
+			// it.
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-c.stop:
@@ -93,11 +93,12 @@ func (c *checkpointer) checkpoint() {
 		if _, _, ok = c.pragma("PRAGMA wal_checkpoint(PASSIVE)"); !ok {
 			return
 		}
-		// SQLite syncs the database only when it has copied the whole log: that
-		// would be in the writer's part. An error is the writer's to find.
+		// SQLite syncs the database only when the whole log is copied, which the
+		// writer would wait for. So most of it is synced here. The writer gets any
+		// error.
 		flush(c.db.file, c.stop)
 		_ = c.db.file.Sync()
-		// All that took a while, in which the log has grown.
+		// The log has grown meanwhile.
 		if size, copied, ok = c.pragma("PRAGMA wal_checkpoint(NOOP)"); !ok {
 			return
 		}

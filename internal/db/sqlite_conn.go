@@ -70,7 +70,7 @@ func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// control runs BEGIN, COMMIT and their like.
+// control runs BEGIN, COMMIT, ROLLBACK and savepoints.
 func (c *sqliteConn) control(ctx context.Context, text string) error {
 	_, err := c.Exec(ctx, text)
 	return err
@@ -113,7 +113,8 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.conn.Close(), c.pool.Close())...)
 }
 
-// inTurn runs a batch one by one: without a network there is nothing to save.
+// inTurn runs the statements of a batch one by one. Without a network, a batch saves
+// nothing.
 func inTurn(ctx context.Context, q Querier, list []Statement) error {
 	for _, s := range list {
 		if s.Row != nil {

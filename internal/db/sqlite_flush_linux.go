@@ -12,10 +12,10 @@ const (
 	flushMost = 100 * time.Millisecond // of one pause
 )
 
-// flush brings what was written to f to the disk bit by bit, and leaves the disk
-// to others for as long as each bit took: a sync of everything at once would hold
-// up the commits that want to be synced meanwhile. It promises nothing, and leaves
-// errors to be found: SQLite syncs the file by a descriptor of its own.
+// flush writes the dirty pages of f to the disk in small parts, and pauses after
+// each part as long as it took. One sync of everything would delay the commits that
+// sync meanwhile. flush guarantees nothing and ignores errors: SQLite syncs the file
+// itself.
 func flush(f *os.File, stop <-chan struct{}) {
 	info, err := f.Stat()
 	if err != nil {
@@ -29,7 +29,7 @@ func flush(f *os.File, stop <-chan struct{}) {
 		}
 		took := time.Since(start)
 		if took < 200*time.Microsecond {
-			continue // there was nothing to bring
+			continue // there was nothing to write
 		}
 		select {
 		case <-time.After(min(took, flushMost)):

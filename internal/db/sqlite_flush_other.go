@@ -4,5 +4,5 @@ package db
 
 import "os"
 
-// flush does nothing where a system cannot bring a part of a file to the disk.
+// flush does nothing on systems that cannot sync a part of a file.
 func flush(*os.File, <-chan struct{}) {}

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// identifierMost bounds identifiers, in bytes. PostgreSQL keeps no more than
-// about 2,700 in an entry of an index.
+// identifierMost bounds identifiers, in bytes. An index entry of PostgreSQL holds at
+// most about 2,700.
 const identifierMost = 1024
 
-// CheckIdentifier is CheckText for what is looked up by an index.
+// CheckIdentifier is CheckText for a text that an index holds.
 func CheckIdentifier(member, text string) error {
 	if len(text) > identifierMost {
-		return fmt.Errorf("%s is %w: it has %d bytes, at most %d go", member, ErrInvalid, len(text), identifierMost)
+		return fmt.Errorf("%s is %w: it has %d bytes, and at most %d are allowed", member, ErrInvalid, len(text), identifierMost)
 	}
 	return CheckText(member, text)
 }
 
-// CheckText refuses, with ErrInvalid, what one of the databases would not keep
+// CheckText refuses, with ErrInvalid, text that one of the databases would not keep
 // unchanged.
 func CheckText(member, text string) error {
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
@@ -27,7 +27,7 @@ func CheckText(member, text string) error {
 	return nil
 }
 
-// Clean makes any text storable: what is not becomes U+FFFD.
+// Clean makes any text storable: it replaces what cannot be stored with U+FFFD.
 func Clean(text string) string {
 	if CheckText("", text) == nil {
 		return text

@@ -2,7 +2,7 @@ package db
 
 import "context"
 
-// Rows is what a query gives. It is what database/sql and pgx have in common.
+// Rows are the rows of a query: the methods that database/sql and pgx share.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -12,11 +12,11 @@ type Rows interface {
 
 // Querier runs single statements, inside a transaction or outside.
 type Querier interface {
-	// Exec gives how many rows the statement affected.
+	// Exec gives the number of rows that the statement affected.
 	Exec(ctx context.Context, sql string, args ...any) (int64, error)
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
-	// Batch runs statements in order; PostgreSQL gets them in one round trip.
-	// It stops at the first that fails.
+	// Batch runs statements in order and stops at the first that fails. PostgreSQL
+	// gets them in one round trip.
 	Batch(ctx context.Context, statements []Statement) error
 }
 
@@ -28,21 +28,21 @@ type Statement struct {
 	N    *int64           // if not nil: gets how many rows it affected
 }
 
-// backend is one kind of database, open.
+// backend is an open database of one kind.
 type backend interface {
 	Querier // reads outside a transaction
-	// Write runs fn in a transaction and returns after a durable commit. fn
-	// may run more than once and must start afresh each time; what it leaves
-	// in variables counts only where Write gives nil.
+	// Write runs fn in a transaction and returns after a durable commit. fn may run
+	// more than once and must reset its variables each time; their values count only
+	// if Write gives nil.
 	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
-	// WriteUnsynced is Write for what a loss of power may undo: SQLite does not
-	// wait for the disk. What it wrote outlives the process at once, and the
-	// machine from the next Write on.
+	// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does
+	// not wait for the disk. They survive the process at once, and the machine from
+	// the next Write on.
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
 	// Ping checks that the database answers.
 	Ping(ctx context.Context) error
-	// Close ends background work and closes the database. Calls that still wait
-	// fail with ErrClosed.
+	// Close ends background work and closes the database. Waiting calls fail with
+	// ErrClosed.
 	Close() error
 }
 
@@ -50,24 +50,24 @@ type backend interface {
 type Tx struct {
 	Querier
 	deferred bool        // Later waits for the commit
-	later    []Statement // what Later was given
+	later    []Statement // the statements of Later
 	here     topicSet    // watchers of this node to wake after the commit
 	abroad   topicSet    // and those of other nodes
 }
 
-// Wake tells the watchers of topic on every node, after the commit.
+// Wake wakes the watchers of topic on every node after the commit.
 func (t *Tx) Wake(topic Topic) {
 	t.here.add(topic)
 	t.abroad.add(topic)
 }
 
-// WakeHere tells those of this node: it has the work in its hands already.
+// WakeHere wakes only the watchers of this node after the commit.
 func (t *Tx) WakeHere(topic Topic) { t.here.add(topic) }
 
-// Later runs a statement on a row that many transactions want and none should
-// hold up to its commit. Where writers run beside each other it runs right after
-// the commit, before any watcher is woken, in a transaction that does not wait
-// for the disk; a crash in between loses it. Elsewhere it runs at once, as part of t.
+// Later runs a statement on a row that many transactions change and that none should
+// keep locked until its commit. With concurrent writers it runs right after the
+// commit, before any watcher wakes, in a transaction that does not wait for the disk;
+// a crash in between loses it. Otherwise it runs at once, as part of t.
 func (t *Tx) Later(ctx context.Context, sql string, args ...any) error {
 	if !t.deferred {
 		_, err := t.Exec(ctx, sql, args...)

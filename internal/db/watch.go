@@ -2,8 +2,8 @@ package db
 
 import "sync"
 
-// Topic is what a watcher can wait for, a number from 0 to 63. Ends give their own
-// a meaning; nodes of one database that differ in version must agree on them.
+// Topic is what a watcher can wait for, a number from 0 to 63. Each end defines its
+// topics; nodes of one database that differ in version must agree on them.
 type Topic int
 
 // topicSet is a set of topics.
@@ -26,12 +26,12 @@ type hub struct {
 	watchers map[Topic]map[chan struct{}]bool
 }
 
-// Watch gives a channel that gets a value soon after a commit that woke topic,
-// on this node or, with PostgreSQL, on another. Values coalesce and,
-// when a connection breaks, can get lost: poll slowly beside it. stop ends it.
+// Watch gives a channel that gets a value soon after a commit that woke topic, on
+// this node or, with PostgreSQL, on another. Several wakes may give one value, and a
+// broken connection may lose values, so callers must also poll slowly. stop ends it.
 func (d *DB) Watch(topic Topic) (c <-chan struct{}, stop func()) { return d.hub.watch(topic) }
 
-// WakeHere tells the watchers of topic on this node, outside a transaction.
+// WakeHere wakes the watchers of topic on this node, outside a transaction.
 func (d *DB) WakeHere(topic Topic) { d.hub.wake(topic) }
 
 func (h *hub) watch(topic Topic) (<-chan struct{}, func()) {
@@ -58,7 +58,7 @@ func (h *hub) wake(topic Topic) {
 	notify(h.watchers[topic])
 }
 
-// wakeAll tells the watchers of every topic.
+// wakeAll wakes the watchers of every topic.
 func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func notify(watchers map[chan struct{}]bool) {
 	for c := range watchers {
 		select {
 		case c <- struct{}{}:
-		default: // one is waiting already
+		default: // a value is waiting already
 		}
 	}
 }

@@ -19,11 +19,10 @@ import (
 
 var errNoPostgres = errors.New("no PostgreSQL is installed (looked for initdb in /usr/lib/postgresql/*/bin and PATH)")
 
-// cluster is a PostgreSQL server with its data and its socket in a directory of
-// its own.
+// cluster is a PostgreSQL server with its data and its socket in one directory.
 type cluster struct {
 	bin, dir   string
-	port       string // names the socket, and is listened on where the server listens
+	port       string // names the socket; a server on the network listens on it
 	attributes *syscall.SysProcAttr
 	server     *exec.Cmd
 	ended      chan error
@@ -78,7 +77,7 @@ func newCluster(bin string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Short: the path of a socket has little room.
+	// A short name, because the path of a socket must be short.
 	dir, err := os.MkdirTemp("", "cspg")
 	if err != nil {
 		return nil, err
@@ -91,7 +90,7 @@ func newCluster(bin string) (*cluster, error) {
 	return &cluster{bin: bin, dir: dir, port: "5432", attributes: attributes, ended: make(chan error, 1), log: &bytes.Buffer{}}, nil
 }
 
-// program is one of PostgreSQL's.
+// program makes a command of one of PostgreSQL's programs.
 func (c *cluster) program(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(c.bin, name), args...)
 	cmd.Dir, cmd.SysProcAttr = c.dir, c.attributes
@@ -106,8 +105,8 @@ func (c *cluster) initialise() error {
 	return nil
 }
 
-// run starts the server, which listens on its socket and on host if that is
-// not empty.
+// run starts the server. It listens on its socket and, if host is not empty, on
+// host.
 func (c *cluster) run(host string, settings ...string) error {
 	server := c.program("postgres", append([]string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", c.port,
 		"-c", "listen_addresses=" + host, "-c", "fsync=" + fsync()}, settings...)...)
@@ -120,8 +119,8 @@ func (c *cluster) run(host string, settings ...string) error {
 	return nil
 }
 
-// fsync: tests kill programs, not machines, and go faster without. Benchmarks
-// measure with it.
+// fsync is off in tests, which kill processes but not machines, and on in
+// benchmarks.
 func fsync() string {
 	if f := flag.Lookup("test.bench"); f != nil && f.Value.String() != "" {
 		return "on"

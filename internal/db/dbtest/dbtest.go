@@ -16,7 +16,7 @@ import (
 // shared is the one PostgreSQL cluster of a test binary.
 var shared struct {
 	mu        sync.Mutex
-	running   bool // Run is there to stop it
+	running   bool // Run runs, which stops the cluster
 	tried     bool
 	cluster   *cluster
 	err       error
@@ -47,8 +47,8 @@ func Run(m *testing.M) int {
 func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersign.db") }
 
 // Postgres gives the URL of an empty database in a private cluster, which the
-// first call starts. Where no PostgreSQL is installed it skips the test, or
-// fails it where the environment says CI=true.
+// first call starts. If no PostgreSQL is installed, it skips the test, or fails it
+// if the environment has CI=true.
 func Postgres(t testing.TB) (url string) {
 	t.Helper()
 	shared.mu.Lock()

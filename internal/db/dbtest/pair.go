@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pair is a PostgreSQL primary and its synchronous standby, each in a directory
-// of its own: a commit is answered when the standby has it on its disk. They
-// listen on 127.0.0.1, on ports of their own.
+// Pair is a PostgreSQL primary and its synchronous standby: a commit returns when
+// the standby has it on disk. Each has its own directory and its own port of
+// 127.0.0.1.
 type Pair struct {
 	t       testing.TB
 	Primary *Server
@@ -33,8 +33,8 @@ type Server struct {
 	Addr string // host and port
 }
 
-// NewPair starts a pair and ends it after the test. Where no PostgreSQL is
-// installed it skips the test, or fails it where the environment says CI=true.
+// NewPair starts a pair and ends it after the test. If no PostgreSQL is installed,
+// it skips the test, or fails it if the environment has CI=true.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	p := &Pair{t: t}
@@ -79,8 +79,8 @@ func (p *Pair) start() error {
 	return p.synchronous()
 }
 
-// synchronous makes commits of the primary wait for the standby, and waits
-// until they do.
+// synchronous makes commits of the primary wait for the standby, and returns when
+// they do.
 func (p *Pair) synchronous() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -102,8 +102,8 @@ func (p *Pair) synchronous() error {
 	}
 }
 
-// URL names both servers and asks for the one that takes writes. It may be
-// given other addresses that lead to them, such as those of a proxy.
+// URL names both servers and asks for the one that takes writes. addrs are other
+// addresses of them, such as those of a proxy.
 func (p *Pair) URL(addrs ...string) string {
 	if len(addrs) == 0 {
 		addrs = []string{p.Primary.Addr, p.Standby.Addr}
@@ -111,14 +111,14 @@ func (p *Pair) URL(addrs ...string) string {
 	return "postgres://postgres@" + strings.Join(addrs, ",") + "/postgres?sslmode=disable&target_session_attrs=read-write"
 }
 
-// Promote makes the standby the primary. When it returns, the server takes
-// writes, and its commits wait for nobody.
+// Promote makes the standby the primary. When it returns, the server takes writes,
+// and its commits wait for no standby.
 func (p *Pair) Promote() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	// The base backup was made before the primary had a standby to wait for,
-	// so the standby has no synchronous_standby_names of its own.
+	// The base backup was made before synchronous_standby_names was set, so the
+	// standby has none.
 	done, err := p.Standby.Exec(ctx, "SELECT pg_promote(true, 60)")
 	if err != nil || done != "t" {
 		p.t.Fatalf("promoting: %q, %v\n%s", done, err, p.Standby.log)
@@ -151,9 +151,9 @@ func newServer(bin string) (*Server, error) {
 	return s, err
 }
 
-// Start starts the server on its data, also after it was killed.
+// Start starts the server on its data, even after it was killed.
 func (s *Server) Start() error {
-	// A postmaster that was killed leaves this behind.
+	// A killed postmaster leaves this file.
 	if err := os.Remove(filepath.Join(s.dir, "data", "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -189,20 +189,20 @@ func (s *Server) Kill() {
 	s.log.Reset()
 }
 
-// Stop halts every process of the server, and Continue lets them go on.
+// Stop suspends every process of the server until Continue.
 func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
 
-// Continue ends what Stop began.
+// Continue resumes every process of the server.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
 
-// signal reaches the postmaster and its children: the postmaster leads a
-// process group, but each of its children makes one of its own.
+// signal signals the postmaster and its children one by one, because each child
+// has its own process group.
 func (s *Server) signal(sig syscall.Signal) {
 	if s.server == nil {
 		return
 	}
 	postmaster := s.server.Process.Pid
-	_ = syscall.Kill(postmaster, syscall.SIGSTOP) // it starts no more of them
+	_ = syscall.Kill(postmaster, syscall.SIGSTOP) // so that it starts no more children
 	for _, pid := range children(postmaster) {
 		_ = syscall.Kill(pid, sig) // it may have ended
 	}
@@ -224,8 +224,8 @@ func children(pid int) (list []int) {
 	return list
 }
 
-// Part cuts the primary off from its standby, for good: it goes on answering,
-// and its commits wait.
+// Part cuts the primary off from its standby for ever: the primary still answers,
+// but its commits wait.
 func (p *Pair) Part() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -10,12 +10,11 @@ import (
 
 var givenPorts sync.Map
 
-// FreePort gives an address of this machine that nobody listens on now and that
-// this test binary was not given before. It is below the ports that systems give
-// out themselves: one of those might be another test's by the time that it is
-// used.
+// FreePort gives an address of this machine whose port is free and which this test
+// binary did not get before. It is below the ports that the system assigns itself,
+// because another test could get one of those meanwhile.
 func FreePort() (addr string, err error) {
-	err = errors.New("no port that was not given before")
+	err = errors.New("no free port is left")
 	for range 100 {
 		port := 12_000 + rand.IntN(18_000)
 		if _, given := givenPorts.LoadOrStore(port, true); given {

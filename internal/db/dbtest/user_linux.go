@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// unprivileged gives what a child process needs to not run as root, which
-// PostgreSQL refuses, and to end with this process; and the user who must own
-// its files, -1 for the present one.
+// unprivileged gives the attributes of a child process that does not run as root,
+// because PostgreSQL refuses root, and that ends with this process. It also gives
+// the user who must own the files, -1 for the present user.
 func unprivileged() (*syscall.SysProcAttr, int, error) {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if os.Getuid() != 0 {

@@ -1,5 +1,5 @@
-// Package pglink finds out which of several PostgreSQL servers to trust: it leaves
-// one that died or was replaced, never goes back to it, and notices commits that
+// Package pglink decides which of several PostgreSQL servers to trust. It leaves a
+// server that died or was replaced, never goes back to it, and detects commits that
 // the standby may not have.
 package pglink
 
@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Stalled is how long a server may owe an answer before the other hosts of the URL
+// Stalled is how long a server may take to answer before the other hosts of the URL
 // are asked whether one of them takes writes now.
 const Stalled = 1500 * time.Millisecond
 
@@ -26,17 +26,17 @@ const (
 	connectSeveral = 2 * time.Second  // to one of several hosts: the next may take writes
 	connectOne     = 10 * time.Second // to the only one
 	stallCheck     = 250 * time.Millisecond
-	// darkFor is how long a host that gave no sign of life is tried last.
+	// darkFor is how long a host that did not respond is tried last.
 	darkFor = 30 * time.Second
 	// userTimeout is how long bytes may stay without TCP's acknowledgement.
 	userTimeout = 10 * time.Second
 )
 
-// Links knows all connections to the servers of one database. A server that
-// vanishes without a word, its cable pulled or its machine stopped, leaves
-// statements waiting for ever; only a look at the other hosts tells whether it
-// lost its role or is slow. Where another host takes writes, the connections
-// to the one that owes answers are closed, and their statements fail.
+// Links knows all connections to the servers of one database. If a server
+// disappears without closing its connections, their statements wait for ever. Only
+// the other hosts can tell whether it lost its role or is slow. If another host
+// takes writes, Links closes the connections to the silent server, and their
+// statements fail.
 type Links struct {
 	config *pgx.ConnConfig
 	dialer net.Dialer
@@ -52,7 +52,7 @@ type Links struct {
 // timeline is PostgreSQL's count of promotions: the server that was promoted
 // has a higher one than the primary that it took over from.
 type timeline struct {
-	system string // of the database cluster; empty where the server has none
+	system string // of the database cluster; empty if the server has none
 	number uint64
 }
 
@@ -61,14 +61,14 @@ type link struct {
 	net.Conn
 	l     *Links
 	addr  string
-	asked atomic.Int64 // when it was written to, if nothing was read since; nanoseconds of base
+	asked atomic.Int64 // when it was last written to, 0 if something was read since; nanoseconds after base
 	heard atomic.Bool
 }
 
-// base makes monotonic times of numbers.
+// base is the zero of the monotonic times that are kept as numbers.
 var base = time.Now()
 
-// New gives the links of a pool with the configuration c, which it completes: each
+// New makes the Links of a pool with the configuration c, and completes c. Each
 // connection of the pool must go through BeforeConnect.
 func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 	l := &Links{
@@ -78,13 +78,13 @@ func New(c *pgx.ConnConfig, log *slog.Logger) *Links {
 			Control:         limitSilence,
 		},
 	}
-	// Of several hosts, the one that takes writes, whatever the URL asks for.
+	// Of several hosts only one that takes writes is used, whatever the URL asks for.
 	c.ValidateConnect = l.validate
 	return l
 }
 
-// ConnectTimeout is how long one attempt to connect to a server of c may take,
-// where the URL does not say (connect_timeout).
+// ConnectTimeout is how long one attempt to connect to a server of c may take, if
+// the URL has no connect_timeout.
 func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
 	if several(c) {
 		return connectSeveral
@@ -92,8 +92,8 @@ func ConnectTimeout(c *pgx.ConnConfig) time.Duration {
 	return connectOne
 }
 
-// Several reports whether the URL names more than one server. Then there is
-// something for Watch to do.
+// Several reports whether the URL names more than one server. Only then Watch has
+// work.
 func (l *Links) Several() bool { return several(l.config) }
 
 func several(c *pgx.ConnConfig) bool {
@@ -102,7 +102,7 @@ func several(c *pgx.ConnConfig) bool {
 	})
 }
 
-// BeforeConnect is a pool's function of that name: it lets the connection go
+// BeforeConnect is the pool's function of that name: it makes the connection dial
 // through l.
 func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 	l.prepare(c, anywhere)
@@ -111,25 +111,25 @@ func (l *Links) BeforeConnect(_ context.Context, c *pgx.ConnConfig) error {
 
 func anywhere(string) bool { return true }
 
-// Connect makes a connection of its own, outside the pool.
+// Connect makes a connection outside the pool.
 func (l *Links) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return l.connectTo(ctx, anywhere)
 }
 
-// connectTo connects to an address of those that may be used.
+// connectTo connects to an address for which may is true.
 func (l *Links) connectTo(ctx context.Context, may func(addr string) bool) (*pgx.Conn, error) {
 	c := l.config.Copy()
 	l.prepare(c, may)
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// prepare makes c, the copy for one connection, dial through l: hosts that are
-// dark come last, addresses that may not be used never.
+// prepare makes c, the copy for one connection, dial through l: it tries dark hosts
+// last, and never an address for which may is false.
 //
-// Once connected it dials no more. pgx would send a cancel request for each
-// statement whose context ends. A COMMIT that waits for the standby then stops
-// waiting: its transaction becomes visible although no standby has it, others
-// rest their answers on it, and a failover takes it away.
+// Once connected, c dials no more. Otherwise pgx would send a cancel request for each
+// statement whose context ends. That would end a COMMIT's wait for the standby: its
+// transaction would become visible although no standby has it, other calls would
+// answer from it, and a failover would undo it.
 func (l *Links) prepare(c *pgx.ConnConfig, may func(addr string) bool) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	l.mu.Lock()
@@ -173,20 +173,20 @@ func (l *Links) prepare(c *pgx.ConnConfig, may func(addr string) bool) {
 
 const timelineSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 
-// validate is asked about every new connection, host by host. It refuses a
-// server that takes no writes, and a primary that has been replaced and came
-// back: what it would accept, no one would ever see.
+// validate checks every new connection, host by host. It refuses a server that
+// takes no writes, and a primary that was replaced and came back: its writes would
+// be lost.
 func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn); err != nil {
 		return err
 	}
 	results, err := conn.Exec(ctx, timelineSQL).ReadAll()
 	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
-		return ctx.Err() // another engine, or not for this user to know
+		return ctx.Err() // another engine, or the user may not ask
 	}
 	row := results[0].Rows[0]
 	is := timeline{system: string(row[0])}
-	if len(row[1]) >= 8 { // eight hexadecimal digits lead the name of a file of the log
+	if len(row[1]) >= 8 { // the name of a log file begins with the timeline in eight hexadecimal digits
 		is.number, _ = strconv.ParseUint(string(row[1][:8]), 16, 64)
 	}
 	conn.CustomData()[timelineKey] = is
@@ -199,7 +199,7 @@ func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-var errReplaced = errors.New("the server was replaced by another: it is of an earlier timeline")
+var errReplaced = errors.New("the server was replaced: its timeline is an earlier one")
 
 // What a connection keeps: its last warning, and its server's timeline.
 const (
@@ -208,8 +208,8 @@ const (
 )
 
 // Warning is the last warning that the server gave on a connection since
-// ForgetWarning, empty for none. A COMMIT that comes with one was not waited for by
-// the standby.
+// ForgetWarning, empty for none. A COMMIT with a warning did not wait for the
+// standby.
 func Warning(conn *pgconn.PgConn) string {
 	w, _ := conn.CustomData()[warned].(string)
 	return w
@@ -223,7 +223,7 @@ func timelineOf(conn *pgconn.PgConn) timeline {
 	return t
 }
 
-// isDark needs the lock.
+// isDark is called with the lock held.
 func (l *Links) isDark(h *pgconn.FallbackConfig) bool {
 	is := func(addr string) bool { return time.Now().Before(l.dark[addr]) }
 	if _, addr := pgconn.NetworkAddress(h.Host, h.Port); is(addr) { // a socket, or an IP address
@@ -281,7 +281,7 @@ func (k *link) Close() error {
 	return k.Conn.Close()
 }
 
-// silent gives the addresses of servers that owe an answer for too long.
+// silent gives the addresses of servers that have not answered for Stalled.
 func (l *Links) silent() map[string]bool {
 	var found map[string]bool
 	before := int64(time.Since(base) - Stalled)
@@ -298,7 +298,7 @@ func (l *Links) silent() map[string]bool {
 	return found
 }
 
-// Watch leaves servers that owe answers for one that took over, until ctx ends.
+// Watch leaves silent servers for one that took over, until ctx ends.
 func (l *Links) Watch(ctx context.Context) {
 	check := time.NewTicker(stallCheck)
 	defer check.Stop()
@@ -315,9 +315,9 @@ func (l *Links) Watch(ctx context.Context) {
 	}
 }
 
-// replaced reports whether another server has taken over from those at addrs:
-// it takes writes, and they either do not answer or are of an earlier timeline.
-// One that answers is only slow, waits for a lock or for its standby.
+// replaced reports whether another server has taken over from those at addrs: it
+// takes writes, and they either do not answer or have an earlier timeline. A server
+// that answers is only slow, or waits for a lock or its standby.
 func (l *Links) replaced(ctx context.Context, addrs map[string]bool) bool {
 	other, err := l.connectTo(ctx, func(addr string) bool { return !addrs[addr] })
 	if err != nil {
@@ -333,7 +333,7 @@ func (l *Links) replaced(ctx context.Context, addrs map[string]bool) bool {
 	return now.system == before.system && now.number > before.number
 }
 
-// leave closes the connections to addrs. Whoever waits on one gets an error.
+// leave closes the connections to addrs. Calls that wait on one fail.
 func (l *Links) leave(addrs map[string]bool) {
 	var left []*link
 	l.mu.Lock()
