@@ -25,7 +25,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
 	"countersign/internal/db/pglink": {others: []string{"github.com/jackc/pgx/v5"}},
-	"countersign/internal/db/dbtest": {others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/db/dbtest": {others: []string{"github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/outbox":    {ours: []string{"countersign", "countersign/envelope", "countersign/internal/db"}},
 	"countersign/internal/book":      {ours: []string{"countersign", "countersign/merchant", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
@@ -81,7 +81,7 @@ var house = map[string]struct{ ours, others []string }{
 
 // restricted are imports that belong to some packages alone.
 var restricted = map[string][]string{
-	"database/sql":        {"countersign/internal/db"},
+	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/db/dbtest"},
 	"os/signal":           {"countersign/cmd/countersign"},

@@ -79,6 +79,9 @@ func startDaemon(t *testing.T, args ...string) *process {
 	t.Cleanup(func() { d.kill() })
 	select {
 	case line := <-ready:
+		if !strings.Contains(line, " database=sqlite ") && !strings.Contains(line, " database=postgres ") {
+			t.Errorf("the first line does not name the kind of database: %s", line)
+		}
 		for _, f := range strings.Fields(line) {
 			if k, v, ok := strings.Cut(f, "="); ok && strings.HasPrefix(v, "http") {
 				d.urls[k] = v

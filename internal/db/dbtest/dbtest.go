@@ -80,16 +80,12 @@ func Postgres(t testing.TB) (url string) {
 	return shared.cluster.url(name)
 }
 
-// Exec runs a statement on the database that Postgres gave.
+// Exec runs a statement on a database. One of SQLite nothing else has open.
 func Exec(t testing.TB, url, text string) {
 	t.Helper()
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, text); err != nil {
-		t.Fatal(err)
+	raw := open(t, url)
+	defer raw.Close()
+	if _, err := raw.Exec(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
 	}
 }
