@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 
@@ -21,9 +22,12 @@ func ExampleChecker_Run() {
 		return
 	}
 	endpoint, err := merchant.New(merchant.Config{
-		Key:       pair.Public(),
-		APIKey:    "merchant-1",
-		OnDeposit: func(context.Context, merchant.Deposit) error { return nil },
+		Key:                 pair.Public(),
+		APIKey:              "merchant-1",
+		Inbox:               merchant.NewMemoryInbox(),
+		OnDeposit:           func(context.Context, merchant.Deposit) error { return nil },
+		OnPossibleDuplicate: merchant.KeepForReview,
+		Log:                 slog.New(slog.DiscardHandler),
 		OnWithdrawal: func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
 			return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 		},

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"regexp"
 	"slices"
@@ -49,14 +50,13 @@ func TestMerchantLibraryPasses(t *testing.T) {
 					credited[d.TrackingID]++
 					return nil
 				},
+				Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
+				OnPossibleDuplicate: merchant.KeepForReview,
 				OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 					if w.CallBackID != testOrder.CallBackID {
 						return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 					}
-					if w.TenantUserID != testOrder.TenantUserID {
-						return merchant.Refuse(countersign.CodeDetailsDiffer, ""), nil
-					}
-					return merchant.Confirm(details), nil
+					return merchant.Confirm(testOrder.TenantUserID, details), nil
 				},
 			})
 			if err != nil {
@@ -117,6 +117,7 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
 		Binding: merchant.BindingWhenPresent, BodyTimeout: time.Second,
+		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

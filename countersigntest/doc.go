@@ -6,7 +6,8 @@
 //
 //	service := countersigntest.NewService(t)
 //	config := service.MerchantConfig() // keys and API keys of this service
-//	config.OnDeposit = credit
+//	config.Inbox = merchant.NewMemoryInbox()
+//	config.OnDeposit, config.OnPossibleDuplicate = credit, merchant.KeepForReview
 //	handler, err := merchant.New(config)
 //	result := service.Deliver(ctx, countersigntest.ToHandler(handler), countersigntest.Deposit(1))
 //	if result.Err != nil { … }

@@ -24,8 +24,8 @@ var ErrInboxFault = errors.New("countersigntest: the inbox fails on purpose")
 // FaultyInbox is an Inbox that fails when told to.
 type FaultyInbox struct {
 	Inbox merchant.Inbox
-	// Fault chooses the fault of the next call, "claim" or "settle". Nil: no call
-	// fails. Several goroutines may call it at once.
+	// Fault chooses the fault of the next call, "claim", "settle" or "renew". Nil:
+	// no call fails. Several goroutines may call it at once.
 	Fault func(call string) InboxFault
 }
 
@@ -37,6 +37,17 @@ func (f *FaultyInbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Cla
 // Settle implements merchant.Inbox.
 func (f *FaultyInbox) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outcome, error) {
 	return faulty(f, "settle", func() (merchant.Outcome, error) { return f.Inbox.Settle(ctx, s) })
+}
+
+// Renew implements merchant.Renewer where Inbox does, and fails with
+// errors.ErrUnsupported where it does not.
+func (f *FaultyInbox) Renew(ctx context.Context, r merchant.Renewal) error {
+	inbox, ok := f.Inbox.(merchant.Renewer)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	_, err := faulty(f, "renew", func() (struct{}, error) { return struct{}{}, inbox.Renew(ctx, r) })
+	return err
 }
 
 func faulty[T any](f *FaultyInbox, call string, do func() (T, error)) (T, error) {

@@ -3,6 +3,7 @@ package countersigntest
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"without a lease recording settles", checkTaken},
 		{"other content changes nothing", checkContent},
 		{"a lease keeps others out until it ends", checkLease},
+		{"a renewed lease keeps others out for longer", checkRenewal},
 		{"an outcome that is not final frees the entry", checkNotFinal},
 		{"the first final outcome stands, late ones too", checkStands},
 		{"only its own claim ends a lease", checkGuard},
@@ -146,6 +148,35 @@ func checkLease(c *inboxCheck) {
 	if second.Seq != first.Seq {
 		c.tb.Errorf("%s: the number changed from %d to %d", c.rule, first.Seq, second.Seq)
 	}
+}
+
+// checkRenewal holds only inboxes that are a merchant.Renewer.
+func checkRenewal(c *inboxCheck) {
+	renewer, ok := c.inbox.(merchant.Renewer)
+	if !ok {
+		return
+	}
+	e := c.entry(Deposit(1), inboxLease)
+	renew := func(claim int64, want error) {
+		c.tb.Helper()
+		err := renewer.Renew(context.Background(), merchant.Renewal{
+			Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, At: c.at, Lease: inboxLease,
+		})
+		if !errors.Is(err, want) {
+			c.tb.Errorf("%s: renewing gave %v, want %v", c.rule, err, want)
+		}
+	}
+	renew(1, merchant.ErrNotClaimed)
+	first := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.at = c.at.Add(inboxLease - time.Second)
+	renew(first.Claim, nil)
+	e.At = c.at.Add(inboxLease - time.Second)
+	c.claim(c.other, e, merchant.StateBusy)
+	e.At = c.at.Add(inboxLease)
+	second := c.claim(c.other, e, merchant.StateClaimed)
+	renew(first.Claim, merchant.ErrNotClaimed)
+	c.settle(c.other, e, second.Claim, merchant.Outcome{}, true, merchant.Outcome{})
+	renew(second.Claim, merchant.ErrNotClaimed)
 }
 
 func checkNotFinal(c *inboxCheck) {

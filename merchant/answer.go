@@ -27,6 +27,7 @@ type Deposit struct {
 // it; the zero Answer confirms nothing, and the service is told errCode 5000.
 type Answer struct {
 	kind    answerKind
+	user    string // tenantUserId of the confirmed order
 	details countersign.Details
 	code    countersign.ErrCode
 	message string
@@ -41,11 +42,18 @@ const (
 	answerHold
 )
 
-// Confirm countersigns the withdrawal with the details of the merchant's order.
-// Details that are not valid confirm nothing: the service is told errCode 5000.
-func Confirm(d countersign.Details) Answer {
-	return Answer{kind: answerConfirm, details: d}
+// Confirm countersigns the withdrawal with the merchant's order: the user who
+// ordered it and what it moves. A request that names another user is refused for
+// ever with errCode 2002. An empty tenantUserID and details that are not valid
+// confirm nothing: the service is told errCode 5000.
+func Confirm(tenantUserID string, d countersign.Details) Answer {
+	return Answer{kind: answerConfirm, user: tenantUserID, details: d}
 }
+
+// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in
+// the Inbox as a possible duplicate, nobody is credited, and the handler's log
+// has a warning about it. For merchants whose people look at both.
+func KeepForReview(context.Context, Deposit) error { return nil }
 
 // Refuse refuses the withdrawal for ever. code is one of 2000 to 2999, or a code
 // of the merchant's own that the service treats as final. 0 and codes of 1000 to
@@ -105,7 +113,15 @@ func failed(reason Reason, cause error) verdict {
 	return verdict{Outcome: failure, reason: reason, cause: cause}
 }
 
-var failure = Outcome{Code: countersign.CodeInternal, Message: countersign.CodeInternal.Message()}
+var failure = refusal(countersign.CodeInternal)
+
+// refusal is the outcome that says code in the registry's words.
+func refusal(code countersign.ErrCode) Outcome {
+	return Outcome{Code: code, Message: code.Message()}
+}
+
+// errSuspect is what the log says of a possible duplicate that was accepted.
+var errSuspect = errors.New("the same transfer was taken before under another trackingId; kept and not credited before a decision")
 
 // accepted is the verdict of a deposit or notice.
 func accepted() verdict { return verdict{final: true, reason: ReasonAccepted} }
@@ -135,12 +151,21 @@ func fromError(err error, keep bool) verdict {
 	return failed(ReasonFailed, err)
 }
 
-// fromAnswer is the verdict of an OnWithdrawal that returned a.
-func fromAnswer(a Answer) verdict {
+// fromAnswer is the verdict of an OnWithdrawal that returned a when it was asked
+// about a withdrawal of user.
+func fromAnswer(a Answer, user string) verdict {
 	class := a.code.Class()
 	v := verdict{Outcome: Outcome{Code: a.code, Message: messageFor(a.code, a.message)}}
 	switch a.kind {
 	case answerConfirm:
+		if a.user == "" {
+			return failed(ReasonFailed, errors.New("the function confirmed an order without a tenantUserId"))
+		}
+		if a.user != user {
+			v := verdict{Outcome: refusal(countersign.CodeDetailsDiffer), final: true, reason: ReasonOtherUser}
+			v.cause = errors.New("the order that the function confirmed is another user's")
+			return v
+		}
 		if err := a.details.Validate(); err != nil {
 			return failed(ReasonFailed, fmt.Errorf("the details confirmed by the function: %w", err))
 		}

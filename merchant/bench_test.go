@@ -3,6 +3,7 @@ package merchant_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -54,8 +55,10 @@ func benchHandler(b *testing.B, bits int, function bool) {
 	n := 0
 	for b.Loop() {
 		c := service.MerchantConfig()
+		c.Inbox, c.Log = merchant.NewMemoryInbox(), slog.New(slog.DiscardHandler)
 		if function {
 			c.OnDeposit = func(context.Context, merchant.Deposit) error { return nil }
+			c.OnPossibleDuplicate = merchant.KeepForReview
 		}
 		h, err := merchant.New(c)
 		if err != nil {

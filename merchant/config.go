@@ -84,9 +84,11 @@ type Config struct {
 	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
 	// CallbackAPIKeys are the accepted values of the header X-API-KEY: one, or
-	// two while the service changes from one to the other. Empty: the header is
-	// not checked, and strangers can cause RSA operations and read APIKey in the
-	// response.
+	// two while the service changes from one to the other. Required where Key has
+	// a private part, because its public part can forge callbacks (PROTOCOL.md,
+	// K8). Otherwise empty means that the header is not checked: strangers can
+	// read APIKey in the response, cause RSA operations, and post recorded bodies
+	// again.
 	CallbackAPIKeys []countersign.APIKey
 
 	// Binding says which bindings are accepted. Zero: BindingRequired.
@@ -95,8 +97,8 @@ type Config struct {
 	// marked L in PROTOCOL.md, M3. Zero: such requests are malformed.
 	Lenient bool
 
-	// Inbox records callbacks and answers. Nil: a MemoryInbox, which forgets
-	// everything when the process ends and so is only for trying out.
+	// Inbox records callbacks and answers. Required. NewMemoryInbox, which forgets
+	// everything when the process ends, is only for trying out.
 	Inbox Inbox
 
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it.
@@ -105,10 +107,10 @@ type Config struct {
 	// only recorded in the Inbox.
 	OnDeposit func(context.Context, Deposit) error
 	// OnPossibleDuplicate does the merchant's part of a deposit that may have
-	// been accepted before under another trackingId (PROTOCOL.md, I2). It must
-	// not credit before a person has decided. Nil: such a deposit is recorded in
-	// the Inbox as a possible duplicate, accepted and logged as a warning, and
-	// OnDeposit is not called.
+	// been accepted before under another trackingId (PROTOCOL.md, I2); OnDeposit
+	// is not called for it. It must not credit before a person has decided.
+	// Required where there is an OnDeposit, since somebody must decide;
+	// KeepForReview leaves such deposits in the Inbox and in the log.
 	OnPossibleDuplicate func(context.Context, Deposit) error
 	// OnWithdrawal answers a withdrawal with Confirm, Refuse or Hold. An error
 	// confirms nothing; a *CodeError says which errCode is returned. Nil:
@@ -136,7 +138,7 @@ type Config struct {
 	// /callbacks/withdraw.
 	WithdrawPath string
 
-	// Log gets one line for every request. Nil: nothing is logged.
+	// Log gets one line for every request. Nil: slog.Default().
 	Log *slog.Logger
 	// Now is the clock of leases and records. Nil: time.Now.
 	Now func() time.Time
@@ -165,6 +167,12 @@ func (c *Config) complete() error {
 		}
 	}
 	switch {
+	case c.Inbox == nil:
+		return configError("Inbox is missing: what was taken must survive the process; " +
+			"for a try, NewMemoryInbox forgets it with the process")
+	case c.OnDeposit != nil && c.OnPossibleDuplicate == nil:
+		return configError("OnPossibleDuplicate is missing: somebody must decide on deposits that may have been " +
+			"credited before under another trackingId; KeepForReview leaves them in the Inbox and in the log")
 	case c.Binding < BindingRequired || c.Binding > BindingOff:
 		return configError("Binding is not one of the known values")
 	case c.Timeout < 0 || c.BodyTimeout < 0:
@@ -185,11 +193,8 @@ func (c *Config) complete() error {
 	if c.NotifyPath == c.WithdrawPath {
 		return configError("NotifyPath and WithdrawPath are the same; type 2 needs a path of its own")
 	}
-	if c.Inbox == nil {
-		c.Inbox = NewMemoryInbox()
-	}
 	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+		c.Log = slog.Default()
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -209,6 +214,10 @@ func setDefault[T comparable](v *T, d T) {
 func (c *Config) completeKeys() error {
 	if c.Key.Size() == 0 {
 		return configError("Key is missing: read the service's public part with envelope.ParseKey")
+	}
+	if c.Key.HasPrivate() && len(c.CallbackAPIKeys) == 0 {
+		return configError("CallbackAPIKeys is missing: Key has a private part, so whoever has its public part can seal " +
+			"requests, and only the header X-API-KEY tells the service from others")
 	}
 	if c.Padding == envelope.OAEP && !c.Key.HasPrivate() {
 		return configError("Padding is OAEP, which only the private part opens, and Key has none")

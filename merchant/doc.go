@@ -3,29 +3,31 @@
 // functions, and seals the answer.
 //
 //	h, err := merchant.New(merchant.Config{
-//		Key:             key,    // the service's public part
-//		APIKey:          apiKey, // goes into every response
-//		CallbackAPIKeys: []countersign.APIKey{callbackKey},
-//		Inbox:           inbox,
-//		OnDeposit:       credit,
-//		OnWithdrawal:    lookUp,
+//		Key:                 key,    // the service's public part
+//		APIKey:              apiKey, // goes into every response
+//		CallbackAPIKeys:     []countersign.APIKey{callbackKey},
+//		Inbox:               inbox,
+//		OnDeposit:           credit,
+//		OnPossibleDuplicate: merchant.KeepForReview,
+//		OnWithdrawal:        lookUp,
 //	})
 //
 // # What it promises
 //
 // A deposit that was answered with errCode 0 has been recorded, and OnDeposit has
 // returned nil for it. OnDeposit is called for a deposit by one delivery at a
-// time, and never again after it returned nil and the Inbox recorded that. If the
-// process dies or the Inbox fails between the two, OnDeposit is called again. So
-// it must credit a trackingId only once, for example by a unique column in the
-// transaction that credits the user. Without an OnDeposit, recording the deposit
-// is one transaction of the Inbox, and nothing is done twice.
+// time, and never again after it returned nil and the Inbox recorded that
+// ([Renewer] says what holds across processes). If the process dies or the Inbox
+// fails between the two, OnDeposit is called again. So it must credit a
+// trackingId only once, for example by a unique column in the transaction that
+// credits the user. Without an OnDeposit, recording the deposit is one
+// transaction of the Inbox, and nothing is done twice.
 //
-// A withdrawal is confirmed only if OnWithdrawal confirms it, and always with the
-// same details: they are recorded before they are sent, and every later request
-// for the same callBackId gets them again without a call of OnWithdrawal. A final
-// refusal is recorded in the same way. A hold is not; the next request calls
-// OnWithdrawal again.
+// A withdrawal is confirmed only if OnWithdrawal confirms it for the user that
+// the request names, and always with the same details: they are recorded before
+// they are sent, and every later request for the same callBackId gets them again
+// without a call of OnWithdrawal. A final refusal is recorded in the same way. A
+// hold is not; the next request calls OnWithdrawal again.
 //
 // The answer to a callback is sent only after it was recorded. A panic, a
 // time-out, an error and an Inbox that fails become errCode 5000 with empty data,

@@ -19,19 +19,25 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	orders := map[string]countersign.Details{"order-7": countersigntest.Order(7)}
+	type order struct {
+		user    string
+		details countersign.Details
+	}
+	orders := map[string]order{"order-7": {countersigntest.Withdrawal(7).TenantUserID, countersigntest.Order(7)}}
 
 	handler, err := merchant.New(merchant.Config{
 		Key:             service.MerchantKey(),
 		APIKey:          service.APIKey(),
 		CallbackAPIKeys: []countersign.APIKey{service.CallbackAPIKey()},
+		Inbox:           merchant.NewMemoryInbox(), // for a try: a restart forgets it
 		OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 			fmt.Println("credit user", d.TenantUserID, "with", d.Amount, d.Symbol)
 			return nil // in the transaction that makes d.TrackingID unique
 		},
+		OnPossibleDuplicate: merchant.KeepForReview,
 		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
-			if details, ok := orders[w.CallBackID]; ok {
-				return merchant.Confirm(details), nil
+			if o, ok := orders[w.CallBackID]; ok {
+				return merchant.Confirm(o.user, o.details), nil
 			}
 			return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 		},

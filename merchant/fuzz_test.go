@@ -3,6 +3,7 @@ package merchant_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"testing"
 
@@ -62,9 +63,10 @@ func FuzzHandler(f *testing.F) {
 		c := service.MerchantConfig()
 		c.Inbox, c.Timeout, c.BodyTimeout = inbox, patience, patience
 		c.OnDeposit = func(context.Context, merchant.Deposit) error { acted++; return nil }
-		c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
+		c.OnPossibleDuplicate, c.Log = c.OnDeposit, slog.New(slog.DiscardHandler)
+		c.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 			acted++
-			return merchant.Confirm(countersigntest.Order(1)), nil
+			return merchant.Confirm(w.TenantUserID, countersigntest.Order(1)), nil
 		}
 		c.OnNotice = func(context.Context, countersign.Callback) error { acted++; return nil }
 		h, err := merchant.New(c)

@@ -15,9 +15,6 @@ import (
 	"countersign"
 )
 
-// leaseMargin is how much longer a lease is than the work under it.
-const leaseMargin = 5 * time.Second
-
 // Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
 // use it at once.
 type Handler struct {

@@ -436,8 +436,8 @@ func TestPossibleDuplicate(t *testing.T) {
 			t.Errorf("credited %d times, suspected %d times", w.effects("told again"), w.suspects["told again"])
 		}
 	})
-	t.Run("no function", func(t *testing.T) {
-		w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.OnPossibleDuplicate = nil })
+	t.Run("kept for review", func(t *testing.T) {
+		w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.OnPossibleDuplicate = merchant.KeepForReview })
 		w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonAccepted)
 		w.accepted(t, w.deliver(again()), merchant.ReasonPossibleDuplicate)
 		if w.effects("told again") != 0 {
@@ -537,9 +537,18 @@ func TestNew(t *testing.T) {
 		"unknown response padding": func(c *merchant.Config) { c.ResponsePadding = 9 },
 		"unknown binding":          func(c *merchant.Config) { c.Binding = 9 },
 		"negative time-out":        func(c *merchant.Config) { c.Timeout = -1 },
-		"body beyond the protocol": func(c *merchant.Config) { c.MaxBody = envelope.MaxBody + 1 },
+		"no inbox":                 func(c *merchant.Config) { c.Inbox = nil },
+		"nobody decides on possible duplicates": func(c *merchant.Config) {
+			c.OnDeposit = func(context.Context, merchant.Deposit) error { return nil }
+		},
+		"private key, no callback key": func(c *merchant.Config) { c.Key, c.CallbackAPIKeys = pair(), nil },
+		"body beyond the protocol":     func(c *merchant.Config) { c.MaxBody = envelope.MaxBody + 1 },
 	} {
 		c := service.MerchantConfig()
+		c.Inbox = merchant.NewMemoryInbox()
+		if _, err := merchant.New(c); err != nil {
+			t.Fatal(err)
+		}
 		change(&c)
 		if _, err := merchant.New(c); !errors.Is(err, merchant.ErrConfig) {
 			t.Errorf("%s: %v", name, err)

@@ -191,7 +191,7 @@ func newWorld(tb testing.TB, sc countersigntest.ServiceConfig, change func(*merc
 		defer w.mu.Unlock()
 		w.asked[r.CallBackID]++
 		if o, ok := countersigntest.SampleOrders(r.CallBackID); ok {
-			return merchant.Confirm(o), nil
+			return merchant.Confirm(r.TenantUserID, o), nil
 		}
 		return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 	}

@@ -62,10 +62,35 @@ type Inbox interface {
 	Settle(ctx context.Context, s Settlement) (Outcome, error)
 }
 
+// Renewer is an Inbox that can renew a lease. While OnDeposit, OnPossibleDuplicate
+// or OnNotice runs, the Handler renews its lease, even after the time-out if the
+// function ignores its context, so that no other process calls it for the same
+// callback. With an Inbox that is no Renewer another process may do so when the
+// lease ends: twice Config.Timeout and 5 s after the claim. The lease of a process
+// that died ends in any case.
+//
+// Leases of withdrawals are not renewed: several processes may call OnWithdrawal
+// for one at once, and the first answer that is recorded stands.
+type Renewer interface {
+	// Renew makes the lease of r.Claim end r.Lease after r.At, or after the
+	// Inbox's own clock. Where the entry is not known, is settled, or was
+	// claimed again since, nothing changes and the error is ErrNotClaimed.
+	Renew(ctx context.Context, r Renewal) error
+}
+
+// Renewal prolongs a claim.
+type Renewal struct {
+	Type  countersign.Type
+	ID    string
+	Claim int64 // of the Claimed that is renewed
+	At    time.Time
+	Lease time.Duration
+}
+
 // Errors of an Inbox.
 var (
 	// ErrNotClaimed means that Settle was called for an entry that was never
-	// recorded.
+	// recorded, or Renew for a lease that the caller does not hold.
 	ErrNotClaimed = errors.New("inbox: not claimed")
 	// ErrInboxFull means that the Inbox cannot take another entry. If it forgot
 	// an old one, that deposit could be credited twice.

@@ -28,6 +28,8 @@ func TestCheckInboxChecks(t *testing.T) {
 		"no blocks":          func() merchant.Inbox { return changed{merchant.NewMemoryInbox(), noBlocks} },
 		"no transfers":       func() merchant.Inbox { return changed{merchant.NewMemoryInbox(), noTransfers} },
 		"no content":         func() merchant.Inbox { return changed{merchant.NewMemoryInbox(), noContent} },
+		"does not renew":     func() merchant.Inbox { return renewing{merchant.NewMemoryInbox(), false} },
+		"renews for anybody": func() merchant.Inbox { return renewing{merchant.NewMemoryInbox(), true} },
 		"settles everything": func() merchant.Inbox { return changed{merchant.NewMemoryInbox(), settles} },
 	} {
 		var verdict refusals
@@ -69,6 +71,21 @@ type changed struct {
 func (c changed) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	c.change(&e)
 	return c.MemoryInbox.Claim(ctx, e)
+}
+
+// renewing is wrong in Renew alone: it does nothing, or it also renews what the
+// caller does not hold.
+type renewing struct {
+	*merchant.MemoryInbox
+	forAnybody bool
+}
+
+func (r renewing) Renew(ctx context.Context, n merchant.Renewal) error {
+	if !r.forAnybody {
+		return nil
+	}
+	_ = r.MemoryInbox.Renew(ctx, n)
+	return nil
 }
 
 func noLease(e *merchant.Entry)     { e.Lease = min(e.Lease, time.Nanosecond); e.At = time.Now() }

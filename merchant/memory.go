@@ -15,9 +15,11 @@ const (
 	memoryBlocks  = 100_000
 )
 
-// MemoryInbox is an Inbox in the memory of one process. After a restart it accepts
-// a deposit that it accepted before, so it is only for tests and for trying out.
-// It holds 1,000,000 entries and then fails with ErrInboxFull.
+// MemoryInbox is an Inbox in the memory of one process, only for tests and for
+// trying out. A restart forgets everything: a deposit that is sent again is
+// credited again, possible duplicates of it are not suspected, and a withdrawal
+// may be answered differently. It holds 1,000,000 entries and then fails with
+// ErrInboxFull.
 type MemoryInbox struct {
 	mu        sync.Mutex
 	seq       int64
@@ -45,7 +47,7 @@ type memoryEntry struct {
 	leaseUntil time.Time
 }
 
-// NewMemoryInbox makes an empty one.
+// NewMemoryInbox makes an empty one. See MemoryInbox for what a restart forgets.
 func NewMemoryInbox() *MemoryInbox {
 	return &MemoryInbox{
 		entries: map[entryKey]*memoryEntry{}, transfers: map[Digest][]int64{}, blocks: map[Digest]Digest{},
@@ -143,6 +145,21 @@ func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Outcome, error)
 		row.leaseUntil = time.Time{}
 	}
 	return s.Outcome, nil
+}
+
+// Renew implements Renewer.
+func (m *MemoryInbox) Renew(ctx context.Context, r Renewal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row := m.entries[entryKey{r.Type, r.ID}]
+	if row == nil || row.settled || row.claims != r.Claim {
+		return ErrNotClaimed
+	}
+	row.leaseUntil = r.At.Add(r.Lease)
+	return nil
 }
 
 // Len is how many callbacks are recorded, in any state.

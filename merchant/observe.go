@@ -33,6 +33,7 @@ const (
 	ReasonSpliced       Reason = "spliced"        // a known first block with another rest
 	ReasonOtherContent  Reason = "other_content"  // a known identifier with other content
 	ReasonDetailsChange Reason = "details_change" // the merchant's function contradicts its earlier answer
+	ReasonOtherUser     Reason = "other_user"     // the merchant's function confirmed another user's order
 	ReasonUnanswerable  Reason = "unanswerable"   // no answer to it fits into a response
 )
 
@@ -57,7 +58,7 @@ var Reasons = []Reason{
 	ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonNotOpened,
 	ReasonMalformed,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
-	ReasonDetailsChange, ReasonUnanswerable,
+	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable,
 	ReasonAccepted, ReasonPossibleDuplicate, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
@@ -68,7 +69,7 @@ func (r Reason) level() slog.Level {
 	switch r {
 	case ReasonAccepted, ReasonConfirmed, ReasonHold, ReasonRepeated, ReasonRefused:
 		return slog.LevelInfo
-	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonPanic, ReasonInbox,
+	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
 		ReasonBodyConsumed, ReasonSeal:
 		return slog.LevelError
 	}

@@ -109,7 +109,8 @@ func TestAnySequence(t *testing.T) {
 			}
 			return nil
 		}
-		c.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
+		c.OnPossibleDuplicate = merchant.KeepForReview
+		c.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			switch n := next(); {
@@ -122,7 +123,7 @@ func TestAnySequence(t *testing.T) {
 			case n < 40:
 				return merchant.Refuse(countersign.CodeRefusedPerson, ""), nil
 			default: // of two minds, every time
-				return merchant.Confirm(countersigntest.Order(n)), nil
+				return merchant.Confirm(w.TenantUserID, countersigntest.Order(n)), nil
 			}
 		}
 		h, err := merchant.New(c)

@@ -60,7 +60,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 		case StateTaken:
 			v := accepted()
 			if c.PossibleDuplicate {
-				v.reason = ReasonPossibleDuplicate
+				v.reason, v.cause = ReasonPossibleDuplicate, errSuspect
 			}
 			return h.sealed(rep.end(v))
 		case StateSettled:
@@ -68,7 +68,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 			return h.sealed(rep.end(verdict{Outcome: c.Outcome, reason: ReasonRepeated}))
 		case StateOtherContent:
 			return rep.end(verdict{
-				Outcome: Outcome{Code: countersign.CodeDetailsDiffer, Message: countersign.CodeDetailsDiffer.Message()},
+				Outcome: refusal(countersign.CodeDetailsDiffer),
 				reason:  ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
 			})
 		case StateSpliced:
@@ -109,7 +109,8 @@ func (h *Handler) function(cb countersign.Callback) function {
 		return func(ctx context.Context, claimed Claimed) verdict {
 			f, v := h.c.OnDeposit, accepted()
 			if claimed.PossibleDuplicate {
-				f, v.reason = h.c.OnPossibleDuplicate, ReasonPossibleDuplicate
+				f = h.c.OnPossibleDuplicate
+				v.reason, v.cause = ReasonPossibleDuplicate, errSuspect
 			}
 			if f == nil {
 				return v
@@ -123,13 +124,13 @@ func (h *Handler) function(cb countersign.Callback) function {
 	case *countersign.WithdrawalRequest:
 		return func(ctx context.Context, _ Claimed) verdict {
 			if h.c.OnWithdrawal == nil {
-				return fromAnswer(Refuse(countersign.CodeUnknownOrder, ""))
+				return fromAnswer(Refuse(countersign.CodeUnknownOrder, ""), c.TenantUserID)
 			}
 			a, err := h.c.OnWithdrawal(ctx, *c)
 			if err != nil {
 				return fromError(err, true)
 			}
-			v := fromAnswer(a)
+			v := fromAnswer(a, c.TenantUserID)
 			if v.Code == countersign.CodeAccepted {
 				// Checked before it is recorded: what is recorded must fit into a response.
 				if _, err := h.plaintext(c, v.Details); err != nil {
@@ -201,6 +202,7 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 // no request. It also settles a result that comes too late for its delivery.
 func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, do function) {
 	v := failed(ReasonPanic, errors.New("the function ended its goroutine"))
+	endRenewal := h.renewLease(key, c)
 	defer func() { // deferred, because runtime.Goexit runs only deferred calls
 		if p := recover(); p != nil {
 			v = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -210,6 +212,7 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 				slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
 		}
 		close(f.returned)
+		endRenewal() // before settling, which may free the lease
 		f.verdict = h.settle(ctx, key, c, v)
 		h.mu.Lock()
 		delete(h.flights, key)
@@ -248,7 +251,7 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 		// Two processes called the merchant's function at the same time and got
 		// two answers. The first stands; this attempt gets neither.
 		return verdict{
-			Outcome: Outcome{Code: countersign.CodeDetailsDiffer, Message: countersign.CodeDetailsDiffer.Message()},
+			Outcome: refusal(countersign.CodeDetailsDiffer),
 			reason:  ReasonDetailsChange,
 			cause:   fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code, standing.Code),
 		}

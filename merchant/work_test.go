@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func TestDepositFunction(t *testing.T) {
 }
 
 func TestWithdrawalFunction(t *testing.T) {
-	order := countersigntest.Order(1)
+	order, user := countersigntest.Order(1), countersigntest.Withdrawal(1).TenantUserID
 	noAmount := order
 	noAmount.Amount = countersign.Amount{}
 	for _, c := range []struct {
@@ -75,11 +76,13 @@ func TestWithdrawalFunction(t *testing.T) {
 		reason merchant.Reason
 		kept   bool
 	}{
-		{"confirm", merchant.Confirm(order), nil, 0, merchant.ReasonConfirmed, true},
+		{"confirm", merchant.Confirm(user, order), nil, 0, merchant.ReasonConfirmed, true},
 		{"zero answer", merchant.Answer{}, nil, 5000, merchant.ReasonFailed, false},
-		{"details without amount", merchant.Confirm(noAmount), nil, 5000, merchant.ReasonFailed, false},
-		{"no details", merchant.Confirm(countersign.Details{}), nil, 5000, merchant.ReasonFailed, false},
-		{"confirm and an error", merchant.Confirm(order), errors.New("no"), 5000, merchant.ReasonFailed, false},
+		{"details without amount", merchant.Confirm(user, noAmount), nil, 5000, merchant.ReasonFailed, false},
+		{"another user's order", merchant.Confirm(user+"0", order), nil, 2002, merchant.ReasonOtherUser, true},
+		{"nobody's order", merchant.Confirm("", order), nil, 5000, merchant.ReasonFailed, false},
+		{"no details", merchant.Confirm(user, countersign.Details{}), nil, 5000, merchant.ReasonFailed, false},
+		{"confirm and an error", merchant.Confirm(user, order), errors.New("no"), 5000, merchant.ReasonFailed, false},
 		{"refuse", merchant.Refuse(2004, "not today"), nil, 2004, merchant.ReasonRefused, true},
 		{"refuse with a code of their own", merchant.Refuse(40001, ""), nil, 40001, merchant.ReasonRefused, true},
 		{"refuse with 0", merchant.Refuse(0, ""), nil, 5000, merchant.ReasonFailed, false},
@@ -227,12 +230,13 @@ func TestTwoProcesses(t *testing.T) {
 			w.deposits[d.TrackingID]++
 			return nil
 		}
-		config.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
+		config.OnPossibleDuplicate = merchant.KeepForReview
+		config.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 			n := asked.Add(1) - 1
 			if n == 0 {
 				<-release
 			}
-			return merchant.Confirm(details[n]), nil
+			return merchant.Confirm(w.TenantUserID, details[n]), nil
 		}
 		a, b := newHandler(t, config), newHandler(t, config)
 
@@ -278,6 +282,117 @@ func TestTwoProcesses(t *testing.T) {
 	})
 }
 
+// TestLeaseIsRenewed: of two processes on one inbox the second does not begin a
+// deposit that the first is still at, however long that ignores its context; with
+// an inbox that cannot renew, it does. When the first has ended, the outcome is
+// everybody's.
+func TestLeaseIsRenewed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		inbox func(merchant.Inbox) merchant.Inbox
+		calls int32
+	}{
+		{"renewed", func(in merchant.Inbox) merchant.Inbox { return in }, 1},
+		{"an inbox that cannot", func(in merchant.Inbox) merchant.Inbox { return struct{ merchant.Inbox }{in} }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, countersigntest.ServiceConfig{}, nil)
+				config := w.service.MerchantConfig()
+				config.Inbox, config.Observer = c.inbox(w.inbox), w
+				release := make(chan struct{})
+				var calls atomic.Int32
+				config.OnDeposit = func(context.Context, merchant.Deposit) error {
+					calls.Add(1)
+					<-release
+					return nil
+				}
+				config.OnPossibleDuplicate = merchant.KeepForReview
+				a, b := newHandler(t, config), newHandler(t, config)
+				deliver := func(h *merchant.Handler) countersigntest.Result {
+					return w.service.Deliver(context.Background(), countersigntest.ToHandler(h), countersigntest.Deposit(1))
+				}
+				w.refused(t, deliver(a), 200, 5000, merchant.ReasonTimeout)
+				time.Sleep(10 * time.Minute)
+				if r := deliver(b); r.Code() != 5000 {
+					t.Errorf("the second process: %v", r.Err)
+				}
+				if n := calls.Load(); n != c.calls {
+					t.Errorf("%d calls, want %d", n, c.calls)
+				}
+				close(release)
+				for _, h := range []*merchant.Handler{a, b} {
+					if err := h.Wait(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+				w.accepted(t, deliver(b), merchant.ReasonRepeated)
+			})
+		})
+	}
+}
+
+// TestFailedFunctionFreesItsLease: renewing ends before the settling that frees
+// the lease, so the next delivery need not wait.
+func TestFailedFunctionFreesItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan error)
+		w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+			c.OnDeposit = func(context.Context, merchant.Deposit) error { return <-release }
+		})
+		w.refused(t, w.deliver(countersigntest.Deposit(1)), 200, 5000, merchant.ReasonTimeout)
+		time.Sleep(10 * time.Minute)
+		release <- errors.New("no")
+		if err := w.handler.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+		go func() { release <- nil }()
+		w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonAccepted)
+	})
+}
+
+// TestKeepForReview: a possible duplicate is accepted, not credited, and the log
+// says what it is and which.
+func TestKeepForReview(t *testing.T) {
+	var log syncBuffer
+	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+		c.OnPossibleDuplicate = merchant.KeepForReview
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	w.accepted(t, w.deliver(countersigntest.Deposit(1)), merchant.ReasonAccepted)
+	again := countersigntest.Deposit(1)
+	again.TrackingID = "told-again"
+	w.accepted(t, w.deliver(again), merchant.ReasonPossibleDuplicate)
+	w.accepted(t, w.deliver(again), merchant.ReasonRepeated)
+	if w.effects("deposit-1") != 1 || w.effects("told-again") != 0 {
+		t.Error("the possible duplicate was credited")
+	}
+	for _, want := range []string{"level=WARN", "id=told-again", "seq=2", "not credited before a decision"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in the log:\n%s", want, log.String())
+		}
+	}
+}
+
+// TestDefaultLog: a Config without Log is not silent.
+func TestDefaultLog(t *testing.T) {
+	var log syncBuffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	service := newService(t, countersigntest.ServiceConfig{})
+	c := service.MerchantConfig()
+	c.Inbox = merchant.NewMemoryInbox()
+	h, err := merchant.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Deliver(context.Background(), countersigntest.ToHandler(h), countersigntest.Deposit(1))
+	if !strings.Contains(log.String(), "reason=accepted") {
+		t.Errorf("logged: %q", log.String())
+	}
+}
+
 // TestContradiction: the holder of a lost lease finds other details kept, and
 // is told neither.
 func TestContradiction(t *testing.T) {
@@ -295,7 +410,7 @@ func TestContradiction(t *testing.T) {
 		_, err = w.inbox.Settle(ctx, merchant.Settlement{
 			Type: r.CallbackType(), ID: e.ID, Claim: c.Claim, Final: true, Outcome: merchant.Outcome{Details: countersigntest.Order(1)},
 		})
-		return merchant.Confirm(countersigntest.Order(2)), err
+		return merchant.Confirm(r.TenantUserID, countersigntest.Order(2)), err
 	}
 	to := countersigntest.ToHandler(newHandler(t, config))
 	r := w.service.Deliver(context.Background(), to, countersigntest.Withdrawal(1))
@@ -320,6 +435,7 @@ func TestThousandAtOnce(t *testing.T) {
 		w.deposits[d.TrackingID]++
 		return nil
 	}
+	config.OnPossibleDuplicate = merchant.KeepForReview
 	ends := []countersigntest.Endpoint{
 		countersigntest.ToHandler(newHandler(t, config)), countersigntest.ToHandler(newHandler(t, config)),
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -48,11 +49,12 @@ func startChecked(t *testing.T, change func(*merchant.Config)) checked {
 	}
 	config := merchant.Config{
 		Key: key.Public(), APIKey: checkedAPIKey, CallbackAPIKeys: []countersign.APIKey{checkedCallbackKey}, BodyTimeout: time.Second,
+		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 		OnWithdrawal: func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
-			if w.CallBackID != "order-1" || w.TenantUserID != "65515" {
+			if w.CallBackID != "order-1" {
 				return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 			}
-			return merchant.Confirm(countersign.Details{Address: "TJRab", ChainName: "TRON", Symbol: "USDT", Amount: amount}), nil
+			return merchant.Confirm("65515", countersign.Details{Address: "TJRab", ChainName: "TRON", Symbol: "USDT", Amount: amount}), nil
 		},
 	}
 	if change != nil {

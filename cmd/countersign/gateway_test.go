@@ -15,6 +15,7 @@ import (
 
 	"countersign"
 	"countersign/countersigntest"
+	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db/dbtest"
 	"countersign/merchant"
@@ -350,21 +351,31 @@ func TestGatewayStartsWrongly(t *testing.T) {
 	}
 	service := countersigntest.NewService(t)
 	key, noKey := file("key", service.MerchantKey().PublicBase64()), file("nokey", "SECRET")
+	own, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownPEM, err := own.PrivatePEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := file("pair", string(ownPEM))
 	good := []string{"gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no key":         {[]string{"--api-key", "k"}, "--service-key is missing"},
-		"no api key":     {[]string{"--service-key", key}, "--api-key is missing"},
-		"bad key":        {[]string{"--api-key", "k", "--service-key", noKey}, "--service-key:"},
-		"no file":        {[]string{"--api-key", "@" + dir + "/none", "--service-key", key}, "--api-key"},
-		"same paths":     {[]string{"--api-key", "k", "--service-key", key, "--notify-path", "/a", "--withdraw-path", "/a"}, "a path of its own"},
-		"policy":         {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
-		"forward url":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
-		"forward secret": {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
-		"one secret":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
-		"binding":        {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
+		"no key":          {[]string{"--api-key", "k"}, "--service-key is missing"},
+		"no api key":      {[]string{"--service-key", key}, "--api-key is missing"},
+		"bad key":         {[]string{"--api-key", "k", "--service-key", noKey}, "--service-key:"},
+		"no file":         {[]string{"--api-key", "@" + dir + "/none", "--service-key", key}, "--api-key"},
+		"same paths":      {[]string{"--api-key", "k", "--service-key", key, "--notify-path", "/a", "--withdraw-path", "/a"}, "a path of its own"},
+		"policy":          {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
+		"forward url":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
+		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
+		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
+		"no callback key": {[]string{"--api-key", "k", "--service-key", pair, "--response-key", key}, "--callback-api-key is missing"},
+		"binding":         {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
 	} {
 		status, out, errOut := shell(t, "", append(append([]string{}, good...), c.args...)...)
 		if status == exitDone || !strings.Contains(errOut, c.want) || strings.Contains(out+errOut, "SECRET") {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -94,6 +95,64 @@ func TestReadme(t *testing.T) {
 	}
 	if got := len(regexp.MustCompile(`(?m)^\d{3} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
 		t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
+	}
+}
+
+// TestReadmeGo compiles the README's Go, in a program around it.
+func TestReadmeGo(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	if block == nil {
+		t.Fatal("the README has no Go")
+	}
+	program := `package main
+
+import (
+	"context"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/merchant"
+)
+
+var (
+	serviceKey          *envelope.Key
+	apiKey, callbackKey countersign.APIKey
+	inbox               merchant.Inbox
+	ledger              interface{ Credit(context.Context, merchant.Deposit) error }
+	orders              map[string]struct {
+		TenantUserID string
+		Details      countersign.Details
+	}
+)
+
+func main() {
+` + string(block[1]) + `
+	_, _ = h, err
+}
+`
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "readme", "main.go"): file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{file: []byte(program), overlay: replace} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", filepath.Join(dir, "out"), "./readme")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

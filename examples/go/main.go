@@ -57,7 +57,7 @@ func (l *ledger) credit(_ context.Context, d merchant.Deposit) error {
 }
 
 // confirm answers from the merchant's own order book. It uses only the two
-// identifiers of the request.
+// identifiers of the request; the library refuses another user's order.
 func confirm(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	b, err := os.ReadFile(os.Getenv("ORDERS_FILE"))
 	if err != nil {
@@ -68,13 +68,10 @@ func confirm(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answe
 		return merchant.Answer{}, fmt.Errorf("orders: %w", err)
 	}
 	for _, o := range orders {
-		if o.CallBackID != w.CallBackID {
-			continue
+		if o.CallBackID == w.CallBackID {
+			details := countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}
+			return merchant.Confirm(o.TenantUserID, details), nil
 		}
-		if o.TenantUserID != w.TenantUserID {
-			return merchant.Refuse(countersign.CodeDetailsDiffer, ""), nil
-		}
-		return merchant.Confirm(countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}), nil
 	}
 	return merchant.Refuse(countersign.CodeUnknownOrder, ""), nil
 }
@@ -111,12 +108,16 @@ func run() error {
 		CallbackAPIKeys: []countersign.APIKey{callbackKey},
 		Binding:         binding,
 		BodyTimeout:     bodyTimeout,
-		// In memory, only for trying out. In production use an Inbox on your
-		// database, or run the gateway, which has one.
-		Inbox:        merchant.NewMemoryInbox(),
-		OnDeposit:    book.credit,
-		OnWithdrawal: confirm,
-		Log:          slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		// In memory, only for trying out: after a restart it credits again what is
+		// told again. In production use an Inbox on your database, or run the
+		// gateway, which has one.
+		Inbox:     merchant.NewMemoryInbox(),
+		OnDeposit: book.credit,
+		// A deposit that may have been credited under another trackingId waits
+		// for a person, who finds it in the log.
+		OnPossibleDuplicate: merchant.KeepForReview,
+		OnWithdrawal:        confirm,
+		Log:                 slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

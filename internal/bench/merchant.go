@@ -41,12 +41,13 @@ func (b *Bench) newMerchantEnd(ctx context.Context, dir string, taken func(track
 		}
 		return m, m.gateway.Open(ctx)
 	}
-	callbacks.Log = log
-	callbacks.OnWithdrawal = func(context.Context, countersign.WithdrawalRequest) (merchant.Answer, error) {
-		return merchant.Confirm(b.load.details), nil
+	callbacks.Log, callbacks.Inbox = log, merchant.NewMemoryInbox()
+	callbacks.OnWithdrawal = func(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+		return merchant.Confirm(w.TenantUserID, b.load.details), nil
 	}
 	if taken != nil {
 		callbacks.OnDeposit = func(_ context.Context, d merchant.Deposit) error { taken(d.TrackingID); return nil }
+		callbacks.OnPossibleDuplicate = merchant.KeepForReview
 	}
 	h, err := merchant.New(callbacks)
 	if err != nil {

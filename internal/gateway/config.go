@@ -23,7 +23,7 @@ type Config struct {
 	// PostgreSQL database.
 	DB *db.DB
 	// Callbacks configures the public handler: keys, API keys, binding, paths,
-	// time-outs. Its Inbox, functions, Log, Now and Observer are the gateway's
+	// time-outs. A Key with its private part needs CallbackAPIKeys. Its Inbox, functions, Log, Now and Observer are the gateway's
 	// and are ignored here.
 	Callbacks merchant.Config
 	// Policy decides on orders that agree with what the service asks for. Nil:

@@ -90,7 +90,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		}
 		return f
 	case o.Confirmed > 0 && (o.State == book.OrderConfirmed || o.State == book.OrderExecuted):
-		return finding{answer: merchant.Confirm(o.Details)}
+		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details)}
 	case o.State == book.OrderDeclined:
 		return finding{answer: merchant.Refuse(declinedCode(o), "")}
 	case !o.State.Undecided(): // cancelled, expired, ended, or executed without confirmation
@@ -148,7 +148,7 @@ func ruled(o book.Order, r Ruling) finding {
 		for _, l := range r.Limits {
 			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
-		return finding{answer: merchant.Confirm(o.Details), change: change}
+		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details), change: change}
 	case r.Effect == Ask && o.State == book.OrderHeld:
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
 	case r.Effect == Ask:

@@ -1,0 +1,63 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"countersign"
+)
+
+// leaseMargin is how much longer a lease is than the work under it.
+const leaseMargin = 5 * time.Second
+
+// leaseRenewals is how often a lease is renewed within its length, so that it
+// survives a renewal that fails.
+const leaseRenewals = 3
+
+// renewLease keeps the lease of c until end is called, where the Inbox can do
+// that (see Renewer). end returns when no renewal is under way any more.
+func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
+	inbox, ok := h.c.Inbox.(Renewer)
+	if !ok || key.typ == countersign.TypeRequestWithdraw {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		turn := time.NewTicker(h.lease / leaseRenewals)
+		defer turn.Stop()
+		for {
+			select {
+			case <-turn.C:
+			case <-ctx.Done():
+				return
+			}
+			err := h.renew(ctx, inbox, Renewal{Type: key.typ, ID: key.id, Claim: c.Claim, At: h.c.Now(), Lease: h.lease})
+			if ctx.Err() != nil {
+				return
+			}
+			attrs := []slog.Attr{slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.Int64("seq", c.Seq)}
+			switch {
+			case errors.Is(err, ErrNotClaimed):
+				h.c.Log.LogAttrs(ctx, slog.LevelError, "the lease was lost while the function runs: another process may run it too", attrs...)
+				return
+			case err != nil:
+				h.c.Log.LogAttrs(ctx, slog.LevelError, "renewing the lease failed", append(attrs, slog.String("cause", err.Error()))...)
+			default:
+				h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function still runs; its lease was renewed", attrs...)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// renew makes an error of an Inbox that panics.
+func (h *Handler) renew(ctx context.Context, inbox Renewer, r Renewal) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.c.Timeout)
+	defer cancel()
+	defer recovered(&err)
+	return inbox.Renew(ctx, r)
+}
