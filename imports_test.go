@@ -84,7 +84,9 @@ var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/db/dbtest"},
+	"os/exec":             {"countersign/internal/bench", "countersign/internal/db/dbtest"},
 	"os/signal":           {"countersign/cmd/countersign"},
+	"runtime/pprof":       {"countersign/internal/bench"},
 	"unsafe":              {},
 	"math/rand":           {},
 }

@@ -59,8 +59,8 @@ func TestServeByHand(t *testing.T) {
 		t.Errorf("the first token was printed %d times, want once:\n%s", n, d.output)
 	}
 	firstLine := readyLine.FindString(d.output.String())
-	if !strings.Contains(firstLine, d.url) {
-		t.Errorf("the first log line %q does not name the port", firstLine)
+	if !strings.Contains(firstLine, d.url) || !strings.Contains(firstLine, "database=sqlite version=") {
+		t.Errorf("the first log line %q does not name the port and the database", firstLine)
 	}
 	api := []string{"--api", d.url, "--data", data}
 

@@ -91,6 +91,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
+			g.db = nil
 		}
 	}()
 	g.book = book.New(g.db, book.Config{})
@@ -176,6 +177,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // Close closes a gateway that was opened and will not be run.
 func (g *Gateway) Close() error {
+	if g.db == nil {
+		return nil
+	}
 	var errs []error
 	for _, l := range []*Listener{g.callbacks, g.api} {
 		if l != nil {
@@ -195,7 +199,7 @@ func (g *Gateway) URL() string { return g.api.URL() }
 // Book is the gateway's database, to be used from Open to the end of Run.
 func (g *Gateway) Book() *book.Book { return g.book }
 
-// Dialect is "sqlite" or "postgres".
+// Dialect is "sqlite" or "postgres", from Open on.
 func (g *Gateway) Dialect() string { return g.db.Dialect().Name }
 
 // TokenFile is the file with the API's first token.

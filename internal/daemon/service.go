@@ -96,6 +96,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
+			s.db = nil
 		}
 	}()
 	if s.clock, err = db.NewClock(ctx, d, c.Log); err != nil {
@@ -167,6 +168,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Close closes a service that was opened and will not be run.
 func (s *Service) Close() error {
+	if s.db == nil {
+		return nil
+	}
 	var errs []error
 	if s.api != nil {
 		errs = append(errs, s.api.Close())
@@ -179,6 +183,9 @@ func (s *Service) URL() string { return s.api.URL() }
 
 // Outbox is the service's database, to be used from Open to the end of Run.
 func (s *Service) Outbox() *outbox.Outbox { return s.db }
+
+// Dialect is "sqlite" or "postgres", from Open on.
+func (s *Service) Dialect() string { return s.db.Dialect().Name }
 
 // TokenFile is the file with the API's first token.
 func (s *Service) TokenFile() string { return s.c.file(TokenFile) }

@@ -10,10 +10,10 @@ import (
 	"countersign/internal/jsonapi"
 )
 
-// firstToken makes the first token of the API, with the given role, where the
-// database has none. It is
-// in its file before it is in the database: a token that nobody knows would lock
-// everybody out. show is told the token and its file; it may be nil.
+// firstToken makes the first token of the API, with that role, where the database
+// has none. The token is in its file before it is in the database: one that nobody
+// knows would lock everybody out. show is told the token and its file; it may be
+// nil.
 func (s Storage) firstToken(ctx context.Context, d *db.DB, role jsonapi.Role, now time.Time, show func(token, file string)) error {
 	tokens := jsonapi.NewTokens(d)
 	has, err := tokens.Any(ctx)

@@ -65,6 +65,7 @@ type Demo struct {
 	sums    map[string]countersign.Amount // symbol → what was sent
 	checks  []check
 	asked   []result
+	played  bool // everything was checked and holds
 }
 
 // New checks c. It starts nothing.
@@ -113,8 +114,12 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 	if err := d.open(ctx); err != nil {
 		return err
 	}
-	return daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run},
+	err = daemon.RunParts(ctx, daemon.Part{Name: "service", Run: d.service.Run}, daemon.Part{Name: "gateway", Run: d.gateway.Run},
 		daemon.Part{Name: "demo", Run: d.play})
+	if err == nil && !d.played {
+		return errors.New("interrupted: not everything was checked")
+	}
+	return err
 }
 
 // build makes both ends and opens nothing.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -74,6 +75,18 @@ func TestDemo(t *testing.T) {
 				t.Errorf("again: %v", err)
 			}
 		})
+	}
+}
+
+// TestInterrupted: a demo that is ended before its checks does not pass.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d, err := New(Config{Bits: 1024, Progress: func(string) { cancel() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Run(ctx); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("ended while it delivers: %v", err)
 	}
 }
 

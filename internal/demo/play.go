@@ -47,6 +47,7 @@ func (d *Demo) play(ctx context.Context) error {
 			return errors.New("not everything held")
 		}
 	}
+	d.played = true
 	return nil
 }
 
