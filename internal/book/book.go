@@ -19,27 +19,26 @@ func End() db.End {
 		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"}}
 }
 
-// Config says what a Book does beside keeping its rows.
+// Config says what a Book does beyond keeping its rows.
 type Config struct {
-	// Forward: every entry of the two feeds is also queued for the merchant's
-	// application.
+	// Forward says that every entry of the two feeds is also queued for the
+	// merchant's application.
 	Forward bool
-	// Lease bounds the lease of a claim. Zero: it is as asked for.
+	// Lease bounds the lease of a claim. Zero: no bound.
 	Lease time.Duration
 }
 
-// Book is the merchant's database and what the merchant's end does with it: the
-// inbox, the orders, the feeds that tell of them and what is forwarded of those.
-// Its methods may be used from several goroutines and, with PostgreSQL, from
-// several processes at once.
+// Book is the merchant's database and the operations on it: the inbox, the orders,
+// the feeds of both, and the queue of entries to forward. Its methods may be used
+// from several goroutines and, with PostgreSQL, from several processes at once.
 //
-// Whoever needs several rows locks them in one order: inbox, orders, then the
-// feeds by name. Else two processes could wait for each other.
+// A transaction that needs several rows locks them in one order: inbox, orders,
+// then the feeds by name. Otherwise two processes could wait for each other.
 type Book struct {
 	*db.DB
 	forward bool
 	lease   time.Duration
-	turn    chan struct{} // holds a value while a transaction outside the inbox may lock a feed
+	turn    chan struct{} // holds a value while a transaction of writeFeeds runs
 
 	mu      sync.Mutex
 	waiting []*inboxCall
@@ -53,18 +52,18 @@ func New(d *db.DB, c Config) *Book {
 	return &Book{DB: d, forward: c.Forward, lease: c.Lease, turn: make(chan struct{}, 1)}
 }
 
-// The topics of the merchant's database: both feeds and what is forwarded of them.
+// The topics of the merchant's database: both feeds and the queue of forwards.
 const (
 	TopicDeposits db.Topic = 3
 	TopicEvents   db.Topic = 4
 	TopicForwards db.Topic = 5
 )
 
-// inboxFeed numbers the inbox. Whoever takes its number does so first of all.
+// inboxFeed numbers the inbox. A transaction takes its number before all other locks.
 const inboxFeed = "inbox"
 
-// writeFeeds is Write for transactions that append to feeds, claims apart. Those of
-// one node go one after the other: a stalled node then holds up the others with one
+// writeFeeds is Write for transactions that append to feeds, except claims. A node
+// runs them one after the other. So a stalled node holds up the others with one
 // transaction, not with many, until the database ends its session.
 func (b *Book) writeFeeds(ctx context.Context, fn func(ctx context.Context, t *db.Tx) error) error {
 	if !b.Dialect().ConcurrentWriters {

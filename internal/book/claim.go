@@ -42,7 +42,7 @@ func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
 	return c
 }
 
-// leaseEnd rounds up: a lease is not shorter than asked for.
+// leaseEnd rounds up, so that a lease is never shorter than asked for.
 func leaseEnd(e *merchant.Entry) db.Millis {
 	ms := e.Lease.Milliseconds()
 	if e.Lease%1e6 != 0 {
@@ -56,21 +56,21 @@ type inboxKey struct {
 	id  string
 }
 
-// inboxTx is one transaction of claims. It takes the inbox's number first
-// and holds it to its end, so of all processes one at a time is in here: that
-// is the lock on identifiers, transfers and first blocks which the rules ask
-// for. So it can read all that its claims rest on, decide, and write the outcome
-// with few statements.
+// inboxTx is one transaction of claims. It takes the inbox's number first and keeps
+// the lock to its end, so only one process at a time runs such a transaction. That
+// is the lock on identifiers, transfers and first blocks that the rules of
+// merchant.Inbox require. So the transaction can read all that its claims need,
+// decide, and write the results with few statements.
 type inboxTx struct {
 	b       *Book
 	t       *db.Tx
-	calls   []*inboxCall       // from run on: those whose callers still wait
+	calls   []*inboxCall       // once run has begun: those whose callers still wait
 	results []merchant.Claimed // by call
 
-	last      int64 // number given last
+	last      int64 // the last number that was given
 	rows      map[inboxKey]*inboxRow
 	transfers map[string][]int64 // the tx_index of every entry with that transfer
-	fresh     []any              // rows to be inserted, one after the other
+	fresh     []any              // parameters of the rows to insert
 	updates   []db.Statement
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
@@ -82,7 +82,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 		return err
 	}
 	in.last = last
-	// The lock may have been long in coming, and whose caller has given up by now
+	// The wait for the lock may have been long. A claim whose caller has given up
 	// takes no lease.
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
@@ -113,9 +113,9 @@ func (in *inboxTx) run(ctx context.Context) error {
 	}
 	for i, n := range in.leased {
 		if n != nil && *n == 0 {
-			// It was settled meanwhile: who holds a lease settles without this
-			// transaction's lock, and may do so after the lease has ended. The
-			// caller asks again and finds what stands.
+			// The entry was settled meanwhile. Settling does not take this
+			// transaction's lock, and may come after the lease has ended. The caller
+			// asks again and gets the settled state.
 			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
@@ -151,9 +151,9 @@ func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
 	return row
 }
 
-// addTransfer notes the transfer of a new entry and reports whether it may be
-// one that is known: it may unless both have an index and those differ
-// (PROTOCOL.md, Deposit identity).
+// addTransfer notes the transfer of a new entry and reports whether it is a possible
+// duplicate: a known transfer, unless both have an index and the two differ
+// (PROTOCOL.md, I2).
 func (in *inboxTx) addTransfer(e *merchant.Entry) (duplicate bool) {
 	t := transferOf(e)
 	if t == "" {
@@ -168,8 +168,8 @@ func (in *inboxTx) addTransfer(e *merchant.Entry) (duplicate bool) {
 	return duplicate
 }
 
-// transferOf is how Transfer is kept, empty for none. Half of the digest tells
-// transfers apart, and keeps the index small.
+// transferOf is the stored form of Transfer, empty for none. Half of the digest is
+// enough to tell transfers apart, and keeps the index small.
 func transferOf(e *merchant.Entry) string {
 	if e.Transfer.IsZero() {
 		return ""
@@ -183,8 +183,8 @@ const (
 	readBlockSQL = `SELECT whole FROM first_blocks WHERE first = $1`
 )
 
-// firstBlocks remembers the first blocks of the batch and says which entries
-// are whole: not known with another rest (PROTOCOL.md, Binding).
+// firstBlocks remembers the first blocks of the batch and says which entries are
+// whole: their first block is not known with another rest (PROTOCOL.md, B5).
 func (in *inboxTx) firstBlocks(ctx context.Context) (whole []bool, err error) {
 	whole = make([]bool, len(in.calls))
 	inserted := make([]int64, len(in.calls))
@@ -233,7 +233,7 @@ FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i
 
 var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
 
-// read gets the entries that are there already, and the transfers.
+// read gets the known entries and the transfers.
 func (in *inboxTx) read(ctx context.Context, whole []bool) error {
 	ids := map[countersign.Type][]string{}
 	var transfers []string
@@ -290,7 +290,7 @@ const (
 	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2 AND settled = 0`
 )
 
-// update notes what call i changed in an entry that was there before.
+// update notes what call i changed in a known entry.
 func (in *inboxTx) update(i int, key inboxKey, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:

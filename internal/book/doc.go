@@ -1,7 +1,7 @@
-// Package book is the merchant's rows: the inbox of callbacks, the orders, the
-// feeds of what happened and what of them is forwarded; it is a merchant.Inbox.
+// Package book keeps the merchant's rows: the inbox of callbacks, the orders, the
+// feeds of events and the queue of forwards; it is a merchant.Inbox.
 //
-// Every method that changes something returns after a durable commit and can be
-// repeated; its comment says what a repetition gives. Times are passed in; nothing
-// here reads a clock.
+// Every method that changes rows returns after a durable commit and can be
+// repeated; its comment says what a repetition gives. Callers pass the time; the
+// package reads no clock.
 package book

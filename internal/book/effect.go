@@ -9,7 +9,7 @@ import (
 	"countersign/merchant"
 )
 
-// effect does what follows from a callback that was taken just now.
+// effect applies a callback that was just accepted.
 func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow) error {
 	at := db.MillisOf(e.At)
 	switch c := e.Callback.(type) {
@@ -29,7 +29,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		return in.moveOrder(ctx, e, Order.withdrawn)
 	case *countersign.FundsShort:
 		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
-	default: // a withdrawal request, which is answered and not taken, or a type that nothing is written for here
+	default: // a withdrawal request, which only gets an answer, or a type without an effect here
 		return fmt.Errorf("a callback of type %d has no effect to record", int(c.CallbackType()))
 	}
 	return nil
@@ -38,10 +38,9 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 const moveOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $6, ended = $7 WHERE call_back_id = $1`
 
-// move says what an order becomes by a callback, whether that is a change, and
-// which alarm it is worth. to is the order with what every change changes. An
-// order never goes back: what the service says last does not undo what it said
-// first.
+// move says what a callback makes of an order, whether that is a change, and which
+// alarm it raises. to is the order with the members that every change sets. A later
+// callback never undoes an earlier one.
 type move func(o, to Order) (moved Order, moves bool, alarm string)
 
 // moveOrder lets a callback of types 3, 5, 6 or 7 act on its order.
@@ -53,7 +52,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		in.ledger.alarm(AlarmOrderUnknown, id, at)
 		return nil
 	case isNotFound(err):
-		return nil // nothing was ordered, so nothing is frozen
+		return nil // there is no order, so no funds are frozen
 	case err != nil:
 		return err
 	}
@@ -82,7 +81,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	return err
 }
 
-// withdrawn is what type 5 does: the order's funds are free.
+// withdrawn applies type 5: the order's funds are free.
 func (o Order) withdrawn(to Order) (Order, bool, string) {
 	switch {
 	case o.State == OrderExecuted:
@@ -94,18 +93,18 @@ func (o Order) withdrawn(to Order) (Order, bool, string) {
 	return to, true, ""
 }
 
-// waits is what types 6 and 7 do: the order stays frozen.
+// waits applies types 6 and 7: the order's funds stay frozen.
 func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
 	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
-		return o, false, "" // overtaken
+		return o, false, "" // a later callback was applied before
 	}
 	to.Waiting = what
 	return to, true, ""
 }
 
-// executed is what type 3 does. Money has moved, so an order that could
-// still end otherwise becomes executed even where what moved is not what was
-// ordered: were it left, a later type 5 would free its funds.
+// executed applies type 3. Money has moved, so an order that is not final becomes
+// executed even if other details were executed than ordered. Otherwise a later type
+// 5 would free its funds.
 func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, string) {
 	switch {
 	case o.State == OrderExecuted && o.TxID != c.TxID:
@@ -129,8 +128,8 @@ func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, s
 	return to, true, ""
 }
 
-// executedDiffers names the first member in which c is not what was ordered.
-// Members that a lenient service left out say nothing.
+// executedDiffers names the first member in which c differs from the order. Members
+// that a lenient parse allowed to be absent agree.
 func executedDiffers(d countersign.Details, c *countersign.WithdrawalDone) string {
 	switch {
 	case c.ToAddress != "" && !countersign.SameAddress(c.ToAddress, d.Address):

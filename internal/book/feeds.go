@@ -37,14 +37,13 @@ WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 	lockDepositSQL = readDepositSQL + `{lock}`
 )
 
-// Deposits gives deposits after seq after, in order and without gaps. They are
-// as they stand now.
+// Deposits gives the deposits after seq after, in order and without gaps, in their
+// present state.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsSQL, after, limit)
 }
 
-// DepositsIn gives those in one of the states of doubt: held, credited or
-// rejected.
+// DepositsIn gives the possible duplicates in one state: held, credited or rejected.
 func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
 }
@@ -80,9 +79,9 @@ func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (d T
 const decideDepositSQL = `
 UPDATE deposits SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE seq = $1 AND state = 'held'`
 
-// DecideDeposit ends the doubt about a held deposit, as DepositCredited or
-// DepositRejected, and tells of it. The same decision again changes nothing;
-// any other is a *ConflictError.
+// DecideDeposit makes a held deposit DepositCredited or DepositRejected and appends
+// the event. The same decision again changes nothing; another one is a
+// *ConflictError.
 func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by, reason string, now db.Millis) (d TakenDeposit, err error) {
 	if to != DepositCredited && to != DepositRejected {
 		return TakenDeposit{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
@@ -99,7 +98,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 			return nil
 		case DepositHeld:
 		case DepositTaken:
-			return &db.ConflictError{Reason: "the deposit is no possible duplicate: it counts already"}
+			return &db.ConflictError{Reason: "the deposit is not a possible duplicate: it counts already"}
 		default:
 			return &db.ConflictError{Reason: "the deposit is " + string(d.State)}
 		}
@@ -138,7 +137,7 @@ func scanEvent(r db.Rows) (Event, error) {
 
 const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
 
-// Events gives events after seq after, in order and without gaps.
+// Events gives the events after seq after, in order and without gaps.
 func (b *Book) Events(ctx context.Context, after int64, limit int) ([]Event, error) {
 	var list []Event
 	err := db.Each(ctx, b, listEventsSQL, []any{after, limit}, func(r db.Rows) error {
@@ -160,8 +159,8 @@ ON CONFLICT (name) DO UPDATE SET
 	updated = excluded.updated`
 )
 
-// Cursor gives how far a reader has acknowledged the feeds: 0 in both where
-// there is no such reader yet.
+// Cursor gives how far a reader has acknowledged the feeds: 0 in both if there is no
+// such reader yet.
 func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
 	c := Cursor{Name: name}
 	if db.CheckText("", name) != nil {
@@ -171,9 +170,9 @@ func (b *Book) Cursor(ctx context.Context, name string) (Cursor, error) {
 	return c, err
 }
 
-// MoveCursor acknowledges both feeds up to the given numbers, 0 for neither.
-// A cursor never goes back: acknowledging less than before changes nothing.
-// More than a feed has is a *ConflictError.
+// MoveCursor acknowledges both feeds up to the given numbers; 0 leaves a feed as it
+// is. A cursor never goes back: a lower number changes nothing. A number beyond the
+// end of a feed is a *ConflictError.
 func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int64, now db.Millis) (c Cursor, err error) {
 	if name == "" || db.CheckText("", name) != nil {
 		return c, fmt.Errorf("name is %w", db.ErrInvalid)
@@ -204,8 +203,8 @@ const (
 	countForwardsSQL = `SELECT COUNT(*), COALESCE(MIN(created), 4611686018427387904) FROM forwards`
 )
 
-// Stats counts. Its cost grows with the orders and with what waits, not with
-// deposits.
+// Stats counts rows. Its cost grows with the orders, the open entries and the queue,
+// not with the deposits.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Orders: map[OrderState]int64{}}
 	last, err := db.LastSeqs(ctx, b)

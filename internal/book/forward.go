@@ -23,8 +23,8 @@ RETURNING feed, seq, attempts`
 	readEventSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq = $1`
 )
 
-// ClaimForwards takes at most limit entries that are due. Until lease is over
-// nobody else gets them; what is not settled by then is due again.
+// ClaimForwards takes at most limit due entries. No other claim gets them until
+// lease ends; entries that are not settled by then are due again.
 func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Duration, limit int) ([]Forward, error) {
 	var list []Forward
 	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -61,8 +61,8 @@ func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Dura
 	return list, nil
 }
 
-// SettleForwards ends attempts. One whose lease was lost changes nothing,
-// unless it is done: then nothing is left to be told.
+// SettleForwards ends attempts. An attempt that has lost its lease changes nothing
+// unless it is Done: then the application has the entry.
 func (b *Book) SettleForwards(ctx context.Context, list []Forwarded) error {
 	statements := make([]db.Statement, len(list))
 	for i, f := range list {
@@ -78,11 +78,11 @@ func (b *Book) SettleForwards(ctx context.Context, list []Forwarded) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
 }
 
-// NextForward is when the next entry is due, Never where none waits.
+// NextForward is when the next entry is due, Never if none waits.
 func (b *Book) NextForward(ctx context.Context) (db.Millis, error) {
 	due := db.Never
 	if _, err := db.One(ctx, b, nextForwardSQL, nil, &due); err != nil {
-		return db.Never, fmt.Errorf("looking for what is to be forwarded: %w", err)
+		return db.Never, fmt.Errorf("finding the next entry to forward: %w", err)
 	}
 	return due, nil
 }

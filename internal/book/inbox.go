@@ -13,12 +13,11 @@ import (
 	"countersign/merchant"
 )
 
-// inboxBatch is how many claims share a transaction. More would make the first
+// inboxBatch bounds how many claims share a transaction. With more, the first would
 // wait for the last.
 const inboxBatch = 128
 
-// inboxTimeout bounds one such transaction where none of its callers has a
-// bound of its own.
+// inboxTimeout bounds one such transaction if none of its callers has a deadline.
 const inboxTimeout = 30 * time.Second
 
 // inboxCall is one claim that waits for its transaction.
@@ -33,14 +32,14 @@ type inboxCall struct {
 // gone reports whether its caller has given up.
 func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 
-// Claim implements merchant.Inbox. Where e.Lease is 0 the entry takes its effect
-// in the same transaction: a deposit joins the feed of deposits, callbacks of types 3
-// to 7 move the order or tell of the address. Only type 2 takes a lease in the
-// gateway.
+// Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the
+// same transaction: a deposit is appended to the feed of deposits, and callbacks of
+// types 3 to 7 change their order or append an event. In the gateway only type 2
+// takes a lease.
 //
-// Claims that arrive while another transaction commits share the next one:
-// entries are numbered one after the other anyway, so side by side they would
-// wait for each other's commit.
+// Claims that arrive while another transaction commits share the next one. In
+// separate transactions they would wait for each other's commit, because entries are
+// numbered one after the other.
 func (b *Book) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
 	r, err := b.claim(ctx, e)
 	if err != nil {
@@ -54,7 +53,7 @@ func (b *Book) claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, e
 		return merchant.Claimed{}, err
 	}
 	if e.Callback == nil {
-		return merchant.Claimed{}, fmt.Errorf("callback is %w: there is none", db.ErrInvalid)
+		return merchant.Claimed{}, fmt.Errorf("callback is %w: it is missing", db.ErrInvalid)
 	}
 	if err := db.CheckText("id", e.ID); err != nil {
 		return merchant.Claimed{}, err
@@ -78,7 +77,7 @@ func (b *Book) claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, e
 	}
 }
 
-// work answers claims until none waits.
+// work runs claims until none waits.
 func (b *Book) work() {
 	for {
 		batch := b.nextBatch()
@@ -87,7 +86,7 @@ func (b *Book) work() {
 		}
 		err := b.claimBatch(batch)
 		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) {
-			// One of them may be at fault. The others shall not suffer.
+			// One call may be at fault, so each runs alone.
 			for i := range batch {
 				b.claimBatch(batch[i : i+1])
 			}
@@ -98,10 +97,9 @@ func (b *Book) work() {
 	}
 }
 
-// nextBatch takes what waits, without those whose callers have gone: while the
-// database is away many come and go, and what nobody waits for any more would
-// keep new ones waiting, and would lease withdrawals that nobody works on. Nil
-// ends the work.
+// nextBatch takes waiting calls, without those whose callers have given up. While the
+// database is away there are many of those. They would delay new calls, and would
+// lease withdrawals that no caller works on. Nil ends the work.
 func (b *Book) nextBatch() []*inboxCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,8 +114,8 @@ func (b *Book) nextBatch() []*inboxCall {
 	return batch
 }
 
-// claimBatch runs one transaction for a batch, for as long as one of its callers
-// waits: a connection on which nothing comes any more must not hold up the next.
+// claimBatch runs one transaction for a batch, for at most as long as one of its
+// callers waits, so that a dead connection does not delay the next batch.
 func (b *Book) claimBatch(batch []*inboxCall) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience(batch))
 	defer cancel()
@@ -137,7 +135,7 @@ func (b *Book) claimBatch(batch []*inboxCall) error {
 	return err
 }
 
-// patience is how long the most patient caller waits.
+// patience is the longest time that a caller of the batch waits.
 func patience(batch []*inboxCall) (longest time.Duration) {
 	for _, c := range batch {
 		wait := inboxTimeout
@@ -172,7 +170,7 @@ func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outc
 	return stands, nil
 }
 
-// settle fails with ErrNotFound for what was never claimed.
+// settle fails with ErrNotFound for an entry that was never claimed.
 func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Outcome, err error) {
 	if err := db.CheckText("message", s.Outcome.Message); err != nil {
 		return merchant.Outcome{}, err
@@ -217,19 +215,18 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
 }
 
-// BlockRetention is how long first blocks are remembered at least
-// (PROTOCOL.md, Binding), in milliseconds: 30 days.
+// BlockRetention is how long first blocks are remembered at least (PROTOCOL.md, B5),
+// in milliseconds: 30 days.
 const BlockRetention db.Millis = 30 * 24 * 3_600_000
 
 const pruneBlocksSQL = `
 DELETE FROM first_blocks WHERE first IN (SELECT first FROM first_blocks WHERE seen < $1 ORDER BY seen LIMIT $2)`
 
-// PruneBlocks forgets at most limit first blocks that are older than
-// BlockRetention and says how many; as many as limit means that there may be
-// more.
+// PruneBlocks deletes at most limit first blocks that are older than BlockRetention
+// and gives their number. If it is limit, there may be more.
 func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Among the claims, or one could find a block known and then gone.
+		// Under the lock of claims. Otherwise a block could vanish during a claim.
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}
@@ -242,7 +239,7 @@ func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int
 const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, settled, claims, created, ended, code, message,
 	address, chain_name, symbol, amount`
 
-// Entries lists the inbox, newest first, from below seq before on (0: from the
+// Entries lists the inbox, newest first, beginning below seq before (0: with the
 // newest). next is 0 at the end.
 func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
 	var q db.Conditions
@@ -288,15 +285,15 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	return list, next, nil
 }
 
-// newestSeq asks for one more than limit, to know whether there is one.
+// newestSeq asks for one row more than limit, to know whether there are more.
 func newestSeq(q *db.Conditions, limit int) string {
 	return " ORDER BY seq DESC LIMIT " + q.Arg(limit+1)
 }
 
 const freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
 
-// FreeLeases ends every lease in the inbox and says how many there were. It is
-// for the start of a process that is known to be the only one.
+// FreeLeases ends every lease in the inbox and gives their number. Call it only at
+// the start of a process that is the only one.
 func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err = t.Exec(ctx, freeLeasesSQL)

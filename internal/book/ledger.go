@@ -6,8 +6,8 @@ import (
 	"countersign/internal/db"
 )
 
-// ledger gathers what a transaction of the merchant's end appends to the feeds
-// and writes it last: it holds the feeds from then on to its end.
+// ledger gathers what a transaction appends to the feeds. It writes at the end of
+// the transaction, which keeps the feeds locked from then on.
 type ledger struct {
 	b        *Book
 	alarms   []db.Alarm
@@ -36,8 +36,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	insertForwardSQL = `INSERT INTO forwards (feed, seq, due, created) VALUES ($1, $2, $3, $4)`
 )
 
-// insertSizes are how many rows share a statement, which takes half the time of one
-// each; only so many that the statements, which stay prepared, are few.
+// insertSizes are how many rows share a statement, which takes half the time of
+// single rows. There are two sizes, so that few statements stay prepared.
 var insertSizes = []int{32, 8}
 
 var (
@@ -46,7 +46,7 @@ var (
 	insertForwards = db.NewInsert(insertForwardSQL, insertSizes...)
 )
 
-// write appends everything, the feeds in the order of their names.
+// write appends everything, to the feeds in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if err := db.RaiseAlarms(ctx, t, l.alarms); err != nil {
 		return err

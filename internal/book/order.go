@@ -77,10 +77,10 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	return n == 1, err
 }
 
-// AddOrder keeps an order, open. The same callBackId with the same content
-// gives the one that is there, whatever became of it, with duplicate true; with
-// other content it is a *ConflictError. So it is where the service asked
-// earlier and was told that there is no such order, because that answer stands.
+// AddOrder keeps an order in the state open. The same callBackId with the same
+// content gives the known order in its present state, with duplicate true; with other
+// content it is a *ConflictError. It is one too if the service asked for the order
+// before and was told that it is unknown, because that answer stands.
 func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order, duplicate bool, err error) {
 	if err := n.check(now); err != nil {
 		return Order{}, false, err
@@ -89,8 +89,8 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 		inserted, err := insertOrder(ctx, t, Order{NewOrder: n, State: OrderOpen, Created: now, Updated: now})
 		duplicate = !inserted
 		if err == nil {
-			// Locked, so that the answer to a repetition too follows a commit
-			// that waits for the standby: the first may not have got there yet.
+			// Locked, so that a repetition also makes a commit that waits for the
+			// standby: the first commit may not have reached it yet.
 			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
 		return err
@@ -100,10 +100,10 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 	}
 	if duplicate {
 		if o.State == OrderUnknown {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was asked for and refused as unknown before it was ordered"}
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "was refused to the service as unknown before it was ordered"}
 		}
 		if member := o.contentDiffers(n); member != "" {
-			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is taken by an order with another " + member}
+			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}
 		}
 	}
 	return o, duplicate, nil
@@ -132,7 +132,7 @@ func (n NewOrder) check(now db.Millis) error {
 	return n.Details.Validate()
 }
 
-// contentDiffers names a member in which n is another order than o.
+// contentDiffers names a member in which n and o differ.
 func (o Order) contentDiffers(n NewOrder) string {
 	switch {
 	case o.TenantUserID != n.TenantUserID:
@@ -155,7 +155,7 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 	return findOrder(ctx, b, readOrderSQL, callBackID)
 }
 
-// Orders lists orders, newest first, from below seq before on (0: from the
+// Orders lists orders, newest first, beginning below seq before (0: with the
 // newest). next is 0 at the end.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
 	if db.CheckText("", f.TenantUserID) != nil {

@@ -8,13 +8,13 @@ import (
 	"countersign/internal/db"
 )
 
-// ErrChanged means that an order is no longer what a change of it rests on.
-// The caller looks again.
+// ErrChanged means that an order changed after the caller read it. The caller reads
+// it again.
 var ErrChanged = errors.New("the order has changed meanwhile")
 
 const firstAskedSQL = `SELECT created FROM inbox WHERE type = 2 AND id = $1`
 
-// AskedFor looks up the order that the service asks for.
+// AskedFor looks up the order that the service asks about.
 func (b *Book) AskedFor(ctx context.Context, callBackID string, now db.Millis) (Asked, error) {
 	a := Asked{Since: now}
 	if _, err := db.One(ctx, b, firstAskedSQL, []any{callBackID}, &a.Since); err != nil {
@@ -33,11 +33,10 @@ const changeOrderSQL = `
 UPDATE orders SET state = $2, reason = $3, decided_by = $4, updated = $5, confirmed = $6, ended = $7
 WHERE call_back_id = $1 AND state = $8`
 
-// ChangeOrder moves an order and tells of it in one transaction. It fails with
-// ErrChanged where the order is not in the state c.From any more or does not fit
-// under one of c.Ceilings by now, and confirms only an order of c.TenantUserID
-// that has not expired. Details never change, so what is confirmed once is
-// confirmed with the same details for ever.
+// ChangeOrder changes an order's state and appends the event in one transaction. It
+// fails with ErrChanged if the order is no longer in the state c.From or exceeds one
+// of c.Ceilings. It confirms only an order of c.TenantUserID that has not expired.
+// Details never change, so a confirmed order always has the same details.
 func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (Order, error) {
 	var o Order
 	err := b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -53,7 +52,7 @@ func (b *Book) ChangeOrder(ctx context.Context, c OrderChange, now db.Millis) (O
 	return o, nil
 }
 
-// changeOrder moves o, which is locked.
+// changeOrder changes o, which is locked.
 func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChange, now db.Millis) error {
 	if o.State != c.From {
 		return fmt.Errorf("%w: it is %s", ErrChanged, o.State)
@@ -96,11 +95,10 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	return l.write(ctx, t)
 }
 
-// checkCeilings fails with ErrChanged where o does not fit under a ceiling. It
-// locks the feed of events first, as every confirmation does before it commits,
-// so sums stand still from here to the commit: two orders never both fit into
-// what was left for one. Alarms are locked before events, so a change with
-// ceilings raises none.
+// checkCeilings fails with ErrChanged if o exceeds a ceiling. It locks the feed of
+// events first, as every confirmation does before it commits, so the sums do not
+// change until the commit: two orders cannot both use the same rest of a limit.
+// Alarms are locked before events, so a change with ceilings raises none.
 func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) error {
 	if _, err := db.LockFeed(ctx, t, FeedEvents.String()); err != nil {
 		return err
@@ -112,15 +110,15 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 		}
 		sum, err := s.Sum.Add(o.Details.Amount)
 		if err != nil || !c.Max.IsSet() || sum.Cmp(c.Max) > 0 {
-			return fmt.Errorf("%w: and with it the sum of what was confirmed", ErrChanged)
+			return fmt.Errorf("%w: the limit was exceeded meanwhile", ErrChanged)
 		}
 	}
 	return nil
 }
 
-// RefuseUnknown keeps that the service asked for an order that did not come in
-// time, so that nobody can add it afterwards and wait for a confirmation. Where
-// the order has come meanwhile, it fails with ErrChanged.
+// RefuseUnknown records that the service asked for an order that did not come in
+// time, so that the order cannot be added afterwards and wait for a confirmation
+// that never comes. If the order has come meanwhile, it fails with ErrChanged.
 func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now db.Millis) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
 		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
@@ -139,25 +137,25 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 	})
 }
 
-// ApproveOrder lets a person's approval stand for an undecided order; repeated
-// it changes nothing. Any other state is a *ConflictError.
+// ApproveOrder records a person's approval of an undecided order. Repeating it
+// changes nothing. Any other state is a *ConflictError.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
 }
 
-// DeclineOrder refuses an undecided order; repeated it changes nothing. Any
-// other state is a *ConflictError.
+// DeclineOrder refuses an undecided order. Repeating it changes nothing. Any other
+// state is a *ConflictError.
 func (b *Book) DeclineOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderDeclined, By: by, Reason: reason}, now)
 }
 
-// CancelOrder takes an undecided order back; repeated it changes nothing. Any
-// other state is a *ConflictError.
+// CancelOrder cancels an undecided order. Repeating it changes nothing. Any other
+// state is a *ConflictError.
 func (b *Book) CancelOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderCancelled, By: by, Reason: reason}, now)
 }
 
-// personal makes a change that a person or the merchant's application asks for.
+// personal makes a change that a person or the merchant's application requests.
 func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Order, err error) {
 	for member, text := range map[string]string{"reason": c.Reason, "by": c.By} {
 		if err := db.CheckText(member, text); err != nil {
@@ -192,8 +190,8 @@ const overdueOrdersSQL = `
 SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
 ORDER BY expires LIMIT $2`
 
-// ExpireOrders ends at most limit undecided orders whose time is over and says
-// how many it found; as many as limit means that there may be more.
+// ExpireOrders ends at most limit undecided orders that have expired and gives their
+// number. If it is limit, there may be more.
 func (b *Book) ExpireOrders(ctx context.Context, now db.Millis, limit int) (n int, err error) {
 	var changes []OrderChange
 	err = db.Each(ctx, b, overdueOrdersSQL, []any{int64(now), limit}, func(r db.Rows) error {

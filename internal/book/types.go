@@ -6,7 +6,7 @@ import (
 	"countersign/merchant"
 )
 
-// Record is one entry of the inbox as it is listed.
+// Record is one entry of the inbox, as listed.
 type Record struct {
 	Seq               int64
 	Type              countersign.Type
@@ -28,37 +28,37 @@ type Filter struct {
 	Open       bool // only those that are not settled
 }
 
-// DepositState is where a taken deposit stands.
+// DepositState is the state of an accepted deposit.
 type DepositState string
 
 // The states of a deposit: taken, or held → credited | rejected.
 const (
 	DepositTaken    DepositState = "taken"    // counts
-	DepositHeld     DepositState = "held"     // may have been taken before; awaits a decision
+	DepositHeld     DepositState = "held"     // a possible duplicate; awaits a decision
 	DepositCredited DepositState = "credited" // was held, counts
 	DepositRejected DepositState = "rejected" // was held, does not count
 )
 
-// TakenDeposit is one entry of the feed of deposits: gap-free, in order of Seq.
+// TakenDeposit is one entry of the feed of deposits, which has no gaps in Seq.
 type TakenDeposit struct {
 	Seq       int64
 	Deposit   countersign.Deposit // without requestUUID and unknown members
 	State     DepositState
 	Taken     db.Millis
-	Decided   db.Millis // 0 before, and where nothing had to be decided
+	Decided   db.Millis // 0 if nothing was decided
 	DecidedBy string
 	Reason    string
 }
 
-// PossibleDuplicate reports whether the same transfer had been taken before.
+// PossibleDuplicate reports whether the deposit was a possible duplicate.
 func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken }
 
-// OrderState is where an order stands.
+// OrderState is the state of an order.
 type OrderState string
 
 // The states of an order: open → held → approved → confirmed → executed |
-// ended; open, held or approved → declined | cancelled | expired. Unknown is
-// one that the service asked for before the merchant ordered it, too long.
+// ended; open, held or approved → declined | cancelled | expired. Unknown is a
+// withdrawal that the service asked about too long before the merchant ordered it.
 const (
 	OrderOpen      OrderState = "open"
 	OrderHeld      OrderState = "held"      // awaits a person
@@ -66,7 +66,7 @@ const (
 	OrderConfirmed OrderState = "confirmed" // to the service; for ever
 	OrderExecuted  OrderState = "executed"  // the service says so (type 3)
 	OrderEnded     OrderState = "ended"     // without execution (type 5): its funds may be unfrozen
-	OrderDeclined  OrderState = "declined"  // by a person or by the policy
+	OrderDeclined  OrderState = "declined"  // by a person or the policy
 	OrderCancelled OrderState = "cancelled"
 	OrderExpired   OrderState = "expired"
 	OrderUnknown   OrderState = "unknown" // refused to the service before it was ordered
@@ -83,22 +83,22 @@ type NewOrder struct {
 	TenantUserID string
 	Details      countersign.Details
 	Labels       map[string]string // for the policy; may be nil
-	Expires      db.Millis         // not confirmed from then on; Never for none
+	Expires      db.Millis         // not confirmed from this time on; Never for no expiry
 }
 
-// Order is an order and what became of it.
+// Order is an order and its present state.
 type Order struct {
 	NewOrder
 	Seq       int64
 	State     OrderState
 	Reason    string           // of the last change of state; may be empty
 	DecidedBy string           // who approved, declined or cancelled it, or "policy"
-	Waiting   countersign.Type // 6 or 7: the service is short of funds and tries again; 0: no
-	TxID      string           // where executed
+	Waiting   countersign.Type // 6 or 7: the service waits for funds and tries again; 0: it does not
+	TxID      string           // if executed
 	Created   db.Millis
 	Updated   db.Millis
 	Confirmed db.Millis // 0: never
-	Ended     db.Millis // when it came to a state that is final; 0 before
+	Ended     db.Millis // when its state became final; 0 before
 }
 
 // OrderFilter selects orders; zero members select all.
@@ -107,54 +107,54 @@ type OrderFilter struct {
 	TenantUserID string
 }
 
-// Asked is what the book knows of an order that the service asks for.
+// Asked says what the book knows of an order that the service asks about.
 type Asked struct {
 	Known bool
-	Order Order // where Known
-	// Since is when the service first asked, and the time of the look-up where
-	// that is not recorded.
+	Order Order // if Known
+	// Since is when the service first asked. If that is not recorded, it is the
+	// time of the look-up.
 	Since db.Millis
 }
 
-// OrderChange moves an order from one state to another, if it is still there.
+// OrderChange changes an order from one state to another if it is still in the
+// first.
 type OrderChange struct {
 	CallBackID   string
-	TenantUserID string // of the order; checked where it is to be confirmed
+	TenantUserID string // of the order; checked if it is to be confirmed
 	From, To     OrderState
 	By           string
 	Reason       string
 	Alarm        string // kind of alarm to raise with it, or empty
-	// Clock is read for a confirmation once the order is locked: the process may
-	// have stood still since it decided, and the order expired meanwhile. Nil:
-	// the time that the caller gives is the time.
+	// Clock is read for a confirmation when the order is locked, because the
+	// process may have stood still after it decided and the order may have expired
+	// meanwhile. Nil: the caller's time is used.
 	Clock func() db.Millis
-	// Ceilings are what a confirmation must still fit under. They hold exactly,
-	// on however many nodes orders are confirmed at once.
+	// Ceilings are the limits that a confirmation must not exceed. They hold
+	// exactly, however many nodes confirm orders at once.
 	Ceilings []Ceiling
 }
 
 // Ceiling bounds the sum of the amounts confirmed since Since with the order's
-// symbol, the order itself included, of one tenant or of all where
-// TenantUserID is empty. Since is the caller's time, and others confirmed at the
-// time of their node: the window is exact up to how far these are apart.
+// symbol, the order itself included: of one tenant, or of all if TenantUserID is
+// empty. Since is the caller's time, and other orders were confirmed at the times of
+// their nodes, so the window is as exact as these clocks agree.
 type Ceiling struct {
 	TenantUserID string
 	Since        db.Millis
-	Max          countersign.Amount // required: without one nothing fits
+	Max          countersign.Amount // required: the zero Amount allows nothing
 }
 
-// Spent is the sum of all amounts of Symbol confirmed since Since, of one
-// tenant or of all where TenantUserID is empty. Orders that ended without
-// execution do not count.
+// Spent is the sum of all amounts of Symbol confirmed since Since: of one tenant, or
+// of all if TenantUserID is empty. Orders that ended without execution do not count.
 type Spent struct {
 	Symbol       string
 	TenantUserID string
 	Since        db.Millis
-	Sum          countersign.Amount // zero Amount: nothing
+	Sum          countersign.Amount // the zero Amount if there was none
 }
 
-// Event is one entry of the feed of events: gap-free, in order of Seq. Which
-// members are set depends on the kind.
+// Event is one entry of the feed of events, which has no gaps in Seq. Which members
+// are set depends on the kind.
 type Event struct {
 	Seq          int64
 	Kind         string // see the Event constants
@@ -162,7 +162,7 @@ type Event struct {
 	CallBackID   string
 	Deposit      int64 // seq in the feed of deposits; 0: none
 	TenantUserID string
-	State        string // of the order or deposit, from then on
+	State        string // the new state of the order or deposit
 	Details      countersign.Details
 	OldAddress   string // of an address change; may be empty
 	TxID         string
@@ -179,7 +179,7 @@ const (
 	EventOrderCancelled   = "order.cancelled"
 	EventOrderExpired     = "order.expired"
 	EventOrderUnknown     = "order.unknown"
-	EventOrderWaiting     = "order.waiting" // the service is short of funds and tries again
+	EventOrderWaiting     = "order.waiting" // the service waits for funds and tries again
 	EventOrderExecuted    = "order.executed"
 	EventOrderEnded       = "order.ended"
 	EventAddressChanged   = "address.changed" // may repeat: a type 4 without trackingId is new in each attempt
@@ -191,8 +191,8 @@ const (
 // The kinds of alarms of the merchant's end.
 const (
 	AlarmUserDiffers         = "user_differs"          // a callback names another tenantUserId than its order
-	AlarmOrderUnknown        = "order_unknown"         // the service asks for, or executed, what was never ordered
-	AlarmExecutedUnconfirmed = "executed_unconfirmed"  // the service executed what was not confirmed
+	AlarmOrderUnknown        = "order_unknown"         // the service asks about, or executed, a withdrawal that was never ordered
+	AlarmExecutedUnconfirmed = "executed_unconfirmed"  // the service executed an order that was not confirmed
 	AlarmExecutedDiffers     = "executed_differs"      // it executed other details than those confirmed
 	AlarmExecutedTwice       = "executed_twice"        // two transactions for one order
 	AlarmExecutedAfterEnd    = "executed_after_end"    // type 3 after type 5
@@ -224,14 +224,14 @@ func (f Feed) String() string {
 	return "deposits"
 }
 
-// Forward is one entry of a feed that this node alone tells the merchant's
-// application of until its lease ends.
+// Forward is one entry of a feed that only this node may send to the merchant's
+// application until the lease ends.
 type Forward struct {
 	Feed     Feed
 	Seq      int64
 	Attempts int          // started, this one included
-	Deposit  TakenDeposit // where Feed is FeedDeposits
-	Event    Event        // where Feed is FeedEvents
+	Deposit  TakenDeposit // if Feed is FeedDeposits
+	Event    Event        // if Feed is FeedEvents
 }
 
 // Forwarded ends the attempt of a Forward.
@@ -240,11 +240,11 @@ type Forwarded struct {
 	Seq      int64
 	Attempts int // of the Forward
 	Done     bool
-	Due      db.Millis // where not Done: the next attempt
-	Reason   string    // where not Done: a fixed word
+	Due      db.Millis // if not Done: the next attempt
+	Reason   string    // if not Done: a fixed word
 }
 
-// Stats counts what the merchant's end holds.
+// Stats counts the rows of the merchant's database.
 type Stats struct {
 	Inbox         int64 // entries ever recorded
 	InboxOpen     int64 // of those, not settled
@@ -252,6 +252,6 @@ type Stats struct {
 	DepositsHeld  int64
 	Events        int64
 	Orders        map[OrderState]int64
-	Forwards      int64     // entries still to be told
-	ForwardOldest db.Millis // when the oldest of them was recorded; Never without
+	Forwards      int64     // entries still to be sent
+	ForwardOldest db.Millis // when the oldest of them was recorded; Never if there is none
 }
