@@ -8,8 +8,8 @@ import (
 	"countersign/internal/jsonapi"
 )
 
-// MintToken makes a token: secret is for its owner, hash is what the store
-// keeps.
+// MintToken makes a token: secret is for its owner, hash is what is
+// kept.
 func MintToken() (secret client.Secret, hash [sha256.Size]byte) { return jsonapi.MintToken() }
 
 // IsToken says whether secret has the form of a token.

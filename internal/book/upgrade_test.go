@@ -35,8 +35,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
 		t.Run(kind, func(t *testing.T) {
-			own := []string{"cursors", "deposits", "events", "first_blocks", "forwards", "inbox", "orders", "spent"}
-			d := open(dbtest.CheckUpgrade(t, path, own, func(url string) { open(url).Close() }))
+			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }))
 			defer d.Close()
 			testGoesOn(t, New(d, Config{Forward: true}))
 		})

@@ -30,10 +30,9 @@ func vectorKeys(t testing.TB) db.KeyWrapper {
 func TestUpgrade(t *testing.T) {
 	for kind, path := range schema2 {
 		t.Run(kind, func(t *testing.T) {
-			own := []string{"attempts", "callbacks", "decisions", "lanes", "merchants", "open_failures", "outbox", "withdrawals"}
 			keys := vectorKeys(t)
 			open := func(url string) *db.DB { return must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t) }
-			url := dbtest.CheckUpgrade(t, path, own, func(url string) { open(url).Close() })
+			url := dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() })
 			d := open(url)
 			defer d.Close()
 			testGoesOn(t, New(d))
@@ -149,8 +148,8 @@ func TestSharedDatabase(t *testing.T) {
 			dbtest.Exec(t, url, `DELETE FROM forwards`)
 			must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t).Close()
 			refused(book.End(), "belongs to the service")
-			if got := dbtest.Query(t, url, `SELECT MAX(number) FROM schema_version`); got[0] != "3" { // the tree before refuses what is above 2
-				t.Errorf("the schema has number %s", got[0])
+			if got := dbtest.Query(t, url, `SELECT COUNT(*) FROM schema_version WHERE number > 2`); got[0] == "0" {
+				t.Error("a program that knows numbers up to 2 would open it")
 			}
 		})
 	}

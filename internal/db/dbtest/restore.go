@@ -96,6 +96,23 @@ func Tables(t testing.TB, url string) []string {
 	return Query(t, url, `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1`)
 }
 
+// Columns gives the names of a table's columns.
+func Columns(t testing.TB, url, table string) []string {
+	t.Helper()
+	raw := open(t, url)
+	defer raw.Close()
+	rows, err := raw.Query("SELECT * FROM " + table + " WHERE 1 = 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
 // Schema describes the tables of a database and their indexes, for comparing.
 func Schema(t testing.TB, url string) []string {
 	t.Helper()
