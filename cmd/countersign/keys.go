@@ -62,8 +62,8 @@ type newFile struct {
 	mode fs.FileMode
 }
 
-// writeNew creates files in dir, durably, and takes back what it created when
-// one of them cannot be: a pair of which only half exists helps nobody.
+// writeNew creates files in dir, all or none: where one of them fails, those before
+// it are removed.
 func writeNew(dir string, files []newFile) (err error) {
 	var made []string
 	defer func() {
@@ -80,16 +80,7 @@ func writeNew(dir string, files []newFile) (err error) {
 		}
 		made = append(made, path)
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 func otherDirectory(err error) error {

@@ -58,9 +58,9 @@ func untilSignal(log *slog.Logger) (context.Context, context.CancelFunc) {
 }
 
 // collectSeldom lets the heap grow to five times what is in use, not twice,
-// unless the environment says otherwise. A daemon holds a few megabytes whatever
-// waits in its database, and collecting so small a heap after each few more
-// costs several per cent of the processor.
+// unless GOGC says otherwise. A daemon's heap is a few megabytes, however much
+// waits in its database; collecting it each time it has doubled would cost several
+// per cent of the processor.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -14,7 +14,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// bareOutbox is the database of a service without the service.
+// bareOutbox is a service's database that no service works on.
 type bareOutbox struct {
 	outbox *outbox.Outbox
 	ids    []string // of merchants
@@ -73,7 +73,8 @@ func (s *bareOutbox) fillSettled(ctx context.Context, l *load, set string, n int
 	})
 }
 
-// inSteps makes n deposits of a set and has them kept, at most so many at once.
+// inSteps makes n deposits of a set and hands them to keep, at most so many at
+// once.
 func (s *bareOutbox) inSteps(l *load, set string, n, most int, keep func([]outbox.NewCallback) error) error {
 	for from := 0; from < n; from += most {
 		rows, err := l.rows(s.ids, set, from, min(most, n-from))

@@ -16,8 +16,8 @@ import (
 	"countersign/client"
 )
 
-// Config is what New needs. Numbers whose zero is not required depend on Quick
-// and Full; setDefaults has them.
+// Config is what New needs. Zero sizes, from Callbacks to Backlog, stand for
+// defaults that depend on Quick and Full, unless their comment says otherwise.
 type Config struct {
 	// Only names the suites to run. Empty: all that can be run.
 	Only []string
@@ -178,8 +178,8 @@ func New(c Config) (*Bench, error) {
 }
 
 // Run measures. It fails where a callback is lost, never because a machine is
-// slow. Where it fails after an hour, what was measured before is in the report
-// all the same; nil stands for no figures at all.
+// slow. Where it fails late, the report has what was measured before; it is nil
+// where nothing was.
 func (b *Bench) Run(ctx context.Context) (_ *Report, err error) {
 	if b.dir, err = os.MkdirTemp(b.Dir, "countersign-bench-"); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func (l *load) rsaFor(ctx context.Context, long time.Duration) (rsaBound, error)
 	return rsaBound{max(rate[0], rate[1]), rate[0], cpu[1]}, nil
 }
 
-// roundTrip does the RSA of one callback, both ends'.
+// roundTrip does the RSA of one callback, that of both ends.
 func (l *load) roundTrip() error {
 	public := l.pair.Public()
 	sealed, err := envelope.Seal(l.pair, envelope.PKCS1v15, l.plain)

@@ -24,8 +24,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// memory measures the memory of a service in a process of its own, as it is run in
-// earnest, while many callbacks wait and then while some of them are delivered.
+// memory measures the memory of "countersign serve" in a process of its own, while
+// many callbacks wait and then while some of them are delivered.
 func (b *Bench) memory(ctx context.Context) (err error) {
 	const suite = "memory"
 	if runtime.GOOS != "linux" {

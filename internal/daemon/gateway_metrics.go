@@ -16,7 +16,7 @@ import (
 	"countersign/merchant"
 )
 
-// gatewayMetrics counts what a gateway does, by classes of fixed words.
+// gatewayMetrics counts what a gateway does. Labels are words of fixed lists.
 type gatewayMetrics struct {
 	end *book.Book
 	log *slog.Logger

@@ -17,8 +17,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// serviceMetrics counts what a service does. Labels are classes of fixed words, never
-// merchants: their number is not bounded and their names are nobody's business.
+// serviceMetrics counts what a service does. Labels are words of fixed lists, never
+// merchants: there can be any number of those, and their names are confidential.
 type serviceMetrics struct {
 	outbox   *outbox.Outbox
 	log      *slog.Logger
@@ -130,7 +130,8 @@ func (m *serviceMetrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc
 // serviceScrape reads from the database what all processes share.
 type serviceScrape struct{ *serviceMetrics }
 
-// scrapeTimeout keeps a database that hangs from piling scrapes up.
+// scrapeTimeout bounds the reading of the database: without it scrapes would pile
+// up while the database hangs.
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {

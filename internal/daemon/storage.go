@@ -98,7 +98,7 @@ func (s Storage) masterKey() (db.KeyWrapper, error) {
 }
 
 // ExposedError is a file with a secret that others than its owner may read. The
-// secret is not used: it has to be taken for known.
+// secret is not used: others may know it.
 type ExposedError struct {
 	Path string
 	Mode fs.FileMode
@@ -114,7 +114,7 @@ func keepSecret(path, fresh string) (string, error) {
 	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
 	switch {
 	case err == nil:
-		return fresh, syncDir(filepath.Dir(path))
+		return fresh, nil
 	case !errors.Is(err, fs.ErrExist):
 		return "", err
 	}
@@ -141,9 +141,9 @@ type existsError struct{ path string }
 func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
 func (e *existsError) Unwrap() error { return fs.ErrExist }
 
-// CreateFile makes a new file. It appears under its name with its whole content
-// or not at all: another process may read it, and this one may die, at any time.
-// Where path exists the error wraps fs.ErrExist.
+// CreateFile makes a new file, durably. It appears under its name with its whole
+// content or not at all: another process may read it, and this one may die, at any
+// time. Where path exists the error wraps fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) (err error) {
 	part := path + "." + rand.Text()
 	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -159,6 +159,9 @@ func CreateFile(path string, data []byte, mode fs.FileMode) (err error) {
 		return &existsError{path}
 	} else if err != nil {
 		return err
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return errors.Join(err, os.Remove(path))
 	}
 	return nil
 }

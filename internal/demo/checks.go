@@ -24,7 +24,7 @@ func (d *Demo) check(name string, holds bool, note string) {
 	d.checks = append(d.checks, check{name, holds, note})
 }
 
-// checkAll reads both databases and holds them to what was sent.
+// checkAll compares both databases with what was sent.
 func (d *Demo) checkAll(ctx context.Context) error {
 	if err := d.checkService(ctx); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (d *Demo) checkMerchant(ctx context.Context) error {
 	return nil
 }
 
-// checkFeed reads the decisions and the books of both ends against each other.
+// checkFeed compares the feed of decisions with the merchant's orders.
 func (d *Demo) checkFeed(ctx context.Context) error {
 	list, err := d.service.Outbox().Decisions(ctx, 0, 1000)
 	if err != nil {

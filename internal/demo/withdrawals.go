@@ -12,8 +12,8 @@ import (
 	"countersign/internal/db"
 )
 
-// policyText is the merchant's: it confirms what was ordered and asks a person
-// above a thousand.
+// policyText is the merchant's policy: what was ordered is confirmed, and above a
+// thousand a person is asked.
 const policyText = `
 default = "allow"
 
