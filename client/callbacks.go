@@ -41,24 +41,24 @@ type Callback struct {
 	Due        Time          `json:"due,omitzero" doc:"when the next attempt is due, while pending"`
 	LeaseUntil Time          `json:"leaseUntil,omitzero" doc:"until when the attempt under way may last, while sending"`
 	Deadline   Time          `json:"deadline,omitzero" doc:"no attempt begins at this time or later; absent: there is no deadline"`
-	LastReason string        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
+	LastReason Reason        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
 	Created    Time          `json:"created" doc:"when the service took it"`
 	Settled    Time          `json:"settled,omitzero" doc:"when it came to a final state"`
 }
 
 // Attempt is one POST of a callback.
 type Attempt struct {
-	Number       int    `json:"number" doc:"number of the attempt, from 1"`
-	RequestUUID  string `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
-	Started      Time   `json:"started" doc:"when it began"`
-	DurationMs   int64  `json:"durationMs" doc:"how long it took, in milliseconds"`
-	HTTPStatus   int    `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
-	ErrCode      *int64 `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
-	Outcome      string `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
-	Reason       string `json:"reason,omitempty" doc:"why"`
-	Node         string `json:"node,omitempty" doc:"node of the service that made it"`
-	RequestHash  string `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
-	ResponseHash string `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
+	Number       int            `json:"number" doc:"number of the attempt, from 1"`
+	RequestUUID  string         `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
+	Started      Time           `json:"started" doc:"when it began"`
+	DurationMs   int64          `json:"durationMs" doc:"how long it took, in milliseconds"`
+	HTTPStatus   int            `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
+	ErrCode      *int64         `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
+	Outcome      AttemptOutcome `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
+	Reason       Reason         `json:"reason,omitempty" doc:"why it had that outcome"`
+	Node         string         `json:"node,omitempty" doc:"node of the service that made it"`
+	RequestHash  string         `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
+	ResponseHash string         `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
 }
 
 // CallbackDetail is a callback with what it says and its attempts.

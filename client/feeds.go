@@ -59,12 +59,12 @@ type Deposits struct {
 // on the kind.
 type EventEntry struct {
 	Seq          int64               `json:"seq" minimum:"1" doc:"number in the feed of events, without gaps"`
-	Kind         string              `json:"kind" doc:"what happened" example:"order.confirmed"`
+	Kind         EventKind           `json:"kind" doc:"what happened"`
 	At           Time                `json:"at" doc:"when it happened"`
 	CallBackID   string              `json:"callBackId,omitempty" doc:"of the order"`
 	Deposit      int64               `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
 	TenantUserID string              `json:"tenantUserId" doc:"the user in the merchant's system"`
-	State        string              `json:"state,omitempty" doc:"state of the order or deposit from then on"`
+	State        string              `json:"state,omitempty" doc:"state of the order or deposit from then on, one of those of an order or of a deposit"`
 	Address      string              `json:"address,omitempty" doc:"target, deposit address, or the new deposit address"`
 	OldAddress   string              `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
 	ChainName    string              `json:"chainName,omitempty" doc:"the chain"`

@@ -67,10 +67,10 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 
 // GatewayAlarm is something that a person of the merchant should look at.
 type GatewayAlarm struct {
-	Seq     int64  `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Kind    string `json:"kind" doc:"what was seen" example:"possible_duplicate"`
-	Subject string `json:"subject" doc:"callBackId or trackingId of what it is about"`
-	At      Time   `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Seq     int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Kind    GatewayAlarmKind `json:"kind" doc:"what was seen"`
+	Subject string           `json:"subject" doc:"callBackId or trackingId of what it is about"`
+	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }
 
 // GatewayAlarms is a part of the feed of alarms.

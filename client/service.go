@@ -62,11 +62,11 @@ func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
 
 // ServiceAlarm is something that a person of the service should look at.
 type ServiceAlarm struct {
-	Seq      int64  `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Merchant string `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
-	Kind     string `json:"kind" doc:"what was seen" example:"answer_differs"`
-	Subject  string `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
-	At       Time   `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Seq      int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Merchant string           `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
+	Kind     ServiceAlarmKind `json:"kind" doc:"what was seen"`
+	Subject  string           `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
+	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }
 
 // ServiceAlarms is a part of the feed of alarms.

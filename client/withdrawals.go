@@ -63,7 +63,7 @@ type Withdrawal struct {
 	Details      *Details             `json:"details,omitempty" doc:"what was confirmed; absent before that"`
 	State        WithdrawalState      `json:"state" doc:"where it stands"`
 	Decision     countersign.Decision `json:"decision,omitempty" enum:"confirmed,declined,expired,cancelled" doc:"how the question ended, for ever; absent: it is not decided"`
-	Reason       string               `json:"reason,omitempty" doc:"why it was decided so"`
+	Reason       Reason               `json:"reason,omitempty" doc:"why it was decided so"`
 	Deadline     Time                 `json:"deadline" doc:"an answer at this time or later does not confirm it"`
 	Created      Time                 `json:"created" doc:"when the service took it"`
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`

@@ -18,9 +18,9 @@ func TestRolesOfEveryRoute(t *testing.T) {
 	for _, rt := range h.server.api.Endpoints() {
 		path := strings.Replace(rt.Path, "{id}", "none", 1)
 		for _, c := range []struct {
-			role jsonapi.Role
+			role client.Role
 			has  jsonapi.Access
-		}{{"", jsonapi.Open}, {RoleViewer, jsonapi.Viewer}, {RoleIngest, jsonapi.Ingest}, {RoleOperator, jsonapi.Operator}} {
+		}{{"", jsonapi.Open}, {client.RoleViewer, jsonapi.Viewer}, {client.RoleIngest, jsonapi.Ingest}, {client.RoleOperator, jsonapi.Operator}} {
 			a := h.raw(c.role, rt.Method, path, "", nil)
 			let := a.status != http.StatusUnauthorized && a.status != http.StatusForbidden
 			want := c.has >= rt.Need
@@ -58,7 +58,7 @@ func TestRolesTable(t *testing.T) {
 
 func TestWrongTokens(t *testing.T) {
 	h := sqlite(t)
-	good := h.tokens[RoleOperator]
+	good := h.tokens[client.RoleOperator]
 	for name, headers := range map[string][]string{
 		"none":           nil,
 		"empty":          {""},
@@ -85,14 +85,14 @@ func TestWrongTokens(t *testing.T) {
 			t.Errorf("%s: %d, want 401", name, resp.StatusCode)
 		}
 	}
-	if a := h.raw(RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(client.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("the right token: %d", a.status)
 	}
 }
 
 func TestRevocationHoldsAtOnce(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(RoleOperator)
+	op := h.client(client.RoleOperator)
 	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "core", Role: "ingest"})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 
 func TestLastOperatorTokenStays(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(RoleOperator)
+	op := h.client(client.RoleOperator)
 	list, err := op.Tokens(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -135,19 +135,19 @@ func TestLastOperatorTokenStays(t *testing.T) {
 func TestRateOfOneToken(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.RatePerSecond = 3 })
 	for i := range 3 {
-		if a := h.raw(RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
+		if a := h.raw(client.RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
 			t.Fatalf("request %d: %d", i, a.status)
 		}
 	}
-	a := h.raw(RoleViewer, get, "/v1/stats", "", nil)
+	a := h.raw(client.RoleViewer, get, "/v1/stats", "", nil)
 	if a.status != 429 || a.header.Get("Retry-After") != "1" {
 		t.Errorf("%d, Retry-After %q, want 429 and 1", a.status, a.header.Get("Retry-After"))
 	}
-	if a := h.raw(RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(client.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("another token: %d, want 200", a.status)
 	}
 	h.pass(time.Second)
-	if a := h.raw(RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(client.RoleViewer, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("a second later: %d, want 200", a.status)
 	}
 }
@@ -156,8 +156,8 @@ func TestAudit(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme-audit")
 	addDeposit(h, newDeposit("acme-audit", 1))
-	h.raw(RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
-	h.raw(RoleOperator, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
+	h.raw(client.RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
+	h.raw(client.RoleOperator, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
 	log := everything.String()
 	for _, want := range []string{
 		`msg=request token=tok_`,

@@ -39,10 +39,10 @@ func TestClientOfOpenRoutes(t *testing.T) {
 	if _, err := c.Stats(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "401 Unauthorized: a valid token") {
 		t.Errorf("without a token: %v", err)
 	}
-	if _, err := h.client(RoleViewer).Merchant(t.Context(), "../tokens"); !errors.Is(err, client.ErrNotFound) {
+	if _, err := h.client(client.RoleViewer).Merchant(t.Context(), "../tokens"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("an id with a path in it: %v", err)
 	}
-	if _, err := h.client(RoleIngest).AddDeposits(t.Context()); err == nil || !strings.Contains(err.Error(), "body has 0 items") {
+	if _, err := h.client(client.RoleIngest).AddDeposits(t.Context()); err == nil || !strings.Contains(err.Error(), "body has 0 items") {
 		t.Errorf("no deposits: %v", err)
 	}
 }

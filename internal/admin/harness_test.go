@@ -137,7 +137,7 @@ type harness struct {
 	kept   *jsonapi.Tokens
 	server *Server
 	url    string
-	tokens map[jsonapi.Role]string
+	tokens map[client.Role]string
 	mu     sync.Mutex
 	clock  time.Time
 }
@@ -152,7 +152,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	h := &harness{t: t, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[jsonapi.Role]string{}}
+	h := &harness{t: t, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	c := Config{
 		Outbox: h.store,
 		Tokens: h.kept,
@@ -182,7 +182,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(srv.Close)
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
-	for _, role := range []jsonapi.Role{RoleViewer, RoleIngest, RoleOperator} {
+	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleOperator} {
 		secret, hash := MintToken()
 		secrets.add("token", secret.Reveal())
 		if err := h.kept.Create(t.Context(), NewStoreToken("test "+string(role), role, 1), hash); err != nil {
@@ -298,7 +298,7 @@ func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
 }
 
 // client gives a client with the token of a role.
-func (h *harness) client(role jsonapi.Role) *client.Service {
+func (h *harness) client(role client.Role) *client.Service {
 	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.tokens[role])})
 	if err != nil {
 		h.t.Fatal(err)
@@ -316,7 +316,7 @@ type answer struct {
 
 // raw makes a call without the client. body is a string, bytes, a reader or a
 // value to be written as JSON.
-func (h *harness) raw(role jsonapi.Role, method, path, contentType string, body any) answer {
+func (h *harness) raw(role client.Role, method, path, contentType string, body any) answer {
 	h.t.Helper()
 	var r io.Reader
 	switch b := body.(type) {
@@ -362,7 +362,7 @@ func (h *harness) raw(role jsonapi.Role, method, path, contentType string, body 
 
 func (h *harness) postJSON(path string, body any) answer {
 	h.t.Helper()
-	return h.raw(RoleOperator, post, path, jsonapi.TypeJSON, body)
+	return h.raw(client.RoleOperator, post, path, jsonapi.TypeJSON, body)
 }
 
 // names fails unless a is a refusal with this status that names location.
@@ -397,7 +397,7 @@ func (h *harness) counts() (c counts) {
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
-	m, err := h.client(RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
+	m, err := h.client(client.RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -493,7 +493,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 		}
 		s := outbox.Settlement{
 			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d,
-			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "ok", Node: "test"},
+			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted", Reason: "accepted", Node: "test"},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {
 			s.Details = *c.Withdrawal.Ordered

@@ -204,7 +204,7 @@ func TestEveryWrongMember(t *testing.T) {
 		body, ok := good[rt.ID]
 		if !ok {
 			// A route without a body refuses one that has a member.
-			h.raw(RoleOperator, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
+			h.raw(client.RoleOperator, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
 			continue
 		}
 		cases := spoil(t, h.server.api.Registry(), rt.Body(), body, "body")
@@ -219,7 +219,7 @@ func TestEveryWrongMember(t *testing.T) {
 			t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
 		}
 		for _, c := range cases {
-			a := h.raw(RoleOperator, rt.Method, path, jsonapi.TypeJSON, c.body)
+			a := h.raw(client.RoleOperator, rt.Method, path, jsonapi.TypeJSON, c.body)
 			if a.status == 422 && slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == c.location }) {
 				continue
 			}
@@ -259,7 +259,7 @@ func fullMerchant(id string) map[string]any {
 
 func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdrawal {
 	h.t.Helper()
-	out, err := h.client(RoleIngest).CreateWithdrawal(h.t.Context(), w)
+	out, err := h.client(client.RoleIngest).CreateWithdrawal(h.t.Context(), w)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdra
 
 func addDeposit(h *harness, d client.NewDeposit) client.Accepted {
 	h.t.Helper()
-	out, err := h.client(RoleIngest).AddDeposits(h.t.Context(), d)
+	out, err := h.client(client.RoleIngest).AddDeposits(h.t.Context(), d)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestWrongByMeaning(t *testing.T) {
 			if c.body == nil {
 				contentType = ""
 			}
-			a := h.raw(RoleOperator, c.method, c.path, contentType, c.body)
+			a := h.raw(client.RoleOperator, c.method, c.path, contentType, c.body)
 			if c.location != "" {
 				a.names(t, c.status, c.location)
 			} else if a.status != c.status || a.Detail == "" {
@@ -419,14 +419,14 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/tokens?limit=1":                          "query.limit",
 		"/v1/callbacks?" + strings.Repeat("a=1&", 30): "query.a",
 	} {
-		h.raw(RoleOperator, get, path, "", nil).names(t, 422, location)
+		h.raw(client.RoleOperator, get, path, "", nil).names(t, 422, location)
 	}
 	for _, path := range []string{
 		"/v1/merchants/none", "/v1/withdrawals/none", "/v1/withdrawals/acme.00000000000000000000000000",
 		"/v1/callbacks/none", "/v1/callbacks/acme.00000000000000000000000000", "/v1/callbacks/%00", "/v1/callbacks/a%20b",
 		"/v1/merchants/" + longText(200), "/v1/merchants/%ff", "/v1/nothing", "/", "/v2/merchants", "/v1/callbacks/resend",
 	} {
-		if a := h.raw(RoleOperator, get, path, "", nil); a.status != 404 || a.Title == "" {
+		if a := h.raw(client.RoleOperator, get, path, "", nil); a.status != 404 || a.Title == "" {
 			t.Errorf("%s: %d %s, want a 404 problem", path, a.status, a.body)
 		}
 	}
@@ -434,7 +434,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "POST",
 		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
 	} {
-		if a := h.raw(RoleOperator, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
+		if a := h.raw(client.RoleOperator, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
 			t.Errorf("PUT %s: %d, Allow %q, want 405 and %q", path, a.status, a.header.Get("Allow"), allow)
 		}
 	}
@@ -470,15 +470,15 @@ func TestBodiesThatAreNone(t *testing.T) {
 		"lines, an array":   {jsonapi.TypeNDJSON, "[" + good + "]\n", 422, "body"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.raw(RoleIngest, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)
+			h.raw(client.RoleIngest, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)
 			// The same without a length that is known beforehand.
-			h.raw(RoleIngest, post, "/v1/deposits", c.contentType, struct{ *strings.Reader }{strings.NewReader(c.body)}).names(t, c.status, c.location)
+			h.raw(client.RoleIngest, post, "/v1/deposits", c.contentType, struct{ *strings.Reader }{strings.NewReader(c.body)}).names(t, c.status, c.location)
 		})
 	}
 	if after := h.counts(); after != before {
 		t.Errorf("refused bodies changed the store: %+v, was %+v", after, before)
 	}
-	if a := h.raw(RoleIngest, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
+	if a := h.raw(client.RoleIngest, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
 		t.Errorf("%d %s, want it taken", a.status, a.body)
 	}
 	var list []client.NewDeposit

@@ -15,7 +15,7 @@ import (
 
 func TestMerchantIsMade(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(RoleOperator), t.Context()
+		c, ctx := h.client(client.RoleOperator), t.Context()
 		in := newMerchant("acme")
 		in.APIKey, in.CallbackAPIKey, in.Key = "", "", nil
 		made, err := c.CreateMerchant(ctx, in)
@@ -52,7 +52,7 @@ func TestMerchantIsMade(t *testing.T) {
 
 func TestMerchantSchemes(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleOperator), t.Context()
 	for _, scheme := range []client.Scheme{client.SchemeMerchant, client.SchemeMerchantOAEP} {
 		in := newMerchant("m-" + strings.TrimPrefix(string(scheme), "merchant"))
 		in.Scheme, in.Key = scheme, &client.KeySpec{PublicKey: testKey().PublicBase64()}
@@ -84,7 +84,7 @@ func TestMerchantSchemes(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleOperator), t.Context()
 	made := h.merchant("acme")
 	fresh, err := c.RotateKeys(ctx, "acme", client.NewKeys{})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestKeysRotate(t *testing.T) {
 
 func TestMerchantIsPatched(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(RoleOperator), t.Context()
+		c, ctx := h.client(client.RoleOperator), t.Context()
 		h.merchant("acme")
 		h.pass(time.Second)
 		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
@@ -151,7 +151,7 @@ func TestMerchantIsPatched(t *testing.T) {
 			t.Error("the secrets are not as they should be")
 		}
 		// JSON Merge Patch by hand: null clears, absent stays.
-		a := h.raw(RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		a := h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
 			t.Fatal(a.body, err)
@@ -169,7 +169,7 @@ func TestMerchantIsPatched(t *testing.T) {
 
 func TestPauseAndResume(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleOperator), t.Context()
 	h.merchant("acme")
 	if m, err := c.PauseMerchant(ctx, "acme", "their maintenance"); err != nil || m.State != "paused" || m.PausedReason != "their maintenance" {
 		t.Errorf("%+v, %v", m, err)

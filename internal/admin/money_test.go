@@ -25,8 +25,8 @@ func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
 func TestDepositBecomesItsCallback(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
-		c := h.client(RoleIngest)
-		a := h.raw(RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
+		c := h.client(client.RoleIngest)
+		a := h.raw(client.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
 		if a.status != 202 {
 			t.Fatal(a.body)
 		}
@@ -82,7 +82,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		h.merchant("acme")
-		c := h.client(RoleIngest)
+		c := h.client(client.RoleIngest)
 		w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 		if w.State != "awaiting" || w.TrackingID != "w-1" || w.Duplicate || w.Deadline.Time().Sub(h.now()) != time.Hour {
 			t.Errorf("%+v", w)
@@ -156,7 +156,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 func TestOutcomesUnderOneTrackingID(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c := h.client(RoleIngest)
+	c := h.client(client.RoleIngest)
 	for i := 1; i <= 2; i++ {
 		in := newWithdrawal("acme", i)
 		in.TrackingID = "shared"
@@ -181,7 +181,7 @@ func TestOutcomesUnderOneTrackingID(t *testing.T) {
 func TestCancelAndFind(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(RoleIngest), t.Context()
+	c, ctx := h.client(client.RoleIngest), t.Context()
 	a, b := acceptWithdrawal(h, newWithdrawal("acme", 1)), acceptWithdrawal(h, newWithdrawal("acme", 2))
 	for range 2 {
 		if w, err := c.CancelWithdrawal(ctx, a.ID); err != nil || w.State != "cancelled" {
@@ -227,7 +227,7 @@ func TestDecisionsWait(t *testing.T) {
 	got := make(chan client.Decision)
 	ended := make(chan error, 1)
 	go func() {
-		for d, err := range h.client(RoleViewer).FollowDecisions(ctx, 0) {
+		for d, err := range h.client(client.RoleViewer).FollowDecisions(ctx, 0) {
 			if err != nil {
 				ended <- err
 				return
@@ -241,7 +241,7 @@ func TestDecisionsWait(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	w2 := acceptWithdrawal(h, newWithdrawal("acme", 2))
-	if _, err := h.client(RoleIngest).CancelWithdrawal(t.Context(), w2.ID); err != nil {
+	if _, err := h.client(client.RoleIngest).CancelWithdrawal(t.Context(), w2.ID); err != nil {
 		t.Fatal(err)
 	}
 	if d := <-got; d.Seq != 2 || d.Withdrawal.State != "cancelled" {
@@ -251,14 +251,14 @@ func TestDecisionsWait(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("following ended with %v", err)
 	}
-	if p, err := h.client(RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
+	if p, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: 20 * time.Millisecond}); err != nil || len(p.Decisions) != 0 || p.Next != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// A stop answers those who wait: this would take a minute otherwise, and
 	// the server's end waits for it.
 	waiting := make(chan error)
 	go func() {
-		_, err := h.client(RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: time.Minute})
+		_, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{After: 2, Wait: time.Minute})
 		waiting <- err
 	}()
 	h.server.Stop()
@@ -275,7 +275,7 @@ func TestAlarms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := h.client(RoleViewer)
+	c := h.client(client.RoleViewer)
 	p, err := c.Alarms(t.Context(), client.FeedOptions{Limit: 1})
 	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].At.Time() != h.now().UTC() {
 		t.Fatalf("%+v, %v", p, err)
@@ -294,7 +294,7 @@ func TestAlarms(t *testing.T) {
 func TestResend(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleOperator), t.Context()
 	for i := range 3 {
 		addDeposit(h, newDeposit("acme", i))
 	}
@@ -310,7 +310,7 @@ func TestResend(t *testing.T) {
 	for _, cb := range claimed {
 		list = append(list, outbox.Settlement{
 			Merchant: cb.Merchant, CallbackID: cb.ID, State: outbox.CallbackRefused, Reached: true, Counts: true,
-			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Outcome: "refused", Reason: "refused"},
+			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Outcome: "refused", Reason: "merchant_refused"},
 		})
 	}
 	if _, err := h.store.Settle(ctx, list, now); err != nil {
@@ -337,7 +337,7 @@ func TestResend(t *testing.T) {
 // Pages join without a gap and without an entry twice.
 func TestPages(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(RoleViewer), t.Context()
+	c, ctx := h.client(client.RoleViewer), t.Context()
 	for _, id := range []string{"m-a", "m-b", "m-c"} {
 		h.merchant(id)
 	}
@@ -346,7 +346,7 @@ func TestPages(t *testing.T) {
 		list = append(list, newDeposit("m-a", i))
 		acceptWithdrawal(h, newWithdrawal("m-b", i))
 	}
-	if _, err := h.client(RoleIngest).AddDeposits(ctx, list...); err != nil {
+	if _, err := h.client(client.RoleIngest).AddDeposits(ctx, list...); err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]int{}
@@ -399,6 +399,6 @@ func TestPages(t *testing.T) {
 	if two, err := c.Merchants(ctx, client.PageOptions{Limit: 2, Cursor: *one.Next}); err != nil || len(two.Merchants) != 1 || two.Next != nil {
 		t.Errorf("%+v, %v", two, err)
 	}
-	h.raw(RoleViewer, get, "/v1/callbacks?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
-	h.raw(RoleViewer, get, "/v1/withdrawals?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
+	h.raw(client.RoleViewer, get, "/v1/callbacks?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
+	h.raw(client.RoleViewer, get, "/v1/withdrawals?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
 }

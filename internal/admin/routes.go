@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 )
 
@@ -58,21 +59,13 @@ func (s *Server) routes() []route {
 
 // grants turns a role into the access that it gives. A role that is not one of
 // the service gives none that a route asks for.
-// The roles of the service's tokens, from least to most: a viewer reads, ingest
-// adds deposits and withdrawals as well, an operator does all.
-const (
-	RoleViewer   jsonapi.Role = "viewer"
-	RoleIngest   jsonapi.Role = "ingest"
-	RoleOperator jsonapi.Role = "operator"
-)
-
-func grants(r jsonapi.Role) jsonapi.Access {
+func grants(r client.Role) jsonapi.Access {
 	switch r {
-	case RoleViewer:
+	case client.RoleViewer:
 		return jsonapi.Viewer
-	case RoleIngest:
+	case client.RoleIngest:
 		return jsonapi.Ingest
-	case RoleOperator:
+	case client.RoleOperator:
 		return jsonapi.Operator
 	}
 	return jsonapi.Open

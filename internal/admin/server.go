@@ -121,7 +121,7 @@ func New(c Config) (*Server, error) {
 	}
 	var err error
 	s.api, err = jsonapi.New(jsonapi.Config{
-		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
+		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Aliases: aliases(),

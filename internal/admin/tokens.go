@@ -20,13 +20,13 @@ func HashToken(secret string) [sha256.Size]byte { return jsonapi.HashToken(secre
 
 // NewStoreToken gives a token with an id of its own, to be kept beside the hash
 // of a secret from MintToken.
-func NewStoreToken(name string, role jsonapi.Role, now db.Millis) jsonapi.Token {
+func NewStoreToken(name string, role client.Role, now db.Millis) jsonapi.Token {
 	return jsonapi.NewStoreToken(name, role, now)
 }
 
 func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := MintToken()
-	t := NewStoreToken(in.Name, jsonapi.Role(in.Role), c.Now)
+	t := NewStoreToken(in.Name, client.Role(in.Role), c.Now)
 	if err := s.Tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}

@@ -22,6 +22,9 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.CallbackState](a)
 	jsonapi.Enumerate[client.WithdrawalState](a)
 	jsonapi.Enumerate[client.Lane](a)
+	jsonapi.Enumerate[client.ServiceAlarmKind](a)
+	jsonapi.Enumerate[client.AttemptOutcome](a)
+	jsonapi.Enumerate[client.Reason](a)
 	jsonapi.Patched[string](a)
 	jsonapi.Patched[client.Secret](a)
 	jsonapi.Patched[[]client.CodeRange](a)
@@ -81,18 +84,18 @@ func (d *depositsBody) UnmarshalJSON(b []byte) error {
 
 // page is where a reader of a list stands.
 type page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer"`
-	Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the page before, at most 300 characters; absent: the first page"`
 }
 
 // feed is where a reader of a feed stands.
 type feed struct {
-	After int64           `query:"after" minimum:"0" default:"0" doc:"the last sequence number that the reader has"`
-	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer"`
-	Wait  client.Duration `query:"wait" doc:"how long to wait for an entry where there is none, at most 60s"`
+	After int64           `query:"after" minimum:"0" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
+	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Wait  client.Duration `query:"wait" doc:"how long to wait for an entry where there is none, 0s to 60s; absent: not at all"`
 }
 
 // Health says that the process runs or is ready.
 type Health struct {
-	Status string `json:"status" enum:"ok" doc:"ok"`
+	Status string `json:"status" enum:"ok" doc:"ok: the process runs, or the service can work"`
 }

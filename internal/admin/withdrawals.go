@@ -74,9 +74,9 @@ func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 }
 
 type withdrawalQuery struct {
-	Merchant   string `query:"merchant" minLength:"1" maxLength:"64"`
-	CallBackID string `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId"`
-	State      string `query:"state" enum:"awaiting,confirmed,declined,expired,cancelled,released,executed,failed"`
+	Merchant   string                 `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId, 1 to 200 characters"`
+	State      client.WithdrawalState `query:"state" doc:"only in this state"`
 	page
 }
 
@@ -100,7 +100,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 		return out, nil
 	case err != nil:
 		return out, err
-	case q.State == "" || q.State == string(w.State):
+	case q.State == "" || q.State == client.WithdrawalState(w.State):
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 	}
 	return out, nil
@@ -214,7 +214,7 @@ func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
-		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: w.Reason,
+		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: client.Reason(w.Reason),
 		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
 		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
 		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason,

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
@@ -99,7 +100,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := g.clock.Now
-	if err := c.firstToken(ctx, g.db, gateway.RoleOperator, now(), c.ShowToken); err != nil {
+	if err := c.firstToken(ctx, g.db, client.RoleOperator, now(), c.ShowToken); err != nil {
 		return err
 	}
 	if err := g.freeLeases(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/admin"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
@@ -103,7 +104,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
-	if err := c.firstToken(ctx, d, admin.RoleOperator, now(), c.ShowToken); err != nil {
+	if err := c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken); err != nil {
 		return err
 	}
 	if err := s.reclaim(ctx); err != nil {

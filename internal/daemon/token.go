@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 )
@@ -14,7 +15,7 @@ import (
 // has none. The token is in its file before it is in the database: one that nobody
 // knows would lock everybody out. show is told the token and its file; it may be
 // nil.
-func (s Storage) firstToken(ctx context.Context, d *db.DB, role jsonapi.Role, now time.Time, show func(token, file string)) error {
+func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now time.Time, show func(token, file string)) error {
 	tokens := jsonapi.NewTokens(d)
 	has, err := tokens.Any(ctx)
 	if err != nil || has {

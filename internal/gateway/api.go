@@ -36,7 +36,7 @@ func newAPI(b *book.Book, c Config) (*api, error) {
 	}
 	var err error
 	a.base, err = jsonapi.New(jsonapi.Config{
-		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Version: c.Version,
+		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, ProblemOf: problemOf,
 		Aliases: aliases(),
 	}, routes)
@@ -64,23 +64,15 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) stop() { a.base.Stop() }
 
-// The roles of the gateway's tokens, from least to most: a viewer reads, an app adds
-// and cancels orders and acknowledges the feeds as well, an operator does all.
-const (
-	RoleViewer   jsonapi.Role = "viewer"
-	RoleApp      jsonapi.Role = "app"
-	RoleOperator jsonapi.Role = "operator"
-)
-
 // grants turns a role into the access that it gives. A role that is not one of
 // the gateway gives none that a route asks for.
-func grants(r jsonapi.Role) jsonapi.Access {
+func grants(r client.Role) jsonapi.Access {
 	switch r {
-	case RoleViewer:
+	case client.RoleViewer:
 		return jsonapi.Viewer
-	case RoleApp:
+	case client.RoleApp:
 		return jsonapi.App
-	case RoleOperator:
+	case client.RoleOperator:
 		return jsonapi.Operator
 	}
 	return jsonapi.Open

@@ -7,7 +7,7 @@ import (
 
 func (a *api) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
 	secret, hash := jsonapi.MintToken()
-	t := jsonapi.NewStoreToken(in.Name, jsonapi.Role(in.Role), c.Now)
+	t := jsonapi.NewStoreToken(in.Name, client.Role(in.Role), c.Now)
 	if err := a.tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}

@@ -77,7 +77,7 @@ func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAla
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, err := a.book.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
-			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, At: timeOf(x.At)})
+			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject, At: timeOf(x.At)})
 			out.Next = x.Seq
 		}
 		return len(list) > 0, err
@@ -121,7 +121,7 @@ func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Gat
 
 // Health is what the probes answer.
 type Health struct {
-	Status string `json:"status"`
+	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: the gateway can work"`
 }
 
 func (a *api) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {

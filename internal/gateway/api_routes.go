@@ -50,27 +50,27 @@ func (a *api) routes() []route {
 
 		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", jsonapi.Open, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},
-		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(a.openapi).Undescribed(), "Give this document", nil},
+		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(a.openapi), "Give this document", nil},
 	}
 }
 
 // page is where a reader of a list stands.
 type page struct {
-	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer"`
-	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the page before"`
+	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the page before; 0: the first page"`
 }
 
 // feed is where a reader of a feed stands.
 type feed struct {
-	After numberParam `query:"after" default:"0" doc:"the last sequence number that the reader has"`
-	Limit limitParam  `query:"limit" default:"100" doc:"most entries to answer"`
-	Wait  spanParam   `query:"wait" doc:"how long to wait for an entry where there is none, at most 60s"`
+	After numberParam `query:"after" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
+	Limit limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Wait  spanParam   `query:"wait" doc:"how long to wait for an entry where there is none, 0s to 60s; absent: not at all"`
 }
 
 // readerFeed is a feed that cursors stand in.
 type readerFeed struct {
 	feed
-	Reader string `query:"reader" doc:"in place of after: start where this cursor stands"`
+	Reader string `query:"reader" doc:"in place of after: start where this cursor stands, at most 100 bytes"`
 }
 
 // The kinds of query parameters that are no text: a whole number from 0, one

@@ -220,7 +220,7 @@ func TestAddOrderAgain(t *testing.T) {
 func TestRoles(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	clients := map[jsonapi.Access]user{jsonapi.Open: r.client.anonymous(t),
-		jsonapi.Viewer: r.withRole(r.client.url, RoleViewer), jsonapi.App: r.withRole(r.client.url, RoleApp), jsonapi.Operator: r.client}
+		jsonapi.Viewer: r.withRole(r.client.url, client.RoleViewer), jsonapi.App: r.withRole(r.client.url, client.RoleApp), jsonapi.Operator: r.client}
 	ingest := r.withRole(r.client.url, "ingest") // of a service, on the same database
 	for _, route := range r.api.routes() {
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "77")

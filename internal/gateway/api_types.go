@@ -23,6 +23,8 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Describe[client.Role, roles](a)
 	jsonapi.Enumerate[client.OrderState](a)
 	jsonapi.Enumerate[client.DepositState](a)
+	jsonapi.Enumerate[client.GatewayAlarmKind](a)
+	jsonapi.Enumerate[client.EventKind](a)
 	return a
 }
 
@@ -38,7 +40,7 @@ type amountSchema struct{}
 
 // Schema describes an amount.
 func (amountSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Description: "exact decimal number, such as 2.50", Examples: []any{"2.50"}}
+	return &huma.Schema{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Description: "an exact decimal of at most 78 digits, without sign and exponent", Examples: []any{"2.50"}}
 }
 
 func orderOf(o book.Order) client.Order {
@@ -110,7 +112,7 @@ func knownRisk(level int64) *int64 {
 
 func eventOf(e book.Event) client.EventEntry {
 	out := client.EventEntry{
-		Seq: e.Seq, Kind: e.Kind, At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
+		Seq: e.Seq, Kind: client.EventKind(e.Kind), At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
 		State: e.State, Address: e.Details.Address, OldAddress: e.OldAddress, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol,
 		TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy,
 	}

@@ -128,12 +128,12 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(r.API())
 	t.Cleanup(server.Close)
-	r.client = r.withRole(server.URL, RoleOperator)
+	r.client = r.withRole(server.URL, client.RoleOperator)
 	return r
 }
 
 // withRole gives a user whose token has a role.
-func (r *rig) withRole(url string, role jsonapi.Role) user {
+func (r *rig) withRole(url string, role client.Role) user {
 	r.t.Helper()
 	secret, hash := mintToken()
 	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), jsonapi.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
@@ -199,7 +199,7 @@ func (r *rig) alarms() []string {
 	}
 	kinds := []string{}
 	for _, a := range list.Alarms {
-		kinds = append(kinds, a.Kind)
+		kinds = append(kinds, string(a.Kind))
 	}
 	return kinds
 }

@@ -25,13 +25,16 @@ type Config struct {
 	// Title, Description and TokenDescription are told in the OpenAPI document.
 	// Required.
 	Title, Description, TokenDescription string
+	// Tags say what the collections of the document are, by their names in the
+	// paths; "operation" is all that is not under /v1. Required.
+	Tags map[string]string
 	// Version is told in the OpenAPI document.
 	Version string
 	// Tokens are those of the end. Required.
 	Tokens TokenStore
 	// Grants turns a role into the access that it gives, Open for a role that
 	// is none of this end's. Required.
-	Grants func(Role) Access
+	Grants func(client.Role) Access
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Required.
@@ -90,7 +93,7 @@ func New(c Config, routes []Route) (*API, error) {
 	}
 	a.mux.HandleFunc("/", a.noRoute)
 	var err error
-	if a.document, err = json.Marshal(a.describe()); err != nil {
+	if a.document, err = published(a.describe()); err != nil {
 		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
 	}
 	return a, nil

@@ -49,7 +49,7 @@ func (l *tokenList) Revoke(_ context.Context, id string, now db.Millis) error {
 	return l.fails
 }
 
-func (l *tokenList) add(role Role) (id, secret string) {
+func (l *tokenList) add(role client.Role) (id, secret string) {
 	minted, hash := MintToken()
 	t := NewStoreToken("test", role, 1)
 	l.byHash[hash] = t
@@ -69,7 +69,7 @@ func newEnd(t *testing.T, routes ...Route) *end {
 	var err error
 	e.API, err = New(Config{
 		Self: "the end", Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
-		Grants: func(r Role) Access { return map[Role]Access{"viewer": Viewer, "operator": Operator}[r] },
+		Grants: func(r client.Role) Access { return map[client.Role]Access{"viewer": Viewer, "operator": Operator}[r] },
 	}, routes)
 	if err != nil {
 		t.Fatal(err)

@@ -1,21 +1,31 @@
 package jsonapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
 )
 
+// Notation tells how both APIs write times, durations and lengths.
+const Notation = "Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
+	"such as 1h30m or 500ms. Lengths of texts are in characters."
+
 // describe writes the OpenAPI document from the routes and the types in them.
 func (a *API) describe() *huma.OpenAPI {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info:    &huma.Info{Title: a.c.Title, Version: a.c.Version, Description: a.c.Description},
+		Servers: []*huma.Server{{URL: "/", Description: "the listener that gives this document"}},
 		Components: &huma.Components{
 			Schemas: a.registry,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
@@ -23,17 +33,84 @@ func (a *API) describe() *huma.OpenAPI {
 			},
 		},
 	}
+	for _, name := range slices.Sorted(maps.Keys(a.c.Tags)) {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: name, Description: a.c.Tags[name]})
+	}
 	for _, rt := range a.endpoints {
 		doc.AddOperation(rt.Operation())
 	}
 	if a.c.Metrics != nil {
 		doc.AddOperation(&huma.Operation{
 			Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "Give the metrics in the Prometheus text format",
-			Responses:  map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}},
+			Tags:       []string{tagOf("/metrics")},
+			Responses:  map[string]*huma.Response{"200": {Description: "the metrics", Content: map[string]*huma.MediaType{"text/plain": {}}}},
+			Security:   anybody,
 			Extensions: map[string]any{"x-role": Open.String()},
 		})
 	}
 	return doc
+}
+
+// published is the document as it is given: without patternDescription, which is
+// the checks' own and no member of a schema.
+func published(doc *huma.OpenAPI) (json.RawMessage, error) {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	withoutMember(v, "patternDescription")
+	var out bytes.Buffer
+	err = EncodeJSON(&out, v)
+	return bytes.TrimSpace(out.Bytes()), err
+}
+
+// withoutMember removes a member from every object in v.
+func withoutMember(v any, name string) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, name)
+		for _, member := range v {
+			withoutMember(member, name)
+		}
+	case []any:
+		for _, item := range v {
+			withoutMember(item, name)
+		}
+	}
+}
+
+// anybody is the security of an operation that needs no token. An operation
+// without the member would have the document's.
+var anybody = []map[string][]string{}
+
+// tagOf gives the tag of a path: the collection, or what is about this end.
+func tagOf(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		collection, _, _ := strings.Cut(rest, "/")
+		return collection
+	}
+	return "operation"
+}
+
+// meanings says what the statuses mean that any operation can answer with.
+var meanings = map[int]string{
+	http.StatusBadRequest:            "the body is not JSON, or could not be read",
+	http.StatusUnauthorized:          "there is no token, or one that is not valid",
+	http.StatusForbidden:             "the token's role does not allow this operation",
+	http.StatusNotFound:              "there is no such thing",
+	http.StatusConflict:              "what is there forbids it; detail says what",
+	http.StatusRequestEntityTooLarge: "the body is too long",
+	http.StatusUnsupportedMediaType:  "the body has another media type than those of the operation",
+	http.StatusUnprocessableEntity:   "members of the request are wrong; errors names them",
+	http.StatusTooManyRequests:       "the token made too many requests; the header Retry-After says in how many seconds to repeat it",
+	http.StatusInternalServerError:   "a fault of this end; its log says which",
+	http.StatusServiceUnavailable:    "this end cannot work at the moment; repeat the request later",
 }
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)
@@ -42,7 +119,8 @@ var pathMember = regexp.MustCompile(`\{(\w+)\}`)
 func (rt *Endpoint) Operation() *huma.Operation {
 	reg := rt.a.registry
 	op := &huma.Operation{
-		Method: rt.Method, Path: rt.Path, OperationID: rt.ID, Summary: rt.Summary,
+		Method: rt.Method, Path: rt.Path, OperationID: rt.ID, Summary: rt.Summary, Tags: []string{tagOf(rt.Path)},
+		Security:   anybody,
 		Responses:  map[string]*huma.Response{},
 		Extensions: map[string]any{"x-role": rt.Need.String()},
 	}
@@ -50,7 +128,10 @@ func (rt *Endpoint) Operation() *huma.Operation {
 		op.Security = []map[string][]string{{"token": {}}}
 	}
 	for _, m := range pathMember.FindAllStringSubmatch(rt.Path, -1) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: m[1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+			Description: m[1] + " of the " + strings.TrimSuffix(tagOf(rt.Path), "s"),
+		})
 	}
 	for _, p := range rt.params {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.schema.Description, Schema: p.schema})
@@ -77,7 +158,7 @@ func (rt *Endpoint) Operation() *huma.Operation {
 	}
 	for _, status := range rt.statuses() {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status),
+			Description: meanings[status],
 			Content:     map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[client.Problem](), true, "")}},
 		}
 	}

@@ -68,12 +68,6 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 	}
 }
 
-// Undescribed leaves the answer out of the document.
-func (h Handler) Undescribed() Handler {
-	h.out = reflect.TypeFor[None]()
-	return h
-}
-
 // Endpoint is a route made ready: its parameters and the schema of its body.
 type Endpoint struct {
 	Route
@@ -123,9 +117,9 @@ func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in)
 
 // statuses lists what the route can answer beside success.
 func (rt *Endpoint) statuses() []int {
-	list := slices.Clone(rt.Errors)
+	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
 	if rt.Need != Open {
-		list = append(list, 401, 403, 422, 500, 503)
+		list = append(list, 401, 403, 500, 503)
 		if rt.a.c.RatePerSecond > 0 {
 			list = append(list, 429)
 		}

@@ -64,7 +64,7 @@ func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(se
 
 // NewStoreToken gives a token with an id of its own, to be kept beside the hash
 // of a secret from MintToken.
-func NewStoreToken(name string, role Role, now db.Millis) Token {
+func NewStoreToken(name string, role client.Role, now db.Millis) Token {
 	return Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
 }
 

@@ -4,17 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
-
-// Role is what a token may do. Each end has roles of its own.
-type Role string
 
 // Token is an API token. Only a hash of its secret is kept.
 type Token struct {
 	ID      string
 	Name    string
-	Role    Role
+	Role    client.Role
 	Created db.Millis
 	Revoked db.Millis // 0: valid
 }

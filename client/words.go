@@ -1,0 +1,132 @@
+package client
+
+// The fixed words of alarms, events and attempts. More may be added: treat one
+// that you do not know as something new, not as an error.
+
+// ServiceAlarmKind is what an alarm of the service is about.
+type ServiceAlarmKind string
+
+// The kinds of alarms of the service.
+const (
+	AlarmWrongAPIKey   ServiceAlarmKind = "wrong_api_key"  // a response carries another API key than the merchant's, or none
+	AlarmNotUnderstood ServiceAlarmKind = "not_understood" // the merchant says that it does not understand a callback (errCode 1000 to 1999)
+	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
+	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation is of other details than those ordered
+	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers did not open: the merchant is paused
+)
+
+// Values lists every kind.
+func (ServiceAlarmKind) Values() []ServiceAlarmKind {
+	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmOpenFailures}
+}
+
+// GatewayAlarmKind is what an alarm of the gateway is about.
+type GatewayAlarmKind string
+
+// The kinds of alarms of the gateway.
+const (
+	AlarmUserDiffers         GatewayAlarmKind = "user_differs"          // a callback names another tenantUserId than its order
+	AlarmOrderUnknown        GatewayAlarmKind = "order_unknown"         // the service asks for, or executed, what was never ordered
+	AlarmExecutedUnconfirmed GatewayAlarmKind = "executed_unconfirmed"  // the service executed what was not confirmed
+	AlarmExecutedDiffers     GatewayAlarmKind = "executed_differs"      // it executed other details than those confirmed
+	AlarmExecutedTwice       GatewayAlarmKind = "executed_twice"        // it names two transactions for one order
+	AlarmExecutedAfterEnd    GatewayAlarmKind = "executed_after_end"    // it executed an order (type 3) after it had ended it (type 5)
+	AlarmEndedAfterExecution GatewayAlarmKind = "ended_after_execution" // it ended an order (type 5) after it had executed it (type 3)
+	AlarmPossibleDuplicate   GatewayAlarmKind = "possible_duplicate"    // a deposit awaits a person's decision
+)
+
+// Values lists every kind.
+func (GatewayAlarmKind) Values() []GatewayAlarmKind {
+	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
+		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate}
+}
+
+// EventKind is what an entry of the gateway's feed of events tells.
+type EventKind string
+
+// The kinds of events. Those of an order say the state that it came to.
+const (
+	EventOrderHeld       EventKind = "order.held"
+	EventOrderApproved   EventKind = "order.approved"
+	EventOrderConfirmed  EventKind = "order.confirmed"
+	EventOrderDeclined   EventKind = "order.declined"
+	EventOrderCancelled  EventKind = "order.cancelled"
+	EventOrderExpired    EventKind = "order.expired"
+	EventOrderUnknown    EventKind = "order.unknown"
+	EventOrderWaiting    EventKind = "order.waiting" // the service is short of funds and tries again
+	EventOrderExecuted   EventKind = "order.executed"
+	EventOrderEnded      EventKind = "order.ended"
+	EventAddressChanged  EventKind = "address.changed"  // a user has a new deposit address; may be told more than once
+	EventDepositCredited EventKind = "deposit.credited" // a held deposit counts
+	EventDepositRejected EventKind = "deposit.rejected" // a held deposit does not count
+)
+
+// Values lists every kind.
+func (EventKind) Values() []EventKind {
+	return []EventKind{EventOrderHeld, EventOrderApproved, EventOrderConfirmed, EventOrderDeclined, EventOrderCancelled,
+		EventOrderExpired, EventOrderUnknown, EventOrderWaiting, EventOrderExecuted, EventOrderEnded,
+		EventAddressChanged, EventDepositCredited, EventDepositRejected}
+}
+
+// AttemptOutcome is what an attempt did to its callback.
+type AttemptOutcome string
+
+// The outcomes of an attempt.
+const (
+	AttemptAccepted AttemptOutcome = "accepted" // the merchant took it, or confirmed
+	AttemptRefused  AttemptOutcome = "refused"  // the merchant will never take it
+	AttemptHold     AttemptOutcome = "hold"     // asked again later; the schedule does not move on
+	AttemptRetry    AttemptOutcome = "retry"    // tried again by the schedule
+	AttemptLost     AttemptOutcome = "lost"     // its node stopped in the middle; tried again
+)
+
+// Values lists every outcome.
+func (AttemptOutcome) Values() []AttemptOutcome {
+	return []AttemptOutcome{AttemptAccepted, AttemptRefused, AttemptHold, AttemptRetry, AttemptLost}
+}
+
+// Reason says why an attempt had its outcome, or why something was decided or
+// ended without one. Values lists them with what they mean.
+type Reason string
+
+// Values lists every reason.
+func (Reason) Values() []Reason {
+	return []Reason{
+		// There was no complete response.
+		"blocked_address", // the URL leads to an address to which no callback goes
+		"resolve",         // its host has no address
+		"connect",         // there was no connection
+		"tls",             // there was no trusted TLS session
+		"timeout",         // it was not complete in time
+		"closed",          // the connection closed before it was complete
+		"http",            // it was not HTTP/1.1 as it should be
+		"too_large",       // its header or body was over the limit
+		"stopped",         // the node stopped, or stood still until it was too late
+		"internal",        // the node's own failure
+		"lost",            // the node did not come back from the attempt
+
+		// There was one.
+		"status",             // its HTTP status was not 200
+		"response_malformed", // it was no response of the protocol
+		"wrong_api_key",      // it carried another API key, or none
+		"not_understood",     // errCode 1000 to 1999
+		"merchant_refused",   // an errCode that refuses for good
+		"merchant_hold",      // errCode 3000 to 3999
+		"merchant_failure",   // any other errCode
+		"data_not_sealed",    // plain JSON, or nothing, where the sealed answer should be
+		"data_encoding",      // the sealed answer was no Base64, or no whole blocks
+		"data_unopened",      // the sealed answer did not open
+		"answer_malformed",   // it opened and was no answer of the protocol
+		"other_type",         // it answered another type of callback
+		"other_attempt",      // it carried another attempt's requestUUID
+		"other_callback",     // it named another withdrawal or user
+		"answer_differs",     // it said something else than the callback
+		"details_differ",     // it confirmed something else than was ordered
+		"late",               // it was complete at the deadline or later
+		"accepted",           // it was right in every member
+
+		// No response decided.
+		"deadline",  // the deadline passed
+		"cancelled", // the service cancelled it
+	}
+}

@@ -1,0 +1,121 @@
+package client_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"countersign/client"
+)
+
+// TestWordsAreThoseOfTheCode: what the APIs promise to say is what the code
+// that raises alarms, settles attempts, writes events and keeps states says,
+// neither more nor less.
+func TestWordsAreThoseOfTheCode(t *testing.T) {
+	const dispatch, outbox, book = "../internal/dispatch", "../internal/outbox", "../internal/book"
+	lost := constants(t, "OutcomeLost", outbox)
+	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox))
+	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
+	same(t, "outcomes", client.AttemptOutcome("").Values(), append(constantsOf(t, "Outcome", dispatch), lost...))
+	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
+	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))
+	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
+	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))
+
+	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKind("").Values(), constants(t, "Alarm", book))
+	same(t, "kinds of events", client.EventKind("").Values(), constants(t, "Event", book))
+	same(t, "states of an order", client.OrderState("").Values(), constantsOf(t, "OrderState", book))
+	same(t, "states of a deposit", client.DepositState("").Values(), constantsOf(t, "DepositState", book))
+
+}
+
+// same fails where the words of the API and those of the code differ, or where
+// one of the API is there twice.
+func same[T ~string](t *testing.T, what string, words []T, want []string) {
+	t.Helper()
+	var got []string
+	for _, w := range words {
+		got = append(got, string(w))
+	}
+	if len(want) < 2 {
+		t.Fatalf("%s: found %q in the code", what, want)
+	}
+	for i, v := range got {
+		if !slices.Contains(want, v) {
+			t.Errorf("%s: the code does not say %q", what, v)
+		}
+		if slices.Contains(got[:i], v) {
+			t.Errorf("%s: %q is there twice", what, v)
+		}
+	}
+	for _, v := range want {
+		if !slices.Contains(got, v) {
+			t.Errorf("%s: the clients do not know %q", what, v)
+		}
+	}
+}
+
+// constants gives the values of the text constants whose names begin with
+// prefix. Names that begin with a small letter are parts of others.
+func constants(t *testing.T, prefix string, dirs ...string) []string {
+	t.Helper()
+	return find(t, dirs, func(name string, _ ast.Expr) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// constantsOf gives the values of the text constants of a type.
+func constantsOf(t *testing.T, of string, dirs ...string) []string {
+	t.Helper()
+	return find(t, dirs, func(_ string, typ ast.Expr) bool {
+		name, ok := typ.(*ast.Ident)
+		return ok && name.Name == of
+	})
+}
+
+func find(t *testing.T, dirs []string, wanted func(name string, typ ast.Expr) bool) []string {
+	t.Helper()
+	values := map[string]bool{}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files: %v", dir, err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				decl, ok := n.(*ast.GenDecl)
+				if !ok || decl.Tok != token.CONST {
+					return true
+				}
+				for _, spec := range decl.Specs {
+					spec := spec.(*ast.ValueSpec)
+					for i, name := range spec.Names {
+						if i >= len(spec.Values) || !wanted(name.Name, spec.Type) {
+							continue
+						}
+						if lit, ok := spec.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+							text, err := strconv.Unquote(lit.Value)
+							if err != nil {
+								t.Fatal(err)
+							}
+							values[text] = true
+						}
+					}
+				}
+				return false
+			})
+		}
+	}
+	return slices.Collect(maps.Keys(values))
+}
