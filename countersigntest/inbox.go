@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -230,6 +231,9 @@ func checkTransfer(c *inboxCheck) {
 	claim(func(d *countersign.Deposit) { d.TxIndex = 3 }, true)
 	claim(func(d *countersign.Deposit) { d.TxIndex = -1 }, true)
 	claim(func(d *countersign.Deposit) { d.TxIndex = 5 }, true) // -1 is known by now
+	claim(func(d *countersign.Deposit) {
+		d.ChainName, d.TxID = strings.ToLower(d.ChainName)+" ", strings.ToUpper(d.TxID)
+	}, true)
 	claim(func(d *countersign.Deposit) { d.Symbol = "USDC" }, false)
 	claim(func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false)
 	claim(func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false)

@@ -452,6 +452,36 @@ func TestPossibleDuplicate(t *testing.T) {
 	})
 }
 
+// TestSpellingIsSuspected: a deposit that was taken, told under another name and
+// in another spelling, is not credited again.
+func TestSpellingIsSuspected(t *testing.T) {
+	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
+	first := countersigntest.Deposit(1)
+	w.accepted(t, w.deliver(first), merchant.ReasonAccepted)
+	for name, spell := range map[string]func(*countersign.Deposit){
+		"tx in upper case": func(d *countersign.Deposit) { d.TxID = strings.ToUpper(d.TxID) },
+		"tx without 0x":    func(d *countersign.Deposit) { d.TxID = strings.TrimPrefix(d.TxID, "0x") },
+		"chain":            func(d *countersign.Deposit) { d.ChainName = strings.ToLower(d.ChainName) },
+		"chain and space":  func(d *countersign.Deposit) { d.ChainName += " " },
+		"symbol":           func(d *countersign.Deposit) { d.Symbol = strings.ToLower(d.Symbol) },
+		"address":          func(d *countersign.Deposit) { d.ToAddress = strings.Replace(d.ToAddress, "0x", "0X", 1) },
+		"address and case": func(d *countersign.Deposit) { d.ToAddress = strings.ToLower(d.ToAddress) },
+	} {
+		d := countersigntest.Deposit(1)
+		d.TrackingID = name
+		spell(d)
+		w.accepted(t, w.deliver(d), merchant.ReasonPossibleDuplicate)
+		if w.effects(name) != 0 {
+			t.Errorf("%s: credited", name)
+		}
+		// The identifier keeps its spelling: this is no repetition.
+		d.TrackingID = first.TrackingID
+		if d.TxID != first.TxID {
+			w.refused(t, w.deliver(d), 200, countersign.CodeDetailsDiffer, merchant.ReasonOtherContent)
+		}
+	}
+}
+
 // TestAddressChangeEachTime: without a trackingId nothing says that two
 // attempts are one change, and A to B may come again after B to A.
 func TestAddressChangeEachTime(t *testing.T) {

@@ -114,8 +114,9 @@ type Entry struct {
 	// Content is the digest of countersign.Callback.Content, so it is the same
 	// for all attempts of one callback.
 	Content Digest
-	// Transfer is the digest of chainName, txId, symbol and toAddress
-	// (PROTOCOL.md, I2). It is zero for types other than 1.
+	// Transfer is the digest of countersign.Deposit.Transfer: of chainName, txId,
+	// symbol and toAddress in any spelling (PROTOCOL.md, I2). It is zero for
+	// types other than 1.
 	Transfer Digest
 	// TxIndex tells transfers of one transaction apart. -1: not known.
 	TxIndex int64
@@ -222,8 +223,8 @@ func NewEntry(cb countersign.Callback) Entry {
 	content.text(cb.Content()...)
 	e.Content = content.sum()
 	if d, ok := cb.(*countersign.Deposit); ok {
-		transfer := digestOf("countersign inbox transfer 1")
-		transfer.text(d.ChainName, d.TxID, d.Symbol, countersign.AddressKey(d.ToAddress))
+		transfer := digestOf("countersign inbox transfer 2")
+		transfer.text(d.Transfer()...)
 		e.Transfer, e.TxIndex = transfer.sum(), d.TxIndex
 	}
 	return e

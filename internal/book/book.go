@@ -16,7 +16,8 @@ var migrations embed.FS
 // End opens the merchant's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "merchant", Migrations: migrations,
-		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"}}
+		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"},
+		Steps:   map[int]func(context.Context, db.Querier) error{4: foldTransfers}}
 }
 
 // Config says what a Book does beyond keeping its rows.

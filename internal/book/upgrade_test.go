@@ -2,6 +2,7 @@ package book
 
 import (
 	"encoding/hex"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
 		t.Run(kind, func(t *testing.T) {
-			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }))
+			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer"))
 			defer d.Close()
 			testGoesOn(t, New(d, Config{Forward: true}))
 		})
@@ -150,5 +151,18 @@ func testGoesOn(t *testing.T, b *Book) {
 	}
 	if told != 24 {
 		t.Errorf("%d forwarded", told)
+	}
+
+	// Deposits that earlier releases recorded are suspected in any spelling.
+	for i, spell := range []func(d *countersign.Deposit){
+		func(d *countersign.Deposit) { d.TxID = "0xTX1" },
+		func(d *countersign.Deposit) { d.ChainName, d.Symbol = "tron ", "usdt" },
+		func(d *countersign.Deposit) { d.ToAddress = "TTO" },
+	} {
+		d := transfer(fmt.Sprintf("spelt-%d", i), "tx1")
+		spell(d)
+		if r := claim(d, 0); r.State != merchant.StateTaken || !r.PossibleDuplicate {
+			t.Errorf("in another spelling: %+v", r)
+		}
 	}
 }

@@ -26,6 +26,9 @@ type End struct {
 	// Foreign are the tables of the other end, which schemas up to number 2 had.
 	// Number 3 drops them. Open fails while one of them holds a row.
 	Foreign []string
+	// Steps are what SQL alone cannot do: the function of a number runs in the
+	// transaction of that migration, after its text.
+	Steps map[int]func(context.Context, Querier) error
 }
 
 // DB is an open database. Its methods may be used from several goroutines at

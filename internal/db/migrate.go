@@ -87,6 +87,11 @@ func migrate(ctx context.Context, m migrator, end End, list []migration) error {
 			if err := t.script(next.text); err != nil {
 				return fmt.Errorf("migration %s: %w", next.name, err)
 			}
+			if step := end.Steps[next.number]; step != nil {
+				if err := step(ctx, t); err != nil {
+					return fmt.Errorf("migration %s: %w", next.name, err)
+				}
+			}
 			if _, err := t.Exec(ctx, writeMetaSQL, endName, []byte(end.Name)); err != nil {
 				return err
 			}
