@@ -11,8 +11,8 @@ import (
 	"countersign/internal/db"
 )
 
-// A callback that has no row in outbox is accepted, by the attempt that says
-// so. States are written into the texts because partial indexes need that.
+// A callback without a row in outbox is accepted; its accepted attempt is the proof.
+// States are literals in the texts, because partial indexes need that.
 const (
 	callbackColumns = `c.merchant, c.id, c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, c.created,
 	COALESCE(o.deadline, c.deadline), COALESCE(o.state, 'accepted'), COALESCE(o.attempts, a.number, 0),
@@ -83,8 +83,8 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	return list, err
 }
 
-// Callbacks lists callbacks, newest first, from cursor on. next is empty at the
-// end.
+// Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
+// the end.
 func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
 	q, from, ordered, err := f.query(cursor)
 	if err != nil {
@@ -107,8 +107,8 @@ func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cur
 	return list, next, nil
 }
 
-// query gives the conditions of f, what to select from, and the table whose
-// ids order the list. Of the members of f, the one that selects least leads.
+// query gives the conditions of f, the FROM clause, and the table whose ids order the
+// list. The member of f that selects the fewest rows chooses the index.
 func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string, err error) {
 	from, ordered = ` FROM callbacks c`+joinOutbox+joinAttempts, "c"
 	switch {
@@ -123,7 +123,7 @@ func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string
 	switch {
 	case f.Merchant == "":
 	case rare:
-		// As an expression, which no index serves: the one by type must lead.
+		// An expression, so that no index by merchant is used: the one by type must be.
 		q.Add("c.merchant || '' = ?", f.Merchant)
 	default:
 		q.Add(ordered+".merchant = ?", f.Merchant)
@@ -132,7 +132,7 @@ func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string
 		q.Add("c.type = ?", int64(f.Type))
 	}
 	if rare {
-		q.Add("c.type <> 1") // what the index by type says of itself
+		q.Add("c.type <> 1") // the condition of the index by type
 	}
 	switch f.State {
 	case "":
@@ -156,8 +156,8 @@ func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string
 	return q, from, ordered, q.before(ordered, cursor)
 }
 
-// lookUp begins q with what f looks up by an index: one identifier, within one
-// merchant or each of them.
+// lookUp begins q with the identifier of f that an index finds, of one merchant or
+// of each.
 func (f CallbackFilter) lookUp(q *conditions) bool {
 	merchant := "merchant IN (SELECT id FROM merchants)"
 	if f.Merchant != "" {
@@ -179,7 +179,7 @@ func (f CallbackFilter) lookUp(q *conditions) bool {
 		by(`call_back_id <> '' AND call_back_id = ` + value)
 		q.Args = append(q.Args, f.CallBackID)
 	case f.TrackingID != "":
-		// In a deposit it is the event's id, which has an index of its own.
+		// Of a deposit it is the event's id, which has its own index.
 		by(`type = 1 AND event_id = `+value, `type <> 1 AND tracking_id = `+value)
 		q.Args = append(q.Args, f.TrackingID)
 	default:

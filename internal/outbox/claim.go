@@ -11,15 +11,15 @@ import (
 // ClaimRequest asks for work.
 type ClaimRequest struct {
 	Lane       Lane
-	Node       string // who claims; kept with lost leases
+	Node       string // the node that claims; recorded with lost leases
 	Now        db.Millis
 	LeaseUntil db.Millis
 	Max        int // at most this many; above 0
 }
 
-// claimLanes bounds how many merchants one claim serves, so that it stays
-// short and leaves some to other nodes. Each costs statements and pages of its
-// own, whatever it gives: the next claim serves the next ones.
+// claimLanes bounds how many merchants one claim serves, so that it stays short and
+// leaves some to other nodes. Each merchant costs its own statements and pages,
+// however few callbacks it has. The next claim serves the next merchants.
 const claimLanes = 16
 
 const pickLanesSQL = `
@@ -27,26 +27,26 @@ SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
-// scanReady reads a row of pickLanesSQL: what free and take ask for of a lane
-// that is ready.
+// scanReady reads a row of pickLanesSQL: the columns that free and take need of a
+// ready lane.
 func (l *laneRow) scanReady(r db.Rows) error {
 	l.active = true
 	return r.Scan(&l.merchant, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.failures, &l.bucket)
 }
 
-// Claim takes up to Max due callbacks of a lane, each with a lease until
-// LeaseUntil, and shares them among the merchants that wait: those served
-// longest ago come first. It passes over merchants that are paused, at their
-// concurrency, out of rate or behind an open breaker. Repeating it gives other
-// callbacks; what a failed call has claimed comes back when its lease ends.
+// Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
+// and divides them among the waiting merchants; merchants served longest ago come
+// first. It skips merchants that are paused, at their concurrency, at their rate or
+// behind an open breaker. Repeating it gives other callbacks; callbacks that a failed
+// call has claimed become due again when their lease ends.
 //
-// In SQLite, a claim of the notify lane does not wait for the disk. A loss of
-// power can undo it together with all that came after it: the deposit is then
-// announced again, as it is after any crash before its settlement. Withdrawals
-// are asked about only when it is durable that they were.
+// In SQLite, a claim of the notify lane does not wait for the disk. A loss of power
+// can undo it and everything after it; the deposit is then announced again, as after
+// any crash before its settlement. A claim of the withdraw lane is durable before a
+// question is sent.
 //
-// A lane's row is locked from the choice to the commit. That makes its counters
-// exact over all nodes, and it keeps two claims from the same merchant's rows.
+// A lane's row is locked from the choice to the commit. That makes its counters exact
+// over all nodes, and prevents two claims of the same merchant's rows at once.
 func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	if r.Max < 1 || r.LeaseUntil <= r.Now {
 		return nil, errors.New("claiming: Max must be above 0 and the lease after now")
@@ -84,17 +84,17 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	return claimed, nil
 }
 
-// claimLane is a lane while callbacks of it are claimed.
+// claimLane is a lane from which callbacks are being claimed.
 type claimLane struct {
 	laneRow
 	taken int
 	asked int      // of the current round
-	ids   []string // taken in it
+	ids   []string // taken in the current round
 }
 
 const (
-	// The expression leaves the index by id to look callbacks up by: what is due
-	// together lies together there, of whichever merchants.
+	// The expression makes the planner look callbacks up by id: callbacks that are due
+	// together are neighbours in that index, whatever their merchants.
 	takeSQL = `
 SELECT o.merchant, o.id, o.attempts, o.failed, o.due, o.last_reason,
 	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created
@@ -109,10 +109,10 @@ UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_until = $1, 
 WHERE merchant = $4 AND id = $5`
 )
 
-// claimFrom takes rows in rounds. In each, every lane that still has capacity
-// gets an equal share of what is left, the first ones what cannot be shared;
-// lanes that had less leave the rest to the next round. The last round's marks are
-// yet to be made.
+// claimFrom takes rows in rounds. In each round every lane with free capacity gets an
+// equal share of the rest, and the first lanes one more if the rest does not divide.
+// What a lane does not use is left to the next round. The rows of the last round are
+// not marked yet.
 func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
 	byMerchant := make(map[string]*claimLane, len(lanes))
 	for _, l := range lanes {
@@ -139,7 +139,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 				asked = append(asked, l)
 			}
 		}
-		// Marks go first: what was taken must not be taken again.
+		// Marks come first, so that no row is taken twice.
 		if err := t.Batch(ctx, append(marks, takes(r, asked, taken)...)); err != nil {
 			return nil, nil, err
 		}
@@ -167,7 +167,7 @@ func takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.S
 	return statements
 }
 
-// mark makes what was taken of l sending.
+// mark makes the rows taken from l sending.
 func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 	for _, id := range l.ids {
 		to = append(to, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, id}})
@@ -183,8 +183,7 @@ func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
 	return id, err
 }
 
-// claimWithdrawals adds the withdrawals of type 2 callbacks, which have the
-// same ids.
+// claimWithdrawals adds the withdrawals of type 2 callbacks. Both have the same id.
 func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane Lane, claimed []Claimed) error {
 	if lane != LaneWithdraw {
 		return nil
@@ -219,15 +218,15 @@ const (
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + `, in_flight = $2, served = $3, bucket = $4, rate_ready = $5
 WHERE merchant = $6 AND lane = $7`
 
-	// Of a lane that gave nothing: what was due is locked by somebody.
+	// For a lane that gave nothing: another transaction has locked its due rows.
 	restLaneSQL = `
 UPDATE lanes SET next_due = ` + nextDueOfLaneSQL + ` WHERE merchant = $2 AND lane = $3`
 
 	returningDueSQL = ` RETURNING merchant, next_due`
 )
 
-// claimEnd makes marks, writes the lanes' counters and finds what waits next in each. It
-// gives the lanes in which nothing is due any more, where recheck needs them.
+// claimEnd makes the marks, writes the lanes' counters and finds when each lane is due
+// next. It gives the lanes in which nothing more is due, if recheck needs them.
 func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane, marks []db.Statement) (idle []laneKey, err error) {
 	ends := marks
 	end := func(text string, args ...any) {
@@ -266,10 +265,9 @@ WHERE merchant = $1 AND lane = $2 AND next_due > COALESCE((
 	WHERE o.merchant = $1 AND o.lane = $2 AND o.state = 'pending' AND o.deadline > $3
 	ORDER BY o.due LIMIT 1), 4611686018427387904)`
 
-// recheck looks once more, after the commit, into lanes that the claim left
-// idle: an ingest that committed while the claim ran was not to be seen, and
-// its touch may have found the lane's row as it was before. Where this fails,
-// Sweep finds the work.
+// recheck looks again, after the commit, at lanes that the claim left idle. The claim
+// could not see an ingest that committed while it ran, and the ingest's statement may
+// have found the lane's row as it was before. If this fails, Sweep finds the work.
 func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 	if !o.Dialect().ConcurrentWriters || len(idle) == 0 {
 		return
@@ -280,7 +278,7 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 		checks[i] = db.Statement{SQL: recheckSQL, Args: []any{k.merchant, int64(k.lane), int64(now)}, N: &found[i]}
 	}
 	if err := o.Batch(ctx, checks); err != nil {
-		o.Log().Debug("lanes were not looked at again", "error", err)
+		o.Log().Debug("idle lanes were not checked again", "error", err)
 		return
 	}
 	for i, k := range idle {
@@ -292,10 +290,9 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 
 const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1 AND ready < 4611686018427387904`
 
-// NextDue is when a Claim of the lane can next find something, Never when
-// nothing waits. A time that has passed means now; where a Claim found nothing
-// all the same, another node holds the merchant's row at this moment: ask again
-// after a few milliseconds.
+// NextDue is when a Claim of the lane can next find something, Never if nothing
+// waits. A time that has passed means now. If a Claim found nothing then, another node
+// has the merchant's row locked: ask again after a few milliseconds.
 func (o *Outbox) NextDue(ctx context.Context, lane Lane, now db.Millis) (db.Millis, error) {
 	due := db.Never
 	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane)}, &due)
@@ -306,9 +303,9 @@ const giveBackSQL = `
 UPDATE outbox SET state = 'pending', due = $4, lease_until = 0
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3`
 
-// GiveBack returns callbacks that were claimed and not attempted: due at once,
-// and nothing counts against their schedule. Those whose lease was lost are
-// left as they are. Repeating it changes nothing.
+// GiveBack returns callbacks that were claimed but not attempted. They are due at
+// once, and nothing counts against their schedule. Callbacks whose lease was lost
+// stay as they are. Repeating it changes nothing.
 func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis) error {
 	if len(claimed) == 0 {
 		return nil
@@ -335,7 +332,7 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 				change := changes.of(claimed[i].Merchant, lane)
 				change.freed++
 				change.back(now)
-				t.Wake(topicOf(lane)) // this node may be stopping: tell the others
+				t.Wake(topicOf(lane)) // this node may be stopping, so wake the others
 			}
 		}
 		return o.changeLanes(ctx, t, changes, now)

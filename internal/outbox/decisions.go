@@ -9,7 +9,7 @@ import (
 // decisionsFeed numbers the decisions. Every transaction locks it after the alarms.
 const decisionsFeed = "decisions"
 
-// feedEntries gathers what a transaction appends to the feeds, last of all.
+// feedEntries gathers what a transaction appends to the feeds at its end.
 type feedEntries struct {
 	alarms    []db.Alarm
 	decisions [][2]string // merchant and the withdrawal's part of the id
@@ -48,8 +48,8 @@ SELECT d.seq, ` + withdrawalColumns + `
 FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.withdrawal
 WHERE d.seq > $1 ORDER BY d.seq LIMIT CAST($2 AS BIGINT)`
 
-// Decisions gives decisions after seq after, in order and without gaps. The
-// withdrawals are as they stand now.
+// Decisions gives the decisions after seq after, in order and without gaps, with the
+// withdrawals in their present state.
 func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedDecision, error) {
 	var list []FeedDecision
 	err := db.Each(ctx, o, listDecisionsSQL, []any{after, limit}, func(r db.Rows) error {

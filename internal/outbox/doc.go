@@ -1,7 +1,7 @@
-// Package outbox is the service's rows: the callbacks that it must say, their
-// attempts, the withdrawals with what was decided of them, and the merchants.
+// Package outbox keeps the service's rows: the callbacks, their attempts, the
+// withdrawals with their decisions, and the merchants.
 //
-// Every method that changes something returns after a durable commit and can be
-// repeated; its comment says what a repetition gives. Times are passed in; nothing
-// here reads a clock.
+// Every method that changes rows returns after a durable commit and can be
+// repeated; its comment says what a repetition gives. Callers pass the time; the
+// package reads no clock.
 package outbox

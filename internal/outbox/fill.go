@@ -8,10 +8,9 @@ import (
 	"countersign/internal/db"
 )
 
-// FillAccepted keeps callbacks as they are when the first attempt at each, a,
-// has been accepted at now: what Ingest, Claim and Settle leave, without the
-// way there. It is for measuring beside many of them. All or none; an event
-// that is there already is a *ConflictError.
+// FillAccepted keeps callbacks in the state that Ingest, Claim and Settle leave when
+// the first attempt at each, a, was accepted at now. It is for benchmarks with many
+// settled callbacks. It keeps all or none; a known event is a *ConflictError.
 func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attempt, now db.Millis) error {
 	batch := make([]newRow, len(items))
 	for i, item := range items {

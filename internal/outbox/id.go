@@ -12,19 +12,19 @@ import (
 // idLength is the length of the part of an id that follows the merchant.
 const idLength = 26
 
-// idAlphabet is Crockford's base 32 in lower case: it sorts as it counts.
+// idAlphabet is Crockford's base 32 in lower case: texts sort like their numbers.
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// idMaker makes ids that sort by time: 48 bits of milliseconds, then 80 bits
-// that are random at first and count up within a millisecond.
+// idMaker makes ids that sort by time: 48 bits of milliseconds, then 80 bits that
+// start at random and count up within a millisecond.
 type idMaker struct {
 	mu     sync.Mutex
 	last   db.Millis
 	hi, lo uint64 // the 80 bits: 16 and 64
 }
 
-// next gives the 26 characters of a new id. Ids of one maker grow as long as
-// now does not go back.
+// next gives the 26 characters of a new id. Each id of a maker is greater than the one
+// before if now does not go back.
 func (m *idMaker) next(now db.Millis) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *idMaker) next(now db.Millis) string {
 // joinID makes the id that callers see.
 func joinID(merchant, id string) string { return merchant + "." + id }
 
-// splitID takes such an id apart. Anything else belongs to no row.
+// splitID inverts joinID. Any other text is ErrNotFound.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
 	if !ok || len(rest) != idLength || !validMerchantID(merchant) || strings.Trim(rest, idAlphabet) != "" {

@@ -11,12 +11,12 @@ import (
 	"countersign/internal/db"
 )
 
-// Ingest keeps callbacks, all or none, and returns after a durable commit. The
-// same (merchant, type, event) with the same payload gives the row that is
-// there, as Duplicate; with another payload it is a *ConflictError that names
-// the item. An unknown merchant is an *ItemError that wraps ErrNotFound. Type 2
-// is refused with ErrInvalid: see CreateWithdrawal. Repeating a call gives
-// duplicates, except that an event without id is a new one each time.
+// Ingest keeps callbacks, all or none, and returns after a durable commit. A known
+// (merchant, type, event) with the same payload gives the known row, as Duplicate;
+// with another payload it is a *ConflictError that names the item. An unknown
+// merchant is an *ItemError that wraps ErrNotFound. Type 2 is ErrInvalid: see
+// CreateWithdrawal. Repeating a call gives duplicates, but an event without id is a
+// new one each time.
 func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]Ingested, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 		batch[i] = row
 	}
 	if o.Dialect().ConcurrentWriters {
-		// Two batches with the same events then wait for each other in one order.
+		// Sorted, so that two batches with the same events lock them in the same order.
 		slices.SortStableFunc(batch, func(a, b newRow) int {
 			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
 		})
@@ -54,7 +54,7 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 // newRow is a callback to be inserted.
 type newRow struct {
 	NewCallback
-	item int    // its place in the request
+	item int    // its index in the request
 	id   string // the part after the merchant
 }
 
@@ -84,8 +84,8 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 
 const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
 
-// knownMerchant fails where there is no such merchant. Merchants are never
-// deleted, so it asks the database once for each.
+// knownMerchant fails if there is no such merchant. Merchants are never deleted, so it
+// asks the database once for each.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
@@ -114,10 +114,9 @@ ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 	insertOutboxSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
 
-	// A duplicate is answered for like a first one, so its row is locked:
-	// PostgreSQL then makes the commit wait for the standby. Without that, a row
-	// that only this server has, since it was restarted before the standby had
-	// it, would be acknowledged, and a failover would take it away.
+	// A duplicate is acknowledged like a new row, so its row is locked: PostgreSQL then
+	// makes the commit wait for the standby. Otherwise, after a restart, a row that the
+	// standby does not have could be acknowledged, and a failover would lose it.
 	sameEventSQL = `
 SELECT c.id, c.payload,
 	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
@@ -129,7 +128,7 @@ var (
 	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
 )
 
-// insert keeps the rows of batch and writes what became of each to done.
+// insert keeps the rows of batch and writes the result of each to done.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis) error {
 	inserted, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
@@ -142,7 +141,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 		}
 	}
 	statements := insertOutbox.Statements(args, nil)
-	kept := make([][]byte, len(batch)) // payloads that were there already
+	kept := make([][]byte, len(batch)) // payloads of known rows
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]
 		*d = Ingested{ID: joinID(n.Merchant, n.id), EventID: n.EventID, TrackingID: n.TrackingID, State: CallbackPending}
@@ -165,7 +164,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 	for i := range batch {
 		n := &batch[i]
 		if !inserted[i] && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
-			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is taken by a callback with other content"}
+			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with other content"}
 		}
 	}
 	if conflict != nil {
@@ -192,7 +191,7 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 	}))
 }
 
-// addWorks tells each lane once.
+// addWorks calls addWork once for each lane.
 func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserted []bool) error {
 	earliest := map[laneKey]db.Millis{}
 	var order []laneKey

@@ -30,8 +30,7 @@ const finals = 4
 
 var finalStates = [finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
 
-// finalIndex is the place of state in finalStates, -1 for one that is not
-// final.
+// finalIndex is the index of state in finalStates, -1 if state is not final.
 func finalIndex(state CallbackState) int {
 	for i, f := range finalStates {
 		if f == state {
@@ -41,16 +40,16 @@ func finalIndex(state CallbackState) int {
 	return -1
 }
 
-// The breaker's open time: the first, doubled with each further failure up to
-// a bound that is shorter where somebody waits for a confirmation.
+// The breaker's open time: the first, then doubled with each failure up to a bound,
+// which is shorter in the lane of withdrawals.
 const (
 	breakerFirst       db.Millis = 5_000
 	breakerMostNotify  db.Millis = 60_000
 	breakerMostConfirm db.Millis = 10_000
 )
 
-// limit is how many exchanges there may be at once: one to try whether the
-// merchant is back, behind a breaker that was open.
+// limit is how many exchanges there may be at once. After a breaker was open it is
+// one, to test whether the merchant is back.
 func (l *laneRow) limit() int {
 	if l.failures >= BreakerThreshold {
 		return 1
@@ -66,8 +65,8 @@ func (l *laneRow) ready() db.Millis {
 	return max(l.nextDue, l.served, l.openUntil, l.rateReady)
 }
 
-// burst is how many callbacks may go out at once where there is a rate: a
-// tenth of a second's worth.
+// burst is how many callbacks may be sent at once under a rate: those of a tenth of a
+// second.
 func (l *laneRow) burst() float64 { return max(1, math.Floor(l.rate/10)) }
 
 // free is how many callbacks can be claimed at now.
@@ -77,8 +76,8 @@ func (l *laneRow) free(now db.Millis) int {
 	}
 	free := l.limit() - l.inFlight
 	if l.rate > 0 {
-		// The small term forgives what rounding takes away at the very
-		// millisecond when one more is there.
+		// The small term corrects rounding in the millisecond in which one more
+		// callback is allowed.
 		held := min(l.burst(), (float64(now)-l.bucket)*l.rate/1000)
 		free = min(free, int(held+1e-6))
 	}
@@ -99,8 +98,8 @@ func (l *laneRow) take(n int, now db.Millis) {
 	}
 }
 
-// exchanged moves the breaker by the end of one exchange. While it is open it
-// does not move for failures: those are of exchanges that began before.
+// exchanged updates the breaker after one exchange. Failures do not change an open
+// breaker, because their exchanges began before it opened.
 func (l *laneRow) exchanged(reached bool, now db.Millis) {
 	switch {
 	case reached:
@@ -125,10 +124,10 @@ type laneKey struct {
 	lane     Lane
 }
 
-// laneChange is what the ends of attempts do to a lane.
+// laneChange is the effect of settled attempts on a lane.
 type laneChange struct {
 	freed   int       // exchanges that ended
-	due     db.Millis // earliest new pending row; Never without
+	due     db.Millis // earliest new pending row; Never if there is none
 	reached []bool    // of each exchange, in order
 	final   [finals]int64
 }

@@ -18,8 +18,8 @@ func (l *laneRow) scan(r db.Rows) error {
 	return err
 }
 
-// laneChanges gathers what a transaction does to lanes, so that it locks their
-// rows once, in one order, and late.
+// laneChanges gathers a transaction's changes of lanes, so that it locks their rows
+// once, in one order, and late.
 type laneChanges map[laneKey]*laneChange
 
 func (c laneChanges) of(merchant string, lane Lane) *laneChange {
@@ -30,7 +30,7 @@ func (c laneChanges) of(merchant string, lane Lane) *laneChange {
 	return c[k]
 }
 
-// ended counts one callback that has come to state.
+// ended counts one callback that reached the final state.
 func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
 
 // back counts one callback that is pending again.
@@ -38,8 +38,7 @@ func (c *laneChange) back(due db.Millis) { c.due = min(c.due, due) }
 
 const (
 	lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
-	// lane + 0 leaves one index to look up by, that of merchant, whatever the
-	// statistics say.
+	// lane + 0 leaves only the index by merchant, whatever the statistics say.
 	lockLanesSQL = `
 SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = $2 ORDER BY merchant{lock}`
 
@@ -49,8 +48,7 @@ UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
 WHERE merchant = $9 AND lane = $10`
 )
 
-// changeLanes applies c and wakes this node where something can be claimed
-// now or later.
+// changeLanes applies c and wakes this node if something can be claimed now or later.
 func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {
@@ -100,13 +98,12 @@ func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]lane
 
 const touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = $2 AND next_due > $3`
 
-// addWork tells a lane of a new pending callback. Inside the transaction, every
-// ingest would hold the lane's row until its commit, and claims, which skip rows
-// that are held, would find nothing; so with PostgreSQL it comes after the commit.
-// The order also closes a race: a claim that looked for waiting rows before the
-// ingest's commit either has committed before this statement, which then corrects
-// it, or looks once more after its own commit (recheck). What a crash in between
-// loses, Sweep finds.
+// addWork notes a new pending callback in its lane. With PostgreSQL it runs after the
+// commit. Inside the transaction, every ingest would keep the lane's row locked until
+// its commit, and claims, which skip locked rows, would find nothing. The order also
+// closes a race: a claim that looked for rows before the ingest's commit either
+// commits before this statement, which then corrects the lane, or looks again after
+// its own commit (recheck). After a crash in between, Sweep finds the work.
 func (o *Outbox) addWork(ctx context.Context, t *db.Tx, merchant string, lane Lane, due db.Millis) error {
 	t.Wake(topicOf(lane))
 	return t.Later(ctx, touchSQL, merchant, int64(lane), int64(due))

@@ -33,7 +33,7 @@ func (o *Outbox) sealMerchant(ctx context.Context, m *Merchant, version int64) (
 	return []any{version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
 }
 
-// writeKey and readKey turn a key into bytes and back; no key is no bytes.
+// writeKey and readKey turn a key into bytes and back. Nil is no bytes.
 func writeKey(k *envelope.Key) ([]byte, error) {
 	switch {
 	case k == nil:
@@ -58,7 +58,7 @@ func (m *Merchant) active() int {
 	return 0
 }
 
-// check guards what the store itself relies on; the API checks the rest.
+// check checks the members that this package relies on; the API checks the rest.
 func (m *Merchant) check() error {
 	switch {
 	case !validMerchantID(m.ID):

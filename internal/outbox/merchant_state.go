@@ -69,8 +69,8 @@ const pauseSQL = `
 UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1, updated = $3
 WHERE id = $1 AND state = 'active' RETURNING version`
 
-// pause stops sending to a merchant that is active, for opening failures. It
-// reports whether the merchant was.
+// pause pauses an active merchant for opening failures. It reports whether the
+// merchant was active.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)

@@ -24,8 +24,8 @@ ON CONFLICT (id) DO NOTHING`
 const createLaneSQL = `
 INSERT INTO lanes (merchant, lane, active, concurrency, rate, version) VALUES ($1, $2, $3, $4, $5, $6)`
 
-// CreateMerchant keeps a new merchant and gives it back with Version 1. An id
-// that is taken is a *ConflictError. A zero State is MerchantActive.
+// CreateMerchant keeps a new merchant and returns it with Version 1. A known id is a
+// *ConflictError. A zero State is MerchantActive.
 func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) (Merchant, error) {
 	if m.State == "" {
 		m.State = MerchantActive
@@ -49,7 +49,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 			return err
 		}
 		if n == 0 {
-			return &db.ConflictError{Member: "id", Reason: "is taken by another merchant"}
+			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
 		for _, lane := range []Lane{LaneNotify, LaneWithdraw} {
 			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), m.active(), m.Concurrency, m.RatePerSecond, m.Version); err != nil {
@@ -72,22 +72,22 @@ UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5,
 	callback_api_key = $20, request_key = $21, response_key = $22
 WHERE id = $1 AND version = $12 - 1`
 
-// A changed rate starts with a bucket that holds one second's worth.
+// A changed rate starts with the callbacks of one second.
 const updateLanesSQL = `
 UPDATE lanes SET active = $2, concurrency = $3, version = $5,
 	bucket = CASE WHEN rate = $4 THEN bucket ELSE 0 END, rate_ready = CASE WHEN rate = $4 THEN rate_ready ELSE 0 END,
 	rate = $4
 WHERE merchant = $1`
 
-// errRaced means that another update came first.
+// errRaced means that another update was faster.
 var errRaced = errors.New("raced")
 
-// UpdateMerchant calls change with the merchant, secrets opened, and keeps what
-// change made of it, with Version one higher. It may call change again where
-// another update came between. ID, Created and Version can't be changed.
+// UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
+// merchant with Version one higher. If another update was faster, it calls change
+// again. ID, Created and Version cannot be changed.
 func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
-		// Outside the transaction: change and the key wrapper may take long.
+		// Outside the transaction, because change and the key wrapper may take long.
 		was, secretVersion, err := o.merchant(ctx, id)
 		if err != nil {
 			return Merchant{}, err
@@ -180,8 +180,7 @@ func (o *Outbox) merchant(ctx context.Context, id string) (Merchant, int64, erro
 
 const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
 
-// Merchants lists merchants in order of id, from the one after after, without
-// their secrets.
+// Merchants lists the merchants after id after, in order of id, without their secrets.
 func (o *Outbox) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
 	var list []Merchant
 	err := db.Each(ctx, o, listMerchantsSQL, []any{after, limit}, func(r db.Rows) error {

@@ -16,9 +16,8 @@ func End() db.End {
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 
-// Outbox is the service's database and what the service does with it. Its methods
-// may be used from several goroutines and, with PostgreSQL, from several
-// processes at once.
+// Outbox is the service's database and the operations on it. Its methods may be used
+// from several goroutines and, with PostgreSQL, from several processes at once.
 type Outbox struct {
 	*db.DB
 	ids   idMaker

@@ -20,9 +20,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 UPDATE outbox SET state = $3, lease_until = 0, last_reason = $4, settled = $5 WHERE merchant = $1 AND id = $2`
 )
 
-// CancelWithdrawal withdraws the question: an awaiting withdrawal and its
-// callback become cancelled. Cancelled again gives the same; any other state is
-// a *ConflictError.
+// CancelWithdrawal makes an awaiting withdrawal and its callback cancelled. Repeating
+// it gives the same result; any other state is a *ConflictError.
 func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -45,8 +44,8 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	return w, nil
 }
 
-// endWithdrawal decides an awaiting withdrawal without an answer, by text, and
-// ends its callback whatever its state; a result that still comes is late. It
+// endWithdrawal decides an awaiting withdrawal without an answer, by the statement
+// text, and ends its callback in any state; a result that comes later is late. It
 // reports whether the withdrawal was awaiting.
 func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, state CallbackState, reason string, now db.Millis) (bool, error) {
 	var was CallbackState
@@ -80,15 +79,15 @@ const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
-// readPermitSQL locks what it gives, like sameEventSQL: a permit that is given
-// again must be one that a failover keeps.
+// readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
+// that is given again.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
-// Release gives the one permit to execute a confirmed withdrawal to claim. The
-// same claim asked again gets the same permit whatever permit says, also after
-// the outcome; any other claim is a *ConflictError for ever.
+// Release gives the one permit to execute a confirmed withdrawal to the holder claim
+// (PROTOCOL.md, D6). The same holder gets the same permit again, whatever the argument
+// permit, also after the outcome. Any other holder gets a *ConflictError for ever.
 //
-// One guarded statement decides who gets it. What follows only reads.
+// One guarded statement decides which holder gets it. The rest only reads.
 func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -120,8 +119,8 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 			if err != nil || p.Withdrawal.State != WithdrawalConfirmed {
 				return err
 			}
-			// It was confirmed between the two statements. The row is locked
-			// now, so the second time decides.
+			// The withdrawal was confirmed between the two statements. Its row is
+			// locked now, so the next round decides.
 		}
 		return nil
 	})
@@ -133,7 +132,7 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 	case p.Permit == "":
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
 	case p.Withdrawal.Claim != claim:
-		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: the permit was given to another"}
+		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 	}
 	return p, nil
 }
@@ -143,8 +142,8 @@ UPDATE withdrawals SET state = $4, tx_id = $5, fail_reason = $6, ended = $7
 WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 
 // RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
-// transaction; the callback's event is the withdrawal's callBackId, of which
-// there is one, whatever its EventID says (or a new one where that is taken). The same outcome again is a
+// transaction. The callback's event id is the withdrawal's callBackId, whatever its
+// EventID, or a new id if another callback uses that. The same outcome again is a
 // duplicate; another outcome, or another permit, is a *ConflictError.
 func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
 	merchant, rest, err := splitID(id)
@@ -181,8 +180,8 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
 		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
 		if errors.Is(err, db.ErrConflict) {
-			// Somebody has queued such an event beside us. What became of the
-			// money must be recorded and told all the same.
+			// Another call has queued such an event. The outcome must be recorded
+			// and announced nevertheless.
 			row.EventID = row.id
 			err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
 		}

@@ -7,15 +7,14 @@ import (
 	"countersign/internal/db"
 )
 
-// A deadline that has passed no longer holds: a person wants it sent.
+// A deadline that has passed no longer applies: a person wants the callback sent.
 const resendSQL = `
 UPDATE outbox SET state = 'pending', due = $4, failed = 0, settled = 0,
 	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
 WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
 
-// Resend makes a refused or exhausted callback due at once, its schedule
-// started anew. Any other state is a *ConflictError, and so is type 2: its
-// withdrawal is decided.
+// Resend makes a refused or exhausted callback due at once and restarts its schedule.
+// Any other state is a *ConflictError, and so is type 2, whose withdrawal is decided.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -46,7 +45,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 	return c, err
 }
 
-// resend makes those of list pending that are in state was.
+// resend makes those callbacks of list pending that are in state was.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was CallbackState, now db.Millis) (int64, error) {
 	resent := make([]int64, len(list))
 	statements := make([]db.Statement, len(list))
@@ -70,10 +69,10 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	return total, o.changeLanes(ctx, t, changes, now)
 }
 
-// ResendMatching resends what f selects among refused and exhausted callbacks
-// other than type 2, and says how many; with dryRun it only counts. It works in
-// bounded steps, so that nobody waits long for it: where it fails, it says how
-// many have been resent.
+// ResendMatching resends the refused and exhausted callbacks that f selects, except
+// type 2, and gives their number; with dryRun it only counts. It works in bounded
+// steps, so that other transactions do not wait long. If it fails, it gives the number
+// that were resent.
 func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
 	for _, state := range []CallbackState{CallbackRefused, CallbackExhausted} {
@@ -107,7 +106,7 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 	return total, nil
 }
 
-// matching gives one step of what f selects.
+// matching gives the callbacks of one step.
 func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string) (list []swept, next string, err error) {
 	q, from, ordered, err := f.query(cursor)
 	if err != nil {

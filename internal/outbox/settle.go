@@ -11,19 +11,18 @@ import (
 	"countersign/internal/db"
 )
 
-// Reasons and outcomes that the store itself writes.
+// Reasons and results of attempts that this package writes itself.
 const (
-	// OutcomeLost is the outcome and reason of an attempt whose node let the
-	// lease end without settling it.
+	// OutcomeLost is the result and the reason of an attempt whose lease ended
+	// without a settlement.
 	OutcomeLost = "lost"
-	// ReasonDeadline is why a withdrawal expired, or a callback was exhausted,
-	// without an attempt of its own.
+	// ReasonDeadline is the reason of a withdrawal that expired, or a callback that
+	// was exhausted, by its deadline.
 	ReasonDeadline = "deadline"
-	// ReasonCancelled is why a withdrawal's callback ended when the service
-	// cancelled it.
+	// ReasonCancelled is the reason of a callback whose withdrawal was cancelled.
 	ReasonCancelled = "cancelled"
 
-	// AlarmAnswerDiffers: a merchant answered otherwise than was decided.
+	// AlarmAnswerDiffers: a merchant's answer differs from the decision.
 	AlarmAnswerDiffers = "answer_differs"
 	// AlarmOpenFailures: a merchant was paused for opening failures.
 	AlarmOpenFailures = "open_failures"
@@ -34,7 +33,7 @@ const (
 // openFailureWindow is how long an opening failure counts.
 const openFailureWindow db.Millis = 3_600_000
 
-// settling is one settlement on its way.
+// settling is one settlement being applied.
 type settling struct {
 	Settlement
 	out      *Settled
@@ -45,20 +44,19 @@ type settling struct {
 	failed   int // attempts that count, this one included
 	deadline db.Millis
 
-	fresh    bool // the attempt was not known before: raise its alarms
+	fresh    bool // the attempt was not recorded before: raise its alarms
 	decided  countersign.Decision
 	awaiting int64 // 1: the withdrawal was awaiting
 	now      db.Millis
 }
 
-// Settle ends attempts, in one transaction, and says of each, in the same
-// order, what it did. A settlement that has lost its lease changes nothing and
-// does not disturb the others; its attempt is kept as late. Repeating a call
-// gives Applied as before, Late and Differs only the first time, and changes
-// nothing.
+// Settle ends attempts in one transaction and gives the result of each, in the same
+// order. A settlement that has lost its lease changes nothing and does not affect the
+// others; its attempt is recorded as late. Repeating a call changes nothing and gives
+// the same Applied, but Late and Differs only the first time.
 //
-// A confirmation that arrives at its withdrawal's deadline or after it expires
-// the withdrawal instead. One of an attempt that has lost its lease never
+// A confirmation that arrives at its withdrawal's deadline or later expires the
+// withdrawal instead. A confirmation of an attempt that has lost its lease never
 // decides.
 //
 // Rows are locked in one order: callbacks by merchant and id, each with its
@@ -90,7 +88,7 @@ func (o *Outbox) Settle(ctx context.Context, settlements []Settlement, now db.Mi
 func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 	merchant, id, err := splitID(n.CallbackID)
 	if err != nil || merchant != n.Merchant {
-		return nil, fmt.Errorf("settlement is %w: %q is no callback of merchant %q", db.ErrInvalid, n.CallbackID, n.Merchant)
+		return nil, fmt.Errorf("settlement is %w: %q is not a callback of merchant %q", db.ErrInvalid, n.CallbackID, n.Merchant)
 	}
 	switch n.State {
 	case CallbackPending, CallbackAccepted, CallbackRefused, CallbackExhausted:
@@ -107,7 +105,7 @@ func newSettling(n Settlement, out *Settled, now db.Millis) (*settling, error) {
 	return &settling{Settlement: n, out: out, id: id, state: n.State, now: now}, nil
 }
 
-// settle takes the steps in the order of their locks.
+// settle does the steps in the order of their locks.
 func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
 	feed := &feedEntries{}
 	if err := o.settleCallbacks(ctx, t, batch, feed); err != nil {
@@ -155,20 +153,20 @@ UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, l
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	// A decision first needs to know the deadline.
+	// A decision needs the deadline first.
 	settleDecisionSQL = `
 SELECT lane, failed, deadline FROM outbox
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3{lock}`
 )
 
-// settleCallbacks ends the attempts that still hold their lease and takes
-// their decisions.
+// settleCallbacks ends the attempts that still have their lease and makes their
+// decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	statements := make([]db.Statement, 0, len(batch))
 	add := func(b *settling, text string, args ...any) {
 		statements = append(statements, db.Statement{SQL: text, Args: append([]any{b.Merchant, b.id, b.Attempt.Number}, args...), Row: b.scan})
 	}
-	// The guarded statements, each once; decisions only look and lock.
+	// Each guarded statement runs once; reading for a decision only locks.
 	end := func(b *settling) {
 		if b.state == CallbackAccepted {
 			add(b, settleAcceptedSQL)
@@ -207,7 +205,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	for _, b := range batch {
 		b.out.Applied = b.found
 		if b.state == CallbackAccepted && b.Counts {
-			b.failed++ // settleOtherSQL does that for itself
+			b.failed++ // settleOtherSQL counts by itself
 		}
 		if b.awaiting == 1 {
 			feed.decision(b.Merchant, b.id)
@@ -227,7 +225,7 @@ UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,
 	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 
-// decide takes the decision, if none was taken.
+// decide makes the decision if there is none yet.
 func (b *settling) decide() db.Statement {
 	reason := db.Clean(b.Attempt.Reason)
 	var d countersign.Details
@@ -241,7 +239,7 @@ func (b *settling) decide() db.Statement {
 		d.Address, d.ChainName, d.Symbol, d.Amount.String()}}
 }
 
-// flag is how a truth is kept: the databases have no boolean in common.
+// flag is the stored form of a bool: the databases have no common boolean type.
 func flag(b bool) int64 {
 	if b {
 		return 1
@@ -257,8 +255,8 @@ func unhex(text string) []byte {
 	return b
 }
 
-// sortedByID gives the indexes of n things in order of their ids, things of one
-// id in the order they came.
+// sortedByID gives the indexes of n items in order of their ids; items of one id keep
+// their order.
 func sortedByID(n int, id func(int) string) []int {
 	order := make([]int, n)
 	for i := range order {

@@ -18,8 +18,7 @@ const attemptParams = 17
 
 var insertAttempts = db.NewInsert(insertAttemptSQL, 100, 10)
 
-// A late result takes the place of the note that its lease was lost, and of
-// nothing else.
+// A late result replaces only the note that its lease was lost.
 const keepLateAttemptSQL = insertAttemptSQL + `
 ON CONFLICT (merchant, callback, number) DO UPDATE SET request_uuid = $4, started = $5, duration = $6, http_status = $7,
 	err_code = $8, outcome = $9, reason = $10, node = $11, request_hash = $12, response_hash = $13, late = $14, settled = $16
@@ -30,8 +29,8 @@ SELECT request_uuid, late FROM attempts WHERE merchant = $1 AND callback = $2 AN
 
 const hasCallbackSQL = `SELECT 1 FROM callbacks WHERE merchant = $1 AND id = $2`
 
-// settleAttempts keeps the attempts. It finds settlements that were made
-// before: their call failed, but was done.
+// settleAttempts records the attempts. It detects settlements that were applied by an
+// earlier call that failed afterwards.
 func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling) error {
 	var looks []db.Statement
 	known := make([]bool, len(batch))
@@ -86,8 +85,8 @@ func (b *settling) attempt(to []any, late bool) []any {
 		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
 }
 
-// settleLate compares answers that came after the decision with it. The first
-// decision stands.
+// settleLate compares answers that came after the decision with it. The first decision
+// stands (PROTOCOL.md, D4).
 func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	var reads []db.Statement
 	for _, b := range batch {
@@ -97,7 +96,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 		reads = append(reads, db.Statement{SQL: readWithdrawalSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error {
 			w, err := scanWithdrawal(r)
 			if err != nil || w.Decision == countersign.DecisionNone {
-				return err // awaiting: somebody else's attempt will decide
+				return err // awaiting: another attempt will decide
 			}
 			b.out.Late = true
 			b.out.Differs = w.Decision != b.Decision ||
@@ -121,15 +120,15 @@ const dropOpenFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1 AND a
 
 const countOpenFailuresSQL = `SELECT COUNT(*) FROM open_failures WHERE merchant = $1`
 
-// settleOpenFailures counts opening failures and pauses a merchant that has too
-// many: somebody may be trying keys or padding on us.
+// settleOpenFailures counts opening failures and pauses a merchant with too many: an
+// attacker may be testing keys or paddings.
 func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries, now db.Millis) error {
 	for _, b := range batch {
 		if !b.OpenFailure || !b.fresh {
 			continue
 		}
 		var n int64
-		// The lock makes nodes count one after the other.
+		// The lock makes the nodes count one after the other.
 		if _, err := db.One(ctx, t, lockMerchantSQL, []any{b.Merchant}, &n); err != nil {
 			return err
 		}

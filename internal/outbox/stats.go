@@ -15,9 +15,8 @@ SELECT lane, CAST(SUM(in_flight) AS BIGINT), CAST(SUM(accepted) AS BIGINT), CAST
 FROM lanes GROUP BY lane`
 )
 
-// Stats counts callbacks by lane and state, each lane with every state. Its
-// cost grows with what is pending and with the merchants, not with what is
-// settled.
+// Stats counts callbacks by lane and state; each lane has every state. Its cost grows
+// with the pending callbacks and the merchants, not with the settled ones.
 func (o *Outbox) Stats(ctx context.Context) ([]LaneStats, error) {
 	var list []LaneStats
 	at := map[Lane]map[CallbackState]*LaneStats{}
@@ -62,8 +61,8 @@ func (o *Outbox) Stats(ctx context.Context) ([]LaneStats, error) {
 const breakersSQL = `
 SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER BY merchant, lane`
 
-// Breakers lists the merchants' lanes whose breaker is open, or half open: those
-// whose OpenUntil has passed by now and which then try one exchange at a time.
+// Breakers lists the merchants' lanes whose breaker is open or half open. A breaker is
+// half open when its OpenUntil has passed; its lane then tries one exchange at a time.
 func (o *Outbox) Breakers(ctx context.Context, now db.Millis) ([]BreakerState, error) {
 	var list []BreakerState
 	err := db.Each(ctx, o, breakersSQL, nil, func(r db.Rows) error {

@@ -12,14 +12,14 @@ type Swept struct {
 	Lost      []string // callbacks whose lease was lost; pending again
 	Expired   []string // withdrawals that expired
 	Exhausted int      // callbacks other than type 2 that passed their deadline
-	Repaired  int      // lanes whose waiting work had been overlooked or held back by a clock that was set back
+	Repaired  int      // lanes whose waiting work was overlooked, or delayed by a clock that was set back
 	More      bool     // a bound was reached: sweep again soon
 }
 
 // sweepMost bounds each part of a sweep.
 const sweepMost = 500
 
-// sweepPlace is where the repair of lanes goes on: it takes some at a time.
+// sweepPlace is where the next sweep continues to repair lanes.
 type sweepPlace struct {
 	mu    sync.Mutex
 	after string // merchant
@@ -34,13 +34,13 @@ type swept struct {
 	claimed      db.Millis
 }
 
-// Sweep returns lost leases, expires withdrawals past their deadline together
-// with their callbacks, and repairs what a crash between two statements left.
-// One call does a bounded amount. A lost lease does not count against the
-// callback's schedule; its attempt is kept with the reason "lost".
+// Sweep makes callbacks with lost leases pending again, expires withdrawals past their
+// deadline together with their callbacks, and repairs lanes after a crash between two
+// statements. One call does a bounded amount of work. A lost lease does not count
+// against the callback's schedule; its attempt is recorded with the reason "lost".
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
 	var done Swept
-	// Expiry first: what has expired must not become pending.
+	// Expiry comes first, so that an expired callback does not become pending.
 	if err := o.sweepWithdrawals(ctx, now, &done); err != nil {
 		return done, err
 	}
@@ -53,9 +53,8 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
 	return done, o.sweepLanes(ctx, now, &done)
 }
 
-// ReclaimAll returns every lease at once and says how many. Where no
-// other process can have the database, nobody else works under them; elsewhere it
-// does nothing.
+// ReclaimAll ends every lease at once and gives their number. It does so only if no
+// other process can have the database open; otherwise it does nothing.
 func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 	if o.Dialect().Shared {
 		return 0, nil
@@ -79,8 +78,8 @@ UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadli
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3`
 )
 
-// sweepWithdrawals takes a transaction for each: few expire, and none waits
-// for the others.
+// sweepWithdrawals uses one transaction for each withdrawal: few expire, and none
+// should wait for the others.
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) error {
 	found, err := o.find(ctx, lateWithdrawalsSQL, now)
 	if err != nil {
@@ -103,7 +102,7 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 	return nil
 }
 
-// find gives merchants and ids in the order in which everybody locks them.
+// find gives merchants and ids in the order in which all transactions lock them.
 func (o *Outbox) find(ctx context.Context, text string, now db.Millis) ([]swept, error) {
 	var list []swept
 	err := db.Each(ctx, o, text, []any{int64(now), sweepMost}, func(r db.Rows) error {
@@ -133,8 +132,7 @@ UPDATE outbox SET state = 'exhausted', last_reason = 'deadline', settled = $3
 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND deadline <= $3`
 )
 
-// sweepDeadlines ends callbacks other than type 2 that no attempt may start
-// for any more.
+// sweepDeadlines ends callbacks other than type 2 whose deadline has passed.
 func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept) error {
 	found, err := o.find(ctx, lateCallbacksSQL, now)
 	if err != nil || len(found) == 0 {
@@ -232,8 +230,8 @@ func (o *Outbox) sweepLeases(ctx context.Context, until, now db.Millis, done *Sw
 	return total, nil
 }
 
-// overlookedSQL finds lanes in which something waits before next_due says so,
-// and those that a clock has left which was set back by more than clockStep.
+// overlookedSQL finds lanes in which something is due before next_due, and lanes
+// written by a clock that was since set back by more than clockStep.
 const overlookedSQL = `
 SELECT l.merchant, l.lane,
 	CASE WHEN l.next_due > COALESCE((
@@ -246,15 +244,15 @@ FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS 
 // clockStep is how far clocks of nodes may differ, in milliseconds.
 const clockStep db.Millis = 1000
 
-// resetClockSQL forgets what a lane holds of times that no right clock has
-// reached. Its callbacks would wait until one does.
+// resetClockSQL resets times of a lane that lie in the future. Its callbacks would
+// otherwise wait for them.
 const resetClockSQL = `
 UPDATE lanes SET served = CASE WHEN served > $3 THEN 0 ELSE served END,
 	bucket = CASE WHEN bucket > $3 THEN 0 ELSE bucket END, rate_ready = CASE WHEN bucket > $3 THEN 0 ELSE rate_ready END,
 	open_until = CASE WHEN open_until > $4 THEN 0 ELSE open_until END
 WHERE merchant = $1 AND lane = $2`
 
-// sweepLanes looks at some lanes and goes on from there the next time.
+// sweepLanes checks some lanes; the next call continues there.
 func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) error {
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()

@@ -17,13 +17,13 @@ const (
 	LaneWithdraw = countersign.LaneWithdraw
 )
 
-// MerchantState is whether callbacks are sent to a merchant.
+// MerchantState says whether callbacks are sent to a merchant.
 type MerchantState string
 
 // The states of a merchant.
 const (
 	MerchantActive MerchantState = "active"
-	MerchantPaused MerchantState = "paused" // by an operator or an alarm; accepts but sends nothing
+	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are kept but not sent
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
@@ -71,7 +71,7 @@ type Merchant struct {
 	ID            string // 1 to 64 of a–z 0–9 _ -
 	Name          string
 	State         MerchantState
-	PausedReason  string // why, where State is MerchantPaused
+	PausedReason  string // why, if State is MerchantPaused
 	NotifyURL     string
 	WithdrawURL   string
 	Scheme        Scheme
@@ -93,7 +93,7 @@ type Merchant struct {
 	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
 }
 
-// CallbackState is where a callback stands.
+// CallbackState is the state of a callback.
 type CallbackState string
 
 // The states of a callback: pending → sending → one of the final four; sending
@@ -107,7 +107,7 @@ const (
 	CallbackCancelled CallbackState = "cancelled"
 )
 
-// NewCallback is a callback to be kept. Payload is canonical with
+// NewCallback is a callback to keep. Payload is canonical, with
 // countersign.UnboundUUID as its requestUUID.
 type NewCallback struct {
 	Merchant   string
@@ -118,10 +118,10 @@ type NewCallback struct {
 	CallBackID string // for look-ups; may be empty
 	Payload    []byte
 	Due        db.Millis // earliest first attempt
-	Deadline   db.Millis // no attempt starts at it or after it; Never, or 0, for none
+	Deadline   db.Millis // no attempt starts at or after it; Never or 0: none
 }
 
-// Callback is one thing the service says to a merchant.
+// Callback is one thing that the service must say to a merchant.
 type Callback struct {
 	ID         string // "<merchant>.<26 characters>", sorts by time of ingest within a merchant
 	Merchant   string
@@ -142,23 +142,23 @@ type Callback struct {
 	Settled    db.Millis // when it became final; 0 before
 }
 
-// Ingested is what became of one NewCallback.
+// Ingested is the result for one NewCallback.
 type Ingested struct {
 	ID         string
 	EventID    string
 	TrackingID string
 	State      CallbackState
-	Duplicate  bool // it was there already, with the same content
+	Duplicate  bool // it was known, with the same content
 }
 
-// Claimed is a callback that this node alone may attempt until its lease ends.
+// Claimed is a callback that only this node may attempt until its lease ends.
 type Claimed struct {
 	Callback
 	MerchantVersion int64
 	Withdrawal      *Withdrawal // for type 2
 }
 
-// Attempt is one POST of a callback, as it is kept.
+// Attempt is the record of one POST of a callback.
 type Attempt struct {
 	Number       int
 	RequestUUID  string
@@ -169,13 +169,13 @@ type Attempt struct {
 	Outcome      string // what the judge said: accepted, refused, hold, retry
 	Reason       string // from dispatch's fixed list
 	Node         string
-	RequestHash  string // hex SHA-256 of the body sent; empty where none was
-	ResponseHash string // hex SHA-256 of the body read; empty where none was
-	Late         bool   // read only: it came after its lease was lost and changed nothing
+	RequestHash  string // hex SHA-256 of the body sent; empty if none was
+	ResponseHash string // hex SHA-256 of the body read; empty if none was
+	Late         bool   // set by the outbox: it came after its lease was lost and changed nothing
 }
 
-// Settlement ends one attempt. The store applies it only while the callback is
-// still sending its attempt number.
+// Settlement ends one attempt. It is applied only while the callback is sending that
+// attempt.
 type Settlement struct {
 	Merchant   string
 	CallbackID string
@@ -185,15 +185,16 @@ type Settlement struct {
 	State  CallbackState
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
-	// Reached is false where the merchant's server could not be reached or did
-	// not answer with status 200; consecutive ones open the lane's breaker.
+	// Reached is false if the merchant's server could not be reached or did not
+	// answer with status 200. Several such attempts in a row open the lane's
+	// breaker.
 	Reached bool
-	// Decision, for type 2, is taken in the same transaction.
+	// Decision, for type 2, is made in the same transaction.
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
 	Alarm    string              // kind of alarm to raise, or empty
-	// OpenFailure: private-side padding failure; OpenFailureLimit of them in
-	// an hour pause the merchant.
+	// OpenFailure says that the private part did not open the answer.
+	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
 }
 
@@ -201,14 +202,14 @@ type Settlement struct {
 type Settled struct {
 	Applied bool // false: the attempt had lost its lease, or the callback was final
 	Paused  bool // this settlement paused the merchant
-	Late    bool // type 2: the decision had already been taken
-	Differs bool // Late, and this answer would have decided otherwise; an alarm was raised
-	// Decision is what this settlement decided; none for a repeated one. It is
-	// expired where a confirmation came at the deadline or after it.
+	Late    bool // type 2: there was a decision already
+	Differs bool // Late, and this answer contradicts the decision; an alarm was raised
+	// Decision is the decision that this settlement made, none for a repeated one.
+	// It is expired if a confirmation came at the deadline or later.
 	Decision countersign.Decision
 }
 
-// WithdrawalState is where a withdrawal stands.
+// WithdrawalState is the state of a withdrawal.
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
@@ -224,7 +225,7 @@ const (
 	WithdrawalFailed    WithdrawalState = "failed"
 )
 
-// NewWithdrawal is a withdrawal whose confirmation is to be asked for.
+// NewWithdrawal is a withdrawal to be confirmed by its merchant.
 type NewWithdrawal struct {
 	Merchant     string
 	CallBackID   string
@@ -236,7 +237,7 @@ type NewWithdrawal struct {
 	Payload      []byte // of its type 2 callback, canonical, unbound
 }
 
-// Withdrawal is a withdrawal and what was decided of it.
+// Withdrawal is a withdrawal and its decision.
 type Withdrawal struct {
 	ID           string // "<merchant>.<26 characters>"
 	Merchant     string
@@ -245,7 +246,7 @@ type Withdrawal struct {
 	TenantUserID string
 	TrackingID   string
 	Business     int64
-	Ordered      *countersign.Details // what the service was told, or nil
+	Ordered      *countersign.Details // the order as the service knows it, or nil
 	Details      *countersign.Details // what was confirmed, or nil
 	State        WithdrawalState
 	Decision     countersign.Decision
@@ -255,12 +256,12 @@ type Withdrawal struct {
 	Decided      db.Millis
 	Released     db.Millis
 	Ended        db.Millis // executed or failed
-	Claim        string    // whom the permit was given to
-	TxID         string    // where executed
-	FailReason   string    // where failed
+	Claim        string    // the holder of the permit
+	TxID         string    // if executed
+	FailReason   string    // if failed
 }
 
-// Permit is the one leave to execute a confirmed withdrawal.
+// Permit is the one permit to execute a confirmed withdrawal.
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
@@ -277,7 +278,7 @@ type Outcome struct {
 	Callback NewCallback
 }
 
-// FeedDecision is one entry of the decision feed: gap-free, in order of Seq.
+// FeedDecision is one entry of the feed of decisions, which has no gaps in Seq.
 type FeedDecision struct {
 	Seq        int64
 	Withdrawal Withdrawal
@@ -293,12 +294,12 @@ type CallbackFilter struct {
 	CallBackID string
 }
 
-// LaneStats is the queue of one lane.
+// LaneStats counts the callbacks of one lane.
 type LaneStats struct {
 	Lane      Lane
 	State     CallbackState
 	Count     int64
-	OldestDue db.Millis // of pending ones; Never without
+	OldestDue db.Millis // of pending callbacks; Never if there is none
 }
 
 // BreakerState is a merchant's lane whose breaker is not closed.

@@ -53,10 +53,10 @@ INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id
 VALUES ($1, $2, $3, $4, $5, $6, 'awaiting', $7, $8, $9, $10, $11, $12)
 ON CONFLICT (merchant, call_back_id) DO NOTHING`
 
-// CreateWithdrawal keeps a withdrawal and queues its type 2 callback, due at
-// once, in one transaction. The same callBackId with the same content gives the
-// one that is there, with duplicate true; with other content it is a
-// *ConflictError. The deadline is no part of the content.
+// CreateWithdrawal keeps a withdrawal and queues its type 2 callback, due at once, in
+// one transaction. A known callBackId with the same content gives the known
+// withdrawal, with duplicate true; with other content it is a *ConflictError. The
+// deadline is not part of the content.
 func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.Millis) (w Withdrawal, duplicate bool, err error) {
 	row, err := o.checkWithdrawal(ctx, n, now)
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 		return Withdrawal{}, false, err
 	}
 	if member := w.contentDiffers(n); member != "" {
-		return Withdrawal{}, false, &db.ConflictError{Member: "callBackId", Reason: "is taken by a withdrawal with another " + member}
+		return Withdrawal{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by a withdrawal with another " + member}
 	}
 	return w, duplicate, nil
 }
@@ -96,7 +96,7 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Mi
 		return newRow{}, &db.ItemError{Member: "callBackId", Err: fmt.Errorf("callBackId is %w: it is empty", db.ErrInvalid)}
 	}
 	if n.Deadline <= 0 || n.Deadline >= db.Never {
-		return newRow{}, &db.ItemError{Member: "deadline", Err: fmt.Errorf("deadline is %w: a question must end", db.ErrInvalid)}
+		return newRow{}, &db.ItemError{Member: "deadline", Err: fmt.Errorf("deadline is %w: it is missing", db.ErrInvalid)}
 	}
 	if n.Details != nil {
 		if err := n.Details.Validate(); err != nil {
@@ -113,7 +113,7 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Mi
 		TrackingID: n.TrackingID, CallBackID: n.CallBackID, Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
 }
 
-// contentDiffers names a member in which n is another withdrawal than w.
+// contentDiffers names a member in which n and w differ.
 func (w *Withdrawal) contentDiffers(n NewWithdrawal) string {
 	switch {
 	case w.TenantUserID != n.TenantUserID:
@@ -167,7 +167,7 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 	return findWithdrawal(ctx, o, withdrawalByCallBackIDSQL, merchant, callBackID)
 }
 
-// Withdrawals lists withdrawals, newest first, from cursor on; merchant and
+// Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	var q conditions
@@ -198,8 +198,8 @@ func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state Withdra
 
 const withdrawalCountsSQL = `SELECT state, COUNT(*) FROM withdrawals GROUP BY state`
 
-// WithdrawalCounts counts withdrawals by state. Its cost grows with all of
-// them, by an index alone.
+// WithdrawalCounts counts withdrawals by state. It reads the whole index, so its cost
+// grows with all withdrawals.
 func (o *Outbox) WithdrawalCounts(ctx context.Context) (map[WithdrawalState]int64, error) {
 	counts := map[WithdrawalState]int64{}
 	err := db.Each(ctx, o, withdrawalCountsSQL, nil, func(r db.Rows) error {
@@ -218,8 +218,8 @@ type conditions struct {
 	with string
 }
 
-// before continues a list after the row that cursor names. Lists go by the part
-// of the id that follows the merchant, which is time, and then by merchant.
+// before continues a list after the row that cursor names. Lists are ordered by the
+// part of the id after the merchant, which is time, and then by merchant.
 func (q *conditions) before(table, cursor string) error {
 	if cursor == "" {
 		return nil
@@ -232,10 +232,10 @@ func (q *conditions) before(table, cursor string) error {
 	return nil
 }
 
-// newest asks for one more than limit, to know whether there is one.
+// newest asks for one row more than limit, to know whether there are more.
 func (q *conditions) newest(table string, limit int) string {
 	return fmt.Sprintf(" ORDER BY %s.id DESC, %s.merchant DESC LIMIT CAST(%s AS BIGINT)", table, table, q.Arg(limit+1))
 }
 
-// makeCursor makes a cursor of the id of the last row given.
+// makeCursor makes a cursor of the id of the last listed row.
 func makeCursor(id string) string { return id }
