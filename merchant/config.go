@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"countersign"
 	"countersign/envelope"
 )
 
-// The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and MaxBody
-// if they are zero.
+// The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and
+// MaxWaitingBlocks if they are zero.
 const (
 	DefaultNotifyPath   = "/callbacks/notify"
 	DefaultWithdrawPath = "/callbacks/withdraw"
 	DefaultTimeout      = 10 * time.Second
 	DefaultBodyTimeout  = 5 * time.Second
+
+	DefaultMaxWaitingBlocks = 4096
 )
 
 // Binding says which bindings of requests a Handler accepts (PROTOCOL.md,
@@ -131,6 +134,15 @@ type Config struct {
 	// MaxBody is the largest accepted body, in bytes, at most 65,536
 	// (PROTOCOL.md, H2). Zero: 65,536.
 	MaxBody int
+	// MaxOpening is how many requests the private part of Key opens at once.
+	// Zero: one for each processor (GOMAXPROCS). It has no effect if Key has no
+	// private part.
+	MaxOpening int
+	// MaxWaitingBlocks is how many blocks of RSA may wait for that, in all
+	// requests together. A request beyond it, and one that has waited for
+	// Timeout, gets status 503 with Retry-After. Zero: 4,096, some 800 deposits
+	// at 1024 bits; a body of the largest size has 384 blocks at 1024 bits.
+	MaxWaitingBlocks int
 
 	// NotifyPath takes types 1 and 3 to 7. Zero: /callbacks/notify.
 	NotifyPath string
@@ -177,12 +189,16 @@ func (c *Config) complete() error {
 		return configError("Binding is not one of the known values")
 	case c.Timeout < 0 || c.BodyTimeout < 0:
 		return configError("a time-out is negative")
+	case c.MaxOpening < 0 || c.MaxWaitingBlocks < 0:
+		return configError("MaxOpening or MaxWaitingBlocks is negative")
 	case c.MaxBody < 0 || c.MaxBody > envelope.MaxBody:
 		return configError("MaxBody is not between 1 and %d", envelope.MaxBody)
 	}
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	setDefault(&c.MaxBody, envelope.MaxBody)
+	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))
+	setDefault(&c.MaxWaitingBlocks, DefaultMaxWaitingBlocks)
 	setDefault(&c.NotifyPath, DefaultNotifyPath)
 	setDefault(&c.WithdrawPath, DefaultWithdrawPath)
 	for name, path := range map[string]string{"NotifyPath": c.NotifyPath, "WithdrawPath": c.WithdrawPath} {

@@ -2,3 +2,16 @@ package merchant
 
 // Limit makes m small.
 func (m *MemoryInbox) Limit(entries, blocks int) { m.maxEntries, m.maxBlocks = entries, blocks }
+
+// Occupy takes one of the places where requests are opened, until release.
+func (h *Handler) Occupy() (release func()) {
+	h.opening.slots <- struct{}{}
+	return func() { <-h.opening.slots }
+}
+
+// Waiting is how many blocks wait to be opened.
+func (h *Handler) Waiting() int {
+	h.opening.mu.Lock()
+	defer h.opening.mu.Unlock()
+	return h.opening.waiting
+}

@@ -18,9 +18,10 @@ import (
 // Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
 // use it at once.
 type Handler struct {
-	c      Config // without its API keys
-	opener opener
-	lease  time.Duration
+	c       Config // without its API keys
+	opener  opener
+	opening *openings
+	lease   time.Duration
 
 	// Functions, because fmt prints the unexported fields of a struct that holds
 	// a Handler without calling its methods, but cannot look into a function.
@@ -40,6 +41,7 @@ func New(c Config) (*Handler, error) {
 	h := &Handler{
 		c:       c,
 		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Binding, lenient: c.Lenient},
+		opening: newOpenings(&c),
 		lease:   2*c.Timeout + leaseMargin,
 		flights: map[entryKey]*flight{},
 		unkept:  map[entryKey]Settlement{},
@@ -136,7 +138,11 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 			return *refuse(http.StatusBadRequest, countersign.CodeCannotOpen, wordCut, ReasonBodyCut, err)
 		}
 	}
-	cb, blocks, refused := h.opener.open(at, body)
+	leave, err := h.opening.enter(r.Context(), len(body))
+	if err != nil {
+		return *overloaded(err)
+	}
+	cb, blocks, refused := h.open(at, body, leave)
 	if refused != nil {
 		refused.callback = cb
 		if cb != nil {
@@ -145,6 +151,12 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		return *refused
 	}
 	return h.work(r.Context(), cb, blocks)
+}
+
+// open calls leave when body is opened, or panics.
+func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (countersign.Callback, *Blocks, *reply) {
+	defer leave()
+	return h.opener.open(at, body)
 }
 
 // keyCheck gives the check of the values of the header X-API-KEY. The check
@@ -188,6 +200,9 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	switch r.reason {
 	case ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed:
 		header.Set("Connection", "close") // the rest of the body is not read
+	}
+	if r.reason == ReasonOverload {
+		header.Set("Retry-After", retryAfter)
 	}
 	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 	if err != nil {

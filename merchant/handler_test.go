@@ -566,6 +566,8 @@ func TestNew(t *testing.T) {
 		"unknown padding":          func(c *merchant.Config) { c.Padding = 9 },
 		"unknown response padding": func(c *merchant.Config) { c.ResponsePadding = 9 },
 		"unknown binding":          func(c *merchant.Config) { c.Binding = 9 },
+		"negative bound":           func(c *merchant.Config) { c.MaxOpening = -1 },
+		"negative queue":           func(c *merchant.Config) { c.MaxWaitingBlocks = -1 },
 		"negative time-out":        func(c *merchant.Config) { c.Timeout = -1 },
 		"no inbox":                 func(c *merchant.Config) { c.Inbox = nil },
 		"nobody decides on possible duplicates": func(c *merchant.Config) {

@@ -20,6 +20,7 @@ const (
 	ReasonBodySlow     Reason = "body_slow"     // 408: not complete within BodyTimeout
 	ReasonBodyCut      Reason = "body_cut"      // the peer went away
 	ReasonBodyConsumed Reason = "body_consumed" // something before the handler read the body
+	ReasonOverload     Reason = "overload"      // 503: too many requests wait to be opened
 	ReasonNotOpened    Reason = "not_opened"    // 1001
 	ReasonMalformed    Reason = "malformed"     // 1002
 )
@@ -55,7 +56,7 @@ const (
 
 // Reasons lists every Reason, for tables and metrics.
 var Reasons = []Reason{
-	ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonNotOpened,
+	ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
 	ReasonMalformed,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable,

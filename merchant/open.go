@@ -56,6 +56,7 @@ const (
 	wordTooLarge = "the request body is too large"
 	wordNotBound = "the requestUUID is not bound to the request"
 	wordSpliced  = "the request repeats the beginning of another one"
+	wordOverload = "too many requests at once"
 	wordBusy     = "another delivery of this callback is being processed"
 	wordAnswer   = "the answer does not fit into a response"
 )

@@ -1,0 +1,87 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+)
+
+// retryAfter is the Retry-After of a request that waited or would wait too long
+// to be opened, in seconds.
+const retryAfter = "1"
+
+var errOpenings = errors.New("too many requests wait to be opened with the private part")
+
+// openings bounds how many requests are opened at once. One block takes the
+// private part from a fraction of a millisecond at 1024 bits to tens of
+// milliseconds at 8192, and a body has up to 384 blocks, so without a bound a peer
+// occupies every processor. nil bounds nothing: the public part takes
+// microseconds.
+type openings struct {
+	key      *envelope.Key
+	slots    chan struct{} // holds a value for each that is being opened
+	patience time.Duration
+
+	mu      sync.Mutex
+	waiting int // blocks, of requests that wait
+	most    int // of waiting
+}
+
+// newOpenings gives nil where the public part opens. c is complete.
+func newOpenings(c *Config) *openings {
+	if !c.Key.HasPrivate() {
+		return nil
+	}
+	return &openings{key: c.Key, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout, most: c.MaxWaitingBlocks}
+}
+
+// enter waits until a request with a body of size bytes may be opened. It fails
+// where too many blocks wait, where ctx ends, and where waiting takes as long as
+// the work on a request may. leave must be called when the request is opened.
+func (o *openings) enter(ctx context.Context, size int) (leave func(), err error) {
+	if o == nil {
+		return func() {}, nil
+	}
+	leave = func() { <-o.slots }
+	select {
+	case o.slots <- struct{}{}:
+		return leave, nil
+	default:
+	}
+	blocks := size/4*3/o.key.Size() + 1
+	if !o.queue(blocks) {
+		return nil, errOpenings
+	}
+	defer o.queue(-blocks)
+	timer := time.NewTimer(o.patience)
+	defer timer.Stop()
+	select {
+	case o.slots <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, errOpenings
+	}
+}
+
+// queue adds blocks to those that wait. It is false, and adds nothing, where that
+// would be too many.
+func (o *openings) queue(blocks int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiting+blocks > o.most {
+		return false
+	}
+	o.waiting += blocks
+	return true
+}
+
+func overloaded(cause error) *reply {
+	return refuse(http.StatusServiceUnavailable, countersign.CodeInternal, wordOverload, ReasonOverload, cause)
+}
