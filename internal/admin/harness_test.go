@@ -183,9 +183,9 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
 	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleOperator} {
-		secret, hash := MintToken()
+		secret, hash := jsonapi.MintToken()
 		secrets.add("token", secret.Reveal())
-		if err := h.kept.Create(t.Context(), NewStoreToken("test "+string(role), role, 1), hash); err != nil {
+		if err := h.kept.Create(t.Context(), jsonapi.NewStoreToken("test "+string(role), role, 1), hash); err != nil {
 			t.Fatal(err)
 		}
 		h.tokens[role] = secret.Reveal()

@@ -1,32 +1,13 @@
 package admin
 
 import (
-	"crypto/sha256"
-
 	"countersign/client"
-	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 )
 
-// MintToken makes a token: secret is for its owner, hash is what is
-// kept.
-func MintToken() (secret client.Secret, hash [sha256.Size]byte) { return jsonapi.MintToken() }
-
-// IsToken says whether secret has the form of a token.
-func IsToken(secret string) bool { return jsonapi.IsToken(secret) }
-
-// HashToken is the form in which tokens are kept.
-func HashToken(secret string) [sha256.Size]byte { return jsonapi.HashToken(secret) }
-
-// NewStoreToken gives a token with an id of its own, to be kept beside the hash
-// of a secret from MintToken.
-func NewStoreToken(name string, role client.Role, now db.Millis) jsonapi.Token {
-	return jsonapi.NewStoreToken(name, role, now)
-}
-
 func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
-	secret, hash := MintToken()
-	t := NewStoreToken(in.Name, client.Role(in.Role), c.Now)
+	secret, hash := jsonapi.MintToken()
+	t := jsonapi.NewStoreToken(in.Name, client.Role(in.Role), c.Now)
 	if err := s.Tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}

@@ -43,6 +43,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestMigrations: the same numbers for both databases.
+func TestMigrations(t *testing.T) { dbtest.CheckMigrations(t, End().Migrations) }
+
 func testGoesOn(t *testing.T, b *Book) {
 	const later db.Millis = 1_760_000_100_000 // every lease has ended
 	last, err := db.LastSeqs(ctx, b)

@@ -35,7 +35,7 @@ func NewClock(ctx context.Context, d *DB, log *slog.Logger) (*Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Clock{read: d.ServerNow, elapsed: sinceBoot(), log: log, shared: d.dialect.Shared}
+	c := &Clock{read: d.serverNow, elapsed: sinceBoot(), log: log, shared: d.dialect.Shared}
 	t, _, err := c.reading(ctx)
 	c.offset.Store(t)
 	return c, err

@@ -113,6 +113,9 @@ func TestClock(t *testing.T) {
 }
 
 func testClock(t *testing.T, s *DB) {
+	if now := must(s.serverNow(ctx))(t); now < 1_700_000_000_000 {
+		t.Errorf("the server's clock says %d", now)
+	}
 	c, err := NewClock(t.Context(), s, nil)
 	if err != nil {
 		t.Fatal(err)

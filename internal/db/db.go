@@ -89,9 +89,9 @@ func (d *DB) Log() *slog.Logger { return d.log }
 
 const serverNowSQL = `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// ServerNow is the time of the clock that all nodes share: PostgreSQL's own. With
+// serverNow is the time of the clock that all nodes share: PostgreSQL's own. With
 // SQLite there is one process, so its local clock is that clock.
-func (d *DB) ServerNow(ctx context.Context) (Millis, error) {
+func (d *DB) serverNow(ctx context.Context) (Millis, error) {
 	if !d.dialect.Shared {
 		return MillisOf(time.Now()), nil
 	}

@@ -64,8 +64,8 @@ func newPostgresDialect() *Dialect {
 // List turns strings into the argument for "{in}$n{end}" and "{list}$n{as w}".
 func (d *Dialect) List(l []string) any { return d.list(l) }
 
-// SQL gives text as this database reads it. Querier methods do that themselves.
-func (d *Dialect) SQL(text string) string {
+// sql gives text as this database reads it. Querier methods do that themselves.
+func (d *Dialect) sql(text string) string {
 	if done, ok := d.texts.Load(text); ok {
 		return done.(string)
 	}

@@ -267,12 +267,12 @@ type pgQuerier struct {
 }
 
 func (q pgQuerier) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	tag, err := q.conn.Exec(ctx, q.d.SQL(text), args...)
+	tag, err := q.conn.Exec(ctx, q.d.sql(text), args...)
 	return tag.RowsAffected(), err
 }
 
 func (q pgQuerier) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	r, err := q.conn.Query(ctx, q.d.SQL(text), args...)
+	r, err := q.conn.Query(ctx, q.d.sql(text), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ func (q pgQuerier) Batch(ctx context.Context, list []Statement) (err error) {
 	}
 	b := &pgx.Batch{}
 	for _, s := range list {
-		b.Queue(q.d.SQL(s.SQL), s.Args...)
+		b.Queue(q.d.sql(s.SQL), s.Args...)
 	}
 	results := q.conn.SendBatch(ctx, b)
 	defer func() {

@@ -12,7 +12,7 @@ func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) 
 	if s, ok := db.cached.Load(text); ok {
 		return s.(*sql.Stmt), nil
 	}
-	s, err := db.readers.PrepareContext(ctx, db.d.SQL(text))
+	s, err := db.readers.PrepareContext(ctx, db.d.sql(text))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c *sqliteConn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s, ok := c.prepared[text]; ok {
 		return s, nil
 	}
-	s, err := c.conn.PrepareContext(ctx, c.d.SQL(text))
+	s, err := c.conn.PrepareContext(ctx, c.d.sql(text))
 	if err != nil {
 		return nil, err
 	}

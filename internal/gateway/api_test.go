@@ -15,11 +15,6 @@ import (
 	"countersign/internal/jsonapi"
 )
 
-// mintToken and randomText make what tests keep as tokens.
-func mintToken() (client.Secret, [32]byte) { return jsonapi.MintToken() }
-
-func randomText(n int) string { return jsonapi.RandomText(n) }
-
 // user is somebody at the API: a client, and what it is made of.
 type user struct {
 	*client.Gateway

@@ -135,8 +135,8 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 // withRole gives a user whose token has a role.
 func (r *rig) withRole(url string, role client.Role) user {
 	r.t.Helper()
-	secret, hash := mintToken()
-	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), jsonapi.Token{ID: "tok_" + randomText(6), Name: "test", Role: role, Created: 1}, hash)
+	secret, hash := jsonapi.MintToken()
+	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), jsonapi.NewStoreToken("test", role, 1), hash)
 	if err != nil {
 		r.t.Fatal(err)
 	}

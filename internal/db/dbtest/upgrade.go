@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -66,4 +67,23 @@ func values(t testing.TB, url string, columns map[string][]string) map[string][]
 		rows[table] = list
 	}
 	return rows
+}
+
+// CheckMigrations checks that an end has the same migrations for both databases.
+func CheckMigrations(t testing.TB, files fs.FS) {
+	t.Helper()
+	names := func(dialect string) (list []string) {
+		entries, err := fs.ReadDir(files, "migrations/"+dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	sqlite, postgres := names("sqlite"), names("postgres")
+	if diff := cmp.Diff(sqlite, postgres); diff != "" || len(sqlite) == 0 {
+		t.Errorf("%d migrations for SQLite, %d for PostgreSQL:\n%s", len(sqlite), len(postgres), diff)
+	}
 }
