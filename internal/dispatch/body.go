@@ -6,18 +6,17 @@ import (
 	"countersign/internal/outbox"
 )
 
-// The default Content-Type is what merchants of live services expect, although
-// the default body is no form.
+// The default Content-Type is the one that merchants of live services expect,
+// although the default body is not a form.
 const defaultContentType = "application/x-www-form-urlencoded"
 
-// wireBody writes a sealed body in the form that the merchant takes
-// (PROTOCOL.md, Body forms).
+// wireBody writes a sealed body in the merchant's body form (PROTOCOL.md, F2).
 func wireBody(form string, sealed []byte) ([]byte, error) {
 	switch form {
 	case "", "bare":
 		return sealed, nil
 	case "form":
-		// Of the Base64 alphabet, form encoding changes three characters.
+		// Form encoding changes three characters of the Base64 alphabet.
 		out := make([]byte, 0, len(sealed)+len(sealed)/16+8)
 		out = append(out, "data="...)
 		for _, c := range sealed {

@@ -14,7 +14,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Outbox is what a Dispatcher needs of a outbox.Outbox.
+// Outbox has the methods of outbox.Outbox that a Dispatcher needs.
 type Outbox interface {
 	Claim(context.Context, outbox.ClaimRequest) ([]outbox.Claimed, error)
 	NextDue(context.Context, outbox.Lane, db.Millis) (db.Millis, error)
@@ -25,25 +25,26 @@ type Outbox interface {
 	Watch(db.Topic) (<-chan struct{}, func())
 }
 
-// Observer is told what a Dispatcher does, for metrics. Its methods are called
-// from many goroutines and must be quick.
+// Observer counts what a Dispatcher does, for metrics. Many goroutines call its
+// methods, which must be fast.
 type Observer interface {
-	// Attempt ended: one POST, or the failure to make one.
+	// Attempt is called when an attempt ended: one POST, or the failure to make one.
 	Attempt(lane outbox.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
-	// RSA work of one message was done: operation is "seal" or "open", took the
-	// time of all its blocks.
+	// RSA is called after the RSA work of one message: operation is "seal" or
+	// "open", took the time of all its blocks.
 	RSA(operation string, took time.Duration)
-	// Claimed n callbacks at once.
+	// Claimed is called after a claim of n callbacks.
 	Claimed(lane outbox.Lane, n int)
-	// Settled n attempts in one transaction.
+	// Settled is called after a transaction that settled n attempts.
 	Settled(n int, took time.Duration)
-	// Decided a withdrawal.
+	// Decided is called for every decision.
 	Decided(countersign.Decision)
-	// Swept leases that had been lost and withdrawals that expired.
+	// Swept is called after a sweep that changed something.
 	Swept(outbox.Swept)
-	// InFlight is how many callbacks of a lane this node holds.
+	// InFlight is called with the number of callbacks of a lane that this node has
+	// claimed and not settled.
 	InFlight(lane outbox.Lane, n int)
-	// Alarm of a kind was raised by an attempt.
+	// Alarm is called when an attempt raised an alarm.
 	Alarm(kind string)
 }
 
@@ -58,7 +59,7 @@ func (noObserver) Swept(outbox.Swept)                                           
 func (noObserver) InFlight(outbox.Lane, int)                                             {}
 func (noObserver) Alarm(string)                                                          {}
 
-// Config is what New needs.
+// Config has the settings of a Dispatcher.
 type Config struct {
 	Outbox   Outbox           // required
 	Node     string           // required: names this process in leases and attempts
@@ -66,29 +67,29 @@ type Config struct {
 	Log      *slog.Logger     // nil: discards
 	Observer Observer         // nil: none
 
-	AllowPrivate bool           // every merchant may be on a private network
+	AllowPrivate bool           // allow private networks for every merchant
 	AllowHTTP    bool           // targets may be http
 	Roots        *x509.CertPool // trusted for TLS; nil: the system's
 
 	// ExchangeTimeout bounds one exchange, the last byte of the response
 	// included. 0: 15 s.
 	ExchangeTimeout time.Duration
-	// Lease is how long a claim holds. It must exceed ExchangeTimeout by
-	// LeaseMargin at least. 0: ExchangeTimeout and 30 s.
+	// Lease is the length of a claim's lease. It must exceed ExchangeTimeout by at
+	// least LeaseMargin. 0: ExchangeTimeout plus 30 s.
 	Lease time.Duration
-	// DrainTimeout is how long exchanges in flight may go on after Run's
-	// context has ended. 0: ExchangeTimeout.
+	// DrainTimeout is how long exchanges in flight may continue after Run's context
+	// has ended. 0: ExchangeTimeout.
 	DrainTimeout time.Duration
 
 	NotifyWorkers   int           // exchanges at once in the notify lane. 0: 512
 	WithdrawWorkers int           // exchanges at once in the withdraw lane. 0: 128
 	RSA             int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
-	Poll            time.Duration // longest wait between looks at the outbox. 0: 1 s
+	Poll            time.Duration // longest wait between two claims. 0: 1 s
 	SweepEvery      time.Duration // 0: 1 s
 }
 
-// LeaseMargin is how much longer than an exchange a lease must be: room for
-// sealing before, opening and settling after, and for clocks that differ.
+// LeaseMargin is how much longer than an exchange a lease must be: time to seal before
+// it, to open and settle after it, and for clocks that differ.
 const LeaseMargin = 5 * time.Second
 
 func (c *Config) setDefaults() error {

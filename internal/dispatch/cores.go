@@ -11,8 +11,8 @@ import (
 	"countersign/internal/outbox"
 )
 
-// turn orders those who wait for a core. Opening comes before sealing, so that
-// exchanges that hold a lease and a connection end before new ones begin.
+// turn orders the messages that wait for a core. Opening comes before sealing, so that
+// exchanges with a lease and a connection end before new ones begin.
 type turn int
 
 const (
@@ -37,15 +37,15 @@ func sealTurn(l outbox.Lane) turn {
 	return turnNotifySeal
 }
 
-// ofWithdrawal says which turns give way to no other lane.
+// ofWithdrawal reports whether t belongs to the withdraw lane, which goes first.
 func (t turn) ofWithdrawal() bool { return t < turnNotifyOpen }
 
-// notifyShare lets every so many-th free core go to the notify lane first, so
-// that a flood of withdrawals slows deposits down and does not stop them.
+// notifyShare is how often a free core goes to the notify lane first: every eighth
+// time. So many withdrawals slow deposits down but do not stop them.
 const notifyShare = 8
 
-// slice is how long RSA for deposits may keep a core before other goroutines
-// run on it. Each pause costs some µs, in which the core may be idle.
+// slice is how long RSA for deposits may keep a core before it yields to other
+// goroutines. Each pause costs some µs, in which the core may be idle.
 const slice = 200 * time.Microsecond
 
 // cores bounds how many RSA operations run at once. Both lanes share it;
@@ -68,9 +68,9 @@ type cores struct {
 
 func newCores(n int) *cores { return &cores{n: n, most: n + 1, rest: runtime.Gosched} }
 
-// each runs the RSA operations f(0) to f(n-1) of one message when a core is free,
-// and on further cores where nobody waits for those. It fails only where ctx ends
-// before the first.
+// each runs the RSA operations f(0) to f(n-1) of one message when a core is free, and
+// on more cores if no other message waits for them. It fails only if ctx ends before
+// the first operation.
 func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 	c.messages.Add(1)
 	defer c.messages.Add(-1)
@@ -79,13 +79,13 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 	}
 	var next atomic.Int64
 	work := func() {
-		var rested time.Time // zero: a message rests before its first block
+		var rested time.Time // zero, so that a message rests before its first block
 		for i := next.Add(1); int(i) <= n; i = next.Add(1) {
 			if !t.ofWithdrawal() {
 				c.giveWay(t)
 			}
-			// A single message delays others by no more than a block takes, and
-			// resting on idle cores costs as much as waking them.
+			// A single message delays others by at most one block, and resting on idle
+			// cores costs as much as waking them.
 			if c.messages.Load() > 1 && time.Since(rested) > slice {
 				c.rest()
 				rested = time.Now()
@@ -94,7 +94,7 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 		}
 	}
 	var others sync.WaitGroup
-	defer others.Wait() // a panic of one, too, ends when all have
+	defer others.Wait() // even after a panic
 	panicked := make(chan any, n)
 	for range n - 1 {
 		if !c.spare() {
@@ -117,13 +117,13 @@ func (c *cores) each(ctx context.Context, t turn, n int, f func(int)) error {
 	others.Wait()
 	select {
 	case p := <-panicked:
-		panic(p) // where the caller of this can deal with it
+		panic(p) // in the caller's goroutine, which can recover
 	default:
 		return nil
 	}
 }
 
-// acquire waits for a core. It fails only where ctx ends first.
+// acquire waits for a core. It fails only if ctx ends first.
 func (c *cores) acquire(ctx context.Context, t turn) error {
 	c.mu.Lock()
 	if c.busy < c.most {
@@ -147,10 +147,10 @@ func (c *cores) acquire(ctx context.Context, t turn) error {
 			return ctx.Err()
 		}
 	}
-	return nil // it was given between the two
+	return nil // the core was given meanwhile
 }
 
-// spare takes a core that nobody else wants.
+// spare takes a core if no message waits for one.
 func (c *cores) spare() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,9 +161,8 @@ func (c *cores) spare() bool {
 	return true
 }
 
-// giveWay gives the core of t to a withdrawal that waits for one, then waits for
-// the next free core ahead of all others of its turn, because it is in the middle
-// of its message.
+// giveWay gives the core of t to a waiting withdrawal. Then it waits for the next free
+// core, before all others of its turn, because its message has begun.
 func (c *cores) giveWay(t turn) {
 	c.mu.Lock()
 	if len(c.waiting[turnWithdrawOpen])+len(c.waiting[turnWithdrawSeal]) == 0 {
@@ -183,7 +182,7 @@ func (c *cores) release() {
 	c.pass()
 }
 
-// pass gives what has come free to who is next.
+// pass gives free cores to the next waiting messages.
 func (c *cores) pass() {
 	c.busy--
 	c.released++

@@ -15,20 +15,20 @@ import (
 	"countersign/internal/outbox"
 )
 
-// settleGrace is how long the last settlements may take once all exchanges have
-// ended or been broken off.
+// settleGrace is how long the last settlements may take after all exchanges have
+// ended.
 const settleGrace = 5 * time.Second
 
 // Dispatcher sends callbacks.
 type Dispatcher struct {
 	cfg       Config
 	transport *transport
-	post      func(context.Context, request) Response // transport.post, but for tests without a network
+	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *merchants
 	cores     *cores
 	previous  *previous
 	lanes     [2]*lane
-	offline   bool // a test without a network, which nothing waits for
+	offline   bool // a test without a network, in which no exchange takes time
 	ran       atomic.Bool
 }
 
@@ -50,9 +50,9 @@ func New(c Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run sends callbacks until ctx ends. Then it claims no more, gives back what it
-// has not sent, lets exchanges in flight go on for DrainTimeout, settles what they
-// came to, and returns nil. A Dispatcher runs once.
+// Run sends callbacks until ctx ends. Then it claims no more, gives back the callbacks
+// that it has not sent, lets exchanges in flight continue for DrainTimeout, settles
+// their results, and returns nil. A Dispatcher runs once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return errors.New("dispatch: it ran before")
@@ -92,8 +92,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// sweep takes back lost leases and lets withdrawals expire, on this node as on
-// every other: the sweep of a node that died is another node's work.
+// sweep returns lost leases and expires withdrawals. Every node does this, because a
+// node that died cannot.
 func (d *Dispatcher) sweep(stop context.Context) {
 	for stop.Err() == nil {
 		ctx, cancel := context.WithTimeout(stop, claimTimeout)
@@ -130,5 +130,5 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 
 func (d *Dispatcher) now() db.Millis { return db.MillisOf(d.cfg.Now()) }
 
-// jitter is a number from 0 up to but not including 1.
+// jitter is a random number from 0 to below 1.
 func jitter() float64 { return rand.Float64() }

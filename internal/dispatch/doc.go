@@ -5,17 +5,17 @@
 //
 //	claim → bind and seal → post, read → judge → settle
 //
-// Two lanes, withdrawal questions and everything else, each claim for
-// themselves, so that a backlog of deposits never delays a question. RSA work of
-// both is bounded by the cores, waiting for merchants is not. What is claimed is
-// leased: the whole exchange, the last byte of the response included, has one
-// deadline that is shorter than the lease, so no callback is ever in two
-// attempts at once.
+// There are two lanes, one for questions about withdrawals and one for all other
+// callbacks. Each claims its own callbacks, so a backlog of deposits never delays a
+// question. The number of cores bounds the RSA work of both, but not how many
+// exchanges wait for merchants. Every claim has a lease. One deadline, shorter than
+// the lease, bounds the whole exchange up to the last byte of the response, so no
+// callback is ever in two attempts at once.
 //
 // # What decides
 //
-// Judge and Schedule are pure. They take a response and the time at which it was
-// complete, and give an outcome, a reason from a fixed list and, for
-// a withdrawal, a decision. Whatever is not a complete, timely and exact
-// confirmation never confirms (PROTOCOL.md, Decision).
+// Judge and Schedule are pure. Judge takes a response and the time at which it was
+// complete. It gives the attempt's result, a reason from a fixed list and, for a
+// withdrawal, a decision. Only a complete, timely and exact confirmation confirms
+// (PROTOCOL.md, D1).
 package dispatch

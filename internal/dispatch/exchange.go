@@ -17,19 +17,19 @@ import (
 	"countersign/internal/outbox"
 )
 
-// ended is a claimed callback that this node is done with: attempted, or not
-// attempted and to be given back.
+// ended is a claimed callback after its attempt, or one without an attempt to give
+// back.
 type ended struct {
 	claimed    outbox.Claimed
 	giveBack   bool
 	settlement outbox.Settlement
 	verdict    Verdict
-	plain      []byte // what was sent, for the next attempt
+	plain      []byte // the plaintext that was sent, for the next attempt
 	sealed     []byte
 }
 
-// attempt makes one attempt of c. stop ends when no new exchange may begin, work
-// when exchanges must break off.
+// attempt makes one attempt of c. When stop ends, no new exchange begins; when work
+// ends, running exchanges end.
 func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e ended) {
 	e.claimed = c
 	start := d.cfg.Now()
@@ -41,10 +41,10 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		e.verdict = v
 		e.settlement = settlement(c, m, v, record, db.MillisOf(now), jitter())
 	}
-	// Whatever goes wrong with one callback, the others go on.
+	// A panic in one exchange must not stop the others.
 	defer func() {
 		if p := recover(); p != nil {
-			// The value of a panic may hold what a merchant sent.
+			// The value of a panic is not logged: it may hold what a merchant sent.
 			d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", c.ID),
 				slog.String("value", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
 			e.giveBack = false
@@ -57,17 +57,17 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		return e
 	}
 
-	if stop.Err() != nil { // claimed while the end came
+	if stop.Err() != nil { // claimed while the node was stopping
 		e.giveBack = true
 		return e
 	}
 	m, err := d.merchants.get(work, c.Merchant, c.MerchantVersion)
 	if err != nil {
-		return internal("merchant does not load", err)
+		return internal("the merchant cannot be loaded", err)
 	}
 	q, plain, uuid, err := question(c, m)
 	if err != nil {
-		return internal("callback cannot be sent", err)
+		return internal("the callback cannot be sent", err)
 	}
 	record.RequestUUID = uuid
 	lane := c.Type.Lane()
@@ -75,7 +75,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	var body []byte
 	prevPlain, prevBody := d.previous.take(c.ID, m.version)
 	e.sealed, err = m.seal(d.rsa(stop, sealTurn(lane), "seal"), plain, prevPlain, prevBody)
-	if stop.Err() != nil { // stopping: nothing new is sent
+	if stop.Err() != nil { // stopping: no new exchange begins
 		e.giveBack = true
 		return e
 	}
@@ -89,7 +89,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 
 	now := d.cfg.Now()
 	if c.LeaseUntil.Time().Sub(now) < d.cfg.ExchangeTimeout+LeaseMargin/2 {
-		e.giveBack = true // waited too long for a core: another claim starts over
+		e.giveBack = true // the wait for a core was too long: a new claim starts again
 		return e
 	}
 	timeout := d.cfg.ExchangeTimeout
@@ -121,7 +121,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		record.ResponseHash = digest(r.Body)
 	}
 	v := Judge(q, r, func(data string) ([]byte, error) {
-		// Nothing ends this wait: the response is here, and every core comes
+		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
 		return m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
 	})
@@ -130,8 +130,8 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	return e
 }
 
-// question binds the callback anew (PROTOCOL.md, Binding) and gives what its
-// response is to be judged by, and the bytes to seal.
+// question gives the callback a new requestUUID (PROTOCOL.md, B1). It gives the
+// Question for its response, and the bytes to seal.
 func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid string, err error) {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -139,9 +139,9 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	if err != nil {
 		return q, nil, "", err
 	}
-	// Read back what will be sent, so that question and plaintext are one.
-	// Lenient, because a notice of types 3 and 4 may lack what nobody
-	// told the service.
+	// Parse the bytes that will be sent, so that question and plaintext agree.
+	// Lenient, because a notice of types 3 and 4 may lack members that the service
+	// was not told.
 	sent, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true})
 	if err != nil {
 		return q, nil, "", err
@@ -160,7 +160,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	return q, plain, uuid, nil
 }
 
-// rsa does the RSA of one message when its turn for a core has come.
+// rsa runs the RSA of one message when it gets a core.
 func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope.Worker {
 	return envelope.Worker{Each: func(n int, f func(int)) error {
 		var took atomic.Int64
@@ -176,7 +176,7 @@ func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope
 	}}
 }
 
-// settlement turns a verdict into what the store is to do. It is pure.
+// settlement turns a verdict into a Settlement. It is pure.
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
 	record.Outcome, record.Reason = string(v.Outcome), v.Reason.String()
 	s := outbox.Settlement{
@@ -193,7 +193,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		s.State = outbox.CallbackPending
 		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != outbox.LaneWithdraw {
 			s.State, s.Due = outbox.CallbackExhausted, 0
-		} // a question stays until the sweep lets its withdrawal expire
+		} // otherwise a question stays until the sweep expires its withdrawal
 	}
 	switch {
 	case v.Outcome == Accepted:

@@ -10,51 +10,50 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Question is what one attempt asked, as far as its response is judged by it.
+// Question has what Judge needs to know of an attempt.
 type Question struct {
-	// APIKey must come back in the response. Required.
+	// APIKey is expected in the response. Required.
 	APIKey countersign.APIKey
-	// Sent is the callback with the requestUUID of this very attempt.
+	// Sent is the callback with the requestUUID of this attempt.
 	// Required.
 	Sent countersign.Callback
-	// Ordered is what the withdrawal of a type 2 callback is to move; nil where
-	// the merchant's answer is to say it.
+	// Ordered has the details of the withdrawal of a type 2 callback. Nil: they
+	// are those of the merchant's answer.
 	Ordered *countersign.Details
-	// Deadline is when a withdrawal can no longer be confirmed. Type 2 only.
+	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
+	// only.
 	Deadline db.Millis
-	// FinalCodes are the errCodes that refuse for good. Nil means those of the
-	// registry, 2000 to 2999.
+	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
 	FinalCodes []outbox.CodeRange
 }
 
-// Response is what came back of one exchange.
+// Response is the result of one exchange.
 type Response struct {
-	// Failure is why there is no complete response; empty where there is one.
+	// Failure is why there is no complete response; empty if there is one.
 	Failure Reason
-	// Status is the HTTP status; 0 where none was read.
+	// Status is the HTTP status; 0 if none was read.
 	Status int
-	// Body is the whole body. Nil where Failure is set or Status is not 200.
+	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
 	// Done is when the last byte had been read.
 	Done db.Millis
 }
 
-// Judge says what r means for the callback of q (PROTOCOL.md, Decision). open
-// gives the plaintext of a response's data and is called at most once, and not
-// at all where the rest already rules the response out; its errors are those of
-// envelope.Open.
+// Judge says what r means for the callback of q (PROTOCOL.md, Decision). open gives
+// the plaintext of a response's data; its errors are those of envelope.Open. Judge
+// calls it at most once, and only if nothing else already decides against the
+// response.
 //
-// Judge is a function of its arguments alone. A withdrawal is confirmed only
-// by a response that is complete before the deadline, comes from the
-// merchant by apiKey, says errCode 0, opens, and names this attempt, this
-// withdrawal, this user and the ordered details. Nothing else confirms.
+// Judge depends on its arguments alone. It confirms a withdrawal only if the response
+// was complete before the deadline, has the merchant's apiKey and errCode 0, opens,
+// and names this attempt, this withdrawal, this user and the ordered details.
 func Judge(q Question, r Response, open func(data string) ([]byte, error)) Verdict {
 	v := judgeResponse(q, r, open)
 	if q.Sent.CallbackType() != countersign.TypeRequestWithdraw {
 		v.Decision, v.Details = countersign.DecisionNone, countersign.Details{}
 	} else if r.Done >= q.Deadline {
-		// Too late to decide anything, whatever it says. The expiry is a
-		// decision too, and final.
+		// A late response decides nothing, whatever it says. The expiry is a decision
+		// too, and final.
 		v.Outcome, v.Reason = Retry, ReasonLate
 		v.Decision, v.Details = countersign.DecisionExpired, countersign.Details{}
 	}
@@ -63,9 +62,8 @@ func Judge(q Question, r Response, open func(data string) ([]byte, error)) Verdi
 
 func judgeResponse(q Question, r Response, open func(string) ([]byte, error)) Verdict {
 	if r.Failure != "" {
-		// A body over the limit comes from a server that is up; so does
-		// nothing of the rest, and what this node did itself is not the
-		// merchant's fault.
+		// Only a body over the limit shows that the server works. Of the other
+		// failures, this node's own must not count against the merchant.
 		reached := r.Failure == ReasonTooLarge && r.Status == 200 ||
 			r.Failure == ReasonStopped || r.Failure == ReasonInternal
 		return Verdict{Outcome: Retry, Reason: r.Failure, Reached: reached}
@@ -79,14 +77,14 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, error)) Ve
 		v.Reason = ReasonResponseMalformed
 		var member *countersign.MemberError
 		if errors.As(err, &member) && member.Member == "data" {
-			// By far the most common mistake: the object itself, or
-			// nothing, in place of the sealed text.
+			// The most common mistake: data is the answer's object, or nothing, and
+			// not the sealed text.
 			v.Reason = ReasonDataNotSealed
 		}
 		return v
 	}
-	// The key comes before the code: what another merchant's server says
-	// refuses and holds nothing of this one's.
+	// The key is checked before the code: the errCode of another merchant's server
+	// must neither refuse nor hold.
 	if !q.APIKey.Equal(resp.APIKey) {
 		v.Reason, v.Alarm = ReasonWrongAPIKey, AlarmWrongAPIKey
 		return v
@@ -105,8 +103,8 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, error)) Ve
 	return judgeAnswer(q, plaintext, v)
 }
 
-// judgeCode judges an errCode that is not 0. It comes in plain text and
-// proves nothing, which is enough here: no code moves money.
+// judgeCode judges an errCode that is not 0. It is plain text and proves nothing, but
+// no such code moves money (PROTOCOL.md, E3).
 func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	class := code.Class()
 	if isFinal(q.FinalCodes, code) {
@@ -119,14 +117,14 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 		v.Outcome, v.Reason = Hold, ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
 		v.Reason, v.Alarm = ReasonNotUnderstood, AlarmNotUnderstood
-	default: // also what the registry calls refused and this merchant does not
+	default: // includes 2000 to 2999 if the merchant's final codes are others
 		v.Reason = ReasonMerchantFailure
 	}
 	return v
 }
 
-// isFinal reports whether code refuses for good. A merchant's own ranges take
-// the place of the registry's.
+// isFinal reports whether code is final. A merchant's own ranges replace 2000 to 2999
+// (PROTOCOL.md, E2).
 func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
 	if ranges == nil {
 		return code.Class() == countersign.ClassRefused
@@ -139,8 +137,8 @@ func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
 	return false
 }
 
-// openReason says why data did not open. All failures inside the blocks are one
-// reason (PROTOCOL.md, Sealing).
+// openReason says why data did not open. All failures inside the blocks have one
+// reason (PROTOCOL.md, S7).
 func openReason(data string, err error) Reason {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(data, " \t\r\n"), "{"):

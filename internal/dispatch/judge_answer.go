@@ -7,8 +7,8 @@ import (
 )
 
 // judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers).
-// The requestUUID is looked at before anything else that the answer says,
-// because another attempt's answer says nothing about this one.
+// The requestUUID is checked first, because the answer to another attempt says nothing
+// about this one.
 func judgeAnswer(q Question, plaintext []byte, v Verdict) Verdict {
 	sent := q.Sent
 	answer, err := countersign.ParseAnswer(sent.CallbackType(), plaintext)
@@ -32,7 +32,7 @@ func judgeAnswer(q Question, plaintext []byte, v Verdict) Verdict {
 	return v
 }
 
-// malformed judges a plaintext that is no answer to this type of callback.
+// malformed judges a plaintext that is not an answer to this type of callback.
 func malformed(err error, v Verdict) Verdict {
 	var member *countersign.MemberError
 	if errors.As(err, &member) && member.Member == "type" {
@@ -42,22 +42,22 @@ func malformed(err error, v Verdict) Verdict {
 	return v
 }
 
-// contradicts judges an answer that is well-formed and about something else.
+// contradicts judges a well-formed answer about something else.
 func contradicts(reason Reason, v Verdict) Verdict {
 	v.Outcome, v.Reason, v.Alarm = Retry, reason, AlarmAnswerDiffers
 	return v
 }
 
-// judgeWithdrawal is where a withdrawal is confirmed, and the only place. said
-// is what the merchant's answer to this very attempt would have moved.
+// judgeWithdrawal is the only place that confirms a withdrawal. said has the details
+// of the merchant's answer to this attempt.
 func judgeWithdrawal(q Question, said countersign.Details, v Verdict) Verdict {
 	if said.Validate() != nil {
 		v.Reason = ReasonAnswerMalformed
 		return v
 	}
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
-		// The merchant countersigns something that nobody ordered. Asking
-		// again could only find it of two minds.
+		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
+		// It is not asked again.
 		v.Outcome, v.Reason, v.Alarm = Refused, ReasonDetailsDiffer, AlarmDetailsDiffer
 		v.Decision = countersign.DecisionDeclined
 		return v

@@ -13,27 +13,27 @@ import (
 const (
 	claimBatch   = 256
 	claimTimeout = 10 * time.Second
-	// gather is how long a claim waits for more free workers when there is more
-	// to do than workers: few large claims cost less than many small ones.
+	// gather is how long a claim waits for more free workers if there are more due
+	// callbacks than workers: few large claims cost less than many small ones.
 	gather = 5 * time.Millisecond
-	// nap follows a claim that found nothing where something was due: another
-	// node was faster.
+	// nap follows a claim that found nothing although a callback was due, because
+	// another node was faster.
 	nap          = 10 * time.Millisecond
 	claimBackoff = 100 * time.Millisecond
 	claimSlowest = time.Second
 )
 
-// lane claims callbacks of one lane and keeps count of those in flight.
+// lane claims callbacks of one lane and counts those in flight.
 type lane struct {
 	d       *Dispatcher
 	id      outbox.Lane
 	workers int
 	ended   chan ended
-	jobs    chan outbox.Claimed // for a worker that has nothing to do
+	jobs    chan outbox.Claimed // for idle workers
 
 	mu       sync.Mutex
 	inFlight int
-	freed    chan struct{} // buffered 1: something has ended
+	freed    chan struct{} // buffered 1: a callback has ended
 	running  sync.WaitGroup
 }
 
@@ -59,8 +59,8 @@ func (l *lane) add(n int) {
 	l.d.cfg.Observer.InFlight(l.id, now)
 }
 
-// done frees the place of one callback, after it has been settled: only then
-// does its merchant have room for another.
+// done counts one callback as ended after it was settled. Only then may its merchant
+// get another one.
 func (l *lane) done() {
 	l.add(-1)
 	select {
@@ -69,9 +69,9 @@ func (l *lane) done() {
 	}
 }
 
-// run claims until stop ends. After a wake-up it claims at once, otherwise when
-// NextDue says so: an attempt that ended may have freed a merchant's capacity,
-// and looking is cheaper than claiming.
+// run claims until stop ends. After a wake-up it claims at once. Otherwise it asks
+// NextDue first, which costs less than a claim: an attempt that ended may have freed
+// capacity of its merchant.
 func (l *lane) run(stop, work context.Context) {
 	topic := outbox.TopicNotify
 	if l.id == outbox.LaneWithdraw {
@@ -86,8 +86,8 @@ func (l *lane) run(stop, work context.Context) {
 		}
 		l.d.cfg.Log.LogAttrs(work, slog.LevelError, "claiming failed",
 			slog.String("lane", l.id.String()), slog.String("error", err.Error()))
-		// A wake-up says that the database takes commits again: the node that
-		// listens has connected anew, or another has made work.
+		// A wake-up shows that the database takes commits again: this node listens
+		// again, or another one has committed work.
 		l.wait(stop, wake, backoff)
 		backoff = min(2*backoff, claimSlowest)
 	}
@@ -125,7 +125,7 @@ func (l *lane) run(stop, work context.Context) {
 	}
 }
 
-// atMostHour gives ms as a duration. Never does not fit into one.
+// atMostHour gives ms as a duration of at most an hour. Never would overflow.
 func atMostHour(ms db.Millis) time.Duration {
 	return time.Duration(min(ms, db.Millis(time.Hour.Milliseconds()))) * time.Millisecond
 }
@@ -136,8 +136,8 @@ func (l *lane) nextDue(stop context.Context, now db.Millis) (db.Millis, error) {
 	return l.d.cfg.Outbox.NextDue(ctx, l.id, now)
 }
 
-// wait ends when there may be something to claim. It reports whether that is
-// because of a wake-up.
+// wait returns when there may be something to claim. It reports whether a wake-up ended
+// it.
 func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Duration) bool {
 	t := time.NewTimer(longest)
 	defer t.Stop()
@@ -146,7 +146,7 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 		return true
 	case <-l.freed:
 		if l.held() >= busy {
-			sleep(stop, gather) // others are about to end too
+			sleep(stop, gather) // more callbacks are about to end
 		}
 	case <-t.C:
 	case <-stop.Done():
@@ -154,8 +154,8 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	return false
 }
 
-// room waits for free workers and says how many callbacks to claim, 0 where stop
-// has ended. When the last claim was full it waits a moment for more than one.
+// room waits for free workers and gives the number of callbacks to claim, 0 if stop
+// has ended. If the last claim was full, it waits briefly for more than one worker.
 func (l *lane) room(stop context.Context, full bool) int {
 	enough := 1
 	var patience <-chan time.Time
@@ -182,8 +182,8 @@ func (l *lane) room(stop context.Context, full bool) int {
 	}
 }
 
-// claim takes up to limit callbacks and starts an exchange for each. A claim that
-// has begun is not broken off: what it took would wait for its lease to end.
+// claim claims up to limit callbacks and starts an exchange for each. A claim that has
+// begun is not interrupted, because its callbacks would wait for their leases to end.
 func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
 	defer cancel()
@@ -208,8 +208,8 @@ func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
 	return len(claimed), nil
 }
 
-// work makes attempts until stop ends: with a goroutine for each, every one would
-// copy its stack several times while that grows.
+// work makes attempts until stop ends. A new goroutine for each attempt would copy its
+// growing stack several times.
 func (l *lane) work(stop, work context.Context, c outbox.Claimed) {
 	for {
 		l.ended <- l.d.attempt(stop, work, c)

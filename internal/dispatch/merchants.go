@@ -12,10 +12,10 @@ import (
 	"countersign/internal/outbox"
 )
 
-// maxMerchants bounds the cache. An entry holds two keys and takes some 10 KB.
+// maxMerchants bounds the cache. An entry has two keys and takes about 10 KB.
 const maxMerchants = 4096
 
-// merchant is a outbox.Merchant made ready for exchanges.
+// merchant is an outbox.Merchant prepared for exchanges.
 type merchant struct {
 	version     int64
 	apiKey      countersign.APIKey
@@ -44,7 +44,7 @@ func (m *merchant) open(w envelope.Worker, data string) ([]byte, error) {
 	return w.Open(m.openKey, m.openPad, []byte(data))
 }
 
-// newMerchant chooses keys and padding by scheme (PROTOCOL.md, Keys).
+// newMerchant chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
 func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
@@ -65,7 +65,7 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 		return nil, errors.New("it has no key")
 	}
 	if s.Scheme != outbox.SchemeService {
-		// The merchant's pair: only its public part has any business here.
+		// The merchant's pair: the service uses only the public part.
 		m.sealKey = m.sealKey.Public()
 	}
 	if m.openKey == nil {
@@ -74,11 +74,11 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 	if s.Scheme == outbox.SchemeMerchantOAEP {
 		m.sealPad = envelope.OAEP
 		if m.openKey.HasPrivate() {
-			m.openPad = envelope.OAEP // a public part opens nothing of OAEP
+			m.openPad = envelope.OAEP // a public part opens no OAEP
 		}
 	}
-	// Where a URL has become forbidden, by a restart with other flags, attempts
-	// fail as blocked and the rest of the merchant goes on.
+	// If a URL is no longer allowed after a restart with other flags, its attempts
+	// fail as blocked; the merchant's other URL still works.
 	p.AllowPrivate = m.private
 	for lane, raw := range [2]string{s.NotifyURL, s.WithdrawURL} {
 		if u, err := parseTarget(raw, p); err == nil {
@@ -88,8 +88,8 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 	return m, nil
 }
 
-// merchants caches what exchanges need of each merchant. The version in what is
-// claimed says when an entry is out of date.
+// merchants caches prepared merchants. The version in each claimed callback shows
+// when an entry is out of date.
 type merchants struct {
 	outbox Outbox
 	policy Policy
@@ -99,7 +99,7 @@ type merchants struct {
 }
 
 type merchantEntry struct {
-	mu sync.Mutex // held while loading, so that one load serves all who wait
+	mu sync.Mutex // locked while loading, so that one load serves all waiting exchanges
 	m  *merchant
 }
 
@@ -113,7 +113,7 @@ func (c *merchants) get(ctx context.Context, id string, version int64) (*merchan
 	e := c.entries[id]
 	if e == nil {
 		if len(c.entries) >= maxMerchants {
-			for other := range c.entries { // any one: what is in use comes back
+			for other := range c.entries { // any entry: one in use is loaded again
 				delete(c.entries, other)
 				break
 			}

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// maxPrevious bounds what is kept of attempts that will come again, in bytes.
+// maxPrevious bounds the memory of previous, in bytes.
 const maxPrevious = 8 << 20
 
-// previous keeps the plaintext and the sealed body of the last attempts that did
-// not settle. With the requestUUID at the end of the plaintext, the next attempt
-// of the same callback shares all blocks but the last one or two, and sealing it
-// costs only those. What is missing here costs time and nothing else.
+// previous keeps the plaintext and the sealed body of the last attempts that did not
+// settle. The requestUUID is at the end of the plaintext, so the next attempt of the
+// same callback shares all blocks but the last one or two, and only those are sealed
+// again. A missing entry only costs time.
 type previous struct {
 	mu    sync.Mutex
 	size  int
@@ -31,8 +31,8 @@ func newPrevious() *previous {
 	return &previous{order: list.New(), by: make(map[string]*list.Element)}
 }
 
-// take gives and forgets the last attempt of callback id, if it was made with
-// this version of its merchant.
+// take gives and removes the last attempt of callback id, if it was made with this
+// version of its merchant.
 func (p *previous) take(id string, version int64) (plain, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *previous) take(id string, version int64) (plain, body []byte) {
 	}
 	a := p.remove(e)
 	if a.merchantVersion != version {
-		return nil, nil // the key may be another one
+		return nil, nil // the key may have changed
 	}
 	return a.plain, a.body
 }

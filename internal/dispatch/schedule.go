@@ -16,8 +16,8 @@ type Schedule struct {
 	Every time.Duration
 }
 
-// The default schedules. Twelve attempts spread over 51 hours outlast a weekend
-// without an engineer; a withdrawal's end with its deadline.
+// The default schedules. The twelve attempts of a notice take 51 hours, longer than a
+// weekend without an engineer. The attempts of a withdrawal end with its deadline.
 var (
 	notifySchedule = Schedule{Delays: []time.Duration{
 		0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
@@ -29,24 +29,24 @@ var (
 )
 
 const (
-	// maxJitter is the greatest part of a delay that is added to it, so that
-	// callbacks that failed together do not come back together.
+	// maxJitter is the greatest random addition to a delay, as a part of it. It
+	// keeps callbacks that failed together from being due together.
 	maxJitter = 0.1
-	// lastChance is how long before a deadline one more attempt starts, where
-	// the schedule alone would pass over the deadline. An exchange that
-	// does well needs far less.
+	// lastChance is how long before the deadline the last attempt starts, if the
+	// schedule's next attempt would come after the deadline. A working exchange takes
+	// much less.
 	lastChance = 5 * time.Second
 
 	notifyHold = time.Minute
 )
 
-// withdrawHolds are the waits after the first, second, … hold of a withdrawal;
-// the last one repeats. A person who approves at once is not kept waiting.
+// withdrawHolds are the waits after the first, second, … hold of a withdrawal; the last
+// one repeats. The first are short, for a person who approves at once.
 var withdrawHolds = []time.Duration{
 	5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute,
 }
 
-// ScheduleFor gives the schedule of a lane, or what the merchant has set for it.
+// ScheduleFor gives the merchant's own schedule for a lane, or the default.
 func ScheduleFor(lane outbox.Lane, own *outbox.Retry) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
@@ -61,15 +61,15 @@ func ScheduleFor(lane outbox.Lane, own *outbox.Retry) Schedule {
 	return notifySchedule
 }
 
-// ownDelay keeps a merchant's number of milliseconds within what arithmetic
-// with due times stands.
+// ownDelay bounds a merchant's number of milliseconds, so that due times cannot
+// overflow.
 func ownDelay(ms int64) time.Duration {
 	const most = 365 * 24 * time.Hour
 	return time.Duration(min(max(0, ms), most.Milliseconds())) * time.Millisecond
 }
 
 // Delay gives the wait before the next attempt after failed attempts that count
-// against the schedule. more is false where the schedule has ended.
+// against the schedule. more is false if the schedule has ended.
 func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 	switch {
 	case failed >= 0 && failed < len(s.Delays):
@@ -88,9 +88,8 @@ func holdDelay(lane outbox.Lane, held int) time.Duration {
 	return withdrawHolds[max(0, min(held, len(withdrawHolds)-1))]
 }
 
-// dueAfter gives the due time delay from now, with jitter, a number from 0 up to
-// but not including 1. more is false where the deadline leaves no attempt: then
-// only the expiry is left.
+// dueAfter gives the due time after delay from now, with jitter, a number from 0 to
+// below 1. more is false if no attempt is possible before the deadline.
 func dueAfter(now db.Millis, delay time.Duration, jitter float64, deadline db.Millis) (due db.Millis, more bool) {
 	if jitter < 0 || jitter >= 1 {
 		jitter = 0

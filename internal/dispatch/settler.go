@@ -13,9 +13,9 @@ import (
 
 const (
 	settleBatch = 256
-	// Under load a settlement waits this long for others, so that
-	// transactions, and the claims that follow them, are few and large. With
-	// fewer than busy callbacks in flight nothing waits.
+	// Under load a settlement waits this long for others, so that transactions and
+	// the claims after them are few and large. With fewer than busy callbacks in
+	// flight no settlement waits.
 	settleGather  = 10 * time.Millisecond
 	busy          = 24
 	settleTimeout = 10 * time.Second // of one try
@@ -23,9 +23,9 @@ const (
 	settleSlowest = 2 * time.Second
 )
 
-// settle ends what exchanges hand over until l.ended is closed. What comes in
-// while one transaction runs makes up the next one. Each lane settles for itself:
-// a decision does not wait until enough deposits have come together.
+// settle settles ended attempts until l.ended is closed. Those that end while one
+// transaction runs are settled by the next one. Each lane settles separately, so a
+// decision never waits for deposits.
 func (l *lane) settle(hard context.Context) {
 	var batch []ended
 	for {
@@ -38,11 +38,11 @@ func (l *lane) settle(hard context.Context) {
 		for range batch {
 			l.done()
 		}
-		clear(batch) // what they hold can be collected
+		clear(batch) // frees their memory
 	}
 }
 
-// collect adds to batch what has come in since, or comes in soon.
+// collect adds the attempts to batch that have ended, or end soon.
 func (l *lane) collect(batch []ended) []ended {
 	var patience <-chan time.Time
 	if l.held() >= busy {
@@ -102,7 +102,7 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 	settled, err := d.settleAll(hard, settlements, until)
 	var item *db.ItemError
 	if errors.As(err, &item) && len(of) > 1 {
-		// One that the store finds no sense in must not hold up the others.
+		// One that the outbox refuses must not block the others.
 		for _, e := range of {
 			d.settleBatch(hard, []ended{*e})
 		}
@@ -132,11 +132,10 @@ func (d *Dispatcher) settleAll(hard context.Context, list []outbox.Settlement, u
 	return settled, err
 }
 
-// persist tries until it succeeds or the last lease has ended, and then once more:
-// a process that stood still finds its time-outs over at once, and what an attempt
-// came to is kept also when it came too late. The sweep takes the rest
-// back. A try that failed but did persist is harmless: the store settles an
-// attempt once.
+// persist tries until it succeeds or the last lease has ended, and then once more: for
+// a process that stood still all time-outs have passed, and late results are recorded
+// too. The sweep returns the rest. A try that failed after it was applied is harmless,
+// because an attempt is settled once.
 func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis, try func(context.Context) error) error {
 	for wait, last := settleBackoff, false; ; wait = min(2*wait, settleSlowest) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(hard), settleTimeout)
@@ -155,7 +154,7 @@ func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
 	}
 }
 
-// report writes the one line of an attempt, and one more for each alarm.
+// report logs one line for an attempt, and one more for each alarm.
 func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
 	lane := c.Type.Lane()
@@ -207,7 +206,7 @@ func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID))
 }
 
-// sleep waits, or less where ctx ends.
+// sleep waits until the time is over or ctx ends.
 func sleep(ctx context.Context, wait time.Duration) {
 	t := time.NewTimer(wait)
 	defer t.Stop()

@@ -12,27 +12,25 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Policy says which targets callbacks may go to (PROTOCOL.md, HTTP). The zero
-// Policy is the one for the internet.
+// Policy says which targets callbacks may go to. The zero Policy allows public
+// addresses and https only.
 type Policy struct {
-	// AllowPrivate lets targets be on loopback and private networks, on any
-	// port. Link-local addresses stay closed, because cloud machines find
-	// their credentials there.
+	// AllowPrivate allows targets on loopback and private networks, on any port.
+	// Link-local addresses stay forbidden, because cloud providers serve a machine's
+	// credentials there.
 	AllowPrivate bool
-	// AllowHTTP lets targets be http, and have port 80. For development.
+	// AllowHTTP allows http targets and port 80. For development.
 	AllowHTTP bool
 }
 
-// ErrURL is what CheckURL fails with, wrapped in the cause. The cause never
-// repeats the URL.
+// ErrURL is wrapped by all errors of CheckURL. They never repeat the URL.
 var ErrURL = errors.New("URL not allowed")
 
 // maxURL bounds a target's URL in bytes.
 const maxURL = 2048
 
-// CheckURL says whether callbacks can go to raw under p, as far as raw itself
-// tells. Names are resolved, and their addresses checked, when a connection is
-// made.
+// CheckURL says whether p allows callbacks to raw, as far as raw itself shows. Names are
+// resolved, and their addresses checked, when a connection is made.
 func CheckURL(raw string, p Policy) error {
 	_, err := parseTarget(raw, p)
 	return err
@@ -91,14 +89,14 @@ func parseTarget(raw string, p Policy) (*url.URL, error) {
 		return u, nil
 	}
 	if looksNumeric(host) {
-		// 127.1, 0x7f000001 and their like: resolvers differ on them, and
-		// nobody writes one in earnest.
+		// Forms such as 127.1 and 0x7f000001: resolvers differ on them, and no
+		// merchant needs them.
 		return refuse("its host is neither a name nor an address as it is usually written")
 	}
 	if !p.AllowPrivate && isLocalName(host) {
 		return refuse("its host names this machine")
 	}
-	// A public address in place of the name's leaves the port to be judged.
+	// With a public address in place of the name, only the port is checked.
 	if g.SafeAddrPort(netip.AddrPortFrom(publicAddress, port)) != nil {
 		return refuse("its port is not one that callbacks go to")
 	}
@@ -107,8 +105,8 @@ func parseTarget(raw string, p Policy) (*url.URL, error) {
 
 var publicAddress = netip.AddrFrom4([4]byte{1, 1, 1, 1})
 
-// looksNumeric reports whether the last label of host cannot be a top-level
-// domain, so that some resolver may take host for a number.
+// looksNumeric reports whether the last label of host cannot be a top-level domain: a
+// resolver may take host for a number.
 func looksNumeric(host string) bool {
 	last := strings.TrimSuffix(host, ".")
 	last = last[strings.LastIndexByte(last, '.')+1:]
@@ -129,7 +127,7 @@ var (
 	privateV6 = []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7")}
 )
 
-// guardian gives what judges an address and a port under p.
+// guardian gives the check of addresses and ports under p.
 func guardian(p Policy) *ssrf.Guardian {
 	if p.AllowPrivate {
 		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))
@@ -140,9 +138,8 @@ func guardian(p Policy) *ssrf.Guardian {
 	return ssrf.New(ssrf.WithPorts(443, 8443))
 }
 
-// dialControl is called with the address that is about to be connected to, after
-// the name has been resolved, so that no second look-up can put another in its
-// place.
+// dialControl gets the resolved address that is about to be dialled, so that a second
+// look-up cannot replace it.
 func dialControl(p Policy) func(network, address string, c syscall.RawConn) error {
 	return guardian(p).Safe
 }

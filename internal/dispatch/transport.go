@@ -33,19 +33,17 @@ const (
 	idlePerHost       = 256
 )
 
-// userAgent names the sender without its version: merchants need not know
-// what is old enough to attack.
+// userAgent names the sender without its version, which could help an attacker.
 const userAgent = "countersign"
 
-// transport makes exchanges with merchants. All of them share two connection
-// pools, so that a merchant that may be private and one that may not never share
-// a connection.
+// transport makes exchanges with merchants. It has two connection pools, so that
+// merchants that may be on private networks and others never share a connection.
 type transport struct {
 	public, private *http.Transport
 }
 
-// newTransport gives the transport for merchants that may and may not be private.
-// roots nil means the system's.
+// newTransport gives the transport for both kinds of merchants. Nil roots stand for
+// the system's.
 func newTransport(allowHTTP bool, roots *x509.CertPool) *transport {
 	return &transport{
 		public:  roundTripper(Policy{AllowHTTP: allowHTTP}, roots, nil),
@@ -55,13 +53,13 @@ func newTransport(allowHTTP bool, roots *x509.CertPool) *transport {
 
 func roundTripper(p Policy, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p), Resolver: resolver}
-	// HTTP/1.1 alone: with HTTP/2 one lost packet, or one server that
-	// plays with flow control, would hold up all exchanges of a connection, and
-	// these exchanges are too small to gain by sharing one.
+	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow
+	// control, would block all exchanges of a connection, and such small exchanges
+	// gain nothing from sharing one.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would resolve names behind our back
+		Proxy:                  nil, // a proxy would resolve names itself, unchecked
 		DialContext:            fenced(dialer.DialContext),
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
@@ -72,7 +70,7 @@ func roundTripper(p Policy, roots *x509.CertPool, resolver *net.Resolver) *http.
 		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        idleTimeout,
-		DisableCompression:     true, // 64 KiB then are 64 KiB, and no bomb unfolds
+		DisableCompression:     true, // so that 64 KiB stay 64 KiB
 		WriteBufferSize:        8 << 10,
 		ReadBufferSize:         4 << 10,
 	}
@@ -86,22 +84,21 @@ func (t *transport) close() {
 // request is one POST.
 type request struct {
 	url         *url.URL
-	private     bool // the merchant's network allowance
+	private     bool // the merchant may be on a private network
 	contentType string
 	apiKey      countersign.APIKey // X-API-KEY; empty: none
 	body        []byte
-	tooLate     func() bool // says that nothing of it must go out any more
+	tooLate     func() bool // reports that nothing more of it may be sent
 }
 
-// errTooLate breaks a request off before all of it has gone out.
+// errTooLate ends a request before all of it was sent.
 var errTooLate = errors.New("too late to send")
 
-// fencedConn is a connection to a merchant that sends nothing more when it is too
-// late for the request that has it. The context's deadline is not enough: a
-// process that was stopped and goes on, or a machine that slept, may write before
-// any timer fires, after another node has taken the callback over. That this is
-// not done by the body's reader saves a packet: http.Transport sends the header
-// ahead of a body that it does not know to be in memory.
+// fencedConn is a connection to a merchant that sends nothing more when it is too late
+// for its request. The context's deadline is not enough: after a process was stopped
+// or a machine slept, it may write before any timer fires, although another node has
+// claimed the callback meanwhile. The body's reader could check this too, but then
+// http.Transport would send the header in a packet of its own.
 type fencedConn struct {
 	net.Conn
 	request atomic.Pointer[request]
@@ -126,10 +123,11 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// reader gives the body anew, as a type that http.Transport knows to be in memory.
+// reader gives a new reader of the body, of a type that http.Transport knows to be in
+// memory.
 func (q *request) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(q.body)) }
 
-// fence makes the request's end that of what is sent through conn.
+// fence makes conn refuse to send when it is too late for q.
 func (q *request) fence(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -137,9 +135,8 @@ func (q *request) fence(conn net.Conn) {
 	conn.(*fencedConn).request.Store(q)
 }
 
-// post makes one exchange under ctx, its deadline included, and reads the
-// response. It follows no redirect: http.Transport does not. Done of the
-// Response is left to the caller.
+// post makes one exchange within ctx's deadline and reads the response. It follows no
+// redirect, because http.Transport does not. The caller sets Response.Done.
 func (t *transport) post(ctx context.Context, q request) Response {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { q.fence(got.Conn) }})
 	header := http.Header{
@@ -155,11 +152,11 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		ContentLength: int64(len(q.body)),
 		Body:          q.reader(),
-		// The transport uses GetBody only where an idle connection turned out to be
-		// closed before a byte of a POST was written: still one POST.
+		// The transport uses GetBody only if an idle connection was closed before a byte
+		// of the POST was written, so there is still one POST.
 		GetBody: func() (io.ReadCloser, error) {
 			if q.tooLate() {
-				return nil, errTooLate // and not on every idle connection in turn
+				return nil, errTooLate // so that it does not try every idle connection
 			}
 			return q.reader(), nil
 		},
@@ -175,7 +172,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		if resp.ContentLength >= 0 && resp.ContentLength <= maxIgnoredBody {
-			// A short read keeps the connection for the next attempt.
+			// Reading a short rest keeps the connection for the next attempt.
 			_, _ = io.CopyN(io.Discard, resp.Body, resp.ContentLength)
 		}
 		return Response{Status: resp.StatusCode}
@@ -193,9 +190,9 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	return Response{Status: resp.StatusCode, Body: body}
 }
 
-// readBody reads up to one byte over the limit and no more.
+// readBody reads at most one byte more than the limit.
 func readBody(r io.Reader, length int64) ([]byte, error) {
-	size := length + 1 // one more, so that the end is seen without growing
+	size := length + 1 // one byte more, so that reading the end needs no larger buffer
 	if length < 0 {
 		size = 1 << 10
 	}
@@ -218,8 +215,8 @@ func readBody(r io.Reader, length int64) ([]byte, error) {
 	}
 }
 
-// classify gives the reason for an error of an exchange. The error's own text goes
-// nowhere: it holds addresses and what the merchant's server sent.
+// classify gives the reason for an error of an exchange. The error's text is never
+// shown: it holds addresses and what the merchant's server sent.
 func classify(ctx context.Context, err error) Reason {
 	var (
 		dns       *net.DNSError

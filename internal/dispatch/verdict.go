@@ -2,20 +2,19 @@ package dispatch
 
 import "countersign"
 
-// Outcome says what an attempt did to its callback.
+// Outcome is the result of an attempt for its callback.
 type Outcome string
 
-// The outcomes. The zero Outcome is no outcome.
+// The results. The zero Outcome is none.
 const (
-	Accepted Outcome = "accepted" // settled: the merchant took it, or confirmed
-	Refused  Outcome = "refused"  // settled: the merchant will never take it
-	Hold     Outcome = "hold"     // asked again later; the schedule does not move on
+	Accepted Outcome = "accepted" // settled: the merchant accepted or confirmed it
+	Refused  Outcome = "refused"  // settled: the merchant will never accept it
+	Hold     Outcome = "hold"     // asked again later; it does not count in the schedule
 	Retry    Outcome = "retry"    // asked again by the schedule
 )
 
-// Reason says why an attempt had its outcome. The list is fixed: a reason is a
-// label of metrics, a column and a word of the log, and holds nothing that a
-// merchant wrote.
+// Reason says why an attempt had its result. The list is fixed: reasons are labels of
+// metrics, values of a column and of the log, and hold nothing that a merchant wrote.
 type Reason string
 
 // Reasons of an exchange that gave no complete response.
@@ -26,32 +25,32 @@ const (
 	ReasonTLS            Reason = "tls"             // no trusted TLS session
 	ReasonTimeout        Reason = "timeout"         // not complete in time
 	ReasonClosed         Reason = "closed"          // closed before it was complete
-	ReasonHTTP           Reason = "http"            // not HTTP/1.1 as it should be
+	ReasonHTTP           Reason = "http"            // not valid HTTP/1.1
 	ReasonTooLarge       Reason = "too_large"       // header or body over its limit
-	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange, or stood still until it was too late for one
+	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange, or stood still until it was too late to send
 	ReasonInternal       Reason = "internal"        // this node's own failure
 )
 
 // Reasons of a response that was read.
 const (
 	ReasonStatus            Reason = "status"             // HTTP status other than 200
-	ReasonResponseMalformed Reason = "response_malformed" // no response of the protocol
+	ReasonResponseMalformed Reason = "response_malformed" // not a response of the protocol
 	ReasonWrongAPIKey       Reason = "wrong_api_key"      // another merchant's, or none
 	ReasonNotUnderstood     Reason = "not_understood"     // errCode 1000 to 1999
 	ReasonMerchantRefused   Reason = "merchant_refused"   // a final errCode
 	ReasonMerchantHold      Reason = "merchant_hold"      // errCode 3000 to 3999
 	ReasonMerchantFailure   Reason = "merchant_failure"   // any other errCode
 	ReasonDataNotSealed     Reason = "data_not_sealed"    // plain JSON, or nothing, where data should be
-	ReasonDataEncoding      Reason = "data_encoding"      // no Base64, or not whole blocks
+	ReasonDataEncoding      Reason = "data_encoding"      // not Base64, or not whole blocks
 	ReasonDataUnopened      Reason = "data_unopened"      // the blocks do not open
-	ReasonAnswerMalformed   Reason = "answer_malformed"   // opened, but no answer of the protocol
+	ReasonAnswerMalformed   Reason = "answer_malformed"   // opened, but not an answer of the protocol
 	ReasonOtherType         Reason = "other_type"         // answers another type of callback
 	ReasonOtherAttempt      Reason = "other_attempt"      // carries another attempt's requestUUID
 	ReasonOtherCallback     Reason = "other_callback"     // names another withdrawal or user
-	ReasonAnswerDiffers     Reason = "answer_differs"     // says something else than was said
-	ReasonDetailsDiffer     Reason = "details_differ"     // countersigns something else than was ordered
+	ReasonAnswerDiffers     Reason = "answer_differs"     // differs from the callback
+	ReasonDetailsDiffer     Reason = "details_differ"     // confirms other details than were ordered
 	ReasonLate              Reason = "late"               // complete at or after the deadline
-	ReasonAccepted          Reason = "accepted"           // right in every member
+	ReasonAccepted          Reason = "accepted"           // correct in every member
 )
 
 // Reasons lists every Reason, for tables and metrics.
@@ -67,34 +66,33 @@ var Reasons = []Reason{
 // String gives the reason as a label.
 func (r Reason) String() string { return string(r) }
 
-// Kinds of alarm that a verdict can raise. An alarm asks a person to look; it
-// changes nothing.
+// Kinds of alarm that a verdict can raise. An alarm tells a person and changes
+// nothing.
 const (
 	AlarmWrongAPIKey   = "wrong_api_key"
 	AlarmNotUnderstood = "not_understood"
 	AlarmAnswerDiffers = "answer_differs" // contradicts the callback that it answers
-	AlarmDetailsDiffer = "details_differ" // countersigned, but not what was ordered
+	AlarmDetailsDiffer = "details_differ" // confirmed, but other details than were ordered
 )
 
-// Verdict is what one attempt came to. The zero Verdict has no outcome and never
+// Verdict is the judgement of one attempt. The zero Verdict has no result and never
 // moves money.
 type Verdict struct {
 	Outcome Outcome
 	Reason  Reason
 
-	// Decision is what the attempt decides of its withdrawal, if anything.
+	// Decision is the decision about the withdrawal, if the attempt makes one.
 	Decision countersign.Decision
-	// Details are what the merchant countersigned, where Decision is
-	// confirmed.
+	// Details are the confirmed details if Decision is confirmed.
 	Details countersign.Details
 
-	ErrCode *int64 // as the merchant gave it; nil without a readable response
+	ErrCode *int64 // the merchant's; nil without a readable response
 	Alarm   string // kind of alarm to raise, or empty
 
-	// Reached is whether the merchant's server did its part of HTTP: it
-	// answered 200. The breaker counts the others.
+	// Reached says that the merchant's server answered with status 200. The breaker
+	// counts the attempts for which it is false.
 	Reached bool
-	// OpenFailure is whether the private part did not open the blocks of data.
-	// Enough of them look like somebody who tries blocks on us.
+	// OpenFailure says that the private part did not open the blocks of data. Many
+	// of them look like an attacker who tests paddings.
 	OpenFailure bool
 }
