@@ -123,6 +123,29 @@ type Failed struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"for the service's people, 1 to 200 characters; the merchant is not told"`
 }
 
+// WaitingFor is what a released withdrawal waits for.
+type WaitingFor string
+
+// What a withdrawal can wait for.
+const (
+	WaitingForFunds WaitingFor = "funds" // what it moves: a callback of type 6
+	WaitingForFees  WaitingFor = "fees"  // those of its chain: a callback of type 7
+)
+
+// Values lists everything that a withdrawal can wait for.
+func (WaitingFor) Values() []WaitingFor { return []WaitingFor{WaitingForFunds, WaitingForFees} }
+
+// Waiting says that a released withdrawal waits.
+type Waiting struct {
+	For WaitingFor `json:"for" doc:"funds: the merchant gets a callback of type 6; fees, those of the chain: one of type 7"`
+}
+
+// AcceptedWaiting answers a Waiting.
+type AcceptedWaiting struct {
+	Withdrawal
+	Notice string `json:"notice" doc:"id of the callback that tells the merchant"`
+}
+
 // Decision is one entry of the feed of decisions.
 type Decision struct {
 	Seq        int64      `json:"seq" minimum:"1" doc:"number in the feed of decisions, without gaps"`
@@ -184,6 +207,13 @@ func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Per
 // told.
 func (s *Service) ReportOutcome(ctx context.Context, id string, o Outcome) (AcceptedWithdrawal, error) {
 	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
+}
+
+// ReportWaiting says that a released withdrawal waits. Each call tells the
+// merchant once more, which does no harm: a call whose answer was lost can be
+// made again.
+func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor) (AcceptedWaiting, error) {
+	return ask[AcceptedWaiting](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
 }
 
 // Decisions gives a part of the feed of decisions.

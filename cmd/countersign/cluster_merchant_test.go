@@ -65,19 +65,14 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := &recorded{uuid: c.UUID(), event: c.EventID(), path: r.URL.Path, began: began}
-	var answer interface{ Marshal() ([]byte, error) }
-	switch c := c.(type) {
-	case *countersign.Deposit:
-		answer = c.Answer()
-	case *countersign.WithdrawalRequest:
+	answer := c.Accept(orderOf(c.OrderID()))
+	switch c.CallbackType() {
+	case countersign.TypeRequestWithdraw:
 		seen.withdraw = true
-		answer = c.Answer(orderOf(c.CallBackID))
-	case *countersign.WithdrawalDone:
-		seen.event = "done " + c.CallBackID
-		answer = c.Answer()
-	case *countersign.WithdrawalEnded:
-		seen.event = "ended " + c.CallBackID
-		answer = c.Answer()
+	case countersign.TypeWithdraw:
+		seen.event = "done " + c.OrderID()
+	case countersign.TypeInvalidAddress:
+		seen.event = "ended " + c.OrderID()
 	}
 	m.mu.Lock()
 	m.counts[seen.event]++

@@ -114,17 +114,13 @@ func (m *killedMerchant) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusBadRequest)
 		return
 	}
-	var answer interface{ Marshal() ([]byte, error) }
+	answer := c.Accept(orderOf(c.OrderID()))
 	m.mu.Lock()
-	switch c := c.(type) {
-	case *countersign.Deposit:
-		m.deposits[c.TrackingID]++
-		answer = c.Answer()
-	case *countersign.WithdrawalRequest:
-		m.asked[c.CallBackID]++
-		answer = c.Answer(orderOf(c.CallBackID))
-	case *countersign.WithdrawalDone:
-		answer = c.Answer()
+	switch c.CallbackType() {
+	case countersign.TypeDeposited:
+		m.deposits[c.EventID()]++
+	case countersign.TypeRequestWithdraw:
+		m.asked[c.OrderID()]++
 	}
 	m.mu.Unlock()
 	if rand.IntN(50) == 0 { // done, but the reply is lost

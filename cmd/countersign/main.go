@@ -27,6 +27,7 @@ type cli struct {
 	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants, through its API."`
 	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
 	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
+	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
 	Token       tokenCmd       `cmd:"" help:"The service's API tokens."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`

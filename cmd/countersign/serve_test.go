@@ -91,6 +91,11 @@ func TestServeByHand(t *testing.T) {
 	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "--claim", "b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("the second claim: status %d, %s", status, errOut)
 	}
+	var waiting struct{ State, Notice string }
+	mustShell(t, &waiting, "", append([]string{"withdrawals", "waiting", w.ID, "--for", "fees"}, api...)...)
+	if waiting.State != "released" || waiting.Notice == "" {
+		t.Errorf("waiting: %+v", waiting)
+	}
 	mustShell(t, &w, `{"permit":"`+permit.Permit+`","executed":{"txId":"0xdone"}}`, append([]string{"withdrawals", "outcome", w.ID, "-"}, api...)...)
 	if w.State != "executed" {
 		t.Errorf("state %s", w.State)
@@ -103,6 +108,24 @@ func TestServeByHand(t *testing.T) {
 		mustShell(t, &line, "", append([]string{"callbacks", "list", "--type", "3"}, api...)...)
 		return line.State == "accepted"
 	})
+
+	change := `{"merchant":"shop","changeId":"change-1","tenantUserId":"7","newAddress":"TNew","chainName":"TRON","symbol":"USDT"}`
+	for i := range 2 {
+		var changed struct {
+			TrackingID string
+			Duplicate  bool
+		}
+		mustShell(t, &changed, change, append([]string{"addresses", "add", "-"}, api...)...)
+		if changed.TrackingID != "change-1" || changed.Duplicate != (i == 1) {
+			t.Errorf("the change of address, time %d: %+v", i+1, changed)
+		}
+	}
+	for _, told := range []string{"4", "7"} {
+		await(t, d, func() bool {
+			mustShell(t, &line, "", append([]string{"callbacks", "list", "--type", told}, api...)...)
+			return line.State == "accepted"
+		})
+	}
 
 	// Tokens: a viewer reads and changes nothing, and a revoked one does neither.
 	var viewer struct{ ID, Token string }

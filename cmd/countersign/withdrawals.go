@@ -15,6 +15,7 @@ type withdrawalsCmd struct {
 	Show    withdrawalsShowCmd    `cmd:"" help:"Show one withdrawal."`
 	Cancel  withdrawalsCancelCmd  `cmd:"" help:"Withdraw the question while it awaits its answer."`
 	Release withdrawalsReleaseCmd `cmd:"" help:"Take the one permit to execute a confirmed withdrawal."`
+	Waiting withdrawalsWaitingCmd `cmd:"" help:"Say that a released withdrawal waits; each call tells the merchant once more."`
 	Outcome withdrawalsOutcomeCmd `cmd:"" help:"Say how a released withdrawal ended."`
 }
 
@@ -108,6 +109,17 @@ type withdrawalsReleaseCmd struct {
 func (c *withdrawalsReleaseCmd) Run(std streams) error {
 	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Permit, error) {
 		return api.ReleaseWithdrawal(ctx, id, c.Claim)
+	})
+}
+
+type withdrawalsWaitingCmd struct {
+	withdrawalID
+	For client.WaitingFor `required:"" enum:"funds,fees" help:"What it waits for: funds, or the fees of its chain." placeholder:"WHAT"`
+}
+
+func (c *withdrawalsWaitingCmd) Run(std streams) error {
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.AcceptedWaiting, error) {
+		return api.ReportWaiting(ctx, id, c.For)
 	})
 }
 

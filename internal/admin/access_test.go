@@ -41,7 +41,7 @@ func TestRolesTable(t *testing.T) {
 	h := sqlite(t)
 	want := map[jsonapi.Access]string{
 		jsonapi.Viewer:   "merchants merchant withdrawals withdrawal decisions callbacks callback alarms stats",
-		jsonapi.Ingest:   "addDeposits createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome",
+		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
 		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys resendCallback resendCallbacks createToken tokens revokeToken",
 		jsonapi.Open:     "healthz readyz openapi",
 	}

@@ -467,6 +467,13 @@ func newDeposit(merchant string, n int) client.NewDeposit {
 	}
 }
 
+func newAddress(merchant string, n int) client.NewAddress {
+	return client.NewAddress{
+		Merchant: merchant, ChangeID: fmt.Sprintf("change-%d", n), TenantUserID: "user-7", NewAddress: "TNew",
+		ToAddress: "TOld", ChainName: "TRON", Symbol: "USDT",
+	}
+}
+
 func newWithdrawal(merchant string, n int) client.NewWithdrawal {
 	return client.NewWithdrawal{
 		Merchant: merchant, CallBackID: fmt.Sprintf("w-%d", n), TenantUserID: "user-7",

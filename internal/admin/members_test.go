@@ -190,6 +190,8 @@ func TestEveryWrongMember(t *testing.T) {
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"addDeposits":       deposit,
 		"createWithdrawal":  map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},
+		"addAddress":        addressMembers(t),
+		"reportWaiting":     map[string]any{"for": "funds"},
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c"}, "dryRun": true},
@@ -243,6 +245,13 @@ func idFor(rt *jsonapi.Endpoint, merchant, withdrawal, callback string) string {
 		return callback
 	}
 	return "tok_none"
+}
+
+// addressMembers is a change of address with every member.
+func addressMembers(t testing.TB) map[string]any {
+	members := asMembers(t, newAddress("acme", 1))
+	members["trackingId"], members["business"] = "t", 4
+	return members
 }
 
 func fullMerchant(id string) map[string]any {

@@ -30,6 +30,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; they hold from the next attempt on", nil},
 
 		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault)", []int{409}},
+		{post, "/v1/addresses", "addAddress", jsonapi.Ingest, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", jsonapi.Ingest, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
 		{get, "/v1/withdrawals", "withdrawals", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
@@ -37,6 +38,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Withdraw the question while it awaits its answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Say how a released withdrawal ended; the merchant is told", []int{409}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", jsonapi.Ingest, 202, jsonapi.Handle(s.reportWaiting), "Say that a released withdrawal waits; each call tells the merchant once more", []int{409}},
 		{get, "/v1/decisions", "decisions", jsonapi.Viewer, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
 
 		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},

@@ -36,6 +36,7 @@ type Backend interface {
 	Withdrawals(ctx context.Context, merchant string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
 	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)
+	RecordWaiting(ctx context.Context, id string, n outbox.NewCallback, now db.Millis) (outbox.Withdrawal, string, error)
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
 	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)

@@ -187,16 +187,12 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	if in.Executed != nil {
 		o.TxID = in.Executed.TxID
 		message = &countersign.WithdrawalDone{
-			Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
-			CallBackID: w.CallBackID, TxID: o.TxID, ChainName: w.Details.ChainName, Symbol: w.Details.Symbol,
+			Head: headOf(w), CallBackID: w.CallBackID, TxID: o.TxID, ChainName: w.Details.ChainName, Symbol: w.Details.Symbol,
 			Amount: w.Details.Amount, ToAddress: w.Details.Address, FromAddress: in.Executed.FromAddress,
 		}
 	} else {
 		o.FailReason = in.Failed.Reason
-		message = &countersign.WithdrawalEnded{
-			Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
-			CallBackID: w.CallBackID, ToAddress: w.Details.Address,
-		}
+		message = &countersign.WithdrawalEnded{Head: headOf(w), CallBackID: w.CallBackID, ToAddress: w.Details.Address}
 	}
 	payload, err := message.Marshal()
 	if err != nil {
@@ -207,6 +203,44 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 		TxID: o.TxID, CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: db.Never,
 	}
 	return o, nil
+}
+
+// headOf is the head of every notice about w.
+func headOf(w outbox.Withdrawal) countersign.Head {
+	return countersign.Head{
+		RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business,
+	}
+}
+
+var waitingTypes = map[client.WaitingFor]countersign.Type{
+	client.WaitingForFunds: countersign.TypeNotEnoughMoney,
+	client.WaitingForFees:  countersign.TypeNotEnoughHotMoney,
+}
+
+// reportWaiting tells the merchant once more with each call. It needs nothing to
+// know a repeated request by: the merchant takes the first callback of each kind
+// and answers the others as repetitions of it (PROTOCOL.md, Deposit identity).
+func (s *Server) reportWaiting(c *jsonapi.Call, _ jsonapi.None, in client.Waiting) (client.AcceptedWaiting, error) {
+	id, err := c.PathID()
+	if err != nil {
+		return client.AcceptedWaiting{}, err
+	}
+	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
+	if err != nil {
+		return client.AcceptedWaiting{}, err
+	}
+	message := &countersign.FundsShort{Type: waitingTypes[in.For], Head: headOf(w), CallBackID: w.CallBackID}
+	payload, err := message.Marshal() // which refuses a type that is none of the two
+	if err != nil {
+		return client.AcceptedWaiting{}, err
+	}
+	w, notice, err := s.Outbox.RecordWaiting(c.R.Context(), id, outbox.NewCallback{
+		Merchant: w.Merchant, Type: message.Type, TrackingID: w.TrackingID, Payload: payload, Due: c.Now, Deadline: db.Never,
+	}, c.Now)
+	if err != nil {
+		return client.AcceptedWaiting{}, err
+	}
+	return client.AcceptedWaiting{Withdrawal: withdrawalOf(w), Notice: notice}, nil
 }
 
 func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {

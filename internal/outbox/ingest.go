@@ -217,8 +217,11 @@ func (o *Outbox) addWorks(ctx context.Context, t *db.Tx, batch []newRow, inserte
 
 // eventMember is the member of a request that holds the event's id.
 func eventMember(t countersign.Type) string {
-	if t == countersign.TypeRequestWithdraw {
+	switch t {
+	case countersign.TypeRequestWithdraw:
 		return "callBackId"
+	case countersign.TypeAddress:
+		return "changeId"
 	}
 	return "trackingId"
 }

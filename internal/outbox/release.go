@@ -202,6 +202,41 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 	return w, true, nil
 }
 
+// RecordWaiting queues n, which says that a released withdrawal waits (type 6 or
+// 7), and gives the callback's id. Each call queues one more: n is an event
+// without an id of its own. A withdrawal that is not released any more, or not
+// yet, is a *db.ConflictError.
+func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
+	merchant, rest, err := splitID(id)
+	if err != nil {
+		return Withdrawal{}, "", err
+	}
+	if n.Merchant != merchant || n.Type != countersign.TypeNotEnoughMoney && n.Type != countersign.TypeNotEnoughHotMoney {
+		return Withdrawal{}, "", fmt.Errorf("callback is %w: it is not of type 6 or 7 to this merchant", db.ErrInvalid)
+	}
+	n.EventID = ""
+	row, err := o.newRow(0, n, now)
+	if err != nil {
+		return Withdrawal{}, "", err
+	}
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		// The lock keeps an outcome from being recorded before this has been
+		// queued.
+		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != WithdrawalReleased {
+			return err
+		}
+		row.CallBackID = w.CallBackID
+		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+	})
+	switch {
+	case err != nil:
+		return Withdrawal{}, "", err
+	case w.State != WithdrawalReleased:
+		return Withdrawal{}, "", &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + ": only a released one waits"}
+	}
+	return w, joinID(merchant, row.id), nil
+}
+
 func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
 	state, want := WithdrawalExecuted, countersign.TypeWithdraw
 	if outcome.FailReason != "" {

@@ -1,0 +1,50 @@
+package admin
+
+import (
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
+)
+
+// addAddress tells a merchant that the deposit address of a user was replaced.
+func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddress) (client.AcceptedAddress, error) {
+	c.Concerns(in.Merchant)
+	callback, err := addressCallback(&in, c.Now)
+	if err != nil {
+		return client.AcceptedAddress{}, jsonapi.Invalid(memberFault("body", err))
+	}
+	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
+	if err != nil {
+		if at, p := itemProblem(err, func(int) string { return "body" }); at >= 0 {
+			return client.AcceptedAddress{}, p
+		}
+		return client.AcceptedAddress{}, err
+	}
+	k := kept[0]
+	return client.AcceptedAddress{
+		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate,
+	}, nil
+}
+
+// addressCallback makes the callback of type 4. Its trackingId is the changeId
+// unless it was given: without one the merchant could not tell a repetition from
+// another change (PROTOCOL.md, Deposit identity).
+func addressCallback(in *client.NewAddress, now db.Millis) (outbox.NewCallback, error) {
+	trackingID := in.ChangeID
+	if in.TrackingID != nil {
+		trackingID = *in.TrackingID
+	}
+	payload, err := (&countersign.AddressChange{
+		Head:      countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
+		ChainName: in.ChainName, Symbol: in.Symbol, ToAddress: in.ToAddress, NewAddress: in.NewAddress,
+	}).Marshal()
+	if err != nil {
+		return outbox.NewCallback{}, err
+	}
+	return outbox.NewCallback{
+		Merchant: in.Merchant, Type: countersign.TypeAddress, EventID: in.ChangeID, TrackingID: trackingID,
+		Payload: payload, Due: now, Deadline: db.Never,
+	}, nil
+}
