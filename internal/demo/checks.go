@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"countersign"
-	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -41,7 +40,10 @@ func (d *Demo) checkAll(ctx context.Context) error {
 		}
 	}
 	d.check("every withdrawal decided as it must be", len(wrong) == 0, join(append([]string{fmt.Sprintf("%d of %d", right, len(d.asked))}, wrong...)))
-	return d.checkFeed(ctx)
+	if err := d.checkFeed(ctx); err != nil {
+		return err
+	}
+	return d.checkNotices(ctx)
 }
 
 // tally is what one database says of the deposits.
@@ -179,10 +181,15 @@ func (d *Demo) checkFeed(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			agree = agree && o.State == book.OrderExecuted && current.State == outbox.WithdrawalExecuted &&
+			asked, err := d.byID(w.ID)
+			if err != nil {
+				return err
+			}
+			order, withdrawal := asked.ended()
+			agree = agree && o.State == order && current.State == withdrawal &&
 				w.Details != nil && w.Details.Differs(o.Details) == ""
 		}
 	}
-	d.check("both books agree on what was executed", agree, "")
+	d.check("both books agree on what was executed and what ended", agree, "")
 	return nil
 }

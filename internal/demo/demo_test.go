@@ -43,13 +43,16 @@ func TestDemo(t *testing.T) {
 				`withdrawal ordered\s+confirmed `, `never ordered\s+declined `, `with other details\s+declined `,
 				`approved\s+confirmed `, `declined\s+declined `, `forgotten\s+expired `, `callbacks/s\s+[0-9]`, `p99`,
 				`one permit for each confirmed withdrawal, none for the others\s+holds`,
+				`withdrawal that fails\s+confirmed `, `callbacks of type 1\s+232 +232 accepted`, `callbacks of type 2\s+8 `,
+				`callbacks of type 3\s+3 +3 accepted`, `callbacks of type 4\s+1 +1 accepted`, `callbacks of type 5\s+1 +1 accepted`,
+				`callbacks of type 6\s+1 +1 accepted`, `callbacks of type 7\s+1 +1 accepted`,
 			} {
 				if !regexp.MustCompile(want).MatchString(out) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
 			}
-			if got := strings.Count(out, "  holds"); got != 9 || strings.Contains(out, "BROKEN") {
-				t.Errorf("%d checks hold, want 9:\n%s", got, out)
+			if got := strings.Count(out, "  holds"); got != 10 || strings.Contains(out, "BROKEN") {
+				t.Errorf("%d checks hold, want 10:\n%s", got, out)
 			}
 			log, err := os.ReadFile(filepath.Join(data, "log"))
 			if err != nil {

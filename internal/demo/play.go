@@ -28,6 +28,9 @@ func (d *Demo) play(ctx context.Context) error {
 	if err := d.deliver(ctx); err != nil {
 		return fmt.Errorf("delivering deposits: %w", err)
 	}
+	if err := d.replaceAddress(ctx); err != nil {
+		return fmt.Errorf("replacing an address: %w", err)
+	}
 	if err := d.withdraw(ctx); err != nil {
 		return fmt.Errorf("asking for withdrawals: %w", err)
 	}
@@ -112,6 +115,10 @@ func (d *Demo) table(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	all, accepted, err := d.told(ctx)
+	if err != nil {
+		return err
+	}
 	d.say("")
 	w := tabwriter.NewWriter(d.c.Out, 0, 0, 2, ' ', 0)
 	row := func(what, value, note string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, note) }
@@ -120,6 +127,9 @@ func (d *Demo) table(ctx context.Context) error {
 	row("possible duplicates held", fmt.Sprint(stats.DepositsHeld), "told under a second name; kept, not credited")
 	for _, o := range d.asked {
 		row("withdrawal "+o.name, o.got, o.note)
+	}
+	for t := countersign.TypeDeposited; t.Known(); t++ {
+		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(all[t]), fmt.Sprintf("%d accepted: %s", accepted[t], meanings[t]))
 	}
 	row("callbacks/s", fmt.Sprintf("%.0f", times.rate), "both ends, RSA and both databases on this machine")
 	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", times.p50, times.p99), "a burst: the last waits for all before it")

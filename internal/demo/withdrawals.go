@@ -38,6 +38,8 @@ type withdrawal struct {
 	asked    string // amount that the service is told; empty: it takes the merchant's
 	person   string // what a person at the merchant does: approve or decline
 	deadline time.Duration
+	waits    bool // once released, for funds and for fees
+	fails    bool // in place of being executed
 	want     countersign.Decision
 	note     string
 }
@@ -45,17 +47,19 @@ type withdrawal struct {
 // result is how it ended.
 type result struct {
 	withdrawal
-	got string
-	id  string
+	got    string
+	id     string
+	permit string // the one that a wallet got, empty where none did
 }
 
 func withdrawals() []withdrawal {
 	return []withdrawal{
 		{name: "ordered", ordered: "12.50", asked: "12.5", want: countersign.DecisionConfirmed, note: "amounts agree by value"},
 		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed, note: "the details are the merchant's"},
+		{name: "that fails", ordered: "3", asked: "3", fails: true, want: countersign.DecisionConfirmed, note: "released and not executed: its funds are free again"},
 		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined, note: "errCode 2001 after a moment's grace"},
 		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "countersigned, but not what was asked for"},
-		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", want: countersign.DecisionConfirmed, note: "held until a person approves"},
+		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", waits: true, want: countersign.DecisionConfirmed, note: "held until a person approves; waits for funds, then for fees"},
 		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline", want: countersign.DecisionDeclined, note: "held until a person declines"},
 		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: shortestExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},
 	}
@@ -153,11 +157,12 @@ func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 }
 
 // execute takes the permits of all confirmed withdrawals, with two wallets that
-// want the same ones, and reports them executed.
+// want the same ones, and reports what becomes of them.
 func (d *Demo) execute(ctx context.Context) error {
 	one := true
 	released := 0
-	for _, o := range d.asked {
+	for i := range d.asked {
+		o := &d.asked[i]
 		permits := map[string]string{}
 		for _, claim := range []string{"wallet A", "wallet B", "wallet A"} {
 			p, err := d.api.ReleaseWithdrawal(ctx, o.id, claim)
@@ -176,23 +181,46 @@ func (d *Demo) execute(ctx context.Context) error {
 		if len(permits) > 1 || len(permits) == 1 != confirmed {
 			one = false
 		}
-		if permit, ok := permits["wallet A"]; ok {
+		if o.permit = permits["wallet A"]; o.permit != "" {
 			released++
-			if _, err := d.api.ReportOutcome(ctx, o.id, client.Outcome{
-				Permit: client.Secret(permit), Executed: &client.Executed{TxID: "0xdemo" + o.id},
-			}); err != nil {
+		}
+	}
+	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two wallets", released))
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	return d.end(ctx)
+}
+
+// wait says of the withdrawals that wait what they wait for, and waits until the
+// merchant knows it.
+func (d *Demo) wait(ctx context.Context) error {
+	for _, o := range d.asked {
+		if o.permit == "" || !o.waits {
+			continue
+		}
+		for _, what := range []client.WaitingFor{client.WaitingForFunds, client.WaitingForFees} {
+			if _, err := d.api.ReportWaiting(ctx, o.id, what); err != nil {
 				return err
 			}
 		}
 	}
-	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two wallets", released))
-	for { // the notices of type 3
-		open, _, err := d.queue(ctx)
-		if err != nil || open == 0 {
-			return err
+	return d.settled(ctx)
+}
+
+// end reports the outcome of every released withdrawal.
+func (d *Demo) end(ctx context.Context) error {
+	for _, o := range d.asked {
+		if o.permit == "" {
+			continue
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		out := client.Outcome{Permit: client.Secret(o.permit), Executed: &client.Executed{TxID: "0xdemo" + o.id}}
+		if o.fails {
+			out.Executed, out.Failed = nil, &client.Failed{Reason: "the address takes nothing"}
+		}
+		if _, err := d.api.ReportOutcome(ctx, o.id, out); err != nil {
 			return err
 		}
 	}
+	return d.settled(ctx)
 }

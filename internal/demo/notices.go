@@ -1,0 +1,129 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/outbox"
+)
+
+// meanings are what the table says of each type.
+var meanings = map[countersign.Type]string{
+	countersign.TypeDeposited:         "a deposit arrived",
+	countersign.TypeRequestWithdraw:   "a withdrawal asks for confirmation",
+	countersign.TypeWithdraw:          "a withdrawal was executed",
+	countersign.TypeAddress:           "a user's deposit address was replaced",
+	countersign.TypeInvalidAddress:    "a withdrawal ended without execution",
+	countersign.TypeNotEnoughMoney:    "a withdrawal waits for funds",
+	countersign.TypeNotEnoughHotMoney: "a withdrawal waits for fees",
+}
+
+// replaceAddress tells the merchant that the address of the first deposit was
+// replaced, twice under one changeId: the merchant is told once.
+func (d *Demo) replaceAddress(ctx context.Context) error {
+	list, err := d.readDeposits()
+	if err != nil {
+		return err
+	}
+	old := list[0]
+	for range 2 {
+		if _, err := d.api.AddAddress(ctx, client.NewAddress{
+			Merchant: merchantID, ChangeID: "demo-address-1", TenantUserID: old.TenantUserID, ChainName: old.ChainName, Symbol: old.Symbol,
+			ToAddress: old.ToAddress, NewAddress: fmt.Sprintf("0x%040x", 0xadd7e55),
+		}); err != nil {
+			return err
+		}
+	}
+	return d.settled(ctx)
+}
+
+// settled waits until no callback is open.
+func (d *Demo) settled(ctx context.Context) error {
+	for {
+		open, _, err := d.queue(ctx)
+		if err != nil || open == 0 {
+			return err
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// told counts the callbacks of each type, and those of them that the merchant
+// accepted.
+func (d *Demo) told(ctx context.Context) (all, accepted map[countersign.Type]int, err error) {
+	all, accepted = map[countersign.Type]int{}, map[countersign.Type]int{}
+	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		all[countersign.Type(c.Type)]++
+		if c.State == client.CallbackAccepted {
+			accepted[countersign.Type(c.Type)]++
+		}
+	}
+	return all, accepted, nil
+}
+
+// checkNotices holds the merchant's events and orders to what the service told
+// with types 3 to 7.
+func (d *Demo) checkNotices(ctx context.Context) error {
+	want := map[string]int{book.EventAddressChanged: 1}
+	for _, o := range d.asked {
+		switch {
+		case o.permit == "":
+		case o.fails:
+			want[book.EventOrderEnded]++
+		default:
+			want[book.EventOrderExecuted]++
+		}
+		if o.permit != "" && o.waits {
+			want[book.EventOrderWaiting] += 2
+		}
+	}
+	got := map[string]int{}
+	for after := int64(0); ; {
+		list, err := d.gateway.Book().Events(ctx, after, 1000)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, e := range list {
+			after = e.Seq
+			got[e.Kind]++
+		}
+	}
+	holds, note := true, ""
+	for _, kind := range []string{book.EventAddressChanged, book.EventOrderWaiting, book.EventOrderExecuted, book.EventOrderEnded} {
+		holds = holds && got[kind] == want[kind]
+		note += fmt.Sprintf(", %s %d", kind, got[kind])
+	}
+	d.check("merchant's feed of events: what types 3 to 7 told, once", holds, note[2:])
+	return nil
+}
+
+// ended is what the books of both ends must say of a released withdrawal.
+func (o result) ended() (book.OrderState, outbox.WithdrawalState) {
+	if o.fails {
+		return book.OrderEnded, outbox.WithdrawalFailed
+	}
+	return book.OrderExecuted, outbox.WithdrawalExecuted
+}
+
+// byID finds what was asked under the id of a withdrawal.
+func (d *Demo) byID(id string) (result, error) {
+	for _, o := range d.asked {
+		if o.id == id {
+			return o, nil
+		}
+	}
+	return result{}, errors.New("a decision on a withdrawal that was never asked for")
+}
