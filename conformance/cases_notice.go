@@ -23,6 +23,8 @@ func noticeCases() []Case {
 		{309, "notice/repeat", "Deposit identity, I1", "A notice told again with a new requestUUID is answered as before.", nil, noticeAgain},
 		{310, "notice/unknown-type", "Messages, M5", "A type outside 1 to 7 is answered with errCode 1003 and not processed.", nil, unknownType("99")},
 		{311, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
+		{312, "notice/tracked-address", "Deposit identity, I1", "Type 4 with a trackingId, told again with a new requestUUID, is answered as before.", nil, addressAgain},
+		{313, "notice/waiting-again", "Messages, M9", "Types 6 and 7, told in turns of one withdrawal, are accepted each time.", nil, waitingAgain},
 	}
 }
 
@@ -50,8 +52,23 @@ func notices(t countersign.Type, change func(message) message) func(*session) er
 }
 
 func addressChange(s *session) error {
-	m := s.notice(countersign.TypeAddress)
-	r := s.post("a notice of type 4", m)
+	return s.addressChanged("a notice of type 4", s.notice(countersign.TypeAddress))
+}
+
+// addressAgain gives the change a trackingId, as a service does that may have to
+// tell it again.
+func addressAgain(s *session) error {
+	m := s.notice(countersign.TypeAddress).set("trackingId", text(s.id()))
+	if err := s.addressChanged("a notice of type 4 with a trackingId", m); err != nil {
+		return err
+	}
+	return s.addressChanged("the same notice with a new requestUUID", m)
+}
+
+// addressChanged posts a notice of type 4, which must be accepted with the new
+// address.
+func (s *session) addressChanged(what string, m message) error {
+	r := s.post(what, m)
 	if err := s.accepted(r, countersign.TypeAddress); err != nil {
 		return err
 	}
@@ -72,6 +89,17 @@ func noticeAgain(s *session) error {
 		return err
 	}
 	return s.noticed(s.post("the same notice with a new requestUUID", m), countersign.TypeWithdraw)
+}
+
+func waitingAgain(s *session) error {
+	m := s.notice(countersign.TypeNotEnoughMoney)
+	for _, t := range []countersign.Type{countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney, countersign.TypeNotEnoughMoney} {
+		number := strconv.Itoa(int(t))
+		if err := s.noticed(s.post("a notice of type "+number, m.set("type", number)), t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func unknownType(number string) func(*session) error {

@@ -124,11 +124,11 @@ var wrong = []struct {
 	{"credits repeats", `repeat/(new-request|at-once)`},
 	{"credits nothing", `deposit/plain`},
 
-	{"refuses notices", `notice/(withdrawal|address|not-enough|repeat).*`},
+	{"refuses notices", `notice/(withdrawal|address|tracked-address|not-enough|waiting|repeat).*`},
 	{"needs a trackingId", `notice/address.*`},
 	{"needs all addresses", `notice/withdrawal-(done|ended)-short`},
-	{"refuses notices again", `notice/repeat`},
-	{"old address stays", `notice/address`},
+	{"refuses notices again", `notice/(repeat|tracked-address|waiting-again)`},
+	{"old address stays", `notice/(address|tracked-address)`},
 	{"acknowledges unknown types", `notice/(unknown-type|type-0)|response/message-on-failure`},
 
 	{"no order book", `withdrawal/(known|known-repeat|known-at-once|smuggled)|response/withdrawal-members`},
