@@ -13,11 +13,12 @@ const (
 	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
 	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation is of other details than those ordered
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers did not open: the merchant is paused
+	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
-	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmOpenFailures}
+	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmOpenFailures, AlarmForeignClaim}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
