@@ -21,17 +21,30 @@ func Open(key *Key, p Padding, body []byte) ([]byte, error) {
 }
 
 // Open does what the function Open does, by w.
-func (w Worker) Open(key *Key, p Padding, body []byte) (plaintext []byte, err error) {
+func (w Worker) Open(key *Key, p Padding, body []byte) ([]byte, error) {
+	plaintext, _, err := w.OpenBlocks(key, p, body)
+	return plaintext, err
+}
+
+// OpenBlocks is Open and says how many bytes of the plaintext each block held, in
+// the order of the blocks. A block is sealed at once: what lies in one block came
+// from one sealer and one message. There are no lengths beside an error.
+func OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, lengths []int, err error) {
+	return Worker{}.OpenBlocks(key, p, body)
+}
+
+// OpenBlocks does what the function OpenBlocks does, by w.
+func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, lengths []int, err error) {
 	sealed, err := openable(key, p, body)
 	if err != nil {
-		return nil, fmt.Errorf("opening: %w", err)
+		return nil, nil, fmt.Errorf("opening: %w", err)
 	}
 	if !key.HasPrivate() {
 		err := w.each(1, func(int) (err error) {
-			plaintext, err = openPublic(key, sealed)
+			plaintext, lengths, err = openPublic(key, sealed)
 			return err
 		})
-		return plaintext, err
+		return plaintext, lengths, err
 	}
 	return w.openPrivate(key, sealed, func(block []byte) ([]byte, error) {
 		return decryptBlock(key.p().private, p, block)
@@ -58,31 +71,33 @@ func openable(key *Key, p Padding, body []byte) ([]byte, error) {
 
 // openPublic opens blocks of type 1. It writes the plaintext over the blocks: the
 // plaintext is shorter, so no block is overwritten before it is read.
-func openPublic(key *Key, sealed []byte) ([]byte, error) {
+func openPublic(key *Key, sealed []byte) (plaintext []byte, lengths []int, err error) {
 	op := newPublicOperation(key.p())
-	plaintext := sealed[:0]
+	plaintext = sealed[:0]
 	size := key.p().size
+	lengths = make([]int, 0, len(sealed)/size)
 	for i := 0; i*size < len(sealed); i++ {
 		block := sealed[i*size : (i+1)*size]
 		if !op.inRange(block) {
-			return nil, fmt.Errorf("opening: %w", &BlockError{i, reasonRange})
+			return nil, nil, fmt.Errorf("opening: %w", &BlockError{i, reasonRange})
 		}
 		data, reason := type1Data(op.raise(block))
 		if reason != "" {
-			return nil, fmt.Errorf("opening: %w", &BlockError{i, reason})
+			return nil, nil, fmt.Errorf("opening: %w", &BlockError{i, reason})
 		}
 		plaintext = append(plaintext, data...)
+		lengths = append(lengths, len(data))
 	}
-	return plaintext, nil
+	return plaintext, lengths, nil
 }
 
 // openPrivate opens every block with decrypt and only then looks for failures.
 // Stopping at the first bad block would tell a peer, by the time taken, which of
 // its blocks have valid padding.
-func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) ([]byte, error) {
+func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byte, error)) (plaintext []byte, lengths []int, err error) {
 	size := key.p().size
 	chunks := make([][]byte, len(sealed)/size)
-	err := w.each(len(chunks), func(i int) error {
+	err = w.each(len(chunks), func(i int) error {
 		block := sealed[i*size : (i+1)*size]
 		good := inRange(block, key.p().n)
 		if !good {
@@ -98,19 +113,21 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 		return nil // failures count after every block has run
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening: %w", err)
+		return nil, nil, fmt.Errorf("opening: %w", err)
 	}
-	plaintext := make([]byte, 0, len(sealed))
+	plaintext = make([]byte, 0, len(sealed))
+	lengths = make([]int, len(chunks))
 	bad := false
-	for _, data := range chunks {
+	for i, data := range chunks {
 		bad = bad || len(data) == 0
 		plaintext = append(plaintext, data...)
+		lengths[i] = len(data)
 	}
 	if bad {
 		clear(plaintext)
-		return nil, ErrOpen
+		return nil, nil, ErrOpen
 	}
-	return plaintext, nil
+	return plaintext, lengths, nil
 }
 
 func decryptBlock(private *rsa.PrivateKey, p Padding, block []byte) ([]byte, error) {

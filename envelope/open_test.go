@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,12 +48,15 @@ func TestOpenPublicStrict(t *testing.T) {
 		{"short chunks", bytes.Join([][]byte{good, good, raw(full), good}, nil), -1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plain, err := Open(key.Public(), PKCS1v15, b64(c.sealed))
+			plain, lengths, err := OpenBlocks(key.Public(), PKCS1v15, b64(c.sealed))
 			if c.block < 0 {
-				if err != nil || len(plain) == 0 {
-					t.Fatalf("it does not open: %v", err)
+				if err != nil || len(plain) == 0 || len(lengths) != len(c.sealed)/k {
+					t.Fatalf("it does not open: %d blocks, %v", len(lengths), err)
 				}
 				return
+			}
+			if lengths != nil {
+				t.Error("lengths came with the error")
 			}
 			var be *BlockError
 			if plain != nil || !errors.As(err, &be) || !errors.Is(err, ErrBlock) {
@@ -228,11 +232,11 @@ func TestOpenPrivateUniform(t *testing.T) {
 			}
 			for i, blocks := range [][][]byte{{block}, {block, whole, whole}, {whole, block, whole}, {whole, whole, block}, {block, block, block}} {
 				t.Run(fmt.Sprintf("%s/%v/%d", name, p, i), func(t *testing.T) {
-					if got, err := Open(key, p, b64(blocks...)); err != ErrOpen || got != nil {
-						t.Errorf("gave %d bytes, %v; want ErrOpen itself", len(got), err)
+					if got, lengths, err := OpenBlocks(key, p, b64(blocks...)); err != ErrOpen || got != nil || lengths != nil {
+						t.Errorf("gave %d bytes in %d blocks, %v; want ErrOpen itself and nothing else", len(got), len(lengths), err)
 					}
 					runs := 0
-					_, err := Worker{}.openPrivate(key, bytes.Join(blocks, nil), func(b []byte) ([]byte, error) {
+					_, _, err := Worker{}.openPrivate(key, bytes.Join(blocks, nil), func(b []byte) ([]byte, error) {
 						runs++
 						if !inRange(b, key.p().n) {
 							t.Error("a block above the modulus reached crypto/rsa, which returns at once")
@@ -246,8 +250,9 @@ func TestOpenPrivateUniform(t *testing.T) {
 			}
 		}
 	}
-	if got, err := Open(key, PKCS1v15, b64(good, good)); err != nil || string(got) != "goodgood" {
-		t.Errorf("two good blocks: %q, %v", got, err)
+	got, lengths, err := OpenBlocks(key, PKCS1v15, b64(good, good))
+	if err != nil || string(got) != "goodgood" || !slices.Equal(lengths, []int{4, 4}) {
+		t.Errorf("two good blocks: %q in %v, %v", got, lengths, err)
 	}
 }
 

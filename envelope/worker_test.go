@@ -45,8 +45,17 @@ func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if opened, err := w.Open(k[1], PKCS1v15, body); err != nil || !bytes.Equal(opened, plain) {
+			opened, lengths, err := w.OpenBlocks(k[1], PKCS1v15, body)
+			if err != nil || !bytes.Equal(opened, plain) {
 				t.Errorf("%d bytes: opened to %d bytes, error %v", length, len(opened), err)
+			}
+			for i, n := range lengths {
+				if n != min(117, length-117*i) {
+					t.Errorf("%d bytes: block %d held %d", length, i, n)
+				}
+			}
+			if len(lengths) != key.Blocks(PKCS1v15, length) {
+				t.Errorf("%d bytes: lengths of %d blocks", length, len(lengths))
 			}
 		}
 	}

@@ -9,7 +9,8 @@ type Object struct {
 // Member is a member of an Object.
 type Member struct {
 	Name       string
-	Start, End int // of the value in the text, in bytes
+	From       int // of the first quote of the name in the text, in bytes
+	Start, End int // of the value, likewise
 }
 
 // ParseObject reads src, which must be one object of at most limit bytes. White
@@ -24,9 +25,9 @@ func ParseObject(src []byte, limit int) (*Object, error) {
 	}
 	o := &Object{src: r.src, Members: make([]Member, 0, 16)}
 	err = r.Object(func(name string) error {
-		start := r.pos
+		from, start := r.nameAt, r.pos
 		err := r.value()
-		o.Members = append(o.Members, Member{name, start, r.pos})
+		o.Members = append(o.Members, Member{name, from, start, r.pos})
 		return err
 	})
 	if err == nil {

@@ -27,10 +27,12 @@ const (
 // Reader reads one JSON value from front to back. Make it with NewReader. After
 // an error it must not be used, but for Where.
 type Reader struct {
-	src   string
-	pos   int
-	depth int // open objects and arrays; path[:depth] leads to the value that is read
-	path  [MaxDepth]step
+	src string
+	pos int
+	// nameAt is where the name of the member being visited begins.
+	nameAt int
+	depth  int // open objects and arrays; path[:depth] leads to the value that is read
+	path   [MaxDepth]step
 }
 
 // NewReader begins to read src, which may have at most limit bytes. All errors
@@ -95,6 +97,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 		if r.peek() != '"' {
 			return r.syntax("no member name")
 		}
+		from := r.pos
 		name, err := r.str()
 		if err != nil {
 			return ofName(err)
@@ -112,6 +115,7 @@ func (r *Reader) Object(visit func(name string) error) error {
 		}
 		r.pos++
 		r.space()
+		r.nameAt = from
 		if err := visit(name); err != nil {
 			return err
 		}

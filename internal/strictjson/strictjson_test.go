@@ -126,6 +126,10 @@ func checkMembers(t *testing.T, obj *Object, want map[string]any) {
 	}
 	for _, m := range obj.Members {
 		raw := obj.Raw(m)
+		if name, _, ok := strings.Cut(obj.src[m.From:m.Start], ":"); !strings.Contains(m.Name, ":") &&
+			(!ok || Text(strings.TrimRight(name, " \t\r\n")) != m.Name) {
+			t.Fatalf("member %q begins at %q", m.Name, obj.src[m.From:])
+		}
 		v, err := tree([]byte(raw))
 		if err != nil || !reflect.DeepEqual(v, want[m.Name]) {
 			t.Fatalf("member %q is %q: %v", m.Name, raw, err)
