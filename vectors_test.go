@@ -39,6 +39,7 @@ type vector struct {
 	Plaintext string `json:"plaintext,omitempty"` // Base64, where it opens
 	Message   string `json:"message,omitempty"`   // ok, malformed or unknown type, where the plaintext is to be parsed as a request
 	Binding   string `json:"binding,omitempty"`   // holds, absent or broken
+	Details   string `json:"details,omitempty"`   // bound or unbound, where the plaintext is the answer to a withdrawal
 }
 
 // TestVectors opens every vector of the file and holds it to its result.
@@ -92,8 +93,9 @@ func checkVector(t *testing.T, keys map[string]*rsa.PrivateKey, v vector) {
 	}
 	inner, _, err := envelope.Unwrap([]byte(v.Body))
 	var plain []byte
+	var blocks []int
 	if err == nil {
-		plain, err = envelope.Open(key, padding, inner)
+		plain, blocks, err = envelope.OpenBlocks(key, padding, inner)
 	}
 	if got := resultOf(err); got != v.Result {
 		t.Fatalf("result %s (%v), want %s", got, err, v.Result)
@@ -106,6 +108,15 @@ func checkVector(t *testing.T, keys map[string]*rsa.PrivateKey, v vector) {
 	}
 	if got := base64.StdEncoding.EncodeToString(plain); got != v.Plaintext {
 		t.Errorf("plaintext %s, want %s", got, v.Plaintext)
+	}
+	if v.Details != "" {
+		got := "unbound"
+		if countersign.DetailsBound(plain, blocks) {
+			got = "bound"
+		}
+		if _, err := countersign.ParseWithdrawalAnswer(plain); err != nil || got != v.Details {
+			t.Errorf("details %s (%v), want %s", got, err, v.Details)
+		}
 	}
 	if v.Message == "" {
 		return
@@ -261,6 +272,9 @@ func makeVectors(t *testing.T, keys map[string]*rsa.PrivateKey) []vector {
 	m := vectorMaker{"rsa1024", keys["rsa1024"], &out}
 	addBodies(m)
 	addMessages(t, m)
+	for _, name := range []string{"rsa1024", "rsa2048"} {
+		addAnswers(vectorMaker{name, keys[name], &out})
+	}
 	return out
 }
 
@@ -471,4 +485,45 @@ func addMessages(t *testing.T, m vectorMaker) {
 	add("bound splice, second of the pair", largeBound, "ok", "holds")
 	add("bound splice, first block of the first, rest of the second", smallBound[:117]+largeBound[117:], "ok", "broken")
 	add("bound, last block left out", bind(canonicalDeposit, 3)[:468], "malformed", "absent")
+}
+
+// addAnswers: answers to withdrawals whose details are bound by their blocks, or
+// not (PROTOCOL.md, Decision, D7). Every one of them opens and parses.
+func addAnswers(m vectorMaker) {
+	const uuid, earlier = "47b8d46c-12c9-8d64-98a0-ad1fbb6d0c29", "0b7a1d15-3c46-8f0f-8f5e-6a0f1f4a2b11"
+	const address, thief = "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c", "0x7e1ef7e1ef7e1ef7e1ef7e1ef7e1ef7e1ef7e1e0"
+	chunk := m.key.Size() - 11
+	answer := func(callBackID, to, id string) string {
+		return fmt.Sprintf(`{"type":2,"tenantUserId":"65515","callBackId":%q,"address":%q,"chainName":"ETH","symbol":"USDT","amount":"120.5","requestUUID":%q}`,
+			callBackID, to, id)
+	}
+	add := func(name, details string, chunks ...string) {
+		var sealed []byte
+		for _, c := range chunks {
+			sealed = append(sealed, m.seal("private", []byte(c), chunk)...)
+		}
+		m.add("answer: "+name, "private", b64(sealed), "opens", []byte(strings.Join(chunks, ""))).Details = details
+	}
+	asked := answer("order-12", address, uuid)
+	if m.name == "rsa2048" {
+		add("in one block", "bound", asked)
+	} else {
+		add("canonical, cut inside a detail", "unbound", asked)
+		detailsFirst := func(callBackID, to, id string) string {
+			return fmt.Sprintf(`{"address":%q,"chainName":"ETH","symbol":"USDT","amount":"120.5","type":2,"tenantUserId":"65515","callBackId":%q,"requestUUID":%q}`,
+				to, callBackID, id)
+		}
+		add("spliced, first block of the answer to another order", "unbound", detailsFirst("order-34", thief, earlier)[:chunk], detailsFirst("order-12", address, uuid)[chunk:])
+	}
+	first, second := fmt.Sprintf(`{"callBackId":"order-12","address":%q,`, address), fmt.Sprintf(`"chainName":"ETH","symbol":"USDT","amount":"120.5","requestUUID":%q`, uuid)
+	room := strings.Repeat(" ", chunk-len(first))
+	rest := `,"type":2,"tenantUserId":"65515"}`
+	add("in two groups", "bound", first+room+second+rest)
+	add("in two groups, short chunks", "bound", first, second, rest)
+	add("in two groups, the second cut before its end", "unbound", first, second[:len(second)-1], second[len(second)-1:]+rest)
+	add("a detail in two blocks, both with an identifier", "unbound", first[:60], first[60:]+second+rest)
+	add("a detail in a block of its own", "unbound", fmt.Sprintf(`{"callBackId":"order-12","address":%q`, address), `,"chainName":"ETH"`, second[len(`"chainName":"ETH"`):]+rest)
+	add("callBackId inside an object does not bind", "unbound", fmt.Sprintf(`{"memo":{"callBackId":"order-12"},"address":%q,`, address),
+		second+rest[:len(rest)-1]+`,"callBackId":"order-12"}`)
+	add("an identifier with escapes and white space", "bound", fmt.Sprintf("{ \"call\\u0042ackId\" : \"order\\u002d12\" ,\"address\":%q,", address), second+rest)
 }

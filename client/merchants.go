@@ -46,6 +46,19 @@ const (
 // Values lists every form.
 func (BodyForm) Values() []BodyForm { return []BodyForm{BodyBare, BodyData, BodyJSON} }
 
+// Collect is what an answer must show that says the details of a withdrawal, where
+// the service has no order to compare them with (PROTOCOL.md, Decision, D7).
+type Collect string
+
+// What it may be.
+const (
+	CollectBound Collect = "bound" // the details share blocks with their callBackId or requestUUID
+	CollectAny   Collect = "any"   // nothing; whoever has stolen answers can put other details in
+)
+
+// Values lists both.
+func (Collect) Values() []Collect { return []Collect{CollectBound, CollectAny} }
+
 // KeySpec says where an RSA key comes from. At most one member is set.
 type KeySpec struct {
 	Bits       int    `json:"bits,omitempty" enum:"1024,2048,3072,4096" doc:"make a pair whose modulus has this many bits; 1024 only for peers that take nothing else"`
@@ -81,15 +94,16 @@ type NewMerchant struct {
 	WithdrawURL    string      `json:"withdrawUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
 	Scheme         Scheme      `json:"scheme,omitempty" default:"service" doc:"who made the pair that requests are sealed with"`
 	Key            *KeySpec    `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service (absent: a new pair of 2048 bits), publicKey in the others"`
-	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others"`
+	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others. A pair apart from the request's is better: then nothing done with answers can forge a request"`
 	FinalCodes     []CodeRange `json:"finalCodes,omitempty" minItems:"1" maxItems:"50" nullable:"false" doc:"errCodes that refuse for good, 1 to 50 ranges; absent: 2000 to 2999"`
 	Retry          *Retry      `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
 	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
 	ConfirmWithin  Duration    `json:"confirmWithin,omitzero" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; absent: 1h"`
-	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; absent: as the service was started"`
+	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; absent: as the service was started"`
 	ContentType    string      `json:"contentType,omitempty" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; absent: application/x-www-form-urlencoded"`
 	Body           BodyForm    `json:"body,omitempty" default:"bare" doc:"how the sealed text is written in the body of a request"`
+	Collect        Collect     `json:"collect,omitempty" default:"bound" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
 }
 
 // LogValue keeps the secrets out of a log.
@@ -108,9 +122,10 @@ type MerchantPatch struct {
 	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
 	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
 	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
-	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; null: as the service was started"`
+	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; null: as the service was started"`
 	ContentType    Patch[string]      `json:"contentType,omitzero" nullable:"true" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; null: application/x-www-form-urlencoded"`
 	Body           Patch[BodyForm]    `json:"body,omitzero" nullable:"true" doc:"how the sealed text is written in the body of a request; null: bare"`
+	Collect        Patch[Collect]     `json:"collect,omitzero" nullable:"true" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them; null: bound"`
 }
 
 // LogValue keeps the secrets out of a log.
@@ -141,6 +156,7 @@ type Merchant struct {
 	AllowPrivate        bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
 	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
 	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
+	Collect             Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
 	Version             int64         `json:"version" doc:"grows with every change of the merchant"`
 	Created             Time          `json:"created" doc:"when it was made"`
 	Updated             Time          `json:"updated" doc:"when it was last changed"`
@@ -165,11 +181,17 @@ type CreatedMerchant struct {
 	PublicKey         string   `json:"publicKey,omitempty" doc:"what the merchant opens requests with: Base64 SubjectPublicKeyInfo of the request pair; absent where the merchant made it. Shown this once"`
 	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"what the merchant seals answers to: likewise of the response pair; absent where that is the request pair. Shown this once"`
 	APIKey            Secret   `json:"apiKey,omitempty" doc:"what the merchant's responses must carry, where the service made it. Shown this once"`
-	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the keys, such as their size"`
+	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant, such as the size of a key"`
 }
 
 // LogValue keeps the secrets out of a log.
 func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
+
+// UpdatedMerchant is a merchant after a change.
+type UpdatedMerchant struct {
+	Merchant
+	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
+}
 
 // NewKeys says which keys of a merchant to make anew. The empty request makes
 // a new request pair of 2048 bits in scheme service, and a new response pair
@@ -218,8 +240,8 @@ func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 }
 
 // UpdateMerchant changes the members that p sets.
-func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (Merchant, error) {
-	return ask[Merchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
+func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
+	return ask[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
 }
 
 // PauseMerchant stops sending to a merchant. An empty reason says that an

@@ -65,6 +65,7 @@ type ServiceAlarm struct {
 	Seq      int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
 	Merchant string           `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
 	Kind     ServiceAlarmKind `json:"kind" doc:"what was seen"`
+	Text     string           `json:"text,omitempty" doc:"what it means and what helps, for people"`
 	Subject  string           `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
 	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }

@@ -12,13 +12,13 @@ const (
 	AlarmNotUnderstood ServiceAlarmKind = "not_understood" // the merchant says that it does not understand a callback (errCode 1000 to 1999)
 	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
 	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation is of other details than those ordered
+	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers did not open: the merchant is paused
-	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
-	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmOpenFailures, AlarmForeignClaim}
+	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
@@ -123,6 +123,7 @@ func (Reason) Values() []Reason {
 		"other_callback",     // it named another withdrawal or user
 		"answer_differs",     // it said something else than the callback
 		"details_differ",     // it confirmed something else than was ordered
+		"answer_unbound",     // nothing was ordered to compare it with, and it may come from another answer
 		"late",               // it was complete at the deadline or later
 		"accepted",           // it was right in every member
 

@@ -24,6 +24,7 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
 	same(t, "outcomes", client.AttemptOutcome("").Values(), append(constantsOf(t, "Outcome", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
+	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", outbox))
 	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))
 	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
 	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))

@@ -26,6 +26,7 @@ const (
 	NeedCallbackKey Need = "a callback API key"
 	NeedBound       Need = "a service that binds"
 	NeedUnbound     Need = "a service that does not bind"
+	NeedNoDetails   Need = "a service that is not given the details of withdrawals"
 	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
 )
 

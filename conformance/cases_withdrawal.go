@@ -32,6 +32,8 @@ func withdrawalCases() []Case {
 			similar(func(id string) string { return id + " " })},
 		{409, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
 		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
+		{411, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
+			[]Need{NeedOrder, NeedNoDetails}, detailsBound},
 	}
 }
 
@@ -159,4 +161,23 @@ func smuggled(s *session) error {
 
 func smuggledUnknown(s *session) error {
 	return s.notConfirmed(s.ask("an unknown order that brings its details along", s.smuggle(s.withdrawal(s.id(), s.id(), s.cfg.User))))
+}
+
+// detailsBound asks twice, since an endpoint may change the order of members from
+// answer to answer.
+func detailsBound(s *session) error {
+	for _, what := range []string{"the known order", "the known order with a new requestUUID"} {
+		r := s.ask(what, s.known())
+		if err := s.confirmed(r); err != nil {
+			return err
+		}
+		if !countersign.DetailsBound(r.answer, r.blocks) {
+			return fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could come from "+
+				"others. Write callBackId and address next to each other in one block and chainName, symbol, amount and requestUUID in another, with spaces "+
+				"before a member that would begin in the one and end in the other (PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
+				"Where the service is given the details of every withdrawal, say so to this check.",
+				"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in", r.what, len(r.blocks))
+		}
+	}
+	return nil
 }

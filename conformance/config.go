@@ -94,6 +94,9 @@ type Config struct {
 
 	// Unbound says that the service does not bind (see the package comment).
 	Unbound bool
+	// Ordered: the service is given the details of every withdrawal, so answers
+	// need not show that theirs belong to it (PROTOCOL.md, Decision, D7).
+	Ordered bool
 
 	// AllowPublic allows requests to addresses outside this machine and private
 	// networks. It has no effect on a Client.

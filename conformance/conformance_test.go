@@ -69,6 +69,14 @@ func TestHonestMerchantPasses(t *testing.T) {
 	})
 }
 
+// A service that is given every order takes answers whose details are not bound.
+func TestOrderedServiceTakesUnboundAnswers(t *testing.T) {
+	c := newFake(false, "details in any block").start(t)
+	c.Ordered = true
+	c.Only = func(c conformance.Case) bool { return strings.HasPrefix(c.Name, "withdrawal/") }
+	allPass(t, c, "needs a service that is not given the details")
+}
+
 func TestOtherSchemes(t *testing.T) {
 	merchants, services := otherKey(), testKey()
 	for _, tc := range []struct {
@@ -137,6 +145,7 @@ var wrong = []struct {
 	{"an order once", `withdrawal/(known-repeat|known-at-once)`},
 	{"confirms everything", `withdrawal/(unknown|unknown-repeat|other-user|other-case|trailing-space)`},
 	{"confirms the second time", `withdrawal/unknown-repeat`},
+	{"details in any block", `withdrawal/details-bound`},
 	{"any user", `withdrawal/other-user`},
 	{"orders in any case", `withdrawal/other-case`},
 	{"trims identifiers", `withdrawal/trailing-space`},

@@ -59,6 +59,7 @@ type reply struct {
 	response countersign.Response
 	parseErr error // of the response
 	answer   []byte
+	blocks   []int // how many bytes of answer each block held
 	openErr  error // of the answer
 }
 
@@ -147,7 +148,7 @@ func (s *session) open(r *reply) {
 	if r.parseErr != nil || r.response.Data == "" {
 		return
 	}
-	r.answer, r.openErr = envelope.Open(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
+	r.answer, r.blocks, r.openErr = envelope.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
 }
 
 func (s *session) begin(q request) int {

@@ -419,6 +419,9 @@ func (f *fake) sealAnswer(a map[string]any) string {
 	if err != nil {
 		panic(err)
 	}
+	if _, confirms := a["address"]; confirms && a["type"] == 2 && !f.has("details in any block") {
+		plain = f.grouped(a)
+	}
 	key := f.responseKey
 	if f.has("seals with another key") {
 		key = otherKey().Public()
@@ -428,4 +431,30 @@ func (f *fake) sealAnswer(a map[string]any) string {
 		panic(err)
 	}
 	return string(body)
+}
+
+// grouped writes a confirmation in two groups of members, each in one block
+// (Decision, D7).
+func (f *fake) grouped(a map[string]any) []byte {
+	write := func(out []byte, before string, names ...string) []byte {
+		var group []byte
+		for i, name := range names {
+			if i > 0 {
+				group = append(group, ',')
+			}
+			b, err := json.Marshal(a[name])
+			if err != nil {
+				panic(err)
+			}
+			group = append(append(group, `"`+name+`":`...), b...)
+		}
+		out = append(out, before...)
+		if room := f.responseKey.Size() - 11 - len(out)%(f.responseKey.Size()-11); len(group) > room {
+			out = append(out, strings.Repeat(" ", room)...)
+		}
+		return append(out, group...)
+	}
+	out := write(nil, "{", "callBackId", "address")
+	out = write(out, ",", "chainName", "symbol", "amount", "requestUUID")
+	return append(write(out, ",", "type", "tenantUserId"), '}')
 }

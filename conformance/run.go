@@ -120,6 +120,8 @@ func (k *Checker) has(n Need) bool {
 		return !k.cfg.Unbound
 	case NeedUnbound:
 		return k.cfg.Unbound
+	case NeedNoDetails:
+		return !k.cfg.Ordered
 	case NeedPKCS1:
 		return k.cfg.Padding == envelope.PKCS1v15
 	}

@@ -224,7 +224,13 @@ func (m *Merchant) honest(cb countersign.Callback) (countersign.Response, []byte
 			return m.refusal(countersign.CodeUnknownOrder), nil
 		}
 	}
-	plaintext, err := cb.Accept(order).Marshal()
+	answer := cb.Accept(order)
+	plaintext, err := answer.Marshal()
+	if w, ok := answer.(countersign.WithdrawalAnswer); ok {
+		// In blocks that a service without the order confirms (PROTOCOL.md,
+		// Decision, D7).
+		plaintext, _, err = w.MarshalBlocks(m.c.Key.MaxChunk(m.c.ResponsePadding))
+	}
 	if err != nil {
 		return m.refusal(countersign.CodeInternal), nil
 	}

@@ -35,9 +35,9 @@ func (h *Handler) sealed(r reply) reply {
 // fit into a response, plaintext gives the shortest one.
 func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details) ([]byte, error) {
 	a := cb.Accept(details)
-	b, err := a.Marshal()
+	b, err := h.written(a)
 	if err == nil && !h.fits(b) {
-		b, err = a.Shortest().Marshal()
+		b, err = h.written(a.Shortest())
 	}
 	switch {
 	case err != nil:
@@ -46,6 +46,17 @@ func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details
 		return nil, fmt.Errorf("answer: %w: %d bytes", envelope.ErrTooLarge, len(b))
 	}
 	return b, nil
+}
+
+// written is a in the form that is best sealed with the response key: the details
+// of a withdrawal lie in blocks with what they belong to, where they are short
+// enough for that (PROTOCOL.md, Decision, D7).
+func (h *Handler) written(a countersign.Answer) ([]byte, error) {
+	if w, ok := a.(countersign.WithdrawalAnswer); ok {
+		b, _, err := w.MarshalBlocks(h.c.ResponseKey.MaxChunk(h.c.ResponsePadding))
+		return b, err
+	}
+	return a.Marshal()
 }
 
 // fits reports whether a response that carries plaintext is not too large for a

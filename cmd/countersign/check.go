@@ -31,6 +31,7 @@ type checkCmd struct {
 	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
 	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
 	Unbound      bool   `help:"Check as a service that does not bind its requests."`
+	Ordered      bool   `help:"Check as a service that is given the details of every withdrawal, and need not take them from answers."`
 
 	APIKey         secretText `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
 	CallbackAPIKey secretText `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
@@ -147,7 +148,7 @@ func explainRun(err error) error {
 func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	config := conformance.Config{
 		NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, User: c.User, DepositAddress: c.DepositAddress,
-		Unbound: c.Unbound, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody,
+		Unbound: c.Unbound, Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody,
 	}
 	for _, s := range []struct {
 		name string

@@ -30,6 +30,8 @@ type merchantsAddCmd struct {
 	Bits           int           `help:"Size of a new pair; 2048 if 0, and 1024 only for old peers." placeholder:"BITS"`
 	PrivateKey     string        `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
 	PublicKey      string        `help:"File with the merchant's public key (the other schemes)." placeholder:"FILE"`
+	ResponseBits   int           `name:"response-key-bits" help:"Size of a new pair for answers, apart from that of requests: 2048 or more; recommended. None if 0, except in the schemes where the merchant makes the pair: 2048." placeholder:"BITS"`
+	Collect        string        `help:"What an answer must show where the service was not given the details of a withdrawal: bound (the details belong to it), or any, which lets a thief of answers put other details in." enum:"bound,any" default:"bound"`
 	Concurrency    int           `help:"Exchanges at once in each lane; the service's default if 0." placeholder:"N"`
 	Rate           float64       `help:"Callbacks a second in each lane; no limit if 0." placeholder:"N"`
 	ConfirmWithin  time.Duration `help:"How long a withdrawal awaits its confirmation; 1h if 0." placeholder:"TIME"`
@@ -39,7 +41,7 @@ type merchantsAddCmd struct {
 func (c *merchantsAddCmd) Run(std streams) error {
 	in := client.NewMerchant{
 		ID: c.ID, Name: c.Name, NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, Scheme: c.Scheme,
-		Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: client.Duration(c.ConfirmWithin),
+		Collect: client.Collect(c.Collect), Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: client.Duration(c.ConfirmWithin),
 	}
 	if in.Name == "" {
 		in.Name = c.ID
@@ -55,6 +57,9 @@ func (c *merchantsAddCmd) Run(std streams) error {
 	in.APIKey, in.CallbackAPIKey = client.Secret(apiKey), client.Secret(callbackKey)
 	if in.Key, err = keySpec(c.Bits, c.PrivateKey, c.PublicKey); err != nil {
 		return err
+	}
+	if c.ResponseBits != 0 {
+		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
 	}
 	if c.Out == "" {
 		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CreatedMerchant, error) {
@@ -145,9 +150,10 @@ func (c *merchantsResumeCmd) Run(std streams) error {
 
 type merchantsKeysCmd struct {
 	merchantID
-	Bits       int    `help:"Size of the new pair; 2048 if 0." placeholder:"BITS"`
-	PrivateKey string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
-	PublicKey  string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
+	Bits         int    `help:"Size of the new pair; 2048 if 0." placeholder:"BITS"`
+	PrivateKey   string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
+	PublicKey    string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
+	ResponseBits int    `name:"response-key-bits" help:"Make a new pair of this size for answers too; without any other flag it alone is made." placeholder:"BITS"`
 }
 
 func (c *merchantsKeysCmd) Run(std streams) error {
@@ -155,7 +161,11 @@ func (c *merchantsKeysCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	in := client.NewKeys{Key: key}
+	if c.ResponseBits != 0 {
+		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
+	}
 	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Keys, error) {
-		return api.RotateKeys(ctx, c.ID, client.NewKeys{Key: key})
+		return api.RotateKeys(ctx, c.ID, in)
 	})
 }

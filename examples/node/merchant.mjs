@@ -83,11 +83,21 @@ function openBlock(block) {
 }
 
 function seal(answer) { // block type 2, each chunk at most k - 11 bytes
-  const plain = Buffer.from(JSON.stringify(answer)), size = blockSize - 11, blocks = [];
+  const plain = Buffer.from(answer.type === 2 ? grouped(answer) : JSON.stringify(answer)), size = blockSize - 11, blocks = [];
   for (let i = 0; i < plain.length; i += size) {
     blocks.push(publicEncrypt({ key, padding: constants.RSA_PKCS1_PADDING }, plain.subarray(i, i + size)));
   }
   return Buffer.concat(blocks).toString('base64');
+}
+
+// A service that was not given the details of a withdrawal confirms them only where
+// each lies in one block with callBackId or requestUUID. So they come in two groups,
+// and the second begins a block where it does not fit into the first (D7, R7).
+function grouped(answer) {
+  const group = (...names) => JSON.stringify(pick(answer, ...names)).slice(1, -1);
+  const first = `{${group('callBackId', 'address')},`, second = group('chainName', 'symbol', 'amount', 'requestUUID');
+  const size = blockSize - 11, room = size - Buffer.byteLength(first) % size;
+  return first + (Buffer.byteLength(second) > room ? ' '.repeat(room) : '') + second + `,${group('type', 'tenantUserId')}}`;
 }
 
 // ---- Strict JSON (M1, M2). JSON.parse takes the last of two equal members and

@@ -29,7 +29,7 @@ func (s *Server) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Service
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
 		list, err := s.Outbox.Alarms(ctx, q.After, q.Limit)
 		for _, a := range list {
-			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
+			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
 			out.Next = a.Seq
 		}
 		return len(list) > 0, err

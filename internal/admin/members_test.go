@@ -184,7 +184,7 @@ func TestEveryWrongMember(t *testing.T) {
 			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
 			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
 			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
-			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "allowPrivate": true, "contentType": "text/plain", "body": "form",
+			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound",
 		},
 		"pauseMerchant":     map[string]any{"reason": "maintenance"},
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
@@ -262,7 +262,7 @@ func fullMerchant(id string) map[string]any {
 		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
 		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
 		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
-		"confirmWithin": "1h", "allowPrivate": false, "contentType": "text/plain", "body": "json",
+		"confirmWithin": "1h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any",
 	}
 }
 

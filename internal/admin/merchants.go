@@ -37,17 +37,16 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 		APIKey:         countersign.APIKey(in.APIKey),
 		Settings: outbox.Settings{
 			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
-			AllowPrivate: s.DefaultAllowPrivate,
+			AllowPrivate: s.DefaultAllowPrivate, Collect: outbox.Collect(in.Collect),
 		},
 	}
-	var faults jsonapi.Faults
 	if in.AllowPrivate != nil {
-		s.checkAllowPrivate(*in.AllowPrivate, &faults)
 		m.Settings.AllowPrivate = *in.AllowPrivate
 	}
 	if in.Retry != nil {
 		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = keptSchedule(in.Retry.Notify), keptSchedule(in.Retry.Withdraw)
 	}
+	var faults jsonapi.Faults
 	s.checkMerchant(&m, &faults)
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, true)
@@ -58,7 +57,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 		return client.CreatedMerchant{}, err
 	}
 	k.apply(&m)
-	out := client.CreatedMerchant{Warnings: k.warnings, PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
+	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
 		out.APIKey = client.Secret(jsonapi.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
@@ -69,14 +68,6 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 	}
 	out.Merchant = merchantOf(made)
 	return out, nil
-}
-
-// checkAllowPrivate leaves the private network to who starts the service: a token
-// of the API must not open it.
-func (s *Server) checkAllowPrivate(allow bool, faults *jsonapi.Faults) {
-	if allow && !s.DefaultAllowPrivate {
-		faults.Add("body.allowPrivate", "needs a service that was started with --allow-private")
-	}
 }
 
 // checkMerchant names what is wrong with settings that a schema cannot judge.
@@ -103,6 +94,15 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
 			faults.Add("body.contentType", "is not a media type")
 		}
 	}
+}
+
+// warnings say what is dangerous about settings that are taken all the same.
+func warnings(m *outbox.Merchant) []string {
+	if m.Settings.Collect == outbox.CollectAny {
+		return []string{"collect is any: where the service was not given the details of a withdrawal, whoever has stolen answers " +
+			"of this merchant can have another address or amount confirmed; give details with each withdrawal, or set collect to bound"}
+	}
+	return nil
 }
 
 func checkWithin(location string, d time.Duration, faults *jsonapi.Faults) {
@@ -165,19 +165,18 @@ func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	return merchantOf(m), err
 }
 
-func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.Merchant, error) {
+func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.UpdatedMerchant, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return client.Merchant{}, err
+		return client.UpdatedMerchant{}, err
 	}
 	m, err := s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
 		s.applyPatch(m, in)
 		var faults jsonapi.Faults
-		s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
 		s.checkMerchant(m, &faults)
 		return faults.Err()
 	})
-	return merchantOf(m), err
+	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, err
 }
 
 func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
@@ -210,6 +209,9 @@ func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	set(&m.Settings.ContentType, in.ContentType, "")
 	if in.Body.Set {
 		m.Settings.Body = string(in.Body.Value)
+	}
+	if in.Collect.Set {
+		m.Settings.Collect = outbox.Collect(in.Collect.Value)
 	}
 }
 
@@ -301,6 +303,7 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: client.Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
+		Collect: client.Collect(or(m.Settings.Collect, outbox.CollectBound)),
 		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {

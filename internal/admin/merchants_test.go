@@ -11,6 +11,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 )
 
 func TestMerchantIsMade(t *testing.T) {
@@ -131,7 +132,6 @@ func TestMerchantIsPatched(t *testing.T) {
 		c, ctx := h.client(client.RoleOperator), t.Context()
 		h.merchant("acme")
 		h.pass(time.Second)
-		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
 		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
 			Name: client.Change("New name"), NotifyURL: client.Change("https://new.example/n"), Concurrency: client.Change(3), RatePerSecond: client.Change(2.5),
 			ConfirmWithin: client.Change(client.Duration(time.Minute)), FinalCodes: client.Change([]client.CodeRange{{From: 5000, To: 5001}}), Body: client.Change(client.BodyJSON), ContentType: client.Change("text/plain"),
@@ -151,7 +151,6 @@ func TestMerchantIsPatched(t *testing.T) {
 		if kept.CallbackAPIKey != "" || kept.APIKey.Reveal() != testAPIKey || !kept.Key.HasPrivate() {
 			t.Error("the secrets are not as they should be")
 		}
-		h.server.DefaultAllowPrivate = false
 		// JSON Merge Patch by hand: null clears, absent stays.
 		a := h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
@@ -162,10 +161,58 @@ func TestMerchantIsPatched(t *testing.T) {
 			m.AllowPrivate || m.Body != "bare" || m.ContentType != defaultContentType || m.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || m.Name != "New name" {
 			t.Errorf("%+v", m)
 		}
-		if m, err = c.UpdateMerchant(ctx, "acme", client.MerchantPatch{Retry: client.Clear[client.RetryPatch](), APIKey: client.Change(client.Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
+		if m, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{Retry: client.Clear[client.RetryPatch](), APIKey: client.Change(client.Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
 			t.Errorf("%+v, %v", m, err)
 		}
 		secrets.add("apiKey", "another-api-key-55")
+	})
+}
+
+// Only a merchant that was told so by name has answers taken that are not bound,
+// and whoever says so is warned.
+func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		c, ctx := h.client(client.RoleOperator), t.Context()
+		expect := func(id string, shown client.Collect, warned []string, want client.Collect) {
+			t.Helper()
+			kept, err := h.store.Merchant(ctx, id)
+			if err != nil || client.Collect(or(kept.Settings.Collect, outbox.CollectBound)) != want || shown != want {
+				t.Errorf("%s: shown %q, kept %q, %v; want %q", id, shown, kept.Settings.Collect, err, want)
+			}
+			if (want == client.CollectAny) != (len(warned) == 1 && strings.Contains(warned[0], "collect is any")) {
+				t.Errorf("%s: warned %q of %q", id, warned, want)
+			}
+		}
+		made := h.merchant("acme")
+		expect("acme", made.Collect, made.Warnings, client.CollectBound)
+		in := newMerchant("loose")
+		in.Collect = client.CollectAny
+		made, err := c.CreateMerchant(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.remember(made)
+		expect("loose", made.Collect, made.Warnings, client.CollectAny)
+		for _, step := range []struct {
+			patch client.MerchantPatch
+			want  client.Collect
+		}{
+			{client.MerchantPatch{Name: client.Change("Other")}, client.CollectAny},
+			{client.MerchantPatch{Collect: client.Clear[client.Collect]()}, client.CollectBound},
+			{client.MerchantPatch{Collect: client.Change(client.CollectAny)}, client.CollectAny},
+			{client.MerchantPatch{Collect: client.Change(client.CollectBound)}, client.CollectBound},
+		} {
+			m, err := c.UpdateMerchant(ctx, "loose", step.patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect("loose", m.Collect, m.Warnings, step.want)
+		}
+		for _, wrong := range []string{`"loose"`, `""`, `true`, `"ANY"`} {
+			if a := h.raw(client.RoleOperator, patch, "/v1/merchants/loose", jsonapi.TypeMerge, `{"collect":`+wrong+`}`); a.status/100 != 4 {
+				t.Errorf("collect %s gave %d", wrong, a.status)
+			}
+		}
 	})
 }
 

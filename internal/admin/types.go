@@ -19,6 +19,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.MerchantState](a)
 	jsonapi.Enumerate[client.Scheme](a)
 	jsonapi.Enumerate[client.BodyForm](a)
+	jsonapi.Enumerate[client.Collect](a)
 	jsonapi.Enumerate[client.CallbackState](a)
 	jsonapi.Enumerate[client.WithdrawalState](a)
 	jsonapi.Enumerate[client.Lane](a)
@@ -35,6 +36,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Patched[client.Duration](a)
 	jsonapi.Patched[bool](a)
 	jsonapi.Patched[client.BodyForm](a)
+	jsonapi.Patched[client.Collect](a)
 	return a
 }
 

@@ -120,7 +120,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	if r.Body != nil {
 		record.ResponseHash = digest(r.Body)
 	}
-	v := Judge(q, r, func(data string) ([]byte, error) {
+	v := Judge(q, r, func(data string) ([]byte, []int, error) {
 		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
 		return m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
@@ -149,7 +149,7 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	if sent.CallbackType() != c.Type {
 		return q, nil, "", fmt.Errorf("the payload is of another type than the callback")
 	}
-	q = Question{APIKey: m.apiKey, Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes}
+	q = Question{APIKey: m.apiKey, Sent: sent, Deadline: c.Deadline, FinalCodes: m.finalCodes, Collect: m.collect}
 	if c.Type == countersign.TypeRequestWithdraw {
 		if c.Withdrawal == nil {
 			return q, nil, "", fmt.Errorf("the question has no withdrawal")

@@ -262,11 +262,11 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 		r.Body, err = countersign.Response{APIKey: key, Data: string(answer), ErrCode: code, Message: msg}.Marshal()
 		w.must(t, err)
 	}
-	v := Judge(q, r, func(data string) ([]byte, error) {
+	v := Judge(q, r, func(data string) ([]byte, []int, error) {
 		if behaves == "unopened" {
-			return nil, errors.New("does not open")
+			return nil, nil, errors.New("does not open")
 		}
-		return []byte(data), nil
+		return openPlain(data)
 	})
 	if wr := a.claimed.Withdrawal; wr != nil {
 		signs := w.now < w.deadlines[wr.ID] && (behaves == "right" || behaves == "other details" && wr.Ordered == nil)

@@ -20,6 +20,8 @@ type Question struct {
 	// Ordered has the details of the withdrawal of a type 2 callback. Nil: they
 	// are those of the merchant's answer.
 	Ordered *countersign.Details
+	// Collect says what such an answer must show. Zero: CollectBound.
+	Collect outbox.Collect
 	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
 	// only.
 	Deadline db.Millis
@@ -40,14 +42,15 @@ type Response struct {
 }
 
 // Judge says what r means for the callback of q (PROTOCOL.md, Decision). open gives
-// the plaintext of a response's data; its errors are those of envelope.Open. Judge
-// calls it at most once, and only if nothing else already decides against the
-// response.
+// the plaintext of a response's data and how many bytes of it each block held; its
+// errors are those of envelope.OpenBlocks. Judge calls it at most once, and only if
+// nothing else already decides against the response.
 //
 // Judge depends on its arguments alone. It confirms a withdrawal only if the response
 // was complete before the deadline, has the merchant's apiKey and errCode 0, opens,
-// and names this attempt, this withdrawal, this user and the ordered details.
-func Judge(q Question, r Response, open func(data string) ([]byte, error)) Verdict {
+// and names this attempt, this withdrawal, this user and the ordered details; without
+// an order, details that are bound to this withdrawal or attempt by their blocks.
+func Judge(q Question, r Response, open func(data string) (plaintext []byte, blocks []int, err error)) Verdict {
 	v := judgeResponse(q, r, open)
 	if q.Sent.CallbackType() != countersign.TypeRequestWithdraw {
 		v.Decision, v.Details = countersign.DecisionNone, countersign.Details{}
@@ -60,7 +63,7 @@ func Judge(q Question, r Response, open func(data string) ([]byte, error)) Verdi
 	return v
 }
 
-func judgeResponse(q Question, r Response, open func(string) ([]byte, error)) Verdict {
+func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, error)) Verdict {
 	if r.Failure != "" {
 		// Only a body over the limit shows that the server works. Of the other
 		// failures, this node's own must not count against the merchant.
@@ -94,13 +97,13 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, error)) Ve
 	if resp.ErrCode != countersign.CodeAccepted {
 		return judgeCode(q, resp.ErrCode, v)
 	}
-	plaintext, err := open(resp.Data)
+	plaintext, blocks, err := open(resp.Data)
 	if err != nil {
 		v.OpenFailure = errors.Is(err, envelope.ErrOpen)
 		v.Reason = openReason(resp.Data, err)
 		return v
 	}
-	return judgeAnswer(q, plaintext, v)
+	return judgeAnswer(q, plaintext, blocks, v)
 }
 
 // judgeCode judges an errCode that is not 0. It is plain text and proves nothing, but

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/internal/outbox"
 )
 
 // judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers).
 // The requestUUID is checked first, because the answer to another attempt says nothing
 // about this one.
-func judgeAnswer(q Question, plaintext []byte, v Verdict) Verdict {
+func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict {
 	sent := q.Sent
 	answer, err := countersign.ParseAnswer(sent.CallbackType(), plaintext)
 	switch {
@@ -23,7 +24,7 @@ func judgeAnswer(q Question, plaintext []byte, v Verdict) Verdict {
 		if differs != "" {
 			return contradicts(ReasonOtherCallback, v)
 		}
-		return judgeWithdrawal(q, a.Details, v)
+		return judgeWithdrawal(q, a.Details, countersign.DetailsBound(plaintext, blocks), v)
 	}
 	if differs != "" {
 		return contradicts(ReasonAnswerDiffers, v)
@@ -49,8 +50,10 @@ func contradicts(reason Reason, v Verdict) Verdict {
 }
 
 // judgeWithdrawal is the only place that confirms a withdrawal. said has the details
-// of the merchant's answer to this attempt.
-func judgeWithdrawal(q Question, said countersign.Details, v Verdict) Verdict {
+// of an answer that names this attempt and this withdrawal. Its blocks may come from
+// several answers, so said is the merchant's word only if it equals the order or is
+// bound (PROTOCOL.md, Decision, D7).
+func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict) Verdict {
 	if said.Validate() != nil {
 		v.Reason = ReasonAnswerMalformed
 		return v
@@ -60,6 +63,10 @@ func judgeWithdrawal(q Question, said countersign.Details, v Verdict) Verdict {
 		// It is not asked again.
 		v.Outcome, v.Reason, v.Alarm = Refused, ReasonDetailsDiffer, AlarmDetailsDiffer
 		v.Decision = countersign.DecisionDeclined
+		return v
+	}
+	if q.Ordered == nil && !bound && q.Collect != outbox.CollectAny {
+		v.Reason, v.Alarm = ReasonAnswerUnbound, AlarmAnswerUnbound
 		return v
 	}
 	v.Outcome, v.Reason = Accepted, ReasonAccepted

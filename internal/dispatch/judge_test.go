@@ -74,7 +74,8 @@ func response(key, data string, code int) Response {
 	return Response{Status: 200, Body: body, Done: deadline - 1}
 }
 
-func openPlain(data string) ([]byte, error) { return []byte(data), nil }
+// openPlain is as if all of data had come in one block.
+func openPlain(data string) ([]byte, []int, error) { return []byte(data), []int{len(data)}, nil }
 
 const rightWithdrawal = `{"tenantUserId":"user-1","callBackId":"cb-1","address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",` +
 	`"chainName":"ETH","symbol":"USDT","amount":"2.5","type":2,"requestUUID":"` + testUUID + `"}`
@@ -93,7 +94,7 @@ func swap(s, old, new string) string {
 type judgeRow struct {
 	name     string
 	response Response
-	open     func(string) ([]byte, error) // nil: openPlain
+	open     func(string) ([]byte, []int, error) // nil: openPlain
 	change   func(*Question)
 
 	outcome  Outcome
@@ -169,8 +170,8 @@ func everyWayToBeWrong(right string) []judgeRow {
 		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
 		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), ReasonDataNotSealed, ""),
 	}
-	fails := func(err error) func(string) ([]byte, error) {
-		return func(string) ([]byte, error) { return nil, err }
+	fails := func(err error) func(string) ([]byte, []int, error) {
+		return func(string) ([]byte, []int, error) { return nil, nil, err }
 	}
 	for _, status := range []int{100, 201, 202, 204, 206, 301, 302, 307, 400, 401, 403, 404, 413, 429, 500, 503} {
 		r := ok
@@ -456,7 +457,7 @@ func TestJudgeNotices(t *testing.T) {
 
 func TestJudgeOpensOnlyWhatMatters(t *testing.T) {
 	opened := 0
-	open := func(data string) ([]byte, error) { opened++; return []byte(data), nil }
+	open := func(data string) ([]byte, []int, error) { opened++; return openPlain(data) }
 	for _, r := range []Response{
 		response("other", rightWithdrawal, 0), response(string(testKey), rightWithdrawal, 2001),
 		response(string(testKey), rightWithdrawal, 3001), {Status: 500}, {Failure: ReasonTimeout},
@@ -501,11 +502,11 @@ func TestPropertyOneChangeNeverConfirmsOther(t *testing.T) {
 		} else {
 			r.Body = changed
 		}
-		v := Judge(q, r, func(data string) ([]byte, error) {
+		v := Judge(q, r, func(data string) ([]byte, []int, error) {
 			if inside {
-				return changed, nil
+				data = string(changed)
 			}
-			return []byte(data), nil
+			return openPlain(data)
 		})
 		if v.Decision != countersign.DecisionConfirmed {
 			return

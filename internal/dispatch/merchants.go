@@ -25,6 +25,7 @@ type merchant struct {
 	contentType string
 	body        string
 	finalCodes  []outbox.CodeRange
+	collect     outbox.Collect
 	schedules   [2]Schedule // by lane
 
 	sealKey *envelope.Key
@@ -40,8 +41,8 @@ func (m *merchant) seal(w envelope.Worker, plaintext, prevPlain, prevBody []byte
 	return w.Seal(m.sealKey, m.sealPad, plaintext)
 }
 
-func (m *merchant) open(w envelope.Worker, data string) ([]byte, error) {
-	return w.Open(m.openKey, m.openPad, []byte(data))
+func (m *merchant) open(w envelope.Worker, data string) (plaintext []byte, blocks []int, err error) {
+	return w.OpenBlocks(m.openKey, m.openPad, []byte(data))
 }
 
 // newMerchant chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
@@ -54,6 +55,7 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 		contentType: contentType(s.Settings),
 		body:        s.Settings.Body,
 		finalCodes:  s.Settings.FinalCodes,
+		collect:     s.Settings.Collect,
 		schedules: [2]Schedule{
 			outbox.LaneNotify:   ScheduleFor(outbox.LaneNotify, s.Settings.NotifyRetry),
 			outbox.LaneWithdraw: ScheduleFor(outbox.LaneWithdraw, s.Settings.WithdrawRetry),

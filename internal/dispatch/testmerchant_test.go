@@ -62,7 +62,8 @@ func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
 	case *countersign.Deposit:
 		return c.Answer().Marshal()
 	case *countersign.WithdrawalRequest:
-		return c.Answer(m.orders(c.CallBackID)).Marshal()
+		b, _, err := c.Answer(m.orders(c.CallBackID)).MarshalBlocks(m.key.MaxChunk(envelope.PKCS1v15))
+		return b, err
 	case *countersign.WithdrawalDone:
 		return c.Answer().Marshal()
 	case *countersign.AddressChange:

@@ -49,6 +49,7 @@ const (
 	ReasonOtherCallback     Reason = "other_callback"     // names another withdrawal or user
 	ReasonAnswerDiffers     Reason = "answer_differs"     // differs from the callback
 	ReasonDetailsDiffer     Reason = "details_differ"     // confirms other details than were ordered
+	ReasonAnswerUnbound     Reason = "answer_unbound"     // no order to compare with, and its details may be spliced
 	ReasonLate              Reason = "late"               // complete at or after the deadline
 	ReasonAccepted          Reason = "accepted"           // correct in every member
 )
@@ -60,7 +61,7 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonMerchantRefused,
 	ReasonMerchantHold, ReasonMerchantFailure, ReasonDataNotSealed, ReasonDataEncoding, ReasonDataUnopened,
 	ReasonAnswerMalformed, ReasonOtherType, ReasonOtherAttempt, ReasonOtherCallback, ReasonAnswerDiffers,
-	ReasonDetailsDiffer, ReasonLate, ReasonAccepted,
+	ReasonDetailsDiffer, ReasonAnswerUnbound, ReasonLate, ReasonAccepted,
 }
 
 // String gives the reason as a label.
@@ -73,6 +74,7 @@ const (
 	AlarmNotUnderstood = "not_understood"
 	AlarmAnswerDiffers = "answer_differs" // contradicts the callback that it answers
 	AlarmDetailsDiffer = "details_differ" // confirmed, but other details than were ordered
+	AlarmAnswerUnbound = "answer_unbound" // its details may come from another answer
 )
 
 // Verdict is the judgement of one attempt. The zero Verdict has no result and never

@@ -46,7 +46,6 @@ var suite = []struct {
 	{"withdrawals/cancelled", testCancel},
 	{"withdrawals/answers against cancellations", testCancelRace},
 	{"withdrawals/one permit", testOnePermit},
-	{"withdrawals/a foreign claim raises an alarm", testForeignClaim},
 	{"withdrawals/outcome", testOutcome},
 	{"withdrawals/listed", testWithdrawalLists},
 	{"feeds/no gaps", testFeedNoGaps},

@@ -69,6 +69,8 @@ func (m *Merchant) check() error {
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
 	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
 		return fmt.Errorf("ratePerSecond is %w: want 0 or more", db.ErrInvalid)
+	case m.Settings.Collect != "" && m.Settings.Collect != CollectBound && m.Settings.Collect != CollectAny:
+		return fmt.Errorf("collect is %w: want bound or any", db.ErrInvalid)
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
 	}

@@ -55,6 +55,16 @@ type CodeRange struct {
 	To   countersign.ErrCode `json:"to"`
 }
 
+// Collect is what an answer must show that says the details of a withdrawal, where
+// the service has no order to compare them with (PROTOCOL.md, Decision, D7).
+type Collect string
+
+// What it may be. The empty Collect is CollectBound.
+const (
+	CollectBound Collect = "bound" // details lie in blocks with their callBackId or requestUUID
+	CollectAny   Collect = "any"   // nothing: a thief of answers can put others' details in
+)
+
 // Settings are the parts of a merchant that only the sender interprets.
 type Settings struct {
 	FinalCodes    []CodeRange `json:"finalCodes,omitempty"`    // nil: 2000–2999
@@ -63,6 +73,7 @@ type Settings struct {
 	ContentType   string      `json:"contentType,omitempty"`   // empty: application/x-www-form-urlencoded
 	Body          string      `json:"body,omitempty"`          // how the body is written: "bare" (default), "form", "json"
 	AllowPrivate  bool        `json:"allowPrivate,omitempty"`  // private and loopback targets
+	Collect       Collect     `json:"collect,omitempty"`       // empty: CollectBound
 }
 
 // Merchant is one merchant of the service. Its secrets are sealed at rest and
@@ -265,9 +276,6 @@ type Withdrawal struct {
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
-	// Duplicate: the same claim was given this permit before, so whoever holds it
-	// may have executed already.
-	Duplicate bool
 }
 
 // Outcome is what the wallet core reports of a released withdrawal: exactly

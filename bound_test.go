@@ -1,0 +1,127 @@
+package countersign_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+)
+
+const answerUUID = "0f4f9a3e-7c1d-8a5b-9f00-5a7b3c1d2e4f"
+
+func answerOf(t interface{ Fatal(...any) }, callBackID, user, address, chain, symbol, amount string) countersign.WithdrawalAnswer {
+	a, err := countersign.ParseAmount(amount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return countersign.WithdrawalAnswer{TenantUserID: user, CallBackID: callBackID, RequestUUID: answerUUID,
+		Details: countersign.Details{Address: address, ChainName: chain, Symbol: symbol, Amount: a}}
+}
+
+// layout is how a sealer that fills every chunk but the last cuts b.
+func layout(b []byte, chunk int) (blocks []int) {
+	for c := range slices.Chunk(b, chunk) {
+		blocks = append(blocks, len(c))
+	}
+	return blocks
+}
+
+func TestMarshalBlocks(t *testing.T) {
+	const evm, tron = "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c", "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"
+	id := func(n int) string { return strings.Repeat("c", n) }
+	for _, test := range []struct {
+		name          string
+		chunk, blocks int // blocks 0: the details cannot be bound
+		answer        countersign.WithdrawalAnswer
+	}{
+		{"2048 bit", 245, 1, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "120.5")},
+		{"2048 bit, long identifiers", 245, 2, answerOf(t, id(64), id(64), evm, "POLYGON", "USDT", "120.500000000000000000")},
+		{"1024 bit", 117, 2, answerOf(t, "order-1", "65515", tron, "TRON", "USDT", "120.5")},
+		{"1024 bit, a UUID and an EVM address", 117, 3, answerOf(t, id(36), "65515", evm, "ETH", "USDT", "120.500000")},
+		{"1024 bit, the longest of the recommended order", 117, 4, answerOf(t, id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 15))},
+		{"1024 bit, one byte more in the details", 117, 0, answerOf(t, id(46), "65515", evm, "POLYGON", "USDT", strings.Repeat("9", 16))},
+		{"1024 bit, callBackId and address too long for one block", 117, 3, answerOf(t, id(48), "65515", evm, "ETH", "USDT", "1")},
+		{"1024 bit, and an amount too long beside callBackId", 117, 0, answerOf(t, id(48), "65515", evm, "ETH", "USDT", strings.Repeat("9", 20))},
+		{"1024 bit, OAEP", 62, 0, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "1")},
+		{"2048 bit, OAEP", 190, 2, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "120.5")},
+		{"no chunk", 0, 0, answerOf(t, "order-1", "65515", evm, "ETH", "USDT", "1")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b, bound, err := test.answer.MarshalBlocks(test.chunk)
+			if err != nil || bound != (test.blocks > 0) {
+				t.Fatalf("bound %v, error %v:\n%s", bound, err, b)
+			}
+			if bound && len(layout(b, test.chunk)) != test.blocks {
+				t.Errorf("%d blocks, want %d:\n%q", len(layout(b, test.chunk)), test.blocks, slices.Collect(slices.Chunk(b, test.chunk)))
+			}
+			if canonical, _ := test.answer.Marshal(); !bound && string(b) != string(canonical) {
+				t.Errorf("what cannot be bound is not canonical: %s", b)
+			}
+		})
+	}
+	if _, _, err := (countersign.WithdrawalAnswer{}).MarshalBlocks(117); err == nil {
+		t.Error("an empty answer is written")
+	}
+}
+
+// Whatever an answer says, MarshalBlocks says the same, in the canonical form
+// wherever that is bound, and DetailsBound agrees with what it promises.
+func TestPropertyMarshalBlocks(t *testing.T) {
+	text := func(t *rapid.T, name string, most int) string {
+		return strings.Repeat(rapid.SampledFrom([]string{"a", `"`, `\`, "é", "\n"}).Draw(t, name), 1+rapid.IntRange(0, most).Draw(t, name+"'s length"))
+	}
+	packed, failed := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		chunk := rapid.SampledFrom([]int{117, 117, 190, 245, 318, 373, 501, 62, 80, 20}).Draw(t, "chunk")
+		a := answerOf(t, text(t, "callBackId", 50), text(t, "tenantUserId", 100), text(t, "address", 60), text(t, "chainName", 12), text(t, "symbol", 8),
+			"1."+strings.Repeat("0", 1+rapid.IntRange(0, 30).Draw(t, "zeros")))
+		for i := range rapid.IntRange(0, 2).Draw(t, "unknown members") {
+			a.Extra = append(a.Extra, countersign.Member{Name: fmt.Sprint("memo", i), Value: countersign.Raw(`"` + strings.Repeat("m", rapid.IntRange(0, 150).Draw(t, "memo")) + `"`)})
+		}
+		canonical, err := a.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, bound, err := a.MarshalBlocks(chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bound != countersign.DetailsBound(b, layout(b, chunk)) {
+			t.Fatalf("promised %v of %q", bound, b)
+		}
+		if countersign.DetailsBound(canonical, layout(canonical, chunk)) != (string(b) == string(canonical) && bound) {
+			t.Fatalf("not canonical: %q", b)
+		}
+		if !bound {
+			failed++
+		} else if string(b) != string(canonical) {
+			packed++
+		}
+		read, err := countersign.ParseWithdrawalAnswer(b)
+		if err != nil {
+			t.Fatalf("%q: %v", b, err)
+		}
+		if again, err := read.Marshal(); err != nil || string(again) != string(canonical) {
+			t.Fatalf("%q says %s", b, again)
+		}
+	})
+	if packed == 0 || failed == 0 {
+		t.Errorf("%d packed, %d that cannot be: too few", packed, failed)
+	}
+}
+
+func TestDetailsBoundOfNothing(t *testing.T) {
+	for _, text := range []string{"", "{}", "[]", "null", `{"address":"a"}`, `{"callBackId":"c","address":"a","chainName":"b","symbol":"s"}`} {
+		if countersign.DetailsBound([]byte(text), []int{len(text)}) {
+			t.Errorf("%q is bound", text)
+		}
+	}
+	nested := `{"x":{"callBackId":"c"},"address":"a","chainName":"b","symbol":"s","amount":"1"}`
+	if countersign.DetailsBound([]byte(nested), []int{len(nested)}) {
+		t.Error("a nested callBackId binds")
+	}
+}

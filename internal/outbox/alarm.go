@@ -1,0 +1,22 @@
+package outbox
+
+// alarmTexts say what each kind of alarm means and what helps.
+var alarmTexts = map[string]string{
+	"answer_differs": "The merchant's answer contradicts what it answers, or what was decided before. Nothing was changed by it. " +
+		"Ask the merchant what it meant; if it did not send this answer, somebody is playing with its answers.",
+	"answer_unbound": "A confirmation was not taken: the service has no details to compare it with, and its blocks do not show that the details " +
+		"belong to this withdrawal, so they may come from another answer. The merchant is asked again. What helps: give details with each " +
+		"withdrawal; use a key of 2048 bits or more for answers; or have the merchant order the members of its answer as PROTOCOL.md, Answers, says.",
+	"decision_differs": "A later answer would have decided a withdrawal otherwise. The first decision stands. Ask the merchant which one it meant.",
+	"details_differ": "The merchant confirmed other details than were ordered. The withdrawal is declined. Compare both orders; " +
+		"if the merchant's is right, somebody has changed the service's.",
+	"not_understood": "The merchant says that it cannot open or read a callback. It is tried again. Check that both ends have the same keys, " +
+		"and let the merchant run countersign check.",
+	"open_failures": "Too many answers of the merchant within an hour did not open or were no answers, so it was paused. Check its response key; " +
+		"if that is right, somebody is trying blocks on the service. Resume the merchant when the cause is known.",
+	"wrong_api_key": "A response carried another API key than the merchant's. It decided nothing. Check what answers at the merchant's URLs.",
+}
+
+// AlarmText says what an alarm of a kind means and what helps; empty where the
+// kind is not known.
+func AlarmText(kind string) string { return alarmTexts[kind] }
