@@ -16,10 +16,11 @@
 // ErrUnavailable.
 //
 // After ErrUnavailable, or an answer that broke off, the call may have been
-// carried out. Every call can be repeated: the same deposit, withdrawal, order,
-// release, outcome or cursor again is the same one. The exceptions are the
-// calls that make secrets: CreateMerchant (the repeated call says ErrConflict),
-// RotateKeys and CreateToken (it makes others).
+// carried out. Nearly every call can be repeated: the same deposit, withdrawal,
+// order, release, outcome or cursor again is the same one. CreateMerchant and
+// ResendCallback, repeated, may say ErrConflict because the first call did its
+// work; RotateKeys and CreateToken make others; ReportWaiting tells the merchant
+// once more, which does no harm.
 //
 // # Types
 //

@@ -100,7 +100,7 @@ type NewMerchant struct {
 	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
 	ConfirmWithin  Duration    `json:"confirmWithin,omitzero" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; absent: 1h"`
-	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; absent: as the service was started"`
+	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; absent: as the service was started"`
 	ContentType    string      `json:"contentType,omitempty" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; absent: application/x-www-form-urlencoded"`
 	Body           BodyForm    `json:"body,omitempty" default:"bare" doc:"how the sealed text is written in the body of a request"`
 	Collect        Collect     `json:"collect,omitempty" default:"bound" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
@@ -122,7 +122,7 @@ type MerchantPatch struct {
 	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
 	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
 	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
-	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; null: as the service was started"`
+	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; null: as the service was started"`
 	ContentType    Patch[string]      `json:"contentType,omitzero" nullable:"true" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; null: application/x-www-form-urlencoded"`
 	Body           Patch[BodyForm]    `json:"body,omitzero" nullable:"true" doc:"how the sealed text is written in the body of a request; null: bare"`
 	Collect        Patch[Collect]     `json:"collect,omitzero" nullable:"true" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them; null: bound"`

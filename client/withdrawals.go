@@ -69,7 +69,7 @@ type Withdrawal struct {
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
 	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
 	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed or failed"`
-	Holder       string               `json:"claim,omitempty" doc:"who took the permit"`
+	Holder       string               `json:"claim,omitempty" doc:"the execution that took the permit"`
 	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, where executed"`
 	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, where failed"`
 }
@@ -86,9 +86,10 @@ type WithdrawalPage struct {
 	Next        *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
-// Claim asks for the permit.
+// Claim asks for the permit. It names one execution: a wallet that could execute
+// twice under one name would get the permit both times.
 type Claim struct {
-	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"who takes the permit, 1 to 200 characters: the same again gets the same permit, any other is refused for ever"`
+	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"names the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same again gets the same permit with duplicate true; any other is refused for ever and raises the alarm foreign_claim"`
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.
@@ -96,6 +97,7 @@ type Permit struct {
 	Permit     Secret     `json:"permit" doc:"is shown when the outcome is reported"`
 	Details    Details    `json:"details" doc:"what was confirmed: execute this and nothing else"`
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
+	Duplicate  bool       `json:"duplicate" doc:"this claim was given the permit before: look whether that execution moved the funds before you execute"`
 }
 
 // LogValue keeps the permit out of a log.
@@ -197,8 +199,8 @@ func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, 
 }
 
 // ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal.
-// The same holder gets the same permit again; any other gets ErrConflict for
-// ever.
+// The holder names one execution. The same holder gets the same permit again, with
+// Duplicate; any other gets ErrConflict for ever.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
 	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }

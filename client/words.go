@@ -14,11 +14,13 @@ const (
 	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation is of other details than those ordered
 	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers did not open: the merchant is paused
+	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
-	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures}
+	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
+		AlarmForeignClaim}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.

@@ -86,8 +86,14 @@ func TestServeByHand(t *testing.T) {
 		mustShell(t, &w, "", append([]string{"withdrawals", "show", w.ID}, api...)...)
 		return w.Decision == "confirmed"
 	})
-	var permit struct{ Permit string }
+	var permit struct {
+		Permit    string
+		Duplicate bool
+	}
 	mustShell(t, &permit, "", append([]string{"withdrawals", "release", "shop/W77", "--claim", "a"}, api...)...)
+	if permit.Duplicate {
+		t.Error("the first release is marked as a repetition")
+	}
 	if status, _, errOut := shell(t, "", append([]string{"withdrawals", "release", w.ID, "--claim", "b"}, api...)...); status != exitFailed || !strings.Contains(errOut, "409") {
 		t.Errorf("the second claim: status %d, %s", status, errOut)
 	}
@@ -156,6 +162,9 @@ func TestServeByHand(t *testing.T) {
 	}
 	first := permit.Permit
 	mustShell(t, &permit, "", "withdrawals", "release", w.ID, "--claim", "a", "--api", again.url, "--data", data)
+	if !permit.Duplicate {
+		t.Error("the repeated release is not marked")
+	}
 	if permit.Permit != first {
 		t.Errorf("the permit changed from %s to %s", first, permit.Permit)
 	}

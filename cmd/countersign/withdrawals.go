@@ -103,12 +103,16 @@ func (c *withdrawalsCancelCmd) Run(std streams) error {
 
 type withdrawalsReleaseCmd struct {
 	withdrawalID
-	Claim string `required:"" help:"Who takes the permit. The same again gets the same permit, any other gets none, for ever." placeholder:"NAME"`
+	Claim string `required:"" help:"Names the one execution that the permit is for, not a wallet that could execute twice. The same again gets the same permit with duplicate true; any other gets none, for ever." placeholder:"NAME"`
 }
 
 func (c *withdrawalsReleaseCmd) Run(std streams) error {
 	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Permit, error) {
-		return api.ReleaseWithdrawal(ctx, id, c.Claim)
+		p, err := api.ReleaseWithdrawal(ctx, id, c.Claim)
+		if p.Duplicate {
+			fmt.Fprintln(std.err, "countersign: warning: this claim was given the permit before; find out whether the funds have moved before you execute")
+		}
+		return p, err
 	})
 }
 

@@ -171,6 +171,22 @@ func TestNewRefusesAHalfConfig(t *testing.T) {
 	}
 }
 
+// A token of the API opens no way into the private network that the service was not
+// started with.
+func TestAllowPrivateNeedsTheFlag(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	yes, in := true, newMerchant("local")
+	in.AllowPrivate = &yes
+	h.raw(client.RoleOperator, post, "/v1/merchants", jsonapi.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
+	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Settings.AllowPrivate {
+		t.Errorf("%+v, %v", m.Settings, err)
+	}
+	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":false}`)
+}
+
 func TestDefaultAllowPrivate(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
 	in := newMerchant("local")

@@ -40,13 +40,14 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 			AllowPrivate: s.DefaultAllowPrivate, Collect: outbox.Collect(in.Collect),
 		},
 	}
+	var faults jsonapi.Faults
 	if in.AllowPrivate != nil {
+		s.checkAllowPrivate(*in.AllowPrivate, &faults)
 		m.Settings.AllowPrivate = *in.AllowPrivate
 	}
 	if in.Retry != nil {
 		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = keptSchedule(in.Retry.Notify), keptSchedule(in.Retry.Withdraw)
 	}
-	var faults jsonapi.Faults
 	s.checkMerchant(&m, &faults)
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, true)
@@ -68,6 +69,14 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 	}
 	out.Merchant = merchantOf(made)
 	return out, nil
+}
+
+// checkAllowPrivate leaves the private network to who starts the service: a token
+// of the API must not open it.
+func (s *Server) checkAllowPrivate(allow bool, faults *jsonapi.Faults) {
+	if allow && !s.DefaultAllowPrivate {
+		faults.Add("body.allowPrivate", "needs a service that was started with --allow-private")
+	}
 }
 
 // checkMerchant names what is wrong with settings that a schema cannot judge.
@@ -173,6 +182,7 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Merch
 	m, err := s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
 		s.applyPatch(m, in)
 		var faults jsonapi.Faults
+		s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
 		s.checkMerchant(m, &faults)
 		return faults.Err()
 	})

@@ -132,6 +132,7 @@ func TestMerchantIsPatched(t *testing.T) {
 		c, ctx := h.client(client.RoleOperator), t.Context()
 		h.merchant("acme")
 		h.pass(time.Second)
+		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
 		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
 			Name: client.Change("New name"), NotifyURL: client.Change("https://new.example/n"), Concurrency: client.Change(3), RatePerSecond: client.Change(2.5),
 			ConfirmWithin: client.Change(client.Duration(time.Minute)), FinalCodes: client.Change([]client.CodeRange{{From: 5000, To: 5001}}), Body: client.Change(client.BodyJSON), ContentType: client.Change("text/plain"),
@@ -151,6 +152,7 @@ func TestMerchantIsPatched(t *testing.T) {
 		if kept.CallbackAPIKey != "" || kept.APIKey.Reveal() != testAPIKey || !kept.Key.HasPrivate() {
 			t.Error("the secrets are not as they should be")
 		}
+		h.server.DefaultAllowPrivate = false
 		// JSON Merge Patch by hand: null clears, absent stays.
 		a := h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant

@@ -108,11 +108,14 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if permit.Details.Amount.String() != "12.5" || permit.Details.Address != "TTarget" || permit.Withdrawal.State != "released" {
 			t.Errorf("%+v", permit)
 		}
-		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
-			t.Errorf("the same claim again: %v, same permit: %v", err, again.Permit == permit.Permit)
+		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit || permit.Duplicate || !again.Duplicate {
+			t.Errorf("the same claim again: %v, same permit: %v, duplicates: %v, %v", err, again.Permit == permit.Permit, permit.Duplicate, again.Duplicate)
 		}
 		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another claim: %v", err)
+		}
+		if told, err := c.Alarms(ctx, client.FeedOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
+			t.Errorf("alarms %+v, %v", told, err)
 		}
 		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: "cpt_wrong", Executed: &client.Executed{TxID: "0xdone"}}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another permit: %v", err)

@@ -14,6 +14,7 @@ const (
 )
 
 var tags = map[string]string{
+	"addresses":   "Changes of the users' deposit addresses, which merchants are told of",
 	"merchants":   "Those whom the service calls, with their URLs and keys",
 	"deposits":    "What merchants are told of",
 	"withdrawals": "What merchants countersign, and the permits to execute it",

@@ -56,7 +56,8 @@ type Config struct {
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
-	// DefaultAllowPrivate is allowPrivate of merchants that do not say.
+	// DefaultAllowPrivate is allowPrivate of merchants that do not say. Where it is
+	// false, no call of the API can make it true.
 	DefaultAllowPrivate bool
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler

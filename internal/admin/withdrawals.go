@@ -145,7 +145,7 @@ func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Cl
 	if p.Withdrawal.Details == nil {
 		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
 	}
-	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal)}, nil
+	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
 func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcome) (client.AcceptedWithdrawal, error) {

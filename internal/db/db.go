@@ -12,7 +12,7 @@ import (
 
 // Config says which database to open.
 type Config struct {
-	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed)
+	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
 	Keys KeyWrapper   // required: seals secrets at rest
 	Log  *slog.Logger // nil: discards
 }

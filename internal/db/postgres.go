@@ -83,6 +83,10 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 		// The cause may repeat the URL, and that may hold a password.
 		return nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
 	}
+	said := saysTLS(url)
+	if !said {
+		verifyRemote(c.ConnConfig)
+	}
 	if !strings.Contains(url, "pool_max_conns") {
 		c.MaxConns = poolSize
 	}
@@ -109,6 +113,9 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
+		if !said {
+			err = explainTLS(err)
+		}
 		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}
 	db := &postgresDB{d: newPostgresDialect(), hub: h, pool: pool, log: log}

@@ -51,8 +51,8 @@ func TestDemo(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
 			}
-			if got := strings.Count(out, "  holds"); got != 10 || strings.Contains(out, "BROKEN") {
-				t.Errorf("%d checks hold, want 10:\n%s", got, out)
+			if got := strings.Count(out, "  holds"); got != 11 || strings.Contains(out, "BROKEN") {
+				t.Errorf("%d checks hold, want 11:\n%s", got, out)
 			}
 			log, err := os.ReadFile(filepath.Join(data, "log"))
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // policyText is the merchant's policy: what was ordered is confirmed, and above a
@@ -156,7 +157,7 @@ func (d *Demo) person(ctx context.Context, callBackID, act string) error {
 	return err
 }
 
-// execute takes the permits of all confirmed withdrawals, with two wallets that
+// execute takes the permits of all confirmed withdrawals, with two executions that
 // want the same ones, and reports what becomes of them.
 func (d *Demo) execute(ctx context.Context) error {
 	one := true
@@ -164,7 +165,7 @@ func (d *Demo) execute(ctx context.Context) error {
 	for i := range d.asked {
 		o := &d.asked[i]
 		permits := map[string]string{}
-		for _, claim := range []string{"wallet A", "wallet B", "wallet A"} {
+		for _, claim := range []string{"execution A", "execution B", "execution A"} {
 			p, err := d.api.ReleaseWithdrawal(ctx, o.id, claim)
 			if errors.Is(err, client.ErrConflict) {
 				continue
@@ -172,7 +173,8 @@ func (d *Demo) execute(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if before, ok := permits[claim]; ok && before != p.Permit.Reveal() {
+			before, again := permits[claim]
+			if again != p.Duplicate || again && before != p.Permit.Reveal() {
 				one = false
 			}
 			permits[claim] = p.Permit.Reveal()
@@ -181,11 +183,16 @@ func (d *Demo) execute(ctx context.Context) error {
 		if len(permits) > 1 || len(permits) == 1 != confirmed {
 			one = false
 		}
-		if o.permit = permits["wallet A"]; o.permit != "" {
+		if o.permit = permits["execution A"]; o.permit != "" {
 			released++
 		}
 	}
-	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two wallets", released))
+	d.check("one permit for each confirmed withdrawal, none for the others", one, fmt.Sprintf("%d released to the first of two executions", released))
+	foreign, err := d.foreignClaims(ctx)
+	if err != nil {
+		return err
+	}
+	d.check("an alarm for each second execution", foreign == released, fmt.Sprintf("%d alarms foreign_claim", foreign))
 	if err := d.wait(ctx); err != nil {
 		return err
 	}
@@ -223,4 +230,20 @@ func (d *Demo) end(ctx context.Context) error {
 		}
 	}
 	return d.settled(ctx)
+}
+
+// foreignClaims counts the alarms of executions that asked for another's permit.
+func (d *Demo) foreignClaims(ctx context.Context) (n int, err error) {
+	for after := int64(0); ; {
+		part, err := d.api.Alarms(ctx, client.FeedOptions{After: after})
+		if err != nil || len(part.Alarms) == 0 {
+			return n, err
+		}
+		for _, a := range part.Alarms {
+			if a.Kind == outbox.AlarmForeignClaim {
+				n++
+			}
+		}
+		after = part.Next
+	}
 }

@@ -28,7 +28,7 @@ type Dispatcher struct {
 	cores     *cores
 	previous  *previous
 	lanes     [2]*lane
-	offline   bool // a test without a network, in which no exchange takes time
+	offline   bool // a test without a network, which needs no poller
 	ran       atomic.Bool
 }
 

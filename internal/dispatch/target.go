@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,9 +16,8 @@ import (
 // Policy says which targets callbacks may go to. The zero Policy allows public
 // addresses and https only.
 type Policy struct {
-	// AllowPrivate allows targets on loopback and private networks, on any port.
-	// Link-local addresses stay forbidden, because cloud providers serve a machine's
-	// credentials there.
+	// AllowPrivate allows targets on loopback and private networks, on any port. The
+	// addresses where cloud providers serve a machine's credentials stay forbidden.
 	AllowPrivate bool
 	// AllowHTTP allows http targets and port 80. For development.
 	AllowHTTP bool
@@ -83,7 +83,7 @@ func parseTarget(raw string, p Policy) (*url.URL, error) {
 		if ip.Zone() != "" {
 			return refuse("its address has a zone")
 		}
-		if g.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), port)) != nil {
+		if isMetadata(ip) || g.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), port)) != nil {
 			return refuse("its address or port is not one that callbacks go to")
 		}
 		return u, nil
@@ -138,8 +138,42 @@ func guardian(p Policy) *ssrf.Guardian {
 	return ssrf.New(ssrf.WithPorts(443, 8443))
 }
 
+// metadata are the addresses where cloud providers serve a machine's credentials.
+// Some lie in private networks. The link-local ones are refused anyway; they stand
+// here too so that the list is complete.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"),         // AWS, Azure, Google and most others
+	netip.MustParsePrefix("fe80::/10"),              // the same in IPv6
+	netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba
+	netip.MustParsePrefix("168.63.129.16/32"),       // Azure's host, a public address
+	netip.MustParsePrefix("fd00:ec2::/32"),          // AWS
+	netip.MustParsePrefix("fd20:ce::254/128"),       // Google
+	netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle
+	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
+}
+
+// translators are prefixes of IPv6 addresses that end in an IPv4 address, which a
+// router reaches for them (RFC 6052, RFC 8215).
+var translators = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
+
+// isMetadata says whether ip, or the IPv4 address in it, is one of metadata.
+func isMetadata(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	if slices.ContainsFunc(translators, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
 // dialControl gets the resolved address that is about to be dialled, so that a second
 // look-up cannot replace it.
 func dialControl(p Policy) func(network, address string, c syscall.RawConn) error {
-	return guardian(p).Safe
+	g := guardian(p)
+	return func(network, address string, c syscall.RawConn) error {
+		if to, err := netip.ParseAddrPort(address); err == nil && isMetadata(to.Addr()) {
+			return fmt.Errorf("%w: %s is where a cloud keeps credentials", ssrf.ErrProhibitedIP, to.Addr())
+		}
+		return g.Safe(network, address, c)
+	}
 }

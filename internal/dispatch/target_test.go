@@ -90,6 +90,28 @@ func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
+	for _, text := range []string{
+		"169.254.169.254", "169.254.0.1", "169.254.170.2", "169.254.255.255", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23",
+		"fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fe80::a9fe:a9fe", "::ffff:169.254.169.254", "::ffff:100.100.100.200",
+		"64:ff9b::a9fe:a9fe", "64:ff9b::6464:64c8", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:1::6464:64c8", "2002:a9fe:a9fe::1",
+	} {
+		network, ip := "tcp6", netip.MustParseAddr(text)
+		if ip.Is4() {
+			network = "tcp4"
+		}
+		for _, form := range []netip.Addr{ip, ip.Unmap()} {
+			if err := control(network, netip.AddrPortFrom(form, 80).String(), nil); !errors.Is(err, ssrf.ErrProhibitedIP) {
+				t.Errorf("%s: %v", form, err)
+			}
+		}
+		host := text
+		if ip.Is6() {
+			host = "[" + host + "]"
+		}
+		if err := CheckURL("https://"+host+"/", Policy{AllowPrivate: true, AllowHTTP: true}); !errors.Is(err, ErrURL) {
+			t.Errorf("URL with %s: %v", host, err)
+		}
+	}
 	for _, address := range []string{"169.254.169.254:80", "0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80"} {
 		if err := control("tcp4", address, nil); err == nil {
 			t.Errorf("%s is allowed", address)

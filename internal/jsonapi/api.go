@@ -84,6 +84,9 @@ func New(c Config, routes []Route) (*API, error) {
 		a.registry.RegisterTypeAlias(t, alias)
 	}
 	for _, r := range routes {
+		if c.Tags[tagOf(r.Path)] == "" {
+			return nil, fmt.Errorf("jsonapi: Config.Tags does not say what %s is", tagOf(r.Path))
+		}
 		rt := a.Endpoint(r)
 		a.endpoints = append(a.endpoints, rt)
 		a.mux.Handle(rt.Pattern(), rt)

@@ -68,7 +68,7 @@ func newEnd(t *testing.T, routes ...Route) *end {
 	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]Token{}}, at: time.UnixMilli(1_750_000_000_000)}
 	var err error
 	e.API, err = New(Config{
-		Self: "the end", Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
+		Self: "the end", Tags: map[string]string{"operation": "what the tests call"}, Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
 		Grants: func(r client.Role) Access { return map[client.Role]Access{"viewer": Viewer, "operator": Operator}[r] },
 	}, routes)
 	if err != nil {

@@ -46,6 +46,7 @@ var suite = []struct {
 	{"withdrawals/cancelled", testCancel},
 	{"withdrawals/answers against cancellations", testCancelRace},
 	{"withdrawals/one permit", testOnePermit},
+	{"withdrawals/a foreign claim raises an alarm", testForeignClaim},
 	{"withdrawals/outcome", testOutcome},
 	{"withdrawals/listed", testWithdrawalLists},
 	{"feeds/no gaps", testFeedNoGaps},

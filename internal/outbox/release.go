@@ -83,11 +83,17 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 // that is given again.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
+// AlarmForeignClaim: a claim asks for a withdrawal whose permit another claim holds.
+// It may be about to be executed twice.
+const AlarmForeignClaim = "foreign_claim"
+
 // Release gives the one permit to execute a confirmed withdrawal to the holder claim
-// (PROTOCOL.md, D6). The same holder gets the same permit again, whatever the argument
-// permit, also after the outcome. Any other holder gets a *ConflictError for ever.
+// (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
+// the argument permit, also after the outcome. Any other holder gets a *ConflictError
+// for ever and raises AlarmForeignClaim.
 //
-// One guarded statement decides which holder gets it. The rest only reads.
+// One guarded statement decides which holder gets it. The rest reads, and raises the
+// alarm.
 func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -107,20 +113,28 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		for range 2 {
 			found = false
-			if _, err := t.Exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now)); err != nil {
+			given, err := t.Exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now))
+			if err != nil {
 				return err
 			}
-			err := db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
+			p.Duplicate = given == 0
+			err = db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
 				found = true
 				var err error
 				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
 				return err
 			})
-			if err != nil || p.Withdrawal.State != WithdrawalConfirmed {
+			if err != nil || !found {
 				return err
 			}
-			// The withdrawal was confirmed between the two statements. Its row is
-			// locked now, so the next round decides.
+			if p.Permit != "" && p.Withdrawal.Claim != claim {
+				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
+			}
+			if p.Withdrawal.State != WithdrawalConfirmed {
+				return nil
+			}
+			// It was confirmed between the two statements. The row is locked
+			// now, so the second time decides.
 		}
 		return nil
 	})

@@ -111,13 +111,13 @@ var permitModel = porcupine.Model{
 		held, in, out := state.(releaseState), input.(releaseState), output.(releaseResult)
 		if held.claim == "" {
 			// A call whose outcome is unknown may or may not have been done.
-			return out.unknown || out.permit == in.permit, in
+			return out.unknown || out.permit == in.permit && !out.duplicate, in
 		}
 		if out.unknown {
 			return true, held
 		}
 		if held.claim == in.claim {
-			return out.permit == held.permit, held
+			return out.permit == held.permit && out.duplicate, held
 		}
 		return out.conflict, held
 	},
@@ -127,8 +127,8 @@ var permitModel = porcupine.Model{
 type releaseState struct{ claim, permit string }
 
 type releaseResult struct {
-	permit            string
-	conflict, unknown bool
+	permit                       string
+	duplicate, conflict, unknown bool
 }
 
 // testOnePermit lets callers race for permits and checks the histories.
@@ -149,7 +149,7 @@ func testOnePermit(t *testing.T, s *Outbox) {
 					op.Return = time.Since(start).Nanoseconds()
 					switch {
 					case err == nil:
-						op.Output = releaseResult{permit: p.Permit}
+						op.Output = releaseResult{permit: p.Permit, duplicate: p.Duplicate}
 						if p.Withdrawal.State != WithdrawalReleased || p.Withdrawal.Claim != in.claim || p.Withdrawal.Details.Differs(details) != "" {
 							t.Errorf("a permit for %+v", p.Withdrawal)
 						}
@@ -170,6 +170,44 @@ func testOnePermit(t *testing.T, s *Outbox) {
 			t.Fatalf("more than one permit: %+v", history)
 		}
 	}
+}
+
+// testForeignClaim: a claim that asks for what another holds raises an alarm, once
+// an hour; the holder's own repetitions and claims before the decision raise none.
+func testForeignClaim(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	const hour = 3_600_000
+	w, _ := confirmedWithdrawal(t, s, "cb", 1000)
+	waits := addWithdrawal(t, s, newWithdrawal("waits", 50_000, nil), 1000)
+	release := func(id, claim string, now db.Millis, is error) {
+		t.Helper()
+		if _, err := s.Release(ctx, id, claim, "p-"+claim, now); !errors.Is(err, is) {
+			t.Errorf("%s at %d: %v, want %v", claim, now, err, is)
+		}
+	}
+	alarms := func(want int) {
+		t.Helper()
+		list := must(s.Alarms(ctx, 0, 100))(t)
+		n := 0
+		for _, a := range list {
+			if a.Kind == AlarmForeignClaim && a.Of == "m0" && a.Subject == w.ID {
+				n++
+			}
+		}
+		if n != want || len(list) != want {
+			t.Errorf("alarms %+v, want %d of the foreign claim", list, want)
+		}
+	}
+	release(waits.ID, "a", 2000, db.ErrConflict)
+	release(w.ID, "a", 2000, nil)
+	release(w.ID, "a", 2001, nil)
+	alarms(0)
+	release(w.ID, "b", 2002, db.ErrConflict)
+	alarms(1)
+	release(w.ID, "c", 2003+hour/2, db.ErrConflict)
+	alarms(1)
+	release(w.ID, "b", 2002+hour, db.ErrConflict)
+	alarms(2)
 }
 
 func testOutcome(t *testing.T, s *Outbox) {

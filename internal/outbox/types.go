@@ -276,6 +276,9 @@ type Withdrawal struct {
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
+	// Duplicate: the same claim was given this permit before, so whoever holds it
+	// may have executed already.
+	Duplicate bool
 }
 
 // Outcome is what the wallet core reports of a released withdrawal: exactly

@@ -1,0 +1,196 @@
+package db
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TestRemoteServersProveTheirNames: without a word in the URL, each server of it
+// that is not on this machine is asked for a certificate, whatever the environment
+// and the other servers of the URL are.
+func TestRemoteServersProveTheirNames(t *testing.T) {
+	const verified, preferred, plain, trusting = "verified", "preferred", "plain", "trusting"
+	for _, env := range []string{"", "disable", "prefer", "allow"} {
+		t.Setenv("PGSSLMODE", env)
+		here := map[string]string{"": preferred, "prefer": preferred, "disable": plain, "allow": "allowed"}[env]
+		for _, c := range []struct {
+			url  string
+			want []string // of each server, in order
+		}{
+			{"postgres://u@db/x", []string{verified}},
+			{"postgres://u@10.0.0.7/x", []string{verified}},
+			{"postgres://u@db1,db2:5433/x?target_session_attrs=read-write", []string{verified, verified}},
+			{"postgres://u@127.0.0.1/x", []string{here}},
+			{"postgres://u@[::1]/x", []string{here}},
+			{"postgres://u@localhost/x", []string{here}},
+			{"postgres:///x?host=/run/postgresql", []string{plain}},
+			{"postgres://u@localhost,db2,127.0.0.1:6000/x", []string{here, verified, here}},
+			{"postgres://u@db1,localhost/x", []string{verified, here}},
+			{"postgres://u@db1,db2/x?sslmode=", []string{verified, verified}},
+			{"postgres://u@db1,db2/x?application_name=sslmode", []string{verified, verified}},
+			{"postgres://u:sslmode=disable@db1/x", []string{verified}},
+			{"postgres://u@db1/x#?sslmode=disable", []string{verified}},
+			{"postgres://u@db1,db2/x?sslmode=disable", []string{plain, plain}},
+			{"postgres://u@db1,db2/x?sslmode=prefer", []string{preferred, preferred}},
+			{"postgres://u@db1,localhost/x?sslmode=require", []string{trusting, trusting}},
+			{"postgres://u@db1,localhost/x?sslmode=verify-full", []string{verified, verified}},
+		} {
+			config, err := pgx.ParseConfig(c.url)
+			if err != nil {
+				t.Fatal(c.url, err)
+			}
+			if !saysTLS(c.url) {
+				verifyRemote(config)
+			}
+			if got := strings.Join(tlsOf(config), " "); got != strings.Join(c.want, " ") {
+				t.Errorf("%s with PGSSLMODE=%q: %s, want %s", c.url, env, got, strings.Join(c.want, " "))
+			}
+		}
+	}
+}
+
+// tlsOf says what each server of c is asked for.
+func tlsOf(c *pgx.ConnConfig) (list []string) {
+	was := &pgconn.FallbackConfig{}
+	for _, h := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+		is := "plain"
+		switch {
+		case h.TLSConfig == nil:
+		case h.TLSConfig.InsecureSkipVerify:
+			is = "trusting"
+		case h.TLSConfig.ServerName == h.Host:
+			is = "verified"
+		}
+		last := len(list) - 1
+		switch same := was.Host == h.Host && was.Port == h.Port; {
+		case same && list[last] == "trusting" && is == "plain":
+			list[last] = "preferred"
+		case same && list[last] == "plain" && is == "trusting":
+			list[last] = "allowed"
+		default:
+			list = append(list, is)
+		}
+		was = h
+	}
+	return list
+}
+
+// TestServerWithoutProofIsRefused connects for real: to a server that has no TLS,
+// to one whose certificate nobody signed, and to one whose authority the URL names.
+// The name example.invalid stands for a server elsewhere; it leads here.
+func TestServerWithoutProofIsRefused(t *testing.T) {
+	t.Setenv("PGSSLMODE", "")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"example.invalid"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	for _, c := range []struct {
+		name, options string
+		cert          *tls.Certificate
+		trusted       bool // so far that the user's name is told
+		hint          bool
+	}{
+		{"no TLS", "", nil, false, true},
+		{"signed by nobody known", "", cert, false, true},
+		{"signed by the URL's authority", "sslrootcert=" + root, cert, true, false},
+		{"no TLS, allowed by the URL", "sslmode=disable", nil, true, false},
+	} {
+		addr, told := fakePostgres(t, c.cert)
+		_, port, _ := net.SplitHostPort(addr)
+		raw := "postgres://u@example.invalid:" + port + "/x?" + c.options
+		config, err := pgx.ParseConfig(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.LookupFunc = func(_ context.Context, _ string) ([]string, error) { return []string{"127.0.0.1"}, nil }
+		if !saysTLS(raw) {
+			verifyRemote(config)
+		}
+		_, err = pgx.ConnectConfig(t.Context(), config)
+		if err == nil {
+			t.Fatalf("%s: connected", c.name)
+		}
+		if told.Load() != c.trusted {
+			t.Errorf("%s: the server was told who connects: %v, want %v (%v)", c.name, told.Load(), c.trusted, err)
+		}
+		if hint := strings.Contains(explainTLS(err).Error(), "sslrootcert=FILE"); hint != c.hint {
+			t.Errorf("%s: the error says what to write: %v, want %v: %v", c.name, hint, c.hint, err)
+		}
+	}
+}
+
+// fakePostgres takes connections, with TLS where it has a certificate, and hangs
+// up on whoever says who he is.
+func fakePostgres(t *testing.T, cert *tls.Certificate) (addr string, told *atomic.Bool) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told = new(atomic.Bool)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil {
+				greet(conn, cert, told)
+				conn.Close()
+			}
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String(), told
+}
+
+func greet(conn net.Conn, cert *tls.Certificate, told *atomic.Bool) {
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	first := make([]byte, 8) // length and code
+	if _, err := io.ReadFull(conn, first); err != nil {
+		return
+	}
+	if code := first[4:]; string(code) == "\x04\xd2\x16\x2f" { // SSLRequest
+		if cert == nil {
+			_, _ = conn.Write([]byte("N"))
+		} else {
+			_, _ = conn.Write([]byte("S"))
+			conn = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
+		}
+		if _, err := io.ReadFull(conn, first); err != nil {
+			return
+		}
+	}
+	told.Store(true)
+}
