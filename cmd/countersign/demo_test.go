@@ -8,6 +8,9 @@ import (
 
 // TestDemo runs the demo from the command line; package demo tests what it does.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: package demo tests what the demo does")
+	}
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	status, out, errOut := shell(t, "", "demo", "--bits", "1024", "--data", data)

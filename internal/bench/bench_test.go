@@ -177,6 +177,9 @@ func checkFigures(t *testing.T, report Report, printed string, suites ...string)
 
 // TestBench runs every suite, small, and looks for every figure.
 func TestBench(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test runs every suite")
+	}
 	dir := t.TempDir()
 	c := quick(t)
 	c.Callbacks, c.Rounds, c.Merchants, c.Pending, c.Rows = 40, 1, []int{1, 3}, 500, []int{1500, 2500}

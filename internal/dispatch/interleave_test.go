@@ -101,9 +101,10 @@ func TestPropertyInterleavings(t *testing.T) {
 		happened["lost"] += w.lost
 		happened["late"] += w.late
 	})
-	// A world in which nothing happens proves nothing.
+	// A world in which nothing happens proves nothing. The short tests have too
+	// few worlds for everything to happen.
 	for _, what := range []string{"confirmed", "declined", "expired", "cancelled", "permit", "lost", "late"} {
-		if happened[what] == 0 && !t.Failed() && !raceEnabled {
+		if happened[what] == 0 && !t.Failed() && !raceEnabled && !testing.Short() {
 			t.Errorf("%s never happened", what)
 		}
 	}

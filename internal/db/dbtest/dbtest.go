@@ -46,11 +46,21 @@ func Run(m *testing.M) int {
 // SQLite gives the path of a database file that does not exist yet.
 func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersign.db") }
 
+// skipShort skips what needs a server of its own: the short tests are those that
+// a person waits for.
+func skipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this test starts a PostgreSQL server")
+	}
+}
+
 // Postgres gives the URL of an empty database in a private cluster, which the
 // first call starts. If no PostgreSQL is installed, it skips the test, or fails it
 // if the environment has CI=true.
 func Postgres(t testing.TB) (url string) {
 	t.Helper()
+	skipShort(t)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.running {

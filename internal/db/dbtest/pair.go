@@ -37,6 +37,7 @@ type Server struct {
 // it skips the test, or fails it if the environment has CI=true.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
+	skipShort(t)
 	p := &Pair{t: t}
 	err := p.start()
 	t.Cleanup(p.stop)
