@@ -486,7 +486,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 	h.t.Helper()
 	ctx := context.Background()
 	now := db.MillisOf(h.now())
-	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: outbox.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
+	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneWithdraw, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 100})
 	if err != nil {
 		h.t.Fatal(err)
 	}

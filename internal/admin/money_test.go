@@ -302,7 +302,7 @@ func TestResend(t *testing.T) {
 		addDeposit(h, newDeposit("acme", i))
 	}
 	now := db.MillisOf(h.now())
-	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: outbox.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 10})
+	claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 10})
 	if err != nil || len(claimed) != 3 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}

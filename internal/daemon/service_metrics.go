@@ -94,7 +94,7 @@ func (m *serviceMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-func (m *serviceMetrics) Attempt(lane outbox.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
+func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(outcome), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
 }
@@ -103,7 +103,7 @@ func (m *serviceMetrics) RSA(operation string, took time.Duration) {
 	m.rsa.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-func (m *serviceMetrics) Claimed(lane outbox.Lane, n int) {
+func (m *serviceMetrics) Claimed(lane countersign.Lane, n int) {
 	m.claimed.WithLabelValues(lane.String()).Add(float64(n))
 }
 
@@ -121,7 +121,7 @@ func (m *serviceMetrics) Swept(s outbox.Swept) {
 	m.expired.Add(float64(len(s.Expired)))
 }
 
-func (m *serviceMetrics) InFlight(lane outbox.Lane, n int) {
+func (m *serviceMetrics) InFlight(lane countersign.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
@@ -179,7 +179,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	type key struct{ lane, state string }
 	open := map[key]float64{}
-	for _, lane := range []outbox.Lane{outbox.LaneNotify, outbox.LaneWithdraw} {
+	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
 		open[key{lane.String(), "open"}], open[key{lane.String(), "half-open"}] = 0, 0
 	}
 	for _, b := range breakers {

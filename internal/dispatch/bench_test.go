@@ -122,7 +122,7 @@ type countingObserver struct {
 	all      chan struct{}
 }
 
-func (o *countingObserver) Claimed(outbox.Lane, int) {
+func (o *countingObserver) Claimed(countersign.Lane, int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.claims++
@@ -134,7 +134,7 @@ func (o *countingObserver) Settled(int, time.Duration) {
 	o.settles++
 }
 
-func (o *countingObserver) Attempt(_ outbox.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
+func (o *countingObserver) Attempt(_ countersign.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if outcome == Accepted {
@@ -249,7 +249,7 @@ type signalObserver struct {
 	settled chan struct{}
 }
 
-func (o *signalObserver) Attempt(_ outbox.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
+func (o *signalObserver) Attempt(_ countersign.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
 	if outcome == Accepted {
 		o.settled <- struct{}{}
 	}

@@ -17,7 +17,7 @@ import (
 // Outbox has the methods of outbox.Outbox that a Dispatcher needs.
 type Outbox interface {
 	Claim(context.Context, outbox.ClaimRequest) ([]outbox.Claimed, error)
-	NextDue(context.Context, outbox.Lane, db.Millis) (db.Millis, error)
+	NextDue(context.Context, countersign.Lane, db.Millis) (db.Millis, error)
 	Settle(context.Context, []outbox.Settlement, db.Millis) ([]outbox.Settled, error)
 	GiveBack(context.Context, []outbox.Claimed, db.Millis) error
 	Sweep(context.Context, db.Millis) (outbox.Swept, error)
@@ -29,12 +29,12 @@ type Outbox interface {
 // methods, which must be fast.
 type Observer interface {
 	// Attempt is called when an attempt ended: one POST, or the failure to make one.
-	Attempt(lane outbox.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
+	Attempt(lane countersign.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
 	// RSA is called after the RSA work of one message: operation is "seal" or
 	// "open", took the time of all its blocks.
 	RSA(operation string, took time.Duration)
 	// Claimed is called after a claim of n callbacks.
-	Claimed(lane outbox.Lane, n int)
+	Claimed(lane countersign.Lane, n int)
 	// Settled is called after a transaction that settled n attempts.
 	Settled(n int, took time.Duration)
 	// Decided is called for every decision.
@@ -43,21 +43,21 @@ type Observer interface {
 	Swept(outbox.Swept)
 	// InFlight is called with the number of callbacks of a lane that this node has
 	// claimed and not settled.
-	InFlight(lane outbox.Lane, n int)
+	InFlight(lane countersign.Lane, n int)
 	// Alarm is called when an attempt raised an alarm.
 	Alarm(kind string)
 }
 
 type noObserver struct{}
 
-func (noObserver) Attempt(outbox.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
-func (noObserver) RSA(string, time.Duration)                                             {}
-func (noObserver) Claimed(outbox.Lane, int)                                              {}
-func (noObserver) Settled(int, time.Duration)                                            {}
-func (noObserver) Decided(countersign.Decision)                                          {}
-func (noObserver) Swept(outbox.Swept)                                                    {}
-func (noObserver) InFlight(outbox.Lane, int)                                             {}
-func (noObserver) Alarm(string)                                                          {}
+func (noObserver) Attempt(countersign.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
+func (noObserver) RSA(string, time.Duration)                                                  {}
+func (noObserver) Claimed(countersign.Lane, int)                                              {}
+func (noObserver) Settled(int, time.Duration)                                                 {}
+func (noObserver) Decided(countersign.Decision)                                               {}
+func (noObserver) Swept(outbox.Swept)                                                         {}
+func (noObserver) InFlight(countersign.Lane, int)                                             {}
+func (noObserver) Alarm(string)                                                               {}
 
 // Config has the settings of a Dispatcher.
 type Config struct {

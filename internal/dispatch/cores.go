@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"countersign/internal/outbox"
+	"countersign"
 )
 
 // turn orders the messages that wait for a core. Opening comes before sealing, so that
@@ -23,15 +23,15 @@ const (
 	turns
 )
 
-func openTurn(l outbox.Lane) turn {
-	if l == outbox.LaneWithdraw {
+func openTurn(l countersign.Lane) turn {
+	if l == countersign.LaneWithdraw {
 		return turnWithdrawOpen
 	}
 	return turnNotifyOpen
 }
 
-func sealTurn(l outbox.Lane) turn {
-	if l == outbox.LaneWithdraw {
+func sealTurn(l countersign.Lane) turn {
+	if l == countersign.LaneWithdraw {
 		return turnWithdrawSeal
 	}
 	return turnNotifySeal

@@ -45,8 +45,8 @@ func New(c Config) (*Dispatcher, error) {
 		previous:  newPrevious(),
 	}
 	d.post = d.transport.post
-	d.lanes[outbox.LaneNotify] = newLane(d, outbox.LaneNotify, c.NotifyWorkers)
-	d.lanes[outbox.LaneWithdraw] = newLane(d, outbox.LaneWithdraw, c.WithdrawWorkers)
+	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWorkers)
+	d.lanes[countersign.LaneWithdraw] = newLane(d, countersign.LaneWithdraw, c.WithdrawWorkers)
 	return d, nil
 }
 

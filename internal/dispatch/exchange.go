@@ -191,7 +191,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	again := func(delay time.Duration) {
 		var more bool
 		s.State = outbox.CallbackPending
-		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != outbox.LaneWithdraw {
+		if s.Due, more = dueAfter(now, delay, jitter, c.Deadline); !more && lane != countersign.LaneWithdraw {
 			s.State, s.Due = outbox.CallbackExhausted, 0
 		} // otherwise a question stays until the sweep expires its withdrawal
 	}

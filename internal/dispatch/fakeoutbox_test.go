@@ -42,7 +42,7 @@ type fakeOutbox struct {
 
 type laneKey struct {
 	merchant string
-	lane     outbox.Lane
+	lane     countersign.Lane
 }
 
 type fakeLane struct {
@@ -80,7 +80,7 @@ func (f *fakeOutbox) call(method string, do func()) error {
 
 func (f *fakeOutbox) ms() db.Millis { return db.MillisOf(f.now()) }
 
-func (f *fakeOutbox) lane(merchant string, l outbox.Lane) *fakeLane {
+func (f *fakeOutbox) lane(merchant string, l countersign.Lane) *fakeLane {
 	k := laneKey{merchant, l}
 	if f.lanes[k] == nil {
 		f.lanes[k] = new(fakeLane)
@@ -120,12 +120,8 @@ func (f *fakeOutbox) add(n outbox.NewCallback, w *outbox.Withdrawal) string {
 	return id
 }
 
-func (f *fakeOutbox) wake(l outbox.Lane) {
-	topic := outbox.TopicNotify
-	if l == outbox.LaneWithdraw {
-		topic = outbox.TopicWithdraw
-	}
-	for _, c := range f.watchers[topic] {
+func (f *fakeOutbox) wake(l countersign.Lane) {
+	for _, c := range f.watchers[outbox.TopicOf(l)] {
 		select {
 		case c <- struct{}{}:
 		default:
@@ -161,7 +157,7 @@ func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 }
 
 // capacity is how many more of a merchant's lane can be claimed.
-func (f *fakeOutbox) capacity(merchant string, l outbox.Lane, now db.Millis) int {
+func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, now db.Millis) int {
 	m, lane := f.merchants[merchant], f.lane(merchant, l)
 	if m.State != outbox.MerchantActive || lane.openUntil > now {
 		return 0
@@ -201,7 +197,7 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 	return claimed, nil
 }
 
-func (f *fakeOutbox) NextDue(_ context.Context, l outbox.Lane, now db.Millis) (next db.Millis, err error) {
+func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, now db.Millis) (next db.Millis, err error) {
 	next = db.Never
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {

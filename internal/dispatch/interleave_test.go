@@ -85,8 +85,8 @@ func TestPropertyInterleavings(t *testing.T) {
 			w.withdrawal(t)
 		}
 		w.deposit(t)
-		w.take(t, 0, outbox.LaneWithdraw, 2)
-		w.take(t, 1, outbox.LaneNotify, 2)
+		w.take(t, 0, countersign.LaneWithdraw, 2)
+		w.take(t, 1, countersign.LaneNotify, 2)
 		t.Repeat(map[string]func(*rapid.T){
 			"deposit": w.deposit, "withdrawal": w.withdrawal, "claim": w.claim, "post": w.post, "settle": w.settle,
 			"claim too": w.claim, "post too": w.post, "settle too": w.settle,
@@ -142,11 +142,11 @@ func (w *world) withdrawal(t *rapid.T) {
 
 func (w *world) claim(t *rapid.T) {
 	node := rapid.IntRange(0, 1).Draw(t, "node")
-	lane := outbox.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))
+	lane := countersign.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))
 	w.take(t, node, lane, rapid.IntRange(1, 4).Draw(t, "most"))
 }
 
-func (w *world) take(t *rapid.T, node int, lane outbox.Lane, most int) int {
+func (w *world) take(t *rapid.T, node int, lane countersign.Lane, most int) int {
 	got, err := w.s.Claim(t.Context(), outbox.ClaimRequest{Lane: lane, Node: fmt.Sprint("node-", node), Now: w.now,
 		LeaseUntil: w.now + 45_000, Max: most})
 	w.must(t, err)
@@ -444,7 +444,7 @@ func (w *world) finish(t *rapid.T) {
 	w.now += 300_000
 	for range 60 {
 		w.sweep(t)
-		for _, lane := range []outbox.Lane{outbox.LaneNotify, outbox.LaneWithdraw} {
+		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
 			for w.take(t, 0, lane, 8) > 0 {
 				for _, a := range slices.Clone(w.nodes[0]) {
 					w.exchange(t, a, "right")

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -26,7 +27,7 @@ const (
 // lane claims callbacks of one lane and counts those in flight.
 type lane struct {
 	d       *Dispatcher
-	id      outbox.Lane
+	id      countersign.Lane
 	workers int
 	ended   chan ended
 	jobs    chan outbox.Claimed // for idle workers
@@ -37,7 +38,7 @@ type lane struct {
 	running  sync.WaitGroup
 }
 
-func newLane(d *Dispatcher, id outbox.Lane, workers int) *lane {
+func newLane(d *Dispatcher, id countersign.Lane, workers int) *lane {
 	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), jobs: make(chan outbox.Claimed),
 		freed: make(chan struct{}, 1)}
 }
@@ -73,11 +74,7 @@ func (l *lane) done() {
 // NextDue first, which costs less than a claim: an attempt that ended may have freed
 // capacity of its merchant.
 func (l *lane) run(stop, work context.Context) {
-	topic := outbox.TopicNotify
-	if l.id == outbox.LaneWithdraw {
-		topic = outbox.TopicWithdraw
-	}
-	wake, unwatch := l.d.cfg.Outbox.Watch(topic)
+	wake, unwatch := l.d.cfg.Outbox.Watch(outbox.TopicOf(l.id))
 	defer unwatch()
 	backoff := claimBackoff
 	failed := func(err error) {

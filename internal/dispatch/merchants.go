@@ -57,8 +57,8 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 		finalCodes:  s.Settings.FinalCodes,
 		collect:     s.Settings.Collect,
 		schedules: [2]Schedule{
-			outbox.LaneNotify:   ScheduleFor(outbox.LaneNotify, s.Settings.NotifyRetry),
-			outbox.LaneWithdraw: ScheduleFor(outbox.LaneWithdraw, s.Settings.WithdrawRetry),
+			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Settings.NotifyRetry),
+			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Settings.WithdrawRetry),
 		},
 		sealKey: s.Key,
 		openKey: s.ResponseKey,

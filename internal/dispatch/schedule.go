@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -47,7 +48,7 @@ var withdrawHolds = []time.Duration{
 }
 
 // ScheduleFor gives the merchant's own schedule for a lane, or the default.
-func ScheduleFor(lane outbox.Lane, own *outbox.Retry) Schedule {
+func ScheduleFor(lane countersign.Lane, own *outbox.Retry) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
 		for _, d := range own.Delays {
@@ -55,7 +56,7 @@ func ScheduleFor(lane outbox.Lane, own *outbox.Retry) Schedule {
 		}
 		return s
 	}
-	if lane == outbox.LaneWithdraw {
+	if lane == countersign.LaneWithdraw {
 		return withdrawSchedule
 	}
 	return notifySchedule
@@ -81,8 +82,8 @@ func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 }
 
 // holdDelay gives the wait after a hold that came after held others.
-func holdDelay(lane outbox.Lane, held int) time.Duration {
-	if lane != outbox.LaneWithdraw {
+func holdDelay(lane countersign.Lane, held int) time.Duration {
+	if lane != countersign.LaneWithdraw {
 		return notifyHold
 	}
 	return withdrawHolds[max(0, min(held, len(withdrawHolds)-1))]

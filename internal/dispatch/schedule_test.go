@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -14,7 +15,7 @@ func TestDefaultSchedules(t *testing.T) {
 	hours := func(n int) time.Duration { return time.Duration(n) * time.Hour }
 	want := []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 		hours(1), hours(2), hours(4), hours(8), hours(12), hours(24)}
-	s := ScheduleFor(outbox.LaneNotify, nil)
+	s := ScheduleFor(countersign.LaneNotify, nil)
 	for failed, d := range want {
 		if got, more := s.Delay(failed); got != d || !more {
 			t.Errorf("notify after %d: %v %v", failed, got, more)
@@ -24,7 +25,7 @@ func TestDefaultSchedules(t *testing.T) {
 		t.Error("the notify schedule never ends")
 	}
 
-	s = ScheduleFor(outbox.LaneWithdraw, &outbox.Retry{}) // nothing set
+	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{}) // nothing set
 	for failed, seconds := range []int{0, 2, 5, 10, 20, 40, 60, 60, 60} {
 		if got, more := s.Delay(failed); got != time.Duration(seconds)*time.Second || !more {
 			t.Errorf("withdraw after %d: %v %v", failed, got, more)
@@ -36,7 +37,7 @@ func TestDefaultSchedules(t *testing.T) {
 }
 
 func TestOwnSchedule(t *testing.T) {
-	s := ScheduleFor(outbox.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
+	s := ScheduleFor(countersign.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
 		if got, more := s.Delay(failed); got != want || !more {
 			t.Errorf("after %d: %v %v", failed, got, more)
@@ -45,7 +46,7 @@ func TestOwnSchedule(t *testing.T) {
 	if _, more := s.Delay(3); more {
 		t.Error("a schedule without an every goes on")
 	}
-	s = ScheduleFor(outbox.LaneWithdraw, &outbox.Retry{Every: 1500})
+	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{Every: 1500})
 	if got, more := s.Delay(0); got != 1500*time.Millisecond || !more {
 		t.Errorf("every alone: %v %v", got, more)
 	}
@@ -56,14 +57,14 @@ func TestOwnSchedule(t *testing.T) {
 
 func TestHoldDelays(t *testing.T) {
 	for held, seconds := range []int{5, 10, 20, 40, 60, 60} {
-		if got := holdDelay(outbox.LaneWithdraw, held); got != time.Duration(seconds)*time.Second {
+		if got := holdDelay(countersign.LaneWithdraw, held); got != time.Duration(seconds)*time.Second {
 			t.Errorf("withdraw after %d: %v", held, got)
 		}
 	}
-	if got := holdDelay(outbox.LaneNotify, 9); got != time.Minute {
+	if got := holdDelay(countersign.LaneNotify, 9); got != time.Minute {
 		t.Errorf("notify: %v", got)
 	}
-	if got := holdDelay(outbox.LaneWithdraw, -3); got != 5*time.Second {
+	if got := holdDelay(countersign.LaneWithdraw, -3); got != 5*time.Second {
 		t.Errorf("before the first: %v", got)
 	}
 }

@@ -106,7 +106,7 @@ func testResend(t *testing.T, s *Outbox) {
 		if c.State != CallbackPending || c.Due != now+1 || c.Failed != 0 || c.Attempts != 1 || c.Settled != 0 {
 			t.Errorf("resent %+v", c)
 		}
-		again := claim(t, s, LaneNotify, now+1, 1)
+		again := claim(t, s, countersign.LaneNotify, now+1, 1)
 		if len(again) != 1 || again[0].Attempts != 2 || again[0].Failed != 0 {
 			t.Errorf("claimed %+v", again)
 		}
@@ -160,7 +160,7 @@ func testResendMatching(t *testing.T, s *Outbox) {
 			t.Errorf("%+v resent %d, %v", f, n, err)
 		}
 	}
-	if got := claim(t, s, LaneNotify, 700, 100); len(got) != 8 {
+	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 8 {
 		t.Errorf("claimed %d", len(got))
 	}
 	if l := lanesOf(t, s)[0]; l.final != [finals]int64{1, 0, 0, 0} {

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
 // ClaimRequest asks for work.
 type ClaimRequest struct {
-	Lane       Lane
+	Lane       countersign.Lane
 	Node       string // the node that claims; recorded with lost leases
 	Now        db.Millis
 	LeaseUntil db.Millis
@@ -54,7 +55,7 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	var claimed []Claimed
 	var idle []laneKey
 	write := o.WriteUnsynced
-	if r.Lane == LaneWithdraw {
+	if r.Lane == countersign.LaneWithdraw {
 		write = o.Write
 	}
 	err := write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -184,8 +185,8 @@ func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
 }
 
 // claimWithdrawals adds the withdrawals of type 2 callbacks. Both have the same id.
-func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane Lane, claimed []Claimed) error {
-	if lane != LaneWithdraw {
+func (o *Outbox) claimWithdrawals(ctx context.Context, t *db.Tx, lane countersign.Lane, claimed []Claimed) error {
+	if lane != countersign.LaneWithdraw {
 		return nil
 	}
 	reads := make([]db.Statement, len(claimed))
@@ -283,7 +284,7 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 	}
 	for i, k := range idle {
 		if found[i] > 0 {
-			o.WakeHere(topicOf(k.lane))
+			o.WakeHere(TopicOf(k.lane))
 		}
 	}
 }
@@ -293,7 +294,7 @@ const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes 
 // NextDue is when a Claim of the lane can next find something, Never if nothing
 // waits. A time that has passed means now. If a Claim found nothing then, another node
 // has the merchant's row locked: ask again after a few milliseconds.
-func (o *Outbox) NextDue(ctx context.Context, lane Lane, now db.Millis) (db.Millis, error) {
+func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, now db.Millis) (db.Millis, error) {
 	due := db.Never
 	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane)}, &due)
 	return due, err
@@ -332,7 +333,7 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 				change := changes.of(claimed[i].Merchant, lane)
 				change.freed++
 				change.back(now)
-				t.Wake(topicOf(lane)) // this node may be stopping, so wake the others
+				t.Wake(TopicOf(lane)) // this node may be stopping, so wake the others
 			}
 		}
 		return o.changeLanes(ctx, t, changes, now)

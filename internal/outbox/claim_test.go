@@ -17,16 +17,16 @@ func testClaim(t *testing.T, s *Outbox) {
 	for i, due := range []db.Millis{30, 10, 20, 99} {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint("t", i), due)}, 5))(t)
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 5))(t); due != 10 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 5))(t); due != 10 {
 		t.Errorf("next due at %d, want 10", due)
 	}
-	if got := claim(t, s, LaneNotify, 9, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, 9, 10); len(got) != 0 {
 		t.Errorf("claimed %d before anything is due", len(got))
 	}
-	if got := claim(t, s, LaneWithdraw, 50, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneWithdraw, 50, 10); len(got) != 0 {
 		t.Errorf("claimed %d of the other lane", len(got))
 	}
-	got := must(s.Claim(ctx, ClaimRequest{Lane: LaneNotify, Node: "node-a", Now: 50, LeaseUntil: 1050, Max: 2}))(t)
+	got := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "node-a", Now: 50, LeaseUntil: 1050, Max: 2}))(t)
 	if len(got) != 2 || got[0].EventID != "t1" || got[1].EventID != "t2" {
 		t.Fatalf("claimed %+v", got)
 	}
@@ -39,22 +39,22 @@ func testClaim(t *testing.T, s *Outbox) {
 	if kept.State != CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
 		t.Errorf("kept %+v", kept)
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 50))(t); due != 50 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 50))(t); due != 50 {
 		t.Errorf("next due at %d, want 50: the lane was served then, and more waits", due)
 	}
-	if got := claim(t, s, LaneNotify, 60, 10); len(got) != 1 || got[0].EventID != "t0" {
+	if got := claim(t, s, countersign.LaneNotify, 60, 10); len(got) != 1 || got[0].EventID != "t0" {
 		t.Errorf("then claimed %+v", got)
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 60))(t); due != 99 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 60))(t); due != 99 {
 		t.Errorf("next due at %d, want 99", due)
 	}
 	late := deposit("m0", "late", 60)
 	late.Deadline = 61
 	must(s.Ingest(ctx, []NewCallback{late}, 60))(t)
-	if got := claim(t, s, LaneNotify, 61, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, 61, 10); len(got) != 0 {
 		t.Errorf("claimed %d past its deadline", len(got))
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 61))(t); due != 99 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 61))(t); due != 99 {
 		t.Errorf("next due at %d, want 99: what is past its deadline waits for the sweep", due)
 	}
 	for _, r := range []ClaimRequest{{Max: 0, Now: 1, LeaseUntil: 2}, {Max: 1, Now: 2, LeaseUntil: 2}} {
@@ -69,22 +69,22 @@ func testClaimConcurrency(t *testing.T, s *Outbox) {
 	for i := range 10 {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
 	}
-	first := claim(t, s, LaneNotify, 10, 10)
+	first := claim(t, s, countersign.LaneNotify, 10, 10)
 	if len(first) != 3 {
 		t.Fatalf("claimed %d with concurrency 3", len(first))
 	}
-	if got := claim(t, s, LaneNotify, 10, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, 10, 10); len(got) != 0 {
 		t.Errorf("claimed %d more", len(got))
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 10))(t); due != db.Never {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 10))(t); due != db.Never {
 		t.Errorf("next due at %d while nothing is free", due)
 	}
 	settleAll(t, s, first[:1], 20)
-	if got := claim(t, s, LaneNotify, 20, 10); len(got) != 1 {
+	if got := claim(t, s, countersign.LaneNotify, 20, 10); len(got) != 1 {
 		t.Errorf("claimed %d with one free", len(got))
 	}
 	must(s.UpdateMerchant(ctx, "m0", 30, func(m *Merchant) error { m.Concurrency = 5; return nil }))(t)
-	if got := claim(t, s, LaneNotify, 30, 10); len(got) != 2 || got[0].MerchantVersion != 2 {
+	if got := claim(t, s, countersign.LaneNotify, 30, 10); len(got) != 2 || got[0].MerchantVersion != 2 {
 		t.Errorf("claimed %d after two more were allowed", len(got))
 	}
 }
@@ -101,11 +101,11 @@ func testClaimRate(t *testing.T, s *Outbox) {
 	got := map[string][]db.Millis{}
 	const start, end = 100_000, 104_000
 	for now := db.Millis(start); now < end; {
-		for _, c := range claim(t, s, LaneNotify, now, 50) {
+		for _, c := range claim(t, s, countersign.LaneNotify, now, 50) {
 			got[c.Merchant] = append(got[c.Merchant], now)
 		}
-		next := must(s.NextDue(ctx, LaneNotify, now))(t)
-		if next <= now && len(claim(t, s, LaneNotify, now, 50)) == 0 {
+		next := must(s.NextDue(ctx, countersign.LaneNotify, now))(t)
+		if next <= now && len(claim(t, s, countersign.LaneNotify, now, 50)) == 0 {
 			t.Fatalf("at %d something was due, yet nothing could be claimed", now)
 		}
 		now = max(next, now+1)
@@ -140,7 +140,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 	}
 	must(s.Ingest(ctx, items, 1))(t)
 	now := db.Millis(100_000)
-	first := claim(t, s, LaneNotify, now, 20)
+	first := claim(t, s, countersign.LaneNotify, now, 20)
 	var list []Settlement
 	for _, c := range first[:BreakerThreshold-1] {
 		list = append(list, unreached(c, now))
@@ -156,20 +156,20 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
-	want := BreakerState{Merchant: "m0", Lane: LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
+	want := BreakerState{Merchant: "m0", Lane: countersign.LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
 	if got := must(s.Breakers(ctx, now))(t); len(got) != 1 || got[0] != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 	for _, open := range []db.Millis{10_000, 20_000, 40_000, 60_000, 60_000} {
 		until := must(s.Breakers(ctx, now))(t)[0].OpenUntil
-		if due := must(s.NextDue(ctx, LaneNotify, now))(t); due != until {
+		if due := must(s.NextDue(ctx, countersign.LaneNotify, now))(t); due != until {
 			t.Errorf("next due at %d, want %d", due, until)
 		}
-		if got := claim(t, s, LaneNotify, until-1, 10); len(got) != 0 {
+		if got := claim(t, s, countersign.LaneNotify, until-1, 10); len(got) != 0 {
 			t.Errorf("claimed %d of an open lane", len(got))
 		}
 		now = until
-		probe := claim(t, s, LaneNotify, now, 10)
+		probe := claim(t, s, countersign.LaneNotify, now, 10)
 		if len(probe) != 1 {
 			t.Fatalf("claimed %d of a lane that is half open", len(probe))
 		}
@@ -179,11 +179,11 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		}
 	}
 	now += 60_000
-	settleAll(t, s, claim(t, s, LaneNotify, now, 1), now)
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 1), now)
 	if got := must(s.Breakers(ctx, now))(t); len(got) != 0 {
 		t.Errorf("still open: %+v", got)
 	}
-	if got := claim(t, s, LaneNotify, now, 10); len(got) != 10 {
+	if got := claim(t, s, countersign.LaneNotify, now, 10); len(got) != 10 {
 		t.Errorf("claimed %d once closed", len(got))
 	}
 }
@@ -202,7 +202,7 @@ func testClaimShares(t *testing.T, s *Outbox) {
 	}
 	must(s.Ingest(ctx, items, 1))(t)
 	counts := map[string]int{}
-	for _, c := range claim(t, s, LaneNotify, 100, 8) {
+	for _, c := range claim(t, s, countersign.LaneNotify, 100, 8) {
 		counts[c.Merchant]++
 	}
 	if fmt.Sprint(counts) != "map[m0:2 m1:2 m2:2 m3:2]" {
@@ -210,7 +210,7 @@ func testClaimShares(t *testing.T, s *Outbox) {
 	}
 	// What some do not use goes to the others.
 	counts = map[string]int{}
-	for _, c := range claim(t, s, LaneNotify, 101, 40) {
+	for _, c := range claim(t, s, countersign.LaneNotify, 101, 40) {
 		counts[c.Merchant]++
 	}
 	if fmt.Sprint(counts) != "map[m0:31 m1:3 m2:3 m3:3]" {
@@ -222,7 +222,7 @@ func testClaimShares(t *testing.T, s *Outbox) {
 	}
 	var order []string
 	for i := range 8 {
-		for _, c := range claim(t, s, LaneNotify, 110+db.Millis(i), 1) {
+		for _, c := range claim(t, s, countersign.LaneNotify, 110+db.Millis(i), 1) {
 			order = append(order, c.Merchant)
 		}
 	}
@@ -240,11 +240,11 @@ func testClaimHeadOfLine(t *testing.T, s *Outbox) {
 		items = append(items, deposit("m0", fmt.Sprint(i), 1))
 	}
 	must(s.Ingest(ctx, items, 1))(t)
-	if got := claim(t, s, LaneNotify, 10, 100); len(got) != 2 {
+	if got := claim(t, s, countersign.LaneNotify, 10, 100); len(got) != 2 {
 		t.Fatalf("claimed %d", len(got))
 	}
 	must(s.Ingest(ctx, []NewCallback{deposit("m1", "x", 11)}, 11))(t)
-	if got := claim(t, s, LaneNotify, 11, 1); len(got) != 1 || got[0].Merchant != "m1" {
+	if got := claim(t, s, countersign.LaneNotify, 11, 1); len(got) != 1 || got[0].Merchant != "m1" {
 		t.Errorf("claimed %+v behind a merchant that is full", got)
 	}
 }
@@ -320,7 +320,7 @@ func testClaimExclusive(t *testing.T, s *Outbox) {
 		t.Errorf("%d of %d were claimed", len(holder), total)
 	}
 	for _, l := range lanesOf(t, s) {
-		if l.inFlight != 0 || l.lane == LaneNotify && l.final[0] != total/5 {
+		if l.inFlight != 0 || l.lane == countersign.LaneNotify && l.final[0] != total/5 {
 			t.Errorf("%s %s: %d in flight, %d accepted", l.merchant, l.lane, l.inFlight, l.final[0])
 		}
 	}
@@ -344,7 +344,7 @@ func lanesOf(t testing.TB, s *Outbox) []laneRow {
 func testGiveBack(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 2 })
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1), deposit("m0", "b", 1)}, 1))(t)
-	got := claim(t, s, LaneNotify, 10, 2)
+	got := claim(t, s, countersign.LaneNotify, 10, 2)
 	settleAll(t, s, got[1:], 11)
 	for range 2 { // the second time changes nothing, nor does one that is settled
 		if err := s.GiveBack(ctx, got, 12); err != nil {
@@ -358,7 +358,7 @@ func testGiveBack(t *testing.T, s *Outbox) {
 	if a := must(s.Attempts(ctx, c.ID))(t); len(a) != 0 {
 		t.Errorf("an attempt was kept: %+v", a)
 	}
-	again := claim(t, s, LaneNotify, 13, 2)
+	again := claim(t, s, countersign.LaneNotify, 13, 2)
 	if len(again) != 1 || again[0].Attempts != 2 {
 		t.Errorf("claimed again: %+v", again)
 	}
@@ -396,7 +396,7 @@ func testNothingOverlooked(t *testing.T, s *Outbox) {
 				if len(got) > 0 {
 					continue
 				}
-				due, err := s.NextDue(ctx, LaneNotify, 10)
+				due, err := s.NextDue(ctx, countersign.LaneNotify, 10)
 				if err != nil {
 					t.Error(err)
 					return

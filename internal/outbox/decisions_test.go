@@ -23,7 +23,7 @@ func testFeedNoGaps(t *testing.T, s *Outbox) {
 		}
 		ids[addWithdrawal(t, s, newWithdrawal(fmt.Sprint("cb", i), deadline, nil), 100).ID] = true
 	}
-	claimed := must(s.Claim(ctx, ClaimRequest{Lane: LaneWithdraw, Now: 100, LeaseUntil: 900_000, Max: total}))(t)
+	claimed := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneWithdraw, Now: 100, LeaseUntil: 900_000, Max: total}))(t)
 	if len(claimed) != total {
 		t.Fatalf("claimed %d", len(claimed))
 	}

@@ -32,7 +32,7 @@ func TestFillAccepted(t *testing.T) {
 			attempt := Attempt{RequestUUID: "uuid", Started: 5, Duration: 7000, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted",
 				Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}
 			var settlements []Settlement
-			for _, c := range claim(t, worked, LaneNotify, 5, len(items)) {
+			for _, c := range claim(t, worked, countersign.LaneNotify, 5, len(items)) {
 				a := attempt
 				a.Number = c.Attempts
 				settlements = append(settlements, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true, Attempt: a})
@@ -108,7 +108,7 @@ func TestTidy(t *testing.T) {
 					t.Errorf("the server counted %d", counted)
 				}
 			}
-			if got := claim(t, s, LaneNotify, 5, 10); len(got) != 2 {
+			if got := claim(t, s, countersign.LaneNotify, 5, 10); len(got) != 2 {
 				t.Errorf("claimed %d", len(got))
 			}
 		})

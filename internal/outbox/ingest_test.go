@@ -42,7 +42,7 @@ func testIngest(t *testing.T, s *Outbox) {
 	if !again[0].Duplicate || again[0].ID != got[1].ID || !again[1].Duplicate || again[1].ID != got[0].ID {
 		t.Errorf("again gives %+v", again)
 	}
-	settleAll(t, s, claim(t, s, LaneNotify, 600, 10), 601)
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, 600, 10), 601)
 	again = must(s.Ingest(ctx, []NewCallback{first}, 700))(t)
 	if !again[0].Duplicate || again[0].State != CallbackAccepted {
 		t.Errorf("after it was accepted, again gives %+v", again)
@@ -214,7 +214,7 @@ func testIngestThousand(t *testing.T, s *Outbox) {
 	}
 	total := 0
 	for {
-		n := len(claim(t, s, LaneNotify, 10, 256))
+		n := len(claim(t, s, countersign.LaneNotify, 10, 256))
 		if n == 0 {
 			break
 		}

@@ -3,13 +3,14 @@ package outbox
 import (
 	"math"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
 // laneRow is a row of lanes. Its methods decide; they read nothing.
 type laneRow struct {
 	merchant    string
-	lane        Lane
+	lane        countersign.Lane
 	active      bool
 	concurrency int
 	rate        float64
@@ -109,7 +110,7 @@ func (l *laneRow) exchanged(reached bool, now db.Millis) {
 		l.failures++
 		if l.failures >= BreakerThreshold {
 			most := breakerMostNotify
-			if l.lane == LaneWithdraw {
+			if l.lane == countersign.LaneWithdraw {
 				most = breakerMostConfirm
 			}
 			doublings := min(l.failures-BreakerThreshold, 10)
@@ -121,7 +122,7 @@ func (l *laneRow) exchanged(reached bool, now db.Millis) {
 // laneKey names a row of lanes.
 type laneKey struct {
 	merchant string
-	lane     Lane
+	lane     countersign.Lane
 }
 
 // laneChange is the effect of settled attempts on a lane.

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -52,7 +53,7 @@ func TestBucket(t *testing.T) {
 }
 
 func TestBreakerDoubles(t *testing.T) {
-	l := laneRow{lane: LaneWithdraw, concurrency: 9}
+	l := laneRow{lane: countersign.LaneWithdraw, concurrency: 9}
 	now := db.Millis(0)
 	for i := range 40 {
 		was := l.limit()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -22,7 +23,7 @@ func (l *laneRow) scan(r db.Rows) error {
 // once, in one order, and late.
 type laneChanges map[laneKey]*laneChange
 
-func (c laneChanges) of(merchant string, lane Lane) *laneChange {
+func (c laneChanges) of(merchant string, lane countersign.Lane) *laneChange {
 	k := laneKey{merchant, lane}
 	if c[k] == nil {
 		c[k] = &laneChange{due: db.Never}
@@ -59,7 +60,7 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 		l := &lanes[i]
 		l.apply(c[laneKey{l.merchant, l.lane}], now)
 		if l.ready() < db.Never {
-			t.WakeHere(topicOf(l.lane))
+			t.WakeHere(TopicOf(l.lane))
 		}
 		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
 			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}}
@@ -104,7 +105,7 @@ const touchSQL = `UPDATE lanes SET next_due = $3 WHERE merchant = $1 AND lane = 
 // closes a race: a claim that looked for rows before the ingest's commit either
 // commits before this statement, which then corrects the lane, or looks again after
 // its own commit (recheck). After a crash in between, Sweep finds the work.
-func (o *Outbox) addWork(ctx context.Context, t *db.Tx, merchant string, lane Lane, due db.Millis) error {
-	t.Wake(topicOf(lane))
+func (o *Outbox) addWork(ctx context.Context, t *db.Tx, merchant string, lane countersign.Lane, due db.Millis) error {
+	t.Wake(TopicOf(lane))
 	return t.Later(ctx, touchSQL, merchant, int64(lane), int64(due))
 }

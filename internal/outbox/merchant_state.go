@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -60,8 +61,8 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if _, err := t.Exec(ctx, closeBreakersSQL, id); err != nil {
 		return false, err
 	}
-	t.Wake(TopicNotify)
-	t.Wake(TopicWithdraw)
+	t.Wake(TopicOf(countersign.LaneNotify))
+	t.Wake(TopicOf(countersign.LaneWithdraw))
 	return true, nil
 }
 

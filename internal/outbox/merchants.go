@@ -51,7 +51,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		if n == 0 {
 			return &db.ConflictError{Member: "id", Reason: "is in use by another merchant"}
 		}
-		for _, lane := range []Lane{LaneNotify, LaneWithdraw} {
+		for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
 			if _, err := t.Exec(ctx, createLaneSQL, m.ID, int64(lane), m.active(), m.Concurrency, m.RatePerSecond, m.Version); err != nil {
 				return err
 			}
@@ -130,8 +130,8 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 
 func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
 	_, err := t.Exec(ctx, updateLanesSQL, m.ID, m.active(), m.Concurrency, m.RatePerSecond, m.Version)
-	t.Wake(TopicNotify)
-	t.Wake(TopicWithdraw)
+	t.Wake(TopicOf(countersign.LaneNotify))
+	t.Wake(TopicOf(countersign.LaneWithdraw))
 	return err
 }
 

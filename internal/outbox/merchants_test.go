@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
@@ -146,16 +147,16 @@ func testMerchantState(t *testing.T, s *Outbox) {
 	if again := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
 		t.Errorf("paused again: %+v", again)
 	}
-	if got := claim(t, s, LaneNotify, 40, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, 40, 10); len(got) != 0 {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 40))(t); due != db.Never {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 40))(t); due != db.Never {
 		t.Errorf("something is due at %d", due)
 	}
 	if m := must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t); m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
 		t.Errorf("resumed: %+v", m)
 	}
-	got := claim(t, s, LaneNotify, 60, 10)
+	got := claim(t, s, countersign.LaneNotify, 60, 10)
 	if len(got) != 1 || got[0].MerchantVersion != 3 {
 		t.Errorf("after resuming claimed %+v", got)
 	}
@@ -220,7 +221,7 @@ func exec(t testing.TB, s *Outbox, text string, args ...any) int64 {
 }
 
 // claim claims with a lease of 1,000 ms.
-func claim(t testing.TB, s *Outbox, lane Lane, now db.Millis, most int) []Claimed {
+func claim(t testing.TB, s *Outbox, lane countersign.Lane, now db.Millis, most int) []Claimed {
 	t.Helper()
 	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Node: "n1", Now: now, LeaseUntil: now + 1000, Max: most}))(t)
 }

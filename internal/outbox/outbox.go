@@ -4,6 +4,7 @@ import (
 	"embed"
 	"sync"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -28,16 +29,8 @@ type Outbox struct {
 // New gives the outbox in d, which was opened for End.
 func New(d *db.DB) *Outbox { return &Outbox{DB: d} }
 
-// The topics of the service's database. The first two mirror the lanes.
-const (
-	TopicNotify    db.Topic = 0
-	TopicWithdraw  db.Topic = 1
-	TopicDecisions db.Topic = 2
-)
+// TopicOf is the topic of due work in lane l: the lane's own number.
+func TopicOf(l countersign.Lane) db.Topic { return db.Topic(l) }
 
-func topicOf(l Lane) db.Topic {
-	if l == LaneWithdraw {
-		return TopicWithdraw
-	}
-	return TopicNotify
-}
+// TopicDecisions is the topic of the feed of decisions, behind those of the lanes.
+const TopicDecisions db.Topic = 2

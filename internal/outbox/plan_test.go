@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -63,8 +64,8 @@ func TestHotPlans(t *testing.T) {
 	for i := range 60 {
 		must(s.Ingest(ctx, []NewCallback{deposit(ids[i%30], fmt.Sprint("few", i), 1)}, 1))(t)
 	}
-	settleAll(t, s, claim(t, s, LaneNotify, 1, 60), 1)
-	settleAll(t, s, claim(t, s, LaneNotify, 1, 60), 1)
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, 1, 60), 1)
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, 1, 60), 1)
 	analyze()
 	check("nothing waits")
 	must(s.Ingest(ctx, []NewCallback{deposit(ids[0], "one", 1)}, 1))(t)
@@ -75,7 +76,7 @@ func TestHotPlans(t *testing.T) {
 		items = append(items, deposit(ids[i%20], fmt.Sprint("many", i), 1))
 	}
 	must(s.Ingest(ctx, items, 1))(t)
-	claim(t, s, LaneNotify, 5, 500)
+	claim(t, s, countersign.LaneNotify, 5, 500)
 	analyze()
 	check("many wait, a quarter is sending")
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
 )
@@ -86,7 +87,7 @@ func TestOtherEngine(t *testing.T) {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
 		time.Sleep(5 * time.Millisecond) // a notification each, if it still tried
 	}
-	claimed := must(s.Claim(ctx, ClaimRequest{Lane: LaneNotify, Node: "n", Now: 10, LeaseUntil: 1000, Max: 10}))(t)
+	claimed := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: 10, LeaseUntil: 1000, Max: 10}))(t)
 	if len(claimed) != 5 {
 		t.Errorf("claimed %d of 5", len(claimed))
 	}
@@ -129,7 +130,7 @@ func TestSerializable(t *testing.T) {
 				if err != nil {
 					t.Errorf("ingest: %v", err)
 				}
-				claimed, err := s.Claim(ctx, ClaimRequest{Lane: LaneNotify, Node: "n", Now: 10, LeaseUntil: 1 << 40, Max: 4})
+				claimed, err := s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: 10, LeaseUntil: 1 << 40, Max: 4})
 				if err != nil {
 					t.Errorf("claim: %v", err)
 				}

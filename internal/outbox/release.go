@@ -61,7 +61,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 			return false, err
 		}
 		changes := laneChanges{}
-		change := changes.of(merchant, LaneWithdraw)
+		change := changes.of(merchant, countersign.LaneWithdraw)
 		if was == CallbackSending {
 			change.freed++
 		}

@@ -29,7 +29,7 @@ func testCancel(t *testing.T, s *Outbox) {
 	if c := must(s.Callback(ctx, w.ID))(t); c.State != CallbackCancelled || c.Settled != 200 || c.LastReason != ReasonCancelled {
 		t.Errorf("its callback %+v", c)
 	}
-	if got := claim(t, s, LaneWithdraw, 300, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneWithdraw, 300, 10); len(got) != 0 {
 		t.Errorf("claimed %+v", got)
 	}
 	// While an attempt is on its way, too: its answer is late.
@@ -289,7 +289,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 	if _, err := s.Release(ctx, executed.ID, "c2", "other", 5000); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("another claim after the outcome gets %v", err)
 	}
-	if got := claim(t, s, LaneNotify, 3000, 10); len(got) != 2 {
+	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 2 {
 		t.Errorf("claimed %d", len(got))
 	}
 	for name, id := range map[string]string{"awaiting": awaiting.ID} {

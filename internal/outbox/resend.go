@@ -60,10 +60,10 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	for i, f := range list {
 		if resent[i] == 1 {
 			total++
-			change := changes.of(f.merchant, LaneNotify)
+			change := changes.of(f.merchant, countersign.LaneNotify)
 			change.final[finalIndex(was)]--
 			change.back(now)
-			t.Wake(TopicNotify)
+			t.Wake(TopicOf(countersign.LaneNotify))
 		}
 	}
 	return total, o.changeLanes(ctx, t, changes, now)

@@ -40,7 +40,7 @@ type settling struct {
 	id       string // the part after the merchant
 	state    CallbackState
 	found    bool // the callback was sending this attempt
-	lane     Lane
+	lane     countersign.Lane
 	failed   int // attempts that count, this one included
 	deadline db.Millis
 

@@ -17,7 +17,7 @@ import (
 func claimOne(t testing.TB, s *Outbox, event string, now db.Millis) Claimed {
 	t.Helper()
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", event, now)}, now))(t)
-	got := claim(t, s, LaneNotify, now, 100)
+	got := claim(t, s, countersign.LaneNotify, now, 100)
 	if len(got) != 1 || got[0].EventID != event {
 		t.Fatalf("claimed %+v, want %s", got, event)
 	}
@@ -55,14 +55,14 @@ func testSettle(t *testing.T, s *Outbox) {
 			t.Errorf("%s: kept %+v", c.state, got)
 		}
 	}
-	if due := must(s.NextDue(ctx, LaneNotify, 200))(t); due != 5000 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 200))(t); due != 5000 {
 		t.Errorf("next due at %d, want 5000", due)
 	}
 	l := lanesOf(t, s)[0]
 	if l.inFlight != 0 || l.final != [finals]int64{1, 1, 1, 0} {
 		t.Errorf("the lane has %+v", l)
 	}
-	again := claim(t, s, LaneNotify, 7000, 10)
+	again := claim(t, s, countersign.LaneNotify, 7000, 10)
 	if len(again) != 2 || again[0].Attempts != 2 || again[0].Failed != 1 || again[1].Failed != 0 || again[0].LastReason != "some_reason" {
 		t.Errorf("claimed again %+v", again)
 	}
@@ -87,7 +87,7 @@ func testAttemptsKept(t *testing.T, s *Outbox) {
 			t.Fatalf("attempt %d was not applied", a.Number)
 		}
 		if i == 0 {
-			claim(t, s, LaneNotify, 200, 1)
+			claim(t, s, countersign.LaneNotify, 200, 1)
 		}
 	}
 	if got := must(s.Attempts(ctx, one.ID))(t); !reflect.DeepEqual(got, want) {
@@ -101,7 +101,7 @@ func testAttemptsKept(t *testing.T, s *Outbox) {
 		t.Errorf("a new callback has the attempts %+v", got)
 	}
 	// Text that no database takes must not keep a settlement from being made.
-	two := claim(t, s, LaneNotify, 300, 5)
+	two := claim(t, s, countersign.LaneNotify, 300, 5)
 	n := settlementOf(two[0])
 	n.Attempt.Reason, n.Attempt.RequestHash = "a\x00b\xff", "no hex"
 	if done := must(s.Settle(ctx, []Settlement{n}, 310))(t); !done[0].Applied {
@@ -115,7 +115,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 	if swept := must(s.Sweep(ctx, 1150))(t); len(swept.Lost) != 1 || swept.Lost[0] != lost.ID {
 		t.Fatalf("swept %+v", swept)
 	}
-	second := claim(t, s, LaneNotify, 1160, 10)[0]
+	second := claim(t, s, countersign.LaneNotify, 1160, 10)[0]
 	if second.ID != lost.ID || second.Attempts != 2 {
 		t.Fatalf("claimed %+v", second)
 	}
@@ -171,7 +171,7 @@ func testSettleRepeated(t *testing.T, s *Outbox) {
 		t.Errorf("%d opening failures counted, %v", n, err)
 	}
 	// After the next claim, the old settlement still changes nothing.
-	next := claim(t, s, LaneNotify, 9000, 10)
+	next := claim(t, s, countersign.LaneNotify, 9000, 10)
 	if again := must(s.Settle(ctx, list, 9001))(t); !reflect.DeepEqual(again, first) {
 		t.Errorf("later gives %+v", again)
 	}
@@ -236,7 +236,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	if m.State != MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {
 		t.Errorf("merchant %s, %q, version %d", m.State, m.PausedReason, m.Version)
 	}
-	if got := claim(t, s, LaneNotify, now+5, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, now+5, 10); len(got) != 0 {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
 	alarms := must(s.Alarms(ctx, 0, 10))(t)
@@ -246,7 +246,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 	// Resumed, it has a clean record.
 	must(s.SetMerchantState(ctx, "m0", MerchantActive, "", now))(t)
 	now += 10
-	settleAll(t, s, claim(t, s, LaneNotify, now, 10), now)
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 10), now)
 	if got := fail(); got.Paused {
 		t.Error("paused again by the first failure after it was resumed")
 	}
@@ -264,7 +264,7 @@ func TestSettleMany(t *testing.T) {
 				items = append(items, deposit([]string{"m0", "m0", "m1"}[i%3], fmt.Sprint(i), 1))
 			}
 			must(s.Ingest(ctx, items, 1))(t)
-			claimed := claim(t, s, LaneNotify, 5, 24)
+			claimed := claim(t, s, countersign.LaneNotify, 5, 24)
 			settled := map[string]bool{}
 			var again []Settlement
 			for i, c := range claimed { // every fourth gets a second attempt
@@ -275,7 +275,7 @@ func TestSettleMany(t *testing.T) {
 				}
 			}
 			must(s.Settle(ctx, again, 6))(t)
-			now := claim(t, s, LaneNotify, 7, 24)
+			now := claim(t, s, countersign.LaneNotify, 7, 24)
 			if len(claimed) != 24 || len(now) != 6 {
 				t.Fatalf("claimed %d, then %d", len(claimed), len(now))
 			}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -19,8 +20,8 @@ FROM lanes GROUP BY lane`
 // with the pending callbacks and the merchants, not with the settled ones.
 func (o *Outbox) Stats(ctx context.Context) ([]LaneStats, error) {
 	var list []LaneStats
-	at := map[Lane]map[CallbackState]*LaneStats{}
-	for _, lane := range []Lane{LaneNotify, LaneWithdraw} {
+	at := map[countersign.Lane]map[CallbackState]*LaneStats{}
+	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
 		for _, state := range append([]CallbackState{CallbackPending, CallbackSending}, finalStates[:]...) {
 			list = append(list, LaneStats{Lane: lane, State: state, OldestDue: db.Never})
 		}
@@ -41,7 +42,7 @@ func (o *Outbox) Stats(ctx context.Context) ([]LaneStats, error) {
 		return nil, err
 	}
 	err = db.Each(ctx, o, lanesSumSQL, nil, func(r db.Rows) error {
-		var lane Lane
+		var lane countersign.Lane
 		var sending int64
 		var final [finals]int64
 		err := r.Scan(&lane, &sending, &final[0], &final[1], &final[2], &final[3])

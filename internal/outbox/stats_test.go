@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -25,7 +26,7 @@ func testStats(t *testing.T, s *Outbox) {
 	for _, n := range must(s.Stats(ctx))(t) {
 		got[n.Lane.String()+" "+string(n.State)] = n.Count
 		want := db.Never
-		if n.Lane == LaneNotify && n.State == CallbackPending {
+		if n.Lane == countersign.LaneNotify && n.State == CallbackPending {
 			want = 497
 		}
 		if n.OldestDue != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -29,7 +30,7 @@ type sweepPlace struct {
 type swept struct {
 	merchant, id string
 	number       int
-	lane         Lane
+	lane         countersign.Lane
 	node         string
 	claimed      db.Millis
 }
@@ -151,7 +152,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		changes := laneChanges{}
 		for i, f := range found {
 			if ended[i] == 1 {
-				changes.of(f.merchant, LaneNotify).ended(CallbackExhausted)
+				changes.of(f.merchant, countersign.LaneNotify).ended(CallbackExhausted)
 			}
 		}
 		return o.changeLanes(ctx, t, changes, now)
@@ -283,7 +284,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	repair := func(k laneKey, text string, args ...any) error {
 		var repaired int64
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			t.WakeHere(topicOf(k.lane))
+			t.WakeHere(TopicOf(k.lane))
 			repaired, err = t.Exec(ctx, text, append([]any{k.merchant, int64(k.lane)}, args...)...)
 			return err
 		})

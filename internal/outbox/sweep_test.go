@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -60,7 +61,7 @@ func testDeadlines(t *testing.T, s *Outbox) {
 	if c := must(s.Resend(ctx, list[0].ID, 3000))(t); c.State != CallbackPending || c.Deadline != db.Never {
 		t.Errorf("resent %+v", c)
 	}
-	if got := claim(t, s, LaneNotify, 3000, 10); len(got) != 1 || got[0].Deadline != db.Never {
+	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 1 || got[0].Deadline != db.Never {
 		t.Errorf("claimed %+v", got)
 	}
 }
@@ -73,7 +74,7 @@ func testRepairs(t *testing.T, s *Outbox) {
 	}
 	exec(t, s, `UPDATE lanes SET next_due = 4611686018427387904 WHERE merchant <> 'm5'`)
 	exec(t, s, `UPDATE lanes SET next_due = 3 WHERE merchant = 'm5'`) // too early does no harm
-	c, stop := s.Watch(TopicNotify)
+	c, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	if got := must(s.Sweep(ctx, 5))(t); got.Repaired != 29 {
 		t.Errorf("repaired %d, want 29", got.Repaired)
@@ -84,7 +85,7 @@ func testRepairs(t *testing.T, s *Outbox) {
 		t.Error("nobody was woken")
 	}
 	claimed := 0
-	for got := claim(t, s, LaneNotify, 100, 100); len(got) > 0; got = claim(t, s, LaneNotify, 100, 100) {
+	for got := claim(t, s, countersign.LaneNotify, 100, 100); len(got) > 0; got = claim(t, s, countersign.LaneNotify, 100, 100) {
 		claimed += len(got) // of so many merchants at once
 	}
 	if claimed != 30 {
@@ -106,20 +107,20 @@ func testClockBack(t *testing.T, s *Outbox) {
 	}
 	for i := range BreakerThreshold {
 		at := then + db.Millis(i)*100
-		for _, c := range claim(t, s, LaneNotify, at, 1) {
+		for _, c := range claim(t, s, countersign.LaneNotify, at, 1) {
 			must(s.Settle(ctx, []Settlement{unreached(c, 1)}, at))(t)
 		}
 	}
 	if len(must(s.Breakers(ctx, then))(t)) != 1 {
 		t.Fatal("the breaker is closed")
 	}
-	if got := claim(t, s, LaneNotify, now, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, now, 10); len(got) != 0 {
 		t.Fatalf("claimed %d", len(got))
 	}
 	if got := must(s.Sweep(ctx, now))(t); got.Repaired != 1 {
 		t.Errorf("repaired %d", got.Repaired)
 	}
-	if got := claim(t, s, LaneNotify, now, 10); len(got) != 1 {
+	if got := claim(t, s, countersign.LaneNotify, now, 10); len(got) != 1 {
 		t.Errorf("claimed %d, want the one that tries whether the merchant is back", len(got))
 	}
 }
@@ -133,14 +134,14 @@ func TestSweepIsBounded(t *testing.T) {
 		items = append(items, deposit("m0", fmt.Sprint(i), 1))
 	}
 	must(s.Ingest(ctx, items, 1))(t)
-	for len(claim(t, s, LaneNotify, 10, 300)) > 0 {
+	for len(claim(t, s, countersign.LaneNotify, 10, 300)) > 0 {
 	}
 	first := must(s.Sweep(ctx, 5000))(t)
 	second := must(s.Sweep(ctx, 5000))(t)
 	if len(first.Lost) != sweepMost || !first.More || len(second.Lost) != 20 || second.More {
 		t.Errorf("first %d, %v; second %d, %v", len(first.Lost), first.More, len(second.Lost), second.More)
 	}
-	for len(claim(t, s, LaneNotify, 6000, 300)) > 0 {
+	for len(claim(t, s, countersign.LaneNotify, 6000, 300)) > 0 {
 	}
 	if n := must(s.ReclaimAll(ctx, 6001))(t); n != sweepMost+20 {
 		t.Errorf("reclaimed %d", n)

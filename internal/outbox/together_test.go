@@ -60,7 +60,7 @@ func testTogether(t *testing.T, s *Outbox) {
 	}
 	step := func(r *rand.Rand, node *Outbox, name string) error {
 		now := db.Millis(clock.Add(1))
-		lane := Lane(r.IntN(2))
+		lane := countersign.Lane(r.IntN(2))
 		switch k := r.IntN(20); {
 		case k < 4:
 			var items []NewCallback

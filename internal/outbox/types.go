@@ -8,15 +8,6 @@ import (
 	"countersign/internal/db"
 )
 
-// Lane is countersign.Lane.
-type Lane = countersign.Lane
-
-// The lanes.
-const (
-	LaneNotify   = countersign.LaneNotify
-	LaneWithdraw = countersign.LaneWithdraw
-)
-
 // MerchantState says whether callbacks are sent to a merchant.
 type MerchantState string
 
@@ -310,7 +301,7 @@ type CallbackFilter struct {
 
 // LaneStats counts the callbacks of one lane.
 type LaneStats struct {
-	Lane      Lane
+	Lane      countersign.Lane
 	State     CallbackState
 	Count     int64
 	OldestDue db.Millis // of pending callbacks; Never if there is none
@@ -319,7 +310,7 @@ type LaneStats struct {
 // BreakerState is a merchant's lane whose breaker is not closed.
 type BreakerState struct {
 	Merchant  string
-	Lane      Lane
+	Lane      countersign.Lane
 	Failures  int
 	OpenUntil db.Millis
 }

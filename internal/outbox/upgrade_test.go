@@ -72,7 +72,7 @@ func testGoesOn(t *testing.T, s *Outbox) {
 			t.Errorf("swept %+v", swept)
 		}
 	}
-	claimed := must(s.Claim(ctx, ClaimRequest{Lane: LaneNotify, Node: "new", Now: later, LeaseUntil: later + 1000, Max: 50}))(t)
+	claimed := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "new", Now: later, LeaseUntil: later + 1000, Max: 50}))(t)
 	attempts := map[string]int{}
 	for _, c := range claimed {
 		attempts[c.EventID] = c.Attempts
@@ -87,7 +87,7 @@ func testGoesOn(t *testing.T, s *Outbox) {
 	}
 
 	// Withdrawals: a decision gets the next number, a permit is given once for ever.
-	claimed = must(s.Claim(ctx, ClaimRequest{Lane: LaneWithdraw, Node: "new", Now: later, LeaseUntil: later + 1000, Max: 50}))(t)
+	claimed = must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneWithdraw, Node: "new", Now: later, LeaseUntil: later + 1000, Max: 50}))(t)
 	if len(claimed) != 2 {
 		t.Fatalf("claimed %+v", claimed)
 	}

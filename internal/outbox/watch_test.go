@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
 )
@@ -30,9 +31,9 @@ func asleep(t testing.TB, c <-chan struct{}) {
 
 func testWatch(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
-	notify, stopNotify := s.Watch(TopicNotify)
-	also, stopAlso := s.Watch(TopicNotify)
-	withdraw, stopWithdraw := s.Watch(TopicWithdraw)
+	notify, stopNotify := s.Watch(TopicOf(countersign.LaneNotify))
+	also, stopAlso := s.Watch(TopicOf(countersign.LaneNotify))
+	withdraw, stopWithdraw := s.Watch(TopicOf(countersign.LaneWithdraw))
 	decisions, stopDecisions := s.Watch(TopicDecisions)
 	defer stopNotify()
 	defer stopWithdraw()
@@ -65,7 +66,7 @@ func TestWatchBetweenNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	a, b := openAt(t, url), openAt(t, url)
 	addMerchants(t, a, 1, nil)
-	c, stop := b.Watch(TopicNotify)
+	c, stop := b.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	must(a.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t)
 	woken(t, c)

@@ -38,10 +38,10 @@ func testWithdrawals(t *testing.T, s *Outbox) {
 		c.Deadline != 5000 || string(c.Payload) != string(n.Payload) || c.State != CallbackPending {
 		t.Errorf("its callback is %+v", c)
 	}
-	if got := claim(t, s, LaneNotify, 100, 10); len(got) != 0 {
+	if got := claim(t, s, countersign.LaneNotify, 100, 10); len(got) != 0 {
 		t.Errorf("claimed %d in the wrong lane", len(got))
 	}
-	got := claim(t, s, LaneWithdraw, 100, 10)
+	got := claim(t, s, countersign.LaneWithdraw, 100, 10)
 	if len(got) != 1 || got[0].Withdrawal == nil || !reflect.DeepEqual(*got[0].Withdrawal, want) {
 		t.Errorf("claimed %+v", got)
 	}
@@ -129,7 +129,7 @@ func answer(c Claimed, d countersign.Decision, details *countersign.Details) Set
 func asked(t testing.TB, s *Outbox, callBackID string, deadline, now db.Millis) (Withdrawal, Claimed) {
 	t.Helper()
 	w := addWithdrawal(t, s, newWithdrawal(callBackID, deadline, nil), now)
-	for _, c := range claim(t, s, LaneWithdraw, now, 100) {
+	for _, c := range claim(t, s, countersign.LaneWithdraw, now, 100) {
 		if c.ID == w.ID {
 			return w, c
 		}
@@ -161,7 +161,7 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 		alarms := len(must(s.Alarms(ctx, 0, 100))(t))
 		w, stale := asked(t, s, fmt.Sprint("cb", i), deadline, now)
 		must(s.Sweep(ctx, now+1000))(t) // its lease is lost, another attempt begins
-		current := claim(t, s, LaneWithdraw, now+1000, 1)[0]
+		current := claim(t, s, countersign.LaneWithdraw, now+1000, 1)[0]
 		done := must(s.Settle(ctx, []Settlement{answer(current, c.first, c.details)}, now+1500))(t)[0]
 		if done != (Settled{Applied: true, Decision: c.first}) {
 			t.Fatalf("%s: first %+v", c.name, done)
@@ -239,7 +239,7 @@ func testExpired(t *testing.T, s *Outbox) {
 	// Both were claimed and lose their leases; one is claimed again, with a
 	// lease past the deadline.
 	must(s.Sweep(ctx, 1300))(t)
-	again := must(s.Claim(ctx, ClaimRequest{Lane: LaneWithdraw, Now: 1400, LeaseUntil: 9000, Max: 1}))(t)
+	again := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneWithdraw, Now: 1400, LeaseUntil: 9000, Max: 1}))(t)
 	later := addWithdrawal(t, s, newWithdrawal("later", 5001, nil), 300)
 	if got := must(s.Sweep(ctx, 4999))(t); len(got.Expired) != 0 {
 		t.Errorf("expired early: %+v", got)
@@ -275,7 +275,7 @@ func testExpired(t *testing.T, s *Outbox) {
 		t.Errorf("later: %+v", done)
 	}
 	for _, l := range lanesOf(t, s) {
-		if l.lane == LaneWithdraw && (l.inFlight != 0 || l.final != [finals]int64{0, 0, 2, 0}) {
+		if l.lane == countersign.LaneWithdraw && (l.inFlight != 0 || l.final != [finals]int64{0, 0, 2, 0}) {
 			t.Errorf("the lane has %+v", l)
 		}
 	}
@@ -300,7 +300,7 @@ func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
 	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late || a[0].Outcome == OutcomeLost {
 		t.Errorf("attempts %+v", a)
 	}
-	current := claim(t, s, LaneWithdraw, 1300, 1)[0]
+	current := claim(t, s, countersign.LaneWithdraw, 1300, 1)[0]
 	if done := must(s.Settle(ctx, []Settlement{answer(current, countersign.DecisionDeclined, nil)}, 1400))(t)[0]; done.Decision != countersign.DecisionDeclined {
 		t.Errorf("settled %+v", done)
 	}
