@@ -22,18 +22,19 @@ type Config struct {
 	// Self is what the end calls itself in problems, such as "the service".
 	// Required.
 	Self string
-	// Title, Description and TokenDescription are told in the OpenAPI document.
+	// Title, Description and TokenDescription are texts of the OpenAPI document.
 	// Required.
 	Title, Description, TokenDescription string
-	// Tags say what the collections of the document are, by their names in the
-	// paths; "operation" is all that is not under /v1. Required.
+	// Tags describes each collection in the OpenAPI document. A key is the
+	// collection's name in the paths; "operation" stands for the routes outside
+	// /v1. Required.
 	Tags map[string]string
 	// Version is told in the OpenAPI document.
 	Version string
-	// Tokens are those of the end. Required.
+	// Tokens keeps the end's tokens. Required.
 	Tokens TokenStore
-	// Grants turns a role into the access that it gives, Open for a role that
-	// is none of this end's. Required.
+	// Grants gives the access of a role; Open if the end has no such role.
+	// Required.
 	Grants func(client.Role) Access
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
@@ -47,13 +48,14 @@ type Config struct {
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once. 0: no limit.
 	RatePerSecond float64
-	// ProblemOf is asked before the table of errors; nil from it leaves the
-	// error to the table. Nil: nothing is asked.
+	// ProblemOf maps the end's own errors. Where it returns nil, the table of
+	// errors decides. Nil: only the table decides.
 	ProblemOf func(error) *client.Problem
-	// Concerns notes the merchant whose data a call is about before anything
-	// else is done with it. Nil: the audit names no merchant.
+	// Concerns notes, before the call is handled, the merchant that it is about.
+	// Nil: the audit names no merchant.
 	Concerns func(*Call)
-	// Aliases name the types that others are described by in the document.
+	// Aliases maps types of the API to the types that describe them in the
+	// document.
 	Aliases Aliases
 }
 
@@ -85,7 +87,7 @@ func New(c Config, routes []Route) (*API, error) {
 	}
 	for _, r := range routes {
 		if c.Tags[tagOf(r.Path)] == "" {
-			return nil, fmt.Errorf("jsonapi: Config.Tags does not say what %s is", tagOf(r.Path))
+			return nil, fmt.Errorf("jsonapi: Config.Tags has no text for %s", tagOf(r.Path))
 		}
 		rt := a.Endpoint(r)
 		a.endpoints = append(a.endpoints, rt)
@@ -102,8 +104,8 @@ func New(c Config, routes []Route) (*API, error) {
 	return a, nil
 }
 
-// schemaName names a type in the document, which is about one end: what says so
-// in the type's name is left out.
+// schemaName names a type in the document, without the prefix Service or Gateway: a
+// document is about one end only.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for _, end := range []string{"Service", "Gateway"} {
@@ -117,7 +119,7 @@ func schemaName(t reflect.Type, hint string) string {
 // Mux answers every route.
 func (a *API) Mux() *http.ServeMux { return a.mux }
 
-// Endpoints are the routes made ready, in the order of the table.
+// Endpoints gives the prepared routes, in the order of the table.
 func (a *API) Endpoints() []*Endpoint { return a.endpoints }
 
 // Registry has the schemas of the document.
@@ -139,7 +141,8 @@ func (a *API) Stopping() bool {
 	}
 }
 
-// noRoute answers what no route takes: 405 where another method would do.
+// noRoute answers a request that no route takes: 405 if the path has a route for
+// another method, else 404.
 func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {

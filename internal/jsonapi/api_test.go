@@ -110,16 +110,16 @@ func TestRevokedTokenEndsWithTheCache(t *testing.T) {
 	}
 }
 
-// Guesses are asked for each time and leave no trace.
+// A wrong token is looked up each time and is not cached.
 func TestGuessesFillNothing(t *testing.T) {
 	e := newEnd(t)
 	for range 3 {
 		if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, errToken) {
-			t.Fatalf("a guess: %v", err)
+			t.Fatalf("a wrong token: %v", err)
 		}
 	}
 	if e.tokens.asked != 3 || len(e.API.tokens.known) != 0 {
-		t.Errorf("asked %d times, %d remembered", e.tokens.asked, len(e.API.tokens.known))
+		t.Errorf("%d look-ups, %d cached tokens", e.tokens.asked, len(e.API.tokens.known))
 	}
 	e.tokens.fails = errors.New("disk says no")
 	if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, e.tokens.fails) || e.ProblemOf(err).Status != 500 {
@@ -127,7 +127,7 @@ func TestGuessesFillNothing(t *testing.T) {
 	}
 }
 
-// A role that is none of the end's gets into no route that asks for one.
+// A role that the end does not have opens no route that needs one.
 func TestForeignRole(t *testing.T) {
 	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Need: Viewer, Status: 200, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
 	_, foreign := e.tokens.add("app")

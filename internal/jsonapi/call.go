@@ -20,14 +20,14 @@ import (
 	"countersign/internal/db"
 )
 
-// Call is one request on its way through.
+// Call is one request while it is handled.
 type Call struct {
 	W      *Recorder
 	R      *http.Request
-	Now    db.Millis // when it came
+	Now    db.Millis // when it arrived
 	Token  Token     // of the caller, once admitted
 	Status int       // of success; a handler may change it
-	Items  int       // for the audit: how many were taken
+	Items  int       // for the audit: how many items were accepted
 
 	a        *API
 	rt       *Endpoint
@@ -38,7 +38,8 @@ type Call struct {
 // Endpoint is the route of the call.
 func (c *Call) Endpoint() *Endpoint { return c.rt }
 
-// WriteWithin gives the answer d from now, whatever the server's own time-out.
+// WriteWithin sets the deadline for writing the answer to d from now, in place of
+// the server's time-out.
 func (c *Call) WriteWithin(d time.Duration) {
 	c.deadline = true
 	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(d))
@@ -56,7 +57,8 @@ func (c *Call) Concerns(merchant string) {
 
 var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// PathID gives the id in the path. One that cannot be an id is not found.
+// PathID gives the id in the path. A text that cannot be an id gives
+// db.ErrNotFound.
 func (c *Call) PathID() (string, error) {
 	id := c.R.PathValue("id")
 	if !idText.MatchString(id) {
@@ -107,8 +109,8 @@ func (c *Call) readBody(v any) error {
 // DecodeLine checks one line of the body and fills the value that v points to.
 func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lineSchema, line, v) }
 
-// Decode checks src against a schema and fills the value that v points to. It
-// answers 400 to what is not JSON and 422 to what is, but not as the schema says.
+// Decode checks src against a schema and fills the value that v points to. The
+// error is a 400 if src is not JSON, and a 422 if src does not fit the schema.
 func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	if len(bytes.TrimSpace(src)) == 0 {
 		return NewProblem(http.StatusBadRequest, "", At(inBody, "is empty"))
@@ -124,8 +126,8 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 		return nil
 	}
 	if err := unmarshal(src, v); err != nil {
-		// The schema lets nothing through that a type refuses; should a type
-		// be stricter, the caller is told so without its value.
+		// A schema should be as strict as its type. If the type is stricter, the
+		// caller learns the member and not its value.
 		var at *json.UnmarshalTypeError
 		if errors.As(err, &at) && at.Field != "" {
 			return Invalid(At(inBody+"."+at.Field, "is out of range"))
@@ -135,7 +137,8 @@ func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
 	return nil
 }
 
-// unmarshal spares a batch, which reads itself, to be looked through twice more.
+// unmarshal calls UnmarshalJSON directly: json.Unmarshal would scan the body of a
+// batch twice more.
 func unmarshal(body []byte, v any) error {
 	if u, ok := v.(json.Unmarshaler); ok {
 		return u.UnmarshalJSON(bytes.TrimSpace(body))
@@ -143,8 +146,9 @@ func unmarshal(body []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// ServeHTTP is the one path of every request: token, role and rate first, then
-// the body, the handler, the answer; the audit whatever happens.
+// ServeHTTP handles every request: it checks token, role and rate, reads the body,
+// runs the handler and writes the answer. Every request reaches the audit, also
+// after a panic.
 func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := rt.a
 	start := a.c.Now()
@@ -161,7 +165,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				WriteProblem(c.W, a.ProblemOf(err))
 			}
 		}
-		if c.deadline { // the next request on this connection has its own
+		if c.deadline { // it must not hold for the connection's next request
 			_ = http.NewResponseController(c.W).SetWriteDeadline(time.Time{})
 		}
 		c.audit(err, a.c.Now().Sub(start))
@@ -202,8 +206,8 @@ func (c *Call) answer() error {
 // WriteHeader begins the answer of success.
 func (c *Call) WriteHeader(mediaType string) { writeHeader(c.W, c.Status, mediaType) }
 
-// audit writes one line for every call that may have changed something or was
-// turned away. It never holds a body, a query or a header.
+// audit writes one line for every call that may have changed something, was refused
+// or failed. The line never holds a body, a query or a header.
 func (c *Call) audit(err error, took time.Duration) {
 	level, message := slog.LevelInfo, "request"
 	status := c.W.status

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// documents are the OpenAPI documents of both ends. The tests of each end hold
-// its file against what it answers.
+// documents are the OpenAPI documents of both ends. The tests of each end compare
+// its file with its answers.
 var documents = []string{"../admin/testdata/openapi.golden.json", "../gateway/testdata/openapi.golden.json"}
 
-// TestDocumentStructure holds both documents to the structure of OpenAPI 3.1,
-// and to what readers and generators of code need beside it.
+// TestDocumentStructure checks that both documents have the structure of OpenAPI 3.1
+// and what readers and code generators need beside it.
 func TestDocumentStructure(t *testing.T) {
 	for _, path := range documents {
 		b, err := os.ReadFile(path)
@@ -29,8 +29,7 @@ func TestDocumentStructure(t *testing.T) {
 	}
 }
 
-// TestDocumentStructureRefuses keeps the test above honest: it must be able to
-// say no.
+// TestDocumentStructureRefuses checks that the test above finds faults.
 func TestDocumentStructureRefuses(t *testing.T) {
 	b, err := os.ReadFile(documents[0])
 	if err != nil {
@@ -62,8 +61,8 @@ func TestDocumentStructureRefuses(t *testing.T) {
 // object is an object of a document.
 type object = map[string]any
 
-// members are those that each kind of object may have, and beside them such
-// that begin with x-.
+// members lists the members that each kind of object may have, beside those that
+// begin with x-.
 var members = map[string]string{
 	"document":        "openapi info jsonSchemaDialect servers paths webhooks components security tags externalDocs",
 	"info":            "title summary description termsOfService contact license version",
@@ -111,7 +110,7 @@ func (i *inspection) known(where, kind string, o object) {
 	}
 }
 
-// said checks that texts are there.
+// said checks that texts are not empty.
 func (i *inspection) said(where string, o object, names ...string) {
 	for _, name := range names {
 		if text, _ := o[name].(string); strings.TrimSpace(text) == "" {
@@ -218,7 +217,8 @@ func (i *inspection) operation(where, path string, op object, tags, ids map[stri
 	}
 }
 
-// security: who needs no token is told so, and who needs one by which scheme.
+// security checks that an operation without a token says so, and that one with a
+// token names the scheme.
 func (i *inspection) security(where, path string, op object) {
 	list, there := op["security"].([]any)
 	switch open := !strings.HasPrefix(path, "/v1/"); {

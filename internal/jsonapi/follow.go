@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// maxWait bounds how long a reader of a feed waits; pollEvery is how often it
-// looks by itself, because a wake-up between nodes can get lost.
+// maxWait bounds how long a reader of a feed waits. The reader also looks every
+// pollEvery, because a wake-up between nodes can get lost.
 const (
 	maxWait       = time.Minute
 	pollEvery     = 2 * time.Second
 	answerTimeout = 30 * time.Second // to write an answer after the wait
 )
 
-// Follow calls read until it finds something, wait (at most a minute) is over,
-// or the end stops. The answer is then what there is, which may be nothing.
-// Watch for what wakes it before the call, or what comes in between is missed;
-// a nil wake is never ready.
+// Follow calls read until it finds something, wait (at most a minute) has passed or
+// the end stops. Without a find the answer is empty. The caller subscribes to wake
+// before it calls Follow, or a change in between is missed. A nil wake is never
+// ready.
 func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
 	if wait < 0 || wait > maxWait {
 		return Invalid(At("query.wait", "is not between 0s and 60s"))

@@ -51,8 +51,8 @@ func (a *API) describe() *huma.OpenAPI {
 	return doc
 }
 
-// published is the document as it is given: without patternDescription, which is
-// the checks' own and no member of a schema.
+// published gives the document that callers read. It has no patternDescription:
+// only our checks use that member, and JSON Schema does not know it.
 func published(doc *huma.OpenAPI) (json.RawMessage, error) {
 	b, err := json.Marshal(doc)
 	if err != nil {
@@ -85,11 +85,11 @@ func withoutMember(v any, name string) {
 	}
 }
 
-// anybody is the security of an operation that needs no token. An operation
-// without the member would have the document's.
+// anybody is the security of an operation that needs no token. An operation without
+// the member would inherit the document's.
 var anybody = []map[string][]string{}
 
-// tagOf gives the tag of a path: the collection, or what is about this end.
+// tagOf gives the tag of a path: its collection, or "operation" outside /v1.
 func tagOf(path string) string {
 	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
 		collection, _, _ := strings.Cut(rest, "/")
@@ -98,18 +98,18 @@ func tagOf(path string) string {
 	return "operation"
 }
 
-// meanings says what the statuses mean that any operation can answer with.
+// meanings describes the error statuses in the document.
 var meanings = map[int]string{
 	http.StatusBadRequest:            "the body is not JSON, or could not be read",
-	http.StatusUnauthorized:          "there is no token, or one that is not valid",
+	http.StatusUnauthorized:          "the token is missing or not valid",
 	http.StatusForbidden:             "the token's role does not allow this operation",
 	http.StatusNotFound:              "there is no such thing",
-	http.StatusConflict:              "what is there forbids it; detail says what",
+	http.StatusConflict:              "the request conflicts with the present state; detail says why",
 	http.StatusRequestEntityTooLarge: "the body is too long",
-	http.StatusUnsupportedMediaType:  "the body has another media type than those of the operation",
+	http.StatusUnsupportedMediaType:  "the operation does not take the body's media type",
 	http.StatusUnprocessableEntity:   "members of the request are wrong; errors names them",
 	http.StatusTooManyRequests:       "the token made too many requests; the header Retry-After says in how many seconds to repeat it",
-	http.StatusInternalServerError:   "a fault of this end; its log says which",
+	http.StatusInternalServerError:   "an error inside this end; its log has the cause",
 	http.StatusServiceUnavailable:    "this end cannot work at the moment; repeat the request later",
 }
 

@@ -25,7 +25,7 @@ func NewProblem(status int, detail string, faults ...client.Fault) *client.Probl
 	return &client.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Faults: faults}
 }
 
-// Invalid is what a request with wrong members gets.
+// Invalid makes the Problem of a request with wrong members.
 func Invalid(faults ...client.Fault) *client.Problem {
 	return NewProblem(http.StatusUnprocessableEntity, "the request is not valid", faults...)
 }
@@ -44,13 +44,13 @@ func (f Faults) Err() error {
 	return Invalid(f...)
 }
 
-// ErrStopping is for handlers that have nothing to say because the end stops:
-// a 503 that is no failure.
+// ErrStopping is the error of a handler that cannot answer because the end stops.
+// It gives a 503 that is not logged as a failure.
 var ErrStopping = errors.New("stopping")
 
-// statuses is the one table from errors to statuses; the first row that the
-// error is wins. A row without words lets the error speak: such errors are
-// made for the caller and hold no secret. END is the end's own name.
+// statuses is the one table from errors to statuses; the first row that matches
+// decides. A row without a detail shows the error's own text to the caller: such
+// errors hold no secret. END stands for Config.Self.
 var statuses = []struct {
 	is     error
 	status int
@@ -58,17 +58,17 @@ var statuses = []struct {
 }{
 	{db.ErrConflict, http.StatusConflict, ""},
 	{db.ErrNotFound, http.StatusNotFound, "there is no such thing"},
-	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds what cannot be stored"},
+	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds a value that cannot be stored"},
 	{db.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
 	{db.ErrUnavailable, http.StatusServiceUnavailable, "END cannot reach its database; repeat the request"},
 	{countersign.ErrMalformed, http.StatusUnprocessableEntity, "the request is not valid"},
 	{ErrStopping, http.StatusServiceUnavailable, "END is stopping"},
-	{context.Canceled, http.StatusServiceUnavailable, "the request was given up"},
+	{context.Canceled, http.StatusServiceUnavailable, "the request was cancelled"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "END is too busy"},
 }
 
-// ProblemOf turns an error into what the caller is told. What is not in the
-// table is a 500 that says nothing; the log has the cause.
+// ProblemOf gives the Problem that the caller sees. An error that is not in the
+// table is a 500 without its cause; the log has the cause.
 func (a *API) ProblemOf(err error) *client.Problem {
 	var p *client.Problem
 	if errors.As(err, &p) {
@@ -106,15 +106,15 @@ func (a *API) ProblemOf(err error) *client.Problem {
 	return NewProblem(http.StatusInternalServerError, a.c.Self+" failed; its log says why")
 }
 
-// WriteProblem answers with p. It needs no handler to have run.
+// WriteProblem answers with p.
 func WriteProblem(w http.ResponseWriter, p *client.Problem) {
 	var b bytes.Buffer
-	if err := EncodeJSON(&b, p); err != nil { // only strings and numbers: cannot be
+	if err := EncodeJSON(&b, p); err != nil { // cannot fail: p holds only texts and numbers
 		b.Reset()
 		b.WriteString(`{"title":"Internal Server Error","status":500}`)
 	}
 	writeHeader(w, p.Status, typeProblem)
-	_, _ = w.Write(b.Bytes()) // nobody is left to be told
+	_, _ = w.Write(b.Bytes()) // the caller is gone
 }
 
 // writeHeader begins an answer with a body.

@@ -16,7 +16,7 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// param is one query parameter of a route, told by a field of its query type.
+// param is one query parameter of a route, made from a field of its query type.
 type param struct {
 	name     string
 	index    []int
@@ -45,8 +45,8 @@ func paramsOf(reg huma.Registry, t reflect.Type) []param {
 	return list
 }
 
-// readQuery fills the struct that v points to. Parameters that are unknown,
-// twice there, or against their schema are faults.
+// readQuery fills the struct that v points to. A parameter that is unknown, is
+// repeated or breaks its schema is a fault.
 func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
 	var faults []client.Fault
 	names := make([]string, 0, len(query))
@@ -84,7 +84,7 @@ func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault
 	return faults
 }
 
-// maxText bounds texts whose schema does not, in bytes.
+// maxText is the most bytes of a text whose schema has no maxLength.
 const maxText = 300
 
 func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
@@ -96,7 +96,7 @@ func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 			return "is not a whole number"
 		}
 		return checkNumber(s, text)
-	case kind == reflect.Int64: // a span of time, whatever its schema's format
+	case kind == reflect.Int64: // a duration, whatever its schema's format
 		if _, err := time.ParseDuration(text); err != nil {
 			return "is not a duration such as 30s, 10m or 1h30m"
 		}
@@ -107,8 +107,8 @@ func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 	return checkText(s, text)
 }
 
-// setField sets a field to a text that has been checked. The kinds are those
-// that query types use; an int64 that is no number is a span of time.
+// setField sets a field to a text that has been checked. It knows the kinds that
+// query types use. An int64 whose schema is a string is a duration.
 func setField(f reflect.Value, s *huma.Schema, text string) {
 	switch kind := f.Kind(); {
 	case kind == reflect.String:

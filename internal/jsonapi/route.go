@@ -24,10 +24,10 @@ type Route struct {
 	Status       int // of success
 	Handler
 	Summary string
-	Errors  []int // beside those that every route of its kind gives
+	Errors  []int // error statuses, beside those that method statuses adds
 }
 
-// Handler is a function with the types that go in and come out of it.
+// Handler is a function with the types of its query, body and answer.
 type Handler struct {
 	query, in, out reflect.Type
 	run            func(c *Call) (any, error)
@@ -40,17 +40,17 @@ type Handler struct {
 	AlsoStatus int
 }
 
-// None is for a handler without query, body or answer. A body that is sent all
-// the same must be the empty object.
+// None stands for no query, no body or no answer. If a request has a body all the
+// same, it must be the empty object.
 type None struct{}
 
-// Unread is for a handler that does not look at the body.
+// Unread stands for a body that the handler does not read.
 type Unread struct{}
 
 func isNone(t reflect.Type) bool { return t == reflect.TypeFor[None]() }
 
-// Handle makes a handler of f. The query and the body reach f checked against
-// their schemas; what only f can know, f checks.
+// Handle makes a handler of f. The query and the body are checked against their
+// schemas before f runs.
 func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 	return Handler{
 		query: reflect.TypeFor[Q](), in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
@@ -68,7 +68,7 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 	}
 }
 
-// Endpoint is a route made ready: its parameters and the schema of its body.
+// Endpoint is a prepared route: with its parameters and the schema of its body.
 type Endpoint struct {
 	Route
 	a          *API
@@ -76,7 +76,7 @@ type Endpoint struct {
 	schema     *huma.Schema // of the body; nil where it is not read
 	lineSchema *huma.Schema // of one line of the body; nil where it takes none
 	accepts    []string     // media types of the body
-	mayBeEmpty bool         // no body is the empty object
+	mayBeEmpty bool         // an absent body counts as the empty object
 }
 
 // Pattern is the route in the mux and in the log.
@@ -85,7 +85,7 @@ func (rt *Endpoint) Pattern() string { return rt.Method + " " + rt.Path }
 // Body is the schema of the body, nil where it is not read.
 func (rt *Endpoint) Body() *huma.Schema { return rt.schema }
 
-// Endpoint makes r ready to be served by a.
+// Endpoint prepares r to be served by a.
 func (a *API) Endpoint(r Route) *Endpoint {
 	rt := &Endpoint{Route: r, a: a, params: paramsOf(a.registry, r.query), accepts: []string{TypeJSON}}
 	switch {
@@ -115,7 +115,7 @@ func (a *API) Endpoint(r Route) *Endpoint {
 // takesBody says whether the document has a body for the route.
 func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in) }
 
-// statuses lists what the route can answer beside success.
+// statuses lists the error statuses of the route.
 func (rt *Endpoint) statuses() []int {
 	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
 	if rt.Need != Open {

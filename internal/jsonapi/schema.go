@@ -12,20 +12,20 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// Formats of the schemas that this reader gives a meaning of its own.
+// Formats that the checks of texts and numbers know.
 const (
-	formatTime     = "date-time"   // time.Parse decides, from 1971 to 9999
-	FormatDecimal  = "decimal"     // countersign.ParseAmount decides
-	FormatDuration = "go-duration" // time.ParseDuration decides
+	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
+	FormatDecimal  = "decimal"     // checked by countersign.ParseAmount
+	FormatDuration = "go-duration" // checked by time.ParseDuration
 )
 
 // MaxFaults bounds how many faults one answer names.
 const MaxFaults = 20
 
-// checkJSON holds src against schema s. What passes is safe to give to
-// json.Unmarshal, which would take members whose names differ by case and the
-// last of two members with one name. The faults never repeat a value. An err
-// means that src is not JSON.
+// checkJSON checks src against schema s before json.Unmarshal reads it, because
+// json.Unmarshal accepts member names in another case and, of two members with one
+// name, takes the last. The faults never repeat a value. err is set only if src is
+// not JSON.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
 	c := checker{reg: reg}
 	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {
@@ -44,7 +44,7 @@ func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faul
 // inBody is what faults call the outermost value.
 const inBody = "body"
 
-// checker holds what it reads against a schema.
+// checker reads JSON and checks it against a schema.
 type checker struct {
 	reg    huma.Registry
 	r      strictjson.Reader
@@ -83,7 +83,7 @@ func (c *checker) resolve(s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// pick finds the schema that a value of this kind must keep to.
+// pick gives the schema for a value of this kind: s or one of its alternatives.
 func (c *checker) pick(s *huma.Schema, kind strictjson.Kind) (*huma.Schema, bool) {
 	s = c.resolve(s)
 	if len(s.OneOf) == 0 {
@@ -174,7 +174,8 @@ func (c *checker) object(s *huma.Schema) error {
 	return nil
 }
 
-// unknownMember hints at the right case, which is the usual mistake.
+// unknownMember suggests the known member whose name differs only by case, which is
+// the usual mistake.
 func unknownMember(s *huma.Schema, name string) string {
 	if known, ok := strictjson.Folded(maps.Keys(s.Properties), name); ok {
 		return "is not known; it is written " + known

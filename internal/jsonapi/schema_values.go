@@ -17,8 +17,8 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// patterns keeps compiled patterns by their text; there are a handful, all
-// from our own schemas.
+// patterns caches compiled patterns. They come from our own schemas, so there are
+// few.
 var patterns sync.Map
 
 func matches(pattern, text string) bool {
@@ -29,7 +29,7 @@ func matches(pattern, text string) bool {
 	return re.(*regexp.Regexp).MatchString(text)
 }
 
-// checkText holds a string against s; the answer is what is wrong with it.
+// checkText says how text breaks s; empty if it does not.
 func checkText(s *huma.Schema, text string) string {
 	if s.MinLength != nil && len(text) < *s.MinLength && utf8.RuneCountInString(text) < *s.MinLength {
 		if text == "" {
@@ -76,7 +76,8 @@ func decimalProblem(text string) string {
 	return ""
 }
 
-// checkNumber holds a number, as it is written, against s.
+// checkNumber says how a number, given as it is written, breaks s; empty if it does
+// not.
 func checkNumber(s *huma.Schema, raw string) string {
 	if s.Format == FormatDecimal {
 		return decimalProblem(raw)

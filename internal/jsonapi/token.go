@@ -28,11 +28,11 @@ type TokenStore interface {
 	Revoke(ctx context.Context, id string, now db.Millis) error
 }
 
-// Access is what a route asks of its caller. Each end uses a part of the list:
-// its Config.Grants says which roles are its own.
+// Access is the right that a route needs. Each end uses some of the list: its
+// Config.Grants maps its roles to them.
 type Access int
 
-// Each access includes those above it, as far as its end has them.
+// Each access includes those above it that the end uses.
 const (
 	Open Access = iota // no token
 	Viewer
@@ -47,8 +47,7 @@ func (a Access) String() string {
 
 const tokenPrefix = "cst_"
 
-// MintToken makes a token: secret is for its owner, hash is what is
-// kept.
+// MintToken makes a token: its owner gets secret, the database keeps hash.
 func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
 	text := tokenPrefix + RandomText(32)
 	return client.Secret(text), HashToken(text)
@@ -59,31 +58,31 @@ func IsToken(secret string) bool {
 	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
 }
 
-// HashToken is the form in which tokens are kept.
+// HashToken gives the hash by which a token is kept.
 func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 
-// NewStoreToken gives a token with an id of its own, to be kept beside the hash
-// of a secret from MintToken.
+// NewStoreToken gives the record of a token, with a new id. It is stored with a
+// hash from MintToken.
 func NewStoreToken(name string, role client.Role, now db.Millis) Token {
 	return Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
 }
 
-// RandomText gives n random bytes as text. The source never fails.
+// RandomText gives n random bytes in Base64url. Reading them never fails.
 func RandomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// tokenTTL bounds for how long another node still takes a revoked token.
+// tokenTTL is how long another node may still accept a revoked token.
 const tokenTTL = time.Second
 
-// tokens remembers valid tokens for tokenTTL and how much each has used up.
-// Tokens that are not valid leave no trace, so guessing fills nothing.
+// tokens caches valid tokens for tokenTTL and keeps the rate limiter of each.
+// Invalid tokens are not cached, so guesses use no memory.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]knownToken
-	drops  int // grows with forget; a look-up from before it is not kept
+	drops  int // counts calls of forget; a look-up begun before one is not cached
 	limits map[string]*rate.Limiter
 }
 
@@ -97,7 +96,7 @@ func (t *tokens) init() {
 	t.limits = map[string]*rate.Limiter{}
 }
 
-// forget drops all tokens, so that a revocation holds at once on this node.
+// forget empties the cache, so that a revocation takes effect at once on this node.
 func (t *tokens) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,8 +106,8 @@ func (t *tokens) forget() {
 
 var errToken = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
 
-// admit turns away a caller without a valid token, without the role that the
-// route needs, or in too great a hurry.
+// admit refuses a caller without a valid token, without the role that the route
+// needs, or above the rate limit.
 func (a *API) admit(c *Call) error {
 	if c.rt.Need == Open {
 		return nil
@@ -176,8 +175,8 @@ func (a *API) limiter(id string) *rate.Limiter {
 	return l
 }
 
-// Revoke revokes a token, at once on this node and within a second on others.
-// It refuses to take the last operator's token away: nobody could make another.
+// Revoke revokes a token, at once on this node and within a second on others. It
+// refuses to revoke the last operator token, because no other role can make tokens.
 func (a *API) Revoke(c *Call, id string) error {
 	list, err := a.c.Tokens.List(c.R.Context())
 	if err != nil {

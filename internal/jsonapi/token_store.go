@@ -30,8 +30,8 @@ func (t *Token) scan(r db.Rows) error { return r.Scan(&t.ID, &t.Name, &t.Role, &
 const createTokenSQL = `
 INSERT INTO tokens (id, name, role, hash, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
 
-// Create keeps a token by the hash of its secret. An id, or a hash, that
-// is taken is a *ConflictError.
+// Create keeps a token by the hash of its secret. If the id or the hash is in use,
+// the error is a *db.ConflictError.
 func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 	if token.Role == "" || db.CheckText("role", string(token.Role)) != nil {
 		return fmt.Errorf("role is %w: %q", db.ErrInvalid, token.Role)
@@ -45,7 +45,7 @@ func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), hash[:], int64(token.Created))
 		if err == nil && n == 0 {
-			err = &db.ConflictError{Member: "id", Reason: "is taken by another token"}
+			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
 		}
 		return err
 	})
@@ -53,8 +53,8 @@ func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 
 const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1 AND revoked = 0`
 
-// ByHash gives the token whose secret has this hash; db.ErrNotFound where
-// none has or it is revoked.
+// ByHash gives the token with this hash; db.ErrNotFound if there is none or it is
+// revoked.
 func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
 	var token Token
 	found := false

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/strictjson"
 )
 
-// TimeOf gives m as a time of the API. It leaves out the times that stand for
-// "none" and "never".
+// TimeOf gives m as a time of the API. Times that stand for "none" and "never" give
+// 0, which is left out.
 func TimeOf(m db.Millis) client.Time {
 	if m <= 0 || m >= db.Never {
 		return 0
@@ -19,8 +19,9 @@ func TimeOf(m db.Millis) client.Time {
 	return client.Time(m)
 }
 
-// Aliases name the types that others are described by in the document. The
-// types of the APIs are those of package client, which knows nothing of schemas.
+// Aliases maps types of the API to the types that describe them in the document.
+// The types of the APIs are those of package client, which knows nothing of
+// schemas.
 type Aliases map[reflect.Type]reflect.Type
 
 // Describe lets S describe T.
@@ -28,7 +29,7 @@ func Describe[T any, S huma.SchemaProvider](a Aliases) {
 	a[reflect.TypeFor[T]()] = reflect.TypeFor[S]()
 }
 
-// Listed is a type of texts whose values are fixed.
+// Listed is a string type with a fixed list of values.
 type Listed[T any] interface {
 	~string
 	Values() []T
@@ -58,8 +59,8 @@ func Patched[T any](a Aliases) { Describe[client.Patch[T], patch[T]](a) }
 
 type patch[T any] struct{}
 
-// Schema is that of the value. An object may always be null; for the other
-// kinds the field's tag says so.
+// Schema gives the schema of T. An object may always be null; for other kinds the
+// field's tag decides.
 func (patch[T]) Schema(r huma.Registry) *huma.Schema {
 	s := r.Schema(reflect.TypeFor[T](), true, "")
 	if s.Ref != "" {
@@ -75,7 +76,7 @@ func (timeText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: formatTime, Description: "RFC 3339, UTC, milliseconds"}
 }
 
-// durationText leaves the format to the strict reader.
+// durationText has no pattern: checkText checks the format.
 type durationText struct{}
 
 func (durationText) Schema(huma.Registry) *huma.Schema {
