@@ -27,6 +27,7 @@ const (
 	NeedBound       Need = "a service that binds"
 	NeedUnbound     Need = "a service that does not bind"
 	NeedNoDetails   Need = "a service that is not given the details of withdrawals"
+	NeedOwnPair     Need = "a pair that the merchant made"
 	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
 )
 

@@ -53,6 +53,9 @@ func httpCases() []Case {
 				}
 				return s.withdrawal(s.id(), s.id(), s.cfg.User)
 			})},
+		{618, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
+		{619, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
+			[]Need{NeedOwnPair}, publicPartAlone},
 	}
 }
 
@@ -243,6 +246,16 @@ func (r *stalling) Read(b []byte) (int, error) {
 	case <-r.gone:
 		return 0, io.ErrUnexpectedEOF
 	}
+}
+
+// publicPartAlone is what anybody can send who has the public part.
+func publicPartAlone(s *session) error {
+	m := s.deposit()
+	s.expect(m.str("trackingId"), 0)
+	q := s.attempt("a deposit sealed with the public part, without X-API-KEY", m.bytes())
+	q.apiKey = new(countersign.APIKey)
+	return because(statusIs(s.send(q), http.StatusUnauthorized),
+		"Demand X-API-KEY: with your own pair, whoever has the public part can seal any request.")
 }
 
 func emptyBody(s *session) error {

@@ -25,6 +25,7 @@ func noticeCases() []Case {
 		{311, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
 		{312, "notice/tracked-address", "Deposit identity, I1", "Type 4 with a trackingId, told again with a new requestUUID, is answered as before.", nil, addressAgain},
 		{313, "notice/waiting-again", "Messages, M9", "Types 6 and 7, told in turns of one withdrawal, are accepted each time.", nil, waitingAgain},
+		{314, "notice/other-content", "Deposit identity, I1", "A notice under a known trackingId with another amount is refused with errCode 2002.", nil, otherNotice},
 	}
 }
 
@@ -100,6 +101,16 @@ func waitingAgain(s *session) error {
 		}
 	}
 	return nil
+}
+
+func otherNotice(s *session) error {
+	m := s.notice(countersign.TypeWithdraw)
+	if err := s.noticed(s.post("a notice of type 3", m), countersign.TypeWithdraw); err != nil {
+		return err
+	}
+	r := s.post("the same trackingId with another amount", m.set("amount", `"0.000007"`))
+	return because(s.judged(r, countersign.CodeDetailsDiffer, countersign.CodeUnknownOrder, countersign.CodeNotKnownYet),
+		"Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it.")
 }
 
 func unknownType(number string) func(*session) error {

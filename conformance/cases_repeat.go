@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strings"
 
 	"countersign"
 )
@@ -18,8 +19,15 @@ func repeatCases() []Case {
 		{205, "repeat/two-symbols", "Deposit identity, I2", "One transaction that moves two tokens to one address is two deposits.", nil,
 			pair("symbol", `"USDC"`, 1)},
 		{206, "repeat/possible-duplicate", "Deposit identity, I2", "A deposit under suspicion of being told twice is answered with errCode 0 and kept.", nil,
-			pair("txIndex", "-1", -1)},
+			pair("txIndex", "-1", 0)},
 		{207, "repeat/two-at-once", "Deposit identity, I2", "Two transfers of one transaction at the same time are both accepted.", nil, transfersAtOnce},
+		{208, "repeat/other-amount", "Deposit identity, I1", "A known trackingId with another amount is refused with errCode 2002, and nothing changes.", nil,
+			contradiction("amount", `"2.51"`)},
+		{209, "repeat/other-user", "Deposit identity, I1", "A known trackingId with another tenantUserId is refused with errCode 2002.", nil,
+			contradiction("tenantUserId", `"somebody-else"`)},
+		{210, "repeat/other-address", "Deposit identity, I1", "A known trackingId with another toAddress is refused with errCode 2002.", nil,
+			contradiction("toAddress", `"0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"`)},
+		{211, "repeat/other-spelling", "Deposit identity, I3", "A deposit under suspicion in another spelling is answered with errCode 0 and recorded, not credited.", nil, respelt},
 	}
 }
 
@@ -112,6 +120,43 @@ func pair(name, value string, effects int) func(*session) error {
 		}
 		return sameDeposit(second, r)
 	}
+}
+
+// contradiction posts a deposit, then the same trackingId with another value of a
+// member, then the deposit once more.
+func contradiction(name, value string) func(*session) error {
+	return func(s *session) error {
+		m := s.deposit()
+		if err := s.takes("a deposit", m); err != nil {
+			return err
+		}
+		r := s.post("the same trackingId with another "+name, m.set(name, value))
+		if err := s.judged(r, countersign.CodeDetailsDiffer); err != nil {
+			return because(err, "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it.")
+		}
+		return s.takes("the deposit once more", m)
+	}
+}
+
+// respelt posts one transfer under several names, in several spellings.
+func respelt(s *session) error {
+	m := s.deposit().set("chainName", `"ETH"`).set("txIndex", "-1")
+	if err := s.takes("a deposit", m); err != nil {
+		return err
+	}
+	tx := strings.TrimPrefix(m.str("txId"), "0x")
+	for _, change := range [][2]string{
+		{"txId", "0x" + strings.ToUpper(tx)}, {"txId", tx}, {"chainName", "eth"}, {"chainName", "ETH "},
+		{"symbol", strings.ToLower(m.str("symbol")) + " "}, {"toAddress", "0X" + strings.TrimPrefix(m.str("toAddress"), "0x")},
+	} {
+		id := s.id()
+		s.expect(id, 0)
+		r := s.post("the transfer under another trackingId, with the "+change[0]+" "+change[1], m.set("trackingId", text(id)).set(change[0], text(change[1])))
+		if err := s.accepted(r, countersign.TypeDeposited); err != nil {
+			return because(err, "Answer a possible duplicate with errCode 0 and record it; a person decides whether it is credited.")
+		}
+	}
+	return nil
 }
 
 func transfersAtOnce(s *session) error {

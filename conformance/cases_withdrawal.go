@@ -34,7 +34,21 @@ func withdrawalCases() []Case {
 		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
 		{411, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
 			[]Need{NeedOrder, NeedNoDetails}, detailsBound},
+		{412, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", order, secondTrackingID},
 	}
+}
+
+// secondTrackingID asks correctly first, so that the endpoint has something to
+// compare with, and once more afterwards.
+func secondTrackingID(s *session) error {
+	if err := knownOrder(s); err != nil {
+		return err
+	}
+	r := s.ask("the known order under another trackingId", s.known().set("trackingId", text(s.id())))
+	if err := s.judged(r, countersign.CodeDetailsDiffer); err != nil {
+		return because(err, "Keep trackingId and tenantUserId with what was confirmed: one order pays one withdrawal.")
+	}
+	return knownOrder(s)
 }
 
 // confirmed checks that r confirms the known order.

@@ -45,6 +45,7 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 		switch {
 		case r.Outcome == conformance.Fail:
 			t.Errorf("failed: %s", describe(r))
+		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
 		case r.Outcome == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}
@@ -131,6 +132,12 @@ var wrong = []struct {
 	{"identifies by transaction", `repeat/(two-transfers|two-symbols|possible-duplicate|two-at-once)`},
 	{"credits repeats", `repeat/(new-request|at-once)`},
 	{"credits nothing", `deposit/plain`},
+	{"suspects nothing", `repeat/(possible-duplicate|other-spelling)`},
+	{"spelling counts", `repeat/other-spelling`},
+	{"takes another amount", `repeat/other-amount|notice/other-content`},
+	{"takes another tenantUserId", `repeat/other-user`},
+	{"takes another toAddress", `repeat/other-address`},
+	{"takes another trackingId", `withdrawal/second-tracking-id`},
 
 	{"refuses notices", `notice/(withdrawal|address|tracked-address|not-enough|waiting|repeat).*`},
 	{"needs a trackingId", `notice/address.*`},
@@ -180,6 +187,8 @@ var wrong = []struct {
 	{"limit 8192", `http/largest-message`},
 	{"no limit", `http/too-large|http/endless`},
 	{"no body time-out", `http/slow-body`},
+	{"no header time-out", `http/slow-headers`},
+	{"no key check with its own pair", `http/public-part-alone`},
 	{"one at a time", `http/slow-body`},
 	{"takes half a body", `http/slow-body`},
 	{"empty is fine", `http/empty-body`},
@@ -211,8 +220,12 @@ func TestEveryCaseCanFail(t *testing.T) {
 				f := newFake(unbound, w.fault)
 				c := f.start(t)
 				c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) }
-				if w.fault == "no body time-out" {
+				switch w.fault {
+				case "no body time-out", "no header time-out":
 					c.SlowBody = 400 * time.Millisecond
+				case "no key check with its own pair":
+					f.faults = []string{"no key check"}
+					f.key, c.Key, c.ResponseKey = otherKey(), otherKey().Public(), testKey()
 				}
 				if w.fault == "one at a time" {
 					f.bodyTimeout = time.Minute

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"countersign"
 	"countersign/conformance"
+	"countersign/countersigntest"
 	"countersign/envelope"
 )
 
@@ -133,6 +135,61 @@ func TestExamples(t *testing.T) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// TestExamplesOnAFullDisk: what the disk did not take, or took in part, is not
+// acknowledged. A limit on the size of files stands for a disk that becomes full:
+// the write that reaches it takes a part and reports no error. The state file,
+// which others could read before, is the merchant's alone.
+func TestExamplesOnAFullDisk(t *testing.T) {
+	if raceDetector {
+		t.Skip("the examples are processes of their own, which the race detector does not see: run without -race")
+	}
+	for _, ex := range examples {
+		if !ex.durable {
+			continue
+		}
+		t.Run(ex.name, func(t *testing.T) {
+			for _, program := range []string{ex.runtime, "bash"} {
+				if _, err := exec.LookPath(program); err != nil {
+					t.Skipf("%s is not installed", program)
+				}
+			}
+			service, err := countersigntest.MakeService(countersigntest.ServiceConfig{
+				Key: testKey(), APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := filepath.Join(t.TempDir(), "state")
+			if err := os.WriteFile(state, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			limited := append([]string{"-c", `ulimit -f 4 && exec "$@"`, "bash", ex.runtime}, ex.args...)
+			s := startExample(t, "bash", limited, append(exampleFiles(t, testKey()), "STATE_FILE="+state, "JDK_JAVA_OPTIONS=-XX:-UsePerfData")...)
+			if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the state file has the mode %v, %v", info.Mode(), err)
+			}
+			to := countersigntest.ToURLs(s.url+"/callbacks/notify", s.url+"/callbacks/withdraw", http.DefaultClient)
+			const most = 40 // far more than fit
+			acknowledged := 0
+			for acknowledged < most && service.Deliver(t.Context(), to, countersigntest.Deposit(acknowledged)).Err == nil {
+				acknowledged++
+			}
+			s.stop()
+			if acknowledged == 0 || acknowledged == most {
+				t.Fatalf("%d of %d deposits were acknowledged:\n%s", acknowledged, most, s.output)
+			}
+			data, err := os.ReadFile(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole := bytes.Count(data, []byte("\n")); whole < acknowledged {
+				t.Errorf("%d deposits were acknowledged, and the disk has %d", acknowledged, whole)
+			}
+			t.Logf("%d acknowledged", acknowledged)
 		})
 	}
 }

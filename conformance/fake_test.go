@@ -67,12 +67,16 @@ type fake struct {
 	firsts  map[[32]byte][32]byte     // first blocks, and the bodies they came in
 	uuids   map[string]bool
 	asked   map[string]int
+
+	contents  map[string]string        // by type and identifier: what the effect rests on
+	transfers map[string][]json.Number // txIndex of every deposit, by what moved to where
 }
 
 func newFake(unbound bool, faults ...string) *fake {
 	return &fake{
 		key: testKey().Public(), responseKey: testKey().Public(), unbound: unbound, bodyTimeout: time.Second, faults: faults,
 		effects: map[string]int{}, kept: map[string]map[string]any{}, firsts: map[[32]byte][32]byte{}, uuids: map[string]bool{}, asked: map[string]int{},
+		contents: map[string]string{}, transfers: map[string][]json.Number{},
 	}
 }
 
@@ -80,7 +84,7 @@ func (f *fake) has(fault string) bool { return slices.Contains(f.faults, fault) 
 
 // start serves f and gives the settings that check it.
 func (f *fake) start(t testing.TB) conformance.Config {
-	srv := httptest.NewServer(f)
+	srv := startServer(f)
 	t.Cleanup(srv.Close)
 	return conformance.Config{
 		NotifyURL: srv.URL + "/notify", WithdrawURL: srv.URL + "/withdraw", Key: testKey(), APIKey: testAPIKey,
@@ -91,6 +95,16 @@ func (f *fake) start(t testing.TB) conformance.Config {
 			return f.effects[id], nil
 		},
 	}
+}
+
+// startServer serves h and bounds the time for headers.
+func startServer(h http.Handler) *httptest.Server {
+	srv := httptest.NewUnstartedServer(h)
+	if f, ok := h.(*fake); !ok || !f.has("no header time-out") {
+		srv.Config.ReadHeaderTimeout = time.Second
+	}
+	srv.Start()
+	return srv
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {

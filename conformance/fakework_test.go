@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,9 @@ func (f *fake) deposit(m map[string]any) verdict {
 		return refuse(5000)
 	}
 	key := "1 " + str(m["trackingId"])
+	if f.contradicts(key, m) {
+		return refuse(2002)
+	}
 	if old, ok := f.kept[key]; ok {
 		switch {
 		case f.has("refuses repeats"):
@@ -56,12 +60,51 @@ func (f *fake) deposit(m map[string]any) verdict {
 	}
 	f.spoilDeposit(answer, m)
 	if _, ok := f.kept[key]; !ok || f.has("credits repeats") {
-		if !(f.has("credits nothing")) {
+		if suspect := f.suspects(m); !f.has("credits nothing") && (!suspect || ok) {
 			f.effects[str(m["trackingId"])]++
 		}
 		f.kept[key] = answer
 	}
 	return verdict{status: 200, answer: answer}
+}
+
+// contradicts reports whether key stood for something else before.
+func (f *fake) contradicts(key string, m map[string]any) bool {
+	members := []string{"tenantUserId", "callBackId", "txId", "chainName", "symbol", "amount", "toAddress"}
+	if strings.HasPrefix(key, "2 ") {
+		members = []string{"trackingId"} // the user is compared with the order
+	}
+	content := ""
+	for _, name := range members {
+		if !f.has("takes another " + name) {
+			content += fmt.Sprintln(m[name])
+		}
+	}
+	before, known := f.contents[key]
+	if f.has("no binding") {
+		return false // a spliced question could be refused for its other trackingId
+	}
+	if !known {
+		f.contents[key] = content
+	}
+	return known && before != content
+}
+
+// suspects records the transfer of m and reports whether it may be one that was
+// told before.
+func (f *fake) suspects(m map[string]any) bool {
+	key := ""
+	for _, name := range []string{"chainName", "txId", "symbol", "toAddress"} {
+		v := str(m[name])
+		if !f.has("spelling counts") {
+			v = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(v)), "0x")
+		}
+		key += v + "\n"
+	}
+	index, _ := m["txIndex"].(json.Number)
+	before := f.transfers[key]
+	f.transfers[key] = append(before, index)
+	return !f.has("suspects nothing") && slices.ContainsFunc(before, func(i json.Number) bool { return i == index || i == "-1" || index == "-1" })
 }
 
 func (f *fake) refusesDeposit(m map[string]any) bool {
@@ -164,6 +207,9 @@ func (f *fake) withdrawal(m map[string]any) verdict {
 	if !known {
 		return refuse(2001)
 	}
+	if f.contradicts("2 "+id, m) {
+		return refuse(2002)
+	}
 	if f.has("another amount") {
 		o.Amount = "120.50000001"
 	}
@@ -186,6 +232,9 @@ func (f *fake) withdrawal(m map[string]any) verdict {
 // notice acknowledges types 3 to 7. f.mu is held.
 func (f *fake) notice(kind int, m map[string]any) verdict {
 	key := fmt.Sprint(kind, " ", m["trackingId"])
+	if m["trackingId"] != nil && f.contradicts(key, m) {
+		return refuse(2002)
+	}
 	_, again := f.kept[key]
 	f.kept[key] = m
 	for fault, refuses := range map[string]bool{

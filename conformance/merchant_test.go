@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"context"
 	"log/slog"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,7 +61,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			srv := httptest.NewServer(h)
+			srv := startServer(h)
 			t.Cleanup(srv.Close)
 			allPass(t, conformance.Config{
 				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
@@ -122,7 +121,7 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h)
+	srv := startServer(h)
 	t.Cleanup(srv.Close)
 	results, sum := check(t, conformance.Config{
 		NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),

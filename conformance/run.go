@@ -122,6 +122,8 @@ func (k *Checker) has(n Need) bool {
 		return k.cfg.Unbound
 	case NeedNoDetails:
 		return !k.cfg.Ordered
+	case NeedOwnPair:
+		return !k.cfg.Key.HasPrivate()
 	case NeedPKCS1:
 		return k.cfg.Padding == envelope.PKCS1v15
 	}

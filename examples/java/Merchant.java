@@ -12,16 +12,19 @@
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
-import java.io.RandomAccessFile;
 import java.math.BigInteger;
 import java.net.InetSocketAddress;
 import java.net.URLDecoder;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.security.KeyFactory;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
@@ -34,6 +37,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 public class Merchant {
     static final int MAX_BODY = 65_536; // bytes, H2
@@ -378,34 +382,37 @@ public class Merchant {
         }
     }
 
-    // ---- Accepted callbacks (I1, I2). "synchronized": one callback at a time.
+    // ---- Accepted callbacks (I1-I3). "synchronized": one callback at a time.
 
-    final Set<String> taken = new HashSet<>();
+    final Map<String, String> taken = new HashMap<>();
     final Map<String, List<Long>> transfers = new HashMap<>();
     final Map<String, Map<?, ?>> confirmed = new HashMap<>();
     final Map<String, String> firsts = new HashMap<>();
-    RandomAccessFile state;
+    FileChannel state;
 
     void openState(String file) throws Exception {
         if (file == null || file.isEmpty()) return;
-        state = new RandomAccessFile(file, "rw");
-        byte[] data = new byte[(int) state.length()];
-        state.readFully(data);
+        Path path = Path.of(file);
+        Set<PosixFilePermission> own = PosixFilePermissions.fromString("rw-------");
+        state = FileChannel.open(path, Set.of(StandardOpenOption.CREATE, StandardOpenOption.WRITE), PosixFilePermissions.asFileAttribute(own));
+        Files.setPosixFilePermissions(path, own); // also where others could read it before
+        byte[] data = Files.readAllBytes(path);
         int end = data.length;
         while (end > 0 && data[end - 1] != '\n') end--;
-        state.setLength(end); // half a line was never answered for, so it comes again
+        state.truncate(end); // half a line was never answered for, so it comes again
         for (String line : new String(data, 0, end, StandardCharsets.UTF_8).split("\n")) {
             if (!line.isEmpty()) apply((Map<?, ?>) new Json(line).document());
         }
-        state.seek(end);
+        state.position(end);
     }
 
     // Writes to the disk first, so that memory never holds more than the disk.
     synchronized void remember(Map<String, Object> record) {
         if (state != null) {
             try {
-                state.write(utf8(Json.write(record) + "\n"));
-                state.getFD().sync();
+                ByteBuffer line = ByteBuffer.wrap(utf8(Json.write(record) + "\n"));
+                if (state.write(line) < line.limit()) throw new IOException("written in part");
+                state.force(true);
             } catch (IOException x) {
                 System.err.println("the state cannot be kept: " + x.getMessage());
                 Runtime.getRuntime().halt(1); // whoever cannot keep may not answer; the service tries again
@@ -416,30 +423,56 @@ public class Merchant {
 
     void apply(Map<?, ?> r) {
         if (r.containsKey("first")) firsts.put((String) r.get("first"), (String) r.get("rest"));
-        if (r.containsKey("confirmed")) confirmed.put((String) r.get("confirmed"), (Map<?, ?>) r.get("details"));
-        if (r.containsKey("taken")) taken.add((String) r.get("taken"));
-        if (r.containsKey("transfer")) {
-            Object i = r.get("txIndex");
-            transfers.computeIfAbsent((String) r.get("transfer"), t -> new ArrayList<>()).add(i instanceof Num v ? Long.parseLong(v.text()) : (Long) i);
-        }
+        if (r.containsKey("confirmed")) confirmed.put((String) r.get("confirmed"), r);
+        if (!r.containsKey("taken")) return;
+        Map<?, ?> m = (Map<?, ?>) r.get("callback");
+        taken.put((String) r.get("taken"), contentOf(m));
+        if (number(m.get("type")) == 1) transfers.computeIfAbsent(transferOf(m), t -> new ArrayList<>()).add(number(m.get("txIndex")));
     }
 
-    synchronized void take(Map<String, Object> m) {
+    static long number(Object v) { return v instanceof Num n ? Long.parseLong(n.text()) : (Long) v; } // as read from the file, or as parsed
+
+    static String evm(Object address) { // D2
+        String a = address == null ? "" : (String) address;
+        return a.matches("0x[0-9a-fA-F]{40}") ? a.toLowerCase(Locale.ROOT) : a;
+    }
+
+    // What the effect of a callback rests on. Amounts count by value (A2).
+    static String contentOf(Map<?, ?> m) {
+        long type = number(m.get("type"));
+        List<Object> content = new ArrayList<>();
+        for (String name : List.of("tenantUserId", "callBackId", "txId", "chainName", "symbol")) content.add(m.get(name));
+        content.add(m.get("amount") instanceof String a && a.contains(".") ? a.replaceAll("\\.?0+$", "") : m.get("amount"));
+        content.add(type == 5 ? "" : evm(m.get("toAddress")));
+        content.add(type == 4 ? evm(m.get("newAddress")) : "");
+        return content.stream().map(Json::write).toList().toString();
+    }
+
+    // What moved to where, without regard to spelling (I3).
+    static String transferOf(Map<?, ?> m) {
+        return Stream.of("chainName", "txId", "symbol", "toAddress").map(name -> {
+            StringBuilder b = new StringBuilder();
+            for (char c : trim((String) m.get(name)).toCharArray()) b.append(c >= 'A' && c <= 'Z' ? (char) (c + 'a' - 'A') : c);
+            return Json.write(name.endsWith("Id") || name.endsWith("Address") ? b.toString().replaceFirst("^0x", "") : b.toString());
+        }).toList().toString();
+    }
+
+    synchronized void take(Map<String, Object> m) throws Refusal {
         Object id = m.get("trackingId");
         String name = m.get("type") + " " + (id == null || id.equals("") ? m.get("requestUUID") : id);
-        if (taken.contains(name)) return; // I1: told before; answered again, done once
+        String before = taken.get(name);
+        if (contentOf(m).equals(before)) return; // I1: told before; answered again, done once
+        if (before != null) {
+            System.err.println("ALARM: known with other content: " + Json.write(name));
+            throw new Refusal(2002, "the identifier is known with other content", 200);
+        }
         Map<String, Object> record = new LinkedHashMap<>();
         record.put("taken", name);
         record.put("callback", m);
         if (m.get("type").equals(1L)) {
-            String to = (String) m.get("toAddress");
-            if (to.matches("0x[0-9a-fA-F]{40}")) to = to.toLowerCase(Locale.ROOT); // D2
-            String transfer = String.join("\n", (String) m.get("chainName"), (String) m.get("txId"), (String) m.get("symbol"), to);
             long index = (Long) m.get("txIndex");
-            record.put("transfer", transfer);
-            record.put("txIndex", index);
             // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-            record.put("possibleDuplicate", transfers.getOrDefault(transfer, List.of()).stream().anyMatch(i -> i == index || i < 0 || index < 0));
+            record.put("possibleDuplicate", transfers.getOrDefault(transferOf(m), List.of()).stream().anyMatch(i -> i == index || i < 0 || index < 0));
         }
         // CREDIT: this line is the effect. With a database, insert the trackingId into
         // a unique column and credit tenantUserId in the same transaction, unless the
@@ -482,8 +515,12 @@ public class Merchant {
             Map<?, ?> order = (Map<?, ?>) o;
             if (!order.get("callBackId").equals(id)) continue;
             if (!order.get("tenantUserId").equals(m.get("tenantUserId"))) throw new Refusal(2002, "the order is of another user", 200);
-            if (!confirmed.containsKey(id)) remember(Map.of("confirmed", id, "details", pick(order, "address", "chainName", "symbol", "amount")));
-            return confirmed.get(id);
+            Map<String, Object> details = pick(order, "address", "chainName", "symbol", "amount");
+            if (!confirmed.containsKey(id)) remember(Map.of("confirmed", id, "trackingId", m.get("trackingId"), "details", details));
+            Map<?, ?> kept = confirmed.get(id);
+            // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
+            if (kept.containsKey("trackingId") && !kept.get("trackingId").equals(m.get("trackingId"))) throw new Refusal(2002, "the order is of another withdrawal", 200);
+            return (Map<?, ?>) kept.get("details");
         }
         throw new Refusal(2001, "the order is unknown", 200);
     }
@@ -582,6 +619,8 @@ public class Merchant {
 
     public static void main(String[] args) throws Exception {
         System.setProperty("sun.net.httpserver.nodelay", "true"); // else answers wait 40 ms for nothing
+        // Headers that do not end must not hold a connection either: whole seconds for them and the body together.
+        System.setProperty("sun.net.httpserver.maxReqTime", String.valueOf((2 * Long.parseLong(env("BODY_TIMEOUT_MS", "10000")) + 999) / 1000));
         Merchant merchant = new Merchant();
         String listen = env("LISTEN", "127.0.0.1:8090");
         int colon = listen.lastIndexOf(':');

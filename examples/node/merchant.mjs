@@ -11,7 +11,7 @@
 
 import { createServer } from 'node:http';
 import { createHash, createPublicKey, publicDecrypt, publicEncrypt, timingSafeEqual, constants } from 'node:crypto';
-import { existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs';
+import { existsSync, fchmodSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs';
 
 const env = process.env;
 const key = createPublicKey(readKey(env.KEY_FILE)); // what the service gave you: a secret (K5)
@@ -242,10 +242,17 @@ function checkBinding(plain, uuid, blocks) {
   if (seen === undefined) remember({ first, rest });
 }
 
-// ---- Accepted callbacks (I1, I2)
+// ---- Accepted callbacks (I1-I3)
 
 const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), firsts: new Map() };
-const stateFile = env.STATE_FILE ? (load(env.STATE_FILE), openSync(env.STATE_FILE, 'a', 0o600)) : null;
+const stateFile = env.STATE_FILE ? openState(env.STATE_FILE) : null;
+
+function openState(file) {
+  load(file);
+  const f = openSync(file, 'a', 0o600);
+  fchmodSync(f, 0o600); // also where others could read it before
+  return f;
+}
 
 function load(file) {
   if (!existsSync(file)) return;
@@ -259,7 +266,9 @@ function load(file) {
 function remember(record) {
   if (stateFile !== null) {
     try {
-      writeSync(stateFile, JSON.stringify(record) + '\n');
+      const line = Buffer.from(JSON.stringify(record) + '\n');
+      // A disk that becomes full takes a part and reports no error.
+      if (writeSync(stateFile, line) !== line.length) throw new Error('written in part');
       fsyncSync(stateFile);
     } catch (e) {
       console.error('the state cannot be kept:', e.message);
@@ -271,24 +280,43 @@ function remember(record) {
 
 function apply(r) {
   if (r.first) state.firsts.set(r.first, r.rest);
-  if (r.confirmed) state.confirmed.set(r.confirmed, r.details);
+  if (r.confirmed) state.confirmed.set(r.confirmed, r);
   if (r.taken) {
-    state.taken.set(r.taken, r);
-    if (r.transfer) state.transfers.set(r.transfer, [...(state.transfers.get(r.transfer) || []), r.txIndex]);
+    state.taken.set(r.taken, contentOf(r.callback));
+    if (r.callback.type === 1) {
+      const transfer = transferOf(r.callback);
+      state.transfers.set(transfer, [...(state.transfers.get(transfer) || []), r.callback.txIndex]);
+    }
   }
 }
 
-const evm = (a) => (/^0x[0-9a-fA-F]{40}$/.test(a) ? a.toLowerCase() : a); // D2
+function evm(a) { return /^0x[0-9a-fA-F]{40}$/.test(a) ? a.toLowerCase() : a; } // D2
+
+// contentOf is what the effect of a callback rests on. Amounts count by value (A2).
+function contentOf(m) {
+  const amount = m.amount?.includes('.') ? m.amount.replace(/\.?0+$/, '') : m.amount;
+  const to = m.type === 5 ? '' : evm(m.toAddress || ''), replaced = m.type === 4 ? evm(m.newAddress) : '';
+  return JSON.stringify([m.tenantUserId, m.callBackId, m.txId, m.chainName, m.symbol, amount, to, replaced]);
+}
+
+// transferOf is what moved to where, without regard to spelling (I3).
+function transferOf(m) {
+  const fold = (s) => s.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '').replace(/[A-Z]/g, (c) => c.toLowerCase());
+  const hex = (s) => fold(s).replace(/^0x/, '');
+  return JSON.stringify([fold(m.chainName), hex(m.txId), fold(m.symbol), hex(m.toAddress)]);
+}
 
 function take(m) {
-  const id = JSON.stringify([m.type, m.trackingId || m.requestUUID]);
-  if (state.taken.has(id)) return; // I1: told before; answered again, done once
+  const id = JSON.stringify([m.type, m.trackingId || m.requestUUID]), before = state.taken.get(id);
+  if (before === contentOf(m)) return; // I1: told before; answered again, done once
+  if (before !== undefined) {
+    console.error('ALARM: known with other content:', id);
+    throw new Refusal(2002, 'the identifier is known with other content');
+  }
   const record = { taken: id, callback: m };
   if (m.type === 1) {
-    record.transfer = JSON.stringify([m.chainName, m.txId, m.symbol, evm(m.toAddress)]);
-    record.txIndex = m.txIndex;
     // I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-    record.possibleDuplicate = (state.transfers.get(record.transfer) || []).some((i) => i === m.txIndex || i < 0 || m.txIndex < 0);
+    record.possibleDuplicate = (state.transfers.get(transferOf(m)) || []).some((i) => i === m.txIndex || i < 0 || m.txIndex < 0);
   }
   // CREDIT: this line is the effect. With a database, insert the trackingId into a
   // unique column and credit m.tenantUserId in the same transaction, unless the
@@ -324,9 +352,11 @@ function detailsOf(m) {
   if (!order) throw new Refusal(2001, 'the order is unknown');
   if (order.tenantUserId !== m.tenantUserId) throw new Refusal(2002, 'the order is of another user');
   const confirmed = state.confirmed.get(m.callBackId);
-  if (confirmed) return confirmed;
+  // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
+  if (confirmed?.trackingId && confirmed.trackingId !== m.trackingId) throw new Refusal(2002, 'the order is of another withdrawal');
+  if (confirmed) return confirmed.details;
   const details = pick(order, 'address', 'chainName', 'symbol', 'amount');
-  remember({ confirmed: m.callBackId, details });
+  remember({ confirmed: m.callBackId, trackingId: m.trackingId, details });
   return details;
 }
 
@@ -359,7 +389,10 @@ function handle(path, body) {
   return seal(answerTo(m));
 }
 
-const server = createServer(async (req, res) => {
+// Headers that do not end must not hold a connection either. Node looks at its
+// connections at intervals.
+const limits = { headersTimeout: bodyTimeout, requestTimeout: 3 * bodyTimeout, connectionsCheckingInterval: Math.min(bodyTimeout, 1000) };
+const server = createServer(limits, async (req, res) => {
   const { body, status } = await readBody(req);
   const end = (code, response) => {
     if (status) res.setHeader('Connection', 'close');

@@ -13,6 +13,7 @@ trying out.
 import base64
 import hashlib
 import hmac
+import io
 import json
 import os
 import re
@@ -297,27 +298,28 @@ def check_binding(plain, uuid, blocks):
             remember({"first": first, "rest": rest})
 
 
-# ---- Accepted callbacks (I1, I2)
+# ---- Accepted callbacks (I1-I3)
 
 LOCK = threading.RLock()  # one callback at a time from here on
-taken, transfers, confirmed, firsts = set(), {}, {}, {}
+taken, transfers, confirmed, firsts = {}, {}, {}, {}
 
 
 def apply(r):
     if "first" in r:
         firsts[r["first"]] = r["rest"]
     if "confirmed" in r:
-        confirmed[r["confirmed"]] = r["details"]
+        confirmed[r["confirmed"]] = r
     if "taken" in r:
-        taken.add(r["taken"])
-        if "transfer" in r:
-            transfers.setdefault(r["transfer"], []).append(r["txIndex"])
+        taken[r["taken"]] = content_of(r["callback"])
+        if r["callback"]["type"] == 1:
+            transfers.setdefault(transfer_of(r["callback"]), []).append(r["callback"]["txIndex"])
 
 
 def open_state(file):
     if not file:
         return None
-    f = open(file, "a+b", buffering=0)
+    f = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b", buffering=0)
+    os.chmod(file, 0o600)  # also where others could read it before
     f.seek(0)
     data = f.read()
     end = data.rfind(b"\n") + 1
@@ -325,9 +327,6 @@ def open_state(file):
     for line in data[:end].splitlines():
         apply(json.loads(line))
     return f
-
-
-STATE = open_state(os.environ.get("STATE_FILE"))
 
 
 def remember(record):
@@ -348,17 +347,40 @@ def evm(address):  # D2
     return address.lower() if re.fullmatch(r"0x[0-9a-fA-F]{40}", address) else address
 
 
+def content_of(m):
+    """What the effect of a callback rests on. Amounts count by value (A2)."""
+    amount = m.get("amount", "")
+    if "." in amount:
+        amount = amount.rstrip("0").rstrip(".")
+    to = "" if m["type"] == 5 else evm(m.get("toAddress", ""))
+    replaced = evm(m["newAddress"]) if m["type"] == 4 else ""
+    return [*(m.get(name) for name in ("tenantUserId", "callBackId", "txId", "chainName", "symbol")), amount, to, replaced]
+
+
+def transfer_of(m):
+    """What moved to where, without regard to spelling (I3)."""
+
+    def fold(text):
+        return re.sub("[A-Z]", lambda letter: letter.group().lower(), text.strip(WHITE))
+
+    return fold(m["chainName"]), fold(m["txId"]).removeprefix("0x"), fold(m["symbol"]), fold(m["toAddress"]).removeprefix("0x")
+
+
+STATE = open_state(os.environ.get("STATE_FILE"))
+
+
 def take(m):
     key = json.dumps([m["type"], m.get("trackingId") or m["requestUUID"]])
     with LOCK:
         if key in taken:
-            return  # I1: told before; answered again, done once
+            if taken[key] == content_of(m):
+                return  # I1: told before; answered again, done once
+            print("ALARM: known with other content:", key, file=sys.stderr, flush=True)
+            raise Refusal(2002, "the identifier is known with other content")
         record = {"taken": key, "callback": m}
         if m["type"] == 1:
-            record["transfer"] = json.dumps([m["chainName"], m["txId"], m["symbol"], evm(m["toAddress"])])
-            record["txIndex"] = index = m["txIndex"]
             # I2: a possible duplicate. It is recorded, but credited only after a person has decided.
-            before = transfers.get(record["transfer"], [])
+            before, index = transfers.get(transfer_of(m), []), m["txIndex"]
             record["possibleDuplicate"] = any(i == index or i < 0 or index < 0 for i in before)
         # CREDIT: this line is the effect. With a database, insert the trackingId into
         # a unique column and credit tenantUserId in the same transaction, unless the
@@ -399,8 +421,13 @@ def details_of(m):
         raise Refusal(2002, "the order is of another user")
     with LOCK:
         if m["callBackId"] not in confirmed:
-            remember({"confirmed": m["callBackId"], "details": pick(order, "address", "chainName", "symbol", "amount")})
-        return confirmed[m["callBackId"]]
+            details = pick(order, "address", "chainName", "symbol", "amount")
+            remember({"confirmed": m["callBackId"], "trackingId": m["trackingId"], "details": details})
+        kept = confirmed[m["callBackId"]]
+        # I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
+        if kept.get("trackingId", m["trackingId"]) != m["trackingId"]:
+            raise Refusal(2002, "the order is of another withdrawal")
+        return kept["details"]
 
 
 # ---- HTTP (H2)
@@ -410,19 +437,45 @@ class TooLarge(Exception):
     pass
 
 
+class Input(socket.SocketIO):
+    """Reads until a moment, however slowly the bytes come. A time-out of the socket would begin anew with each byte."""
+
+    until = 0.0  # time.monotonic()
+
+    def readinto(self, buffer):
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("time is over")
+        self._sock.settimeout(left)
+        return super().readinto(buffer)
+
+
 class Merchant(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds that a connection may wait for its next request
     disable_nagle_algorithm = True
 
+    def setup(self):
+        super().setup()
+        self.input = Input(self.connection, "rb")
+        self.rfile = io.BufferedReader(self.input)
+
+    def handle_one_request(self):
+        try:
+            self.input.until = time.monotonic() + self.timeout
+            self.rfile.peek(1)
+            self.input.until = time.monotonic() + BODY_TIMEOUT  # for all headers together
+            super().handle_one_request()
+        except OSError:
+            self.close_connection = True
+
     def read_body(self):
         """The whole body: at most MAX_BODY bytes, within BODY_TIMEOUT."""
-        deadline = time.monotonic() + BODY_TIMEOUT
+        self.input.until = time.monotonic() + BODY_TIMEOUT
 
         def read(n):
             data = b""
             while len(data) < n:
-                self.connection.settimeout(max(0.001, deadline - time.monotonic()))
                 part = self.rfile.read1(n - len(data))
                 if not part:
                     raise ConnectionError("the body ended early")

@@ -23,7 +23,9 @@ func TestConformance(t *testing.T) {
 					c.Callbacks.BodyTimeout = time.Second
 				})
 				r.order(1)
-				server := httptest.NewServer(r.Callbacks())
+				server := httptest.NewUnstartedServer(r.Callbacks())
+				server.Config.ReadHeaderTimeout = time.Second
+				server.Start()
 				defer server.Close()
 				o := newOrder(1)
 				checker, err := conformance.New(conformance.Config{

@@ -1,0 +1,86 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"time"
+)
+
+// slowHeaderPause lies between two bytes of headers that never end. It is short, so
+// that only a bound on all headers together ends them.
+const slowHeaderPause = 50 * time.Millisecond
+
+// slowHeaders sends a request whose headers come byte by byte and never end. No
+// http.Client does that, so it writes to a connection itself.
+func slowHeaders(s *session) error {
+	if s.cfg.Client != nil {
+		return skip("it makes a connection itself, and the settings have a Client")
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
+	defer cancel()
+	q := request{what: "headers that never end"}
+	r := &reply{request: q, index: s.begin(q)}
+	defer s.end(r)
+	conn, target, err := s.dialNotify(ctx)
+	if err != nil {
+		r.err = err
+		return arrived(r)
+	}
+	defer conn.Close()
+	ended := make(chan struct{}) // by the endpoint
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, conn) // a response, if any, ends with the connection
+	}()
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Endless: ", target.RequestURI(), target.Host); err != nil {
+		r.err = err
+		return arrived(r)
+	}
+	if err := s.takes("a deposit while the headers of another request hang", s.deposit()); err != nil {
+		return because(err, "Serve every connection separately: one that hangs must not delay others.")
+	}
+	pause := time.NewTicker(slowHeaderPause)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ended:
+			r.err = io.EOF
+			return nil
+		case <-ctx.Done():
+			r.err = ctx.Err()
+			return fail("Bound the time in which all headers must arrive, for example to 10 seconds, then close the connection.",
+				"after %v the endpoint still waits for the rest of the headers", s.cfg.SlowBody)
+		case <-pause.C:
+			if _, err := conn.Write([]byte("x")); err != nil {
+				r.err = err
+				return nil // it closed the connection
+			}
+		}
+	}
+}
+
+// dialNotify connects to the notify URL as the client does.
+func (s *session) dialNotify(ctx context.Context) (net.Conn, *url.URL, error) {
+	target, err := url.Parse(s.cfg.NotifyURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	conn, err := s.dialer.DialContext(ctx, "tcp", net.JoinHostPort(target.Hostname(), port))
+	if err != nil || target.Scheme != "https" {
+		return conn, target, err
+	}
+	secure := tls.Client(conn, &tls.Config{ServerName: target.Hostname()})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	return secure, target, nil
+}
