@@ -69,7 +69,8 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 type GatewayAlarm struct {
 	Seq     int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
 	Kind    GatewayAlarmKind `json:"kind" doc:"what was seen"`
-	Subject string           `json:"subject" doc:"callBackId or trackingId of what it is about"`
+	Subject string           `json:"subject" doc:"callBackId or trackingId of what it is about; the gateway's flag --binding for not_bound"`
+	Advice  string           `json:"advice,omitempty" doc:"what to do, for people; absent where the kind says it"`
 	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }
 
@@ -103,6 +104,8 @@ type GatewayStats struct {
 	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
 	Forwards      int64                `json:"forwards" doc:"entries of the feeds that the application has still to be told"`
 	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"since when the oldest of them waits; absent: there is none"`
+
+	Refused map[RefusalReason]int64 `json:"refused" doc:"requests to the public listener that were refused since the database was made, by the reason that the log names; absent: none. The last second of a process that died is missing"`
 }
 
 // Stats counts what the gateway holds.

@@ -36,12 +36,48 @@ const (
 	AlarmExecutedAfterEnd    GatewayAlarmKind = "executed_after_end"    // it executed an order (type 3) after it had ended it (type 5)
 	AlarmEndedAfterExecution GatewayAlarmKind = "ended_after_execution" // it ended an order (type 5) after it had executed it (type 3)
 	AlarmPossibleDuplicate   GatewayAlarmKind = "possible_duplicate"    // a deposit awaits a person's decision
+	AlarmNotBound            GatewayAlarmKind = "not_bound"             // a callback was refused because it is not bound: see --binding
+	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
+	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback was refused because it begins with the first block of another
+	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
 )
 
 // Values lists every kind.
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
-		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate}
+		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent}
+}
+
+// RefusalReason says why the gateway refused a request to its public listener.
+// Values lists them with what they mean.
+type RefusalReason string
+
+// Values lists every reason.
+func (RefusalReason) Values() []RefusalReason {
+	return []RefusalReason{
+		// It was no callback.
+		"method",        // its method was not POST
+		"api_key",       // its X-API-KEY was not the service's
+		"too_large",     // its body was over the limit
+		"body_slow",     // its body was not complete in time
+		"body_cut",      // its body ended early
+		"body_consumed", // something before the handler read or changed its body
+		"overload",      // too many requests waited to be opened
+		"not_opened",    // it did not open with the key
+		"malformed",     // it opened to no message of the protocol
+
+		// It was a callback, and nothing was done.
+		"unknown_type",   // its type is not 1 to 7
+		"wrong_url",      // it came to the path of other types
+		"not_bound",      // its requestUUID is not bound
+		"binding_broken", // its requestUUID is bound to other bytes
+		"spliced",        // it begins with the first block of another
+		"other_content",  // it repeats an identifier with other content
+		"details_change", // the gateway had confirmed other details before
+		"other_user",     // the order is another user's
+		"unanswerable",   // no answer to it fits into a response
+	}
 }
 
 // EventKind is what an entry of the gateway's feed of events tells.

@@ -37,7 +37,7 @@ const (
 
 	// BindingWhenPresent refuses broken bindings and accepts requests without
 	// one under the first-block rule (B5). It is for services that do not bind
-	// yet.
+	// yet. Settings and the log call it "seen".
 	BindingWhenPresent
 
 	// BindingOff checks no binding and applies the first-block rule (B5) to all

@@ -80,6 +80,7 @@ func (r Reason) level() slog.Level {
 // Observation is how one request ended.
 type Observation struct {
 	Type     countersign.Type    // 0 if no callback was read
+	ID       string              // trackingId, for type 2 callBackId; may be empty. The peer chose it, so it is no label
 	Status   int                 // HTTP status
 	Code     countersign.ErrCode // of the response; 0 if there was none
 	Reason   Reason
@@ -100,9 +101,11 @@ const maxLoggedNames = 8
 func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	took := time.Since(began)
 	if h.c.Observer != nil {
-		h.c.Observer.Observe(Observation{
-			Type: r.typ, Status: r.status, Code: r.Code, Reason: r.reason, Duration: took,
-		})
+		o := Observation{Type: r.typ, Status: r.status, Code: r.Code, Reason: r.reason, Duration: took}
+		if r.callback != nil {
+			o.ID = r.callback.EventID()
+		}
+		h.c.Observer.Observe(o)
 	}
 	level := r.reason.level()
 	if !h.c.Log.Enabled(ctx, level) {

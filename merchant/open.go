@@ -97,7 +97,7 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 		case o.binding != BindingWhenPresent:
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
-				errors.New("the requestUUID is not bound; if this service never binds, set Binding to BindingWhenPresent"))
+				errors.New("the requestUUID is not bound; for a service that never binds, set the binding to \"seen\""))
 		}
 	}
 	blocks, err = o.firstBlock(plaintext, inner)

@@ -206,7 +206,7 @@ const (
 // Stats counts rows. Its cost grows with the orders, the open entries and the queue,
 // not with the deposits.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Orders: map[OrderState]int64{}}
+	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}}
 	last, err := db.LastSeqs(ctx, b)
 	if err != nil {
 		return s, err
@@ -221,6 +221,13 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 			var n int64
 			err := r.Scan(&state, &n)
 			s.Orders[state] = n
+			return err
+		}},
+		{SQL: countRefusalsSQL, Row: func(r db.Rows) error {
+			var reason string
+			var n int64
+			err := r.Scan(&reason, &n)
+			s.Refused[reason] = n
 			return err
 		}},
 	})

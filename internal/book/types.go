@@ -198,6 +198,10 @@ const (
 	AlarmExecutedAfterEnd    = "executed_after_end"    // type 3 after type 5
 	AlarmEndedAfterExecution = "ended_after_execution" // type 5 after type 3
 	AlarmPossibleDuplicate   = "possible_duplicate"    // a deposit awaits a decision
+	AlarmNotBound            = "not_bound"             // a callback is not bound, and the gateway refuses those
+	AlarmBindingBroken       = "binding_broken"        // a callback is bound to other bytes than its own
+	AlarmSpliced             = "spliced"               // a callback begins with the first block of another one
+	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
 )
 
 // Cursor is how far a named reader has acknowledged the feeds.
@@ -252,6 +256,7 @@ type Stats struct {
 	DepositsHeld  int64
 	Events        int64
 	Orders        map[OrderState]int64
-	Forwards      int64     // entries still to be sent
-	ForwardOldest db.Millis // when the oldest of them was recorded; Never if there is none
+	Forwards      int64            // entries still to be sent
+	ForwardOldest db.Millis        // when the oldest of them was recorded; Never if there is none
+	Refused       map[string]int64 // requests refused, by reason
 }

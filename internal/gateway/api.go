@@ -21,15 +21,16 @@ const maxBody = 64 << 10
 
 // api is the private JSON API.
 type api struct {
-	c      Config
-	book   *book.Book
-	tokens *jsonapi.Tokens
-	base   *jsonapi.API
-	mux    *http.ServeMux
+	c        Config
+	book     *book.Book
+	refusals *refusals
+	tokens   *jsonapi.Tokens
+	base     *jsonapi.API
+	mux      *http.ServeMux
 }
 
-func newAPI(b *book.Book, c Config) (*api, error) {
-	a := &api{c: c, book: b, tokens: jsonapi.NewTokens(b.DB)}
+func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
+	a := &api{c: c, book: b, refusals: r, tokens: jsonapi.NewTokens(b.DB)}
 	var routes []jsonapi.Route
 	for _, r := range a.routes() {
 		routes = append(routes, jsonapi.Route(r))

@@ -77,7 +77,8 @@ func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAla
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, err := a.book.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
-			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject, At: timeOf(x.At)})
+			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject,
+				Advice: advice(x.Kind), At: timeOf(x.At)})
 			out.Next = x.Seq
 		}
 		return len(list) > 0, err
@@ -110,11 +111,17 @@ func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in client.CursorMove) 
 }
 
 func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayStats, error) {
+	if err := a.refusals.keep(c.R.Context()); err != nil {
+		return client.GatewayStats{}, err
+	}
 	s, err := a.book.Stats(c.R.Context())
 	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
-		Orders: map[client.OrderState]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
+		Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {
 		out.Orders[client.OrderState(state)] = n
+	}
+	for reason, n := range s.Refused {
+		out.Refused[client.RefusalReason(reason)] = n
 	}
 	return out, err
 }

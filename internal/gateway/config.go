@@ -69,11 +69,12 @@ type Observer interface {
 
 // Gateway is the merchant's end as a daemon. Make it with New.
 type Gateway struct {
-	c       Config
-	book    *book.Book
-	handler *merchant.Handler
-	api     *api
-	sender  *sender // nil where nothing is forwarded
+	c        Config
+	book     *book.Book
+	handler  *merchant.Handler
+	api      *api
+	refusals *refusals
+	sender   *sender // nil where nothing is forwarded
 }
 
 // New checks c. It starts nothing.
@@ -108,9 +109,8 @@ func New(c Config) (*Gateway, error) {
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
 	h.OnWithdrawal = g.onWithdrawal
 	h.Log, h.Now = c.Log, c.Now
-	if h.Observer = nil; c.Observer != nil {
-		h.Observer = c.Observer
-	}
+	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, raised: map[db.Alarm]db.Millis{}}
+	h.Observer = g.refusals
 	var err error
 	if g.handler, err = merchant.New(h); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -120,7 +120,7 @@ func New(c Config) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	if g.api, err = newAPI(g.book, c); err != nil {
+	if g.api, err = newAPI(g.book, g.refusals, c); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -147,11 +147,11 @@ const (
 	turnTimeout = 30 * time.Second // of one turn: a database that says nothing must not hold up all later ones
 )
 
-// Run ends orders whose time is over, forgets old first blocks and forwards
-// what happened. It returns when ctx has ended and everything under way is
+// Run ends orders whose time is over, forgets old first blocks, counts refusals and
+// forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{}, 3)
+	done := make(chan struct{}, 4)
 	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
 	start(func() {
 		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
@@ -166,11 +166,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	})
 	start(func() {
+		g.regularly(ctx, refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
+			return false, g.refusals.keep(ctx)
+		})
+	})
+	start(func() {
 		if g.sender != nil {
 			g.sender.run(ctx)
 		}
 	})
-	for range 3 {
+	for range 4 {
 		<-done
 	}
 	// Questions whose request has been answered with a time-out still decide.
@@ -178,6 +183,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer cancel()
 	if err := g.handler.Wait(wait); err != nil {
 		return fmt.Errorf("gateway: %w", err)
+	}
+	if err := g.refusals.keep(wait); err != nil {
+		g.c.Log.Error("counting refusals failed", "cause", err)
 	}
 	return nil
 }

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// refusals counts the requests that the public handler refuses and raises alarms
+// for those that a person should look at. Observe must not block, so both are
+// kept by a later call of keep.
+type refusals struct {
+	book     *book.Book
+	c        *Config
+	observer merchant.Observer // may be nil
+
+	mu     sync.Mutex
+	counts map[string]int64
+	alarms []db.Alarm
+	raised map[db.Alarm]db.Millis // when this process last raised each; keys are without At
+}
+
+const (
+	refusalsEvery = time.Second // between two calls of keep
+	// maxRefusalAlarms bounds the alarms between two calls of keep.
+	maxRefusalAlarms = 100
+	// maxRaised bounds refusals.raised. It only spares work, because the database
+	// also knows the alarms of the last hour.
+	maxRaised  = 10_000
+	alarmPause = db.Millis(time.Hour / time.Millisecond)
+)
+
+// refusalAlarms are the reasons that raise an alarm. The service repeats what was
+// refused, so most others would only repeat the log.
+var refusalAlarms = map[merchant.Reason]string{
+	merchant.ReasonNotBound:      book.AlarmNotBound,
+	merchant.ReasonBindingBroken: book.AlarmBindingBroken,
+	merchant.ReasonSpliced:       book.AlarmSpliced,
+	merchant.ReasonOtherContent:  book.AlarmOtherContent,
+}
+
+// subjectNotBound is the subject of every alarm not_bound. Such a service binds no
+// callback, and one alarm for each would hide all others.
+const subjectNotBound = "--binding"
+
+// advice says what to do about an alarm; empty if its kind says it.
+func advice(kind string) string {
+	switch kind {
+	case book.AlarmNotBound:
+		return "if this service never binds its requests, start the gateway with --binding seen and compare each deposit with the chain " +
+			"before you credit it; otherwise ask the service why this request was not bound"
+	case book.AlarmBindingBroken, book.AlarmSpliced:
+		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
+	case book.AlarmOtherContent:
+		return "it was refused, and the content that was taken first stands: ask the service which of the two is right"
+	}
+	return ""
+}
+
+// Observe implements merchant.Observer.
+func (r *refusals) Observe(o merchant.Observation) {
+	if r.observer != nil {
+		r.observer.Observe(o)
+	}
+	if !slices.Contains(client.RefusalReason("").Values(), client.RefusalReason(o.Reason)) {
+		return
+	}
+	r.mu.Lock()
+	r.counts[string(o.Reason)]++
+	kind, alarming := refusalAlarms[o.Reason]
+	alarming = alarming && r.alarm(kind, o.ID)
+	r.mu.Unlock()
+	if alarming && o.Reason == merchant.ReasonNotBound {
+		r.c.Log.Warn("a request was refused because it is not bound", "alarm", kind, "advice", advice(kind))
+	}
+}
+
+// alarm notes an alarm, unless it was raised in the last hour. r is locked.
+func (r *refusals) alarm(kind, subject string) bool {
+	if kind == book.AlarmNotBound {
+		subject = subjectNotBound
+	}
+	key, now := db.Alarm{Kind: kind, Subject: subject}, db.MillisOf(r.c.Now())
+	if last, known := r.raised[key]; known && now-last < alarmPause || len(r.alarms) >= maxRefusalAlarms {
+		return false
+	}
+	if len(r.raised) >= maxRaised {
+		clear(r.raised)
+	}
+	r.raised[key] = now
+	key.At = now
+	r.alarms = append(r.alarms, key)
+	return true
+}
+
+// keep records what was counted since the last call. What could not be recorded
+// waits for the next one.
+func (r *refusals) keep(ctx context.Context) error {
+	r.mu.Lock()
+	counts, alarms := r.counts, r.alarms
+	r.counts, r.alarms = map[string]int64{}, nil
+	r.mu.Unlock()
+	if len(counts) == 0 {
+		return nil
+	}
+	err := r.book.AddRefusals(ctx, counts, alarms)
+	if err != nil {
+		r.mu.Lock()
+		for reason, n := range counts {
+			r.counts[reason] += n
+		}
+		r.alarms = append(alarms, r.alarms...)
+		r.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/book"
+	"countersign/merchant"
+)
+
+// TestNotBound: a service that does not bind is refused, and the operator can see
+// it: in the log, as an alarm that says what to do, and in the numbers.
+func TestNotBound(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Binding = merchant.BindingRequired })
+			for n := range 3 {
+				if code := r.deliver(countersigntest.Deposit(n + 1)); code != countersign.CodeMalformed {
+					t.Fatalf("errCode %d", code)
+				}
+			}
+			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
+			r.wantAlarms(book.AlarmNotBound)
+			list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
+			if err != nil || list.Alarms[0].Subject != "--binding" || !strings.Contains(list.Alarms[0].Advice, "--binding seen") {
+				t.Errorf("%+v, %v", list, err)
+			}
+			if log := r.log.String(); strings.Count(log, "--binding seen") != 1 || strings.Contains(log, "BindingWhenPresent") {
+				t.Errorf("log:\n%s", log)
+			}
+
+			// The next process counts on, and the alarm comes once an hour.
+			clear(r.refusals.raised)
+			r.deliver(countersigntest.Deposit(1))
+			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
+			r.wantAlarms(book.AlarmNotBound)
+			r.clock.advance(2 * time.Hour)
+			r.deliver(countersigntest.Deposit(1))
+			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
+			r.wantAlarms(book.AlarmNotBound, book.AlarmNotBound)
+		})
+	}
+}
+
+// TestRefusalsAlarm: spliced, broken and contradictory callbacks raise alarms that
+// name them. One that repeats within the hour is counted and raises no other.
+func TestRefusalsAlarm(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			for unbound, splice := range map[bool]string{true: book.AlarmSpliced, false: book.AlarmBindingBroken} {
+				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, Order: countersigntest.UUIDFirst})
+				r := newRig(t, d.url(t), service, nil)
+				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
+				second := service.Deliver(t.Context(), r.to, countersigntest.Deposit(2))
+				if first.Err != nil || second.Err != nil {
+					t.Fatal(first.Err, second.Err)
+				}
+				spliced, err := countersigntest.Splice(first.Body, second.Body, 2, testPair().Size())
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := *countersigntest.Deposit(1)
+				other.TenantUserID = "another"
+				for range 2 {
+					service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, spliced)
+					if code := r.deliver(&other); code != countersign.CodeDetailsDiffer {
+						t.Errorf("errCode %d", code)
+					}
+				}
+				r.wantRefused(map[client.RefusalReason]int64{client.RefusalReason(splice): 2, "other_content": 2})
+				r.wantAlarms(splice, book.AlarmOtherContent)
+				list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range list.Alarms {
+					if a.Subject != other.TrackingID || a.Advice == "" {
+						t.Errorf("%+v", a)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRefusalReasons: every reason of package merchant is either counted as a
+// refusal or one of a callback that was acted on.
+func TestRefusalReasons(t *testing.T) {
+	acted := []merchant.Reason{
+		merchant.ReasonAccepted, merchant.ReasonPossibleDuplicate, merchant.ReasonConfirmed, merchant.ReasonRefused, merchant.ReasonHold,
+		merchant.ReasonRepeated, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
+		merchant.ReasonInbox, merchant.ReasonSeal,
+	}
+	for _, reason := range client.RefusalReason("").Values() {
+		acted = append(acted, merchant.Reason(reason))
+	}
+	slices.Sort(acted)
+	if want := slices.Sorted(slices.Values(merchant.Reasons)); !slices.Equal(acted, want) {
+		t.Errorf("known here: %v\nof the merchant: %v", acted, want)
+	}
+}
+
+// refused gives the numbers of refused requests.
+func (r *rig) refused() map[client.RefusalReason]int64 {
+	r.t.Helper()
+	s, err := r.client.Stats(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.Refused
+}
+
+func (r *rig) wantRefused(want map[client.RefusalReason]int64) {
+	r.t.Helper()
+	if got := r.refused(); !maps.Equal(got, want) {
+		r.t.Fatalf("refused are %v, want %v", got, want)
+	}
+}
