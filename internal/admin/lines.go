@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 const (
 	maxLine     = 16 << 10         // bytes of one line; a deposit of longest members has fewer
 	lineTimeout = time.Minute      // without a line, or without the client reading its answers
+	defaultLife = 10 * time.Minute // of one request; its end says how far it got
 	drainLimit  = 64 << 20         // bytes read and thrown away after a fault
 	drainFor    = 10 * time.Second // likewise
 )
@@ -37,7 +39,9 @@ type line struct {
 // committed. The first line at fault ends it: those before are taken, it and
 // those after are not, and the last line of the answer says so. Where the very
 // first line is at fault nothing was taken and the answer is an ordinary
-// problem.
+// problem. A token that is revoked meanwhile and the end of StreamLife are such
+// faults too, of the first line that was not taken. Each line counts in the
+// token's rate; lines wait where requests are refused.
 //
 // One goroutine reads while this one commits, so that a commit takes whatever
 // has come meanwhile: few lines when they trickle, many when they pour.
@@ -56,7 +60,9 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 		defer close(lines)
 		s.readLines(c, conn, lines, done)
 	}()
-	err := s.commitLines(c, conn, lines)
+	life, cancel := context.WithTimeout(c.R.Context(), s.StreamLife)
+	defer cancel()
+	err := s.commitLines(life, c, conn, lines)
 	close(done)
 	if err != nil {
 		if !c.W.Answered() {
@@ -107,6 +113,9 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 			return
 		}
 		if err == io.EOF {
+			// The server reads on, to see the client leave. At the deadline it would
+			// think so while lines still wait.
+			_ = conn.SetReadDeadline(time.Time{})
 			return
 		}
 	}
@@ -129,12 +138,32 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 
 // commitLines commits what has been read and answers it, until lines is closed
 // or a line is at fault.
-func (s *Server) commitLines(c *jsonapi.Call, conn *http.ResponseController, lines <-chan line) error {
+func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.ResponseController, lines <-chan line) error {
 	out := bufio.NewWriterSize(c.W, 64<<10)
-	for more := true; more; {
+	next := int64(1) // number of the line that comes next
+	var waiting []line // have come and do not fit in the token's rate yet
+	for more := true; more || len(waiting) > 0; {
+		if len(waiting) == 0 {
+			waiting, more = gather(life, lines)
+		}
+		if len(waiting) > 0 {
+			next = waiting[0].number
+		}
 		var chunk []line
-		chunk, more = gather(lines)
-		taken, bad := s.takeLines(c, chunk)
+		var taken []outbox.Ingested
+		var bad *line
+		if len(waiting) > 0 || more && life.Err() != nil {
+			n, fault := s.mayTake(life, c, len(waiting))
+			chunk, waiting = waiting[:n], waiting[n:]
+			if fault != nil {
+				bad = &line{number: next, fault: fault}
+			} else {
+				taken, bad = s.takeLines(c, chunk)
+			}
+		}
+		if len(taken) > 0 {
+			next = chunk[len(taken)-1].number + 1
+		}
 		if !c.W.Answered() {
 			switch {
 			case bad != nil && len(taken) == 0:
@@ -166,10 +195,39 @@ func (s *Server) commitLines(c *jsonapi.Call, conn *http.ResponseController, lin
 	return nil
 }
 
+// mayTake waits until lines fit in the token's rate and says how many of most do, or
+// why none is taken: the token was revoked, or the request has gone on for too long.
+func (s *Server) mayTake(life context.Context, c *jsonapi.Call, most int) (n int, fault *client.Problem) {
+	n, err := c.Spend(life, most)
+	switch {
+	case c.R.Context().Err() != nil: // the client is gone
+		err = c.R.Context().Err()
+	case err != nil || life.Err() != nil:
+		err = jsonapi.NewProblem(http.StatusRequestTimeout,
+			fmt.Sprintf("a request of lines ends after %v; send this line and those after it in a new one", s.StreamLife))
+	default:
+		err = c.CheckToken()
+	}
+	if err == nil {
+		return n, nil
+	}
+	p := *s.api.ProblemOf(err) // a copy: some problems are shared
+	if c.W.Answered() {
+		p.Detail = "the lines before this one were taken; " + or(p.Detail, p.Title)
+	}
+	return 0, &p
+}
+
 // gather waits for a line and takes those that are there beside it, up to
-// maxBatch. more is false at the end.
-func gather(lines <-chan line) (chunk []line, more bool) {
-	l, ok := <-lines
+// maxBatch. more is false at the end of the lines. At the end of life it gives none.
+func gather(life context.Context, lines <-chan line) (chunk []line, more bool) {
+	var l line
+	var ok bool
+	select {
+	case l, ok = <-lines:
+	case <-life.Done():
+		return nil, true
+	}
 	for ok {
 		chunk = append(chunk, l)
 		if l.fault != nil || len(chunk) == maxBatch {

@@ -32,7 +32,7 @@ func deposits(from, to int) iter.Seq[client.NewDeposit] {
 // ends it; sending all again takes the rest and nothing twice.
 func TestLinesStreamThrough(t *testing.T) {
 	const n, bad = 10_000, 6_321
-	h := sqlite(t, func(c *Config) { c.MaxBody = 16 << 10 }) // lines have no such limit
+	h := sqlite(t, func(c *Config) { c.MaxBody, c.RatePerSecond = 16<<10, 1e9 }) // lines have no such limit
 	h.merchant("acme")
 	c := h.client(client.RoleIngest)
 	spoiled := func(yield func(client.NewDeposit) bool) {
@@ -174,7 +174,7 @@ func TestLinesTrickle(t *testing.T) {
 // A client that goes away leaves whole lines behind and no goroutine that the
 // server waits for.
 func TestLinesOfAClientThatGoesAway(t *testing.T) {
-	h := sqlite(t)
+	h := sqlite(t, func(c *Config) { c.RatePerSecond = 1e9 })
 	h.merchant("acme")
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := 0
@@ -199,6 +199,183 @@ func TestLinesOfAClientThatGoesAway(t *testing.T) {
 	}
 }
 
+// stream is an open request of lines: each is answered before the next is sent.
+type stream struct {
+	t    *testing.T
+	body *io.PipeWriter
+	in   *bufio.Reader
+	line int64
+}
+
+func (h *harness) stream(t *testing.T) *stream {
+	t.Helper()
+	body, w := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), post, h.url+"/v1/deposits", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.tokens[client.RoleIngest])
+	req.Header.Set("Content-Type", jsonapi.TypeNDJSON)
+	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close(); _ = resp.Body.Close() })
+	s := &stream{t: t, body: w, in: bufio.NewReader(resp.Body), line: 1}
+	if l := s.answer(); l.Line != 1 || l.Error != nil {
+		t.Fatalf("the first line: %+v", l)
+	}
+	return s
+}
+
+func (s *stream) answer() (l client.AcceptedLine) {
+	s.t.Helper()
+	text, err := s.in.ReadString('\n')
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// next sends one more line and gives its answer.
+func (s *stream) next() client.AcceptedLine {
+	s.t.Helper()
+	s.line++
+	if _, err := io.WriteString(s.body, encodeLine(s.t, newDeposit("acme", int(s.line)))); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.answer()
+}
+
+// A token that is revoked, at this node or another, takes no line more of a
+// request that is open.
+func TestLinesOfARevokedToken(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		h.merchant("acme")
+		s := h.stream(t)
+		if l := s.next(); l.Error != nil {
+			t.Fatalf("%+v", l)
+		}
+		list, err := h.kept.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range list { // as another node does: this one is not told
+			if k.Role == client.RoleIngest {
+				if err := h.kept.Revoke(t.Context(), k.ID, 1, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		l := s.next()
+		if l.Line != 3 || l.Error == nil || l.Error.Status != 401 || !strings.Contains(l.Error.Detail, "the lines before this one were taken") {
+			t.Errorf("after the revocation: %+v", l)
+		}
+		if stored := h.stored(); stored != 2 {
+			t.Errorf("%d stored, want 2", stored)
+		}
+	})
+}
+
+// A request of lines ends after a time, and says where to go on; also one that
+// sends nothing.
+func TestLinesEnd(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.StreamLife = time.Second })
+	h.merchant("acme")
+	for name, busy := range map[string]bool{"busy": true, "idle": false} {
+		s := h.stream(t)
+		var l client.AcceptedLine
+		for l.Error == nil && busy {
+			l = s.next()
+		}
+		if !busy {
+			l = s.answer()
+			s.line++
+		}
+		if l.Line != s.line || l.Error == nil || l.Error.Status != 408 || !strings.Contains(l.Error.Detail, "ends after 1s; send this line") {
+			t.Errorf("%s: %+v after %d lines", name, l, s.line-1)
+		}
+	}
+}
+
+// Lines count in the token's rate: they wait until they fit in, and leave room for
+// the token's other requests.
+func TestLinesCountInTheRate(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.RatePerSecond = 100 })
+	h.merchant("acme")
+	taken := make(chan struct{}, 1000)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(taken)
+		for _, err := range h.client(client.RoleIngest).StreamDeposits(t.Context(), deposits(1, 120)) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			taken <- struct{}{}
+		}
+		ended <- nil
+	}()
+	got := 0
+	take := func(n int) {
+		for ; got < n; got++ {
+			<-taken
+		}
+	}
+	take(49) // the request itself was one
+	time.Sleep(200 * time.Millisecond)
+	if n := len(taken); n > 0 {
+		t.Errorf("%d lines more than the rate lets in", n)
+	}
+	if _, err := h.client(client.RoleIngest).Merchants(t.Context(), client.PageOptions{}); err != nil {
+		t.Errorf("another request of the token: %v", err)
+	}
+	h.pass(time.Second)
+	take(99)
+	h.pass(time.Second)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if stored := h.stored(); stored != 120 {
+		t.Errorf("%d stored", stored)
+	}
+}
+
+// A reader who waits for an entry of a feed is turned away when the token is
+// revoked.
+func TestWaitingReaderOfARevokedToken(t *testing.T) {
+	h := sqlite(t)
+	list, err := h.kept.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.client(client.RoleViewer).Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
+		ended <- err
+	}()
+	time.Sleep(100 * time.Millisecond) // most likely it waits
+	for _, k := range list {
+		if k.Role == client.RoleViewer {
+			if err := h.kept.Revoke(t.Context(), k.ID, 1, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, client.ErrUnauthorized) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it waits on")
+	}
+}
+
 func TestGather(t *testing.T) {
 	lines := make(chan line, 2*maxBatch)
 	for i := range maxBatch + 3 {
@@ -211,7 +388,7 @@ func TestGather(t *testing.T) {
 		n    int
 		more bool
 	}{{maxBatch, true}, {4, true}, {1, false}, {0, false}} {
-		chunk, more := gather(lines)
+		chunk, more := gather(t.Context(), lines)
 		if len(chunk) != want.n || more != want.more {
 			t.Errorf("chunk %d: %d lines, more %v; want %d, %v", i, len(chunk), more, want.n, want.more)
 		}

@@ -29,7 +29,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Send to a merchant again", nil},
 		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; they hold from the next attempt on", nil},
 
-		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault)", []int{409}},
+		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{post, "/v1/addresses", "addAddress", jsonapi.Ingest, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", jsonapi.Ingest, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},

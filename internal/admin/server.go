@@ -72,8 +72,10 @@ type Config struct {
 	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
 	// RatePerSecond is how many requests a second one token may make, and how
-	// many at once. 0: 2,000.
+	// many at once; a deposit sent as a line counts as one. 0: 2,000.
 	RatePerSecond float64
+	// StreamLife is how long one request of deposits as lines may go on. 0: 10 min.
+	StreamLife time.Duration
 	// Version is told in the OpenAPI document. Empty: "dev".
 	Version string
 }
@@ -95,7 +97,7 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Outbox or Config.Tokens is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
-	case c.MaxBody < 0 || c.RatePerSecond < 0:
+	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
 		return nil, errors.New("admin: a limit is below 0")
 	}
 	if c.Ready == nil {
@@ -112,6 +114,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.RatePerSecond == 0 {
 		c.RatePerSecond = 2000
+	}
+	if c.StreamLife == 0 {
+		c.StreamLife = defaultLife
 	}
 	if c.Version == "" {
 		c.Version = "dev"

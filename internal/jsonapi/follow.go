@@ -30,18 +30,30 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 	c.WriteWithin(wait + answerTimeout)
 	over := time.NewTimer(wait)
 	defer over.Stop()
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
+	// The token may be revoked meanwhile: it is looked up every second and before an
+	// answer.
+	look := time.NewTicker(tokenTTL)
+	defer look.Stop()
+	for polled := time.Now(); ; {
+		waits := false
 		select {
 		case <-wake:
-		case <-poll.C:
+		case <-look.C:
+			if waits = time.Since(polled) < pollEvery-tokenTTL/2; !waits {
+				polled = time.Now()
+			}
 		case <-over.C:
 			return nil
 		case <-c.a.stopping:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if err := c.CheckToken(); err != nil {
+			return err
+		}
+		if waits {
+			continue
 		}
 		if found, err := read(ctx); found || err != nil {
 			return err

@@ -25,7 +25,9 @@ type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	List(ctx context.Context) ([]Token, error)
-	Revoke(ctx context.Context, id string, now db.Millis) error
+	// Revoke refuses, with a *db.ConflictError, the last valid token whose role is
+	// one of guarded; nil guards none.
+	Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error
 }
 
 // Access is the right that a route needs. Each end uses some of the list: its
@@ -112,17 +114,10 @@ func (a *API) admit(c *Call) error {
 	if c.rt.Need == Open {
 		return nil
 	}
-	token, err := a.authenticate(c.R)
-	if err != nil {
-		if errors.Is(err, errToken) {
-			c.W.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
-		}
+	if err := c.checkToken(false); err != nil {
 		return err
 	}
-	c.Token = token
-	if a.c.Grants(token.Role) < c.rt.Need {
-		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", token.Role, c.rt.Need))
-	}
+	token := c.Token
 	if a.c.RatePerSecond == 0 {
 		return nil
 	}
@@ -136,7 +131,56 @@ func (a *API) admit(c *Call) error {
 	return nil
 }
 
-func (a *API) authenticate(r *http.Request) (Token, error) {
+// checkToken says whether the caller may make this call now. fresh asks the
+// database; otherwise a token counts as valid for tokenTTL after it was looked up.
+func (c *Call) checkToken(fresh bool) error {
+	if c.rt.Need == Open {
+		return nil
+	}
+	token, err := c.a.authenticate(c.R, fresh)
+	if err != nil {
+		if errors.Is(err, errToken) && !c.W.Answered() {
+			c.W.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
+		}
+		return err
+	}
+	c.Token = token
+	if c.a.c.Grants(token.Role) < c.rt.Need {
+		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", token.Role, c.rt.Need))
+	}
+	return nil
+}
+
+// CheckToken looks the caller's token up in the database. A call that goes on for
+// long and changes things calls it right before each change, since a token may be
+// revoked meanwhile.
+func (c *Call) CheckToken() error { return c.checkToken(true) }
+
+// Spend counts up to n more requests in the rate of the caller's token and says how
+// many: it waits until one fits in, or ctx ends. It leaves half of what may come at
+// once to the token's other requests, which do not wait but are refused.
+func (c *Call) Spend(ctx context.Context, n int) (int, error) {
+	if c.a.c.RatePerSecond == 0 || c.rt.Need == Open {
+		return n, nil
+	}
+	limit := c.a.limiter(c.Token.ID)
+	for {
+		now := c.a.c.Now()
+		free := limit.TokensAt(now) - float64(limit.Burst()/2)
+		if part := min(n, int(free)); part > 0 && limit.AllowN(now, part) {
+			return part, nil
+		}
+		wait := time.NewTimer(time.Duration(max(1-free, 1) / c.a.c.RatePerSecond * float64(time.Second)))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
 		return Token{}, errToken
@@ -146,11 +190,14 @@ func (a *API) authenticate(r *http.Request) (Token, error) {
 	known, ok := a.tokens.known[hash]
 	drops := a.tokens.drops
 	a.tokens.mu.Unlock()
-	if ok && now.Before(known.until) {
+	if ok && !fresh && now.Before(known.until) {
 		return known.Token, nil
 	}
 	token, err := a.c.Tokens.ByHash(r.Context(), hash)
 	if errors.Is(err, db.ErrNotFound) || err == nil && token.Revoked != 0 {
+		if ok { // only what was valid once is remembered
+			a.tokens.forget()
+		}
 		return Token{}, errToken
 	}
 	if err != nil {
@@ -178,28 +225,6 @@ func (a *API) limiter(id string) *rate.Limiter {
 // Revoke revokes a token, at once on this node and within a second on others. It
 // refuses to revoke the last operator token, because no other role can make tokens.
 func (a *API) Revoke(c *Call, id string) error {
-	list, err := a.c.Tokens.List(c.R.Context())
-	if err != nil {
-		return err
-	}
-	known, others := false, 0
-	for _, t := range list {
-		switch {
-		case t.ID == id:
-			known = true
-			if a.c.Grants(t.Role) < Operator || t.Revoked != 0 {
-				others++
-			}
-		case a.c.Grants(t.Role) == Operator && t.Revoked == 0:
-			others++
-		}
-	}
-	if !known {
-		return fmt.Errorf("token: %w", db.ErrNotFound)
-	}
-	if others == 0 {
-		return NewProblem(http.StatusConflict, "this is the last operator token; make another first")
-	}
 	defer a.tokens.forget()
-	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now)
+	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return a.c.Grants(r) == Operator })
 }

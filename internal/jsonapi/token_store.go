@@ -83,17 +83,41 @@ func (k *Tokens) List(ctx context.Context) ([]Token, error) {
 }
 
 const (
+	// lockTokensSQL makes revocations wait for each other, on all nodes: two that
+	// each saw the other's token valid would revoke both.
+	lockTokensSQL = `SELECT id, role FROM tokens WHERE revoked = 0 ORDER BY id{lock}`
+
 	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
 )
 
-// Revoke ends a token at once. Revoking it again changes nothing.
-func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis) error {
+// Revoke ends a token at once. Revoking it again changes nothing. The last valid
+// token of the guarded roles is not revoked, whatever other nodes revoke at the same
+// time: that is a *db.ConflictError. Nil guards no role.
+func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error {
 	if db.CheckText("", id) != nil {
 		return db.ErrNotFound
 	}
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		is, others := false, false
+		err := db.Each(ctx, t, lockTokensSQL, nil, func(r db.Rows) error {
+			var valid string
+			var role client.Role
+			if err := r.Scan(&valid, &role); err != nil {
+				return err
+			}
+			if guarded != nil && guarded(role) {
+				is, others = is || valid == id, others || valid != id
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if is && !others {
+			return &db.ConflictError{Reason: "this is the last operator token; make another first"}
+		}
 		n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
 		if err == nil && n == 0 {
 			err = db.ErrNotFound

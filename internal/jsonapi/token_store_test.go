@@ -2,9 +2,12 @@ package jsonapi
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"sync"
 	"testing"
 
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
@@ -25,6 +28,45 @@ func TestTokens(t *testing.T) {
 				defer d.Close()
 				testTokens(t, NewTokens(d))
 			})
+		}
+	}
+}
+
+// Two nodes that revoke each other's operator at once leave one of them.
+func TestRevocationsOnTwoNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var nodes [2]*Tokens
+	for i := range nodes {
+		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		nodes[i] = NewTokens(d)
+	}
+	guarded := func(r client.Role) bool { return r == "operator" }
+	last := "o0"
+	if err := nodes[0].Create(t.Context(), Token{ID: last, Role: "operator"}, [32]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 50 {
+		pair := [2]string{last, fmt.Sprint("o", round+1)}
+		if err := nodes[0].Create(t.Context(), Token{ID: pair[1], Role: "operator"}, [32]byte{2, byte(round)}); err != nil {
+			t.Fatal(err)
+		}
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range nodes {
+			both.Go(func() { errs[i] = nodes[i].Revoke(t.Context(), pair[i], 5, guarded) })
+		}
+		both.Wait()
+		switch {
+		case errs[0] == nil && errors.Is(errs[1], db.ErrConflict):
+			last = pair[1]
+		case errs[1] == nil && errors.Is(errs[0], db.ErrConflict):
+			last = pair[0]
+		default:
+			t.Fatalf("round %d: %v and %v, want one revoked and one refused", round, errs[0], errs[1])
 		}
 	}
 }
@@ -62,7 +104,7 @@ func testTokens(t *testing.T, s *Tokens) {
 		t.Errorf("an unknown hash gives %v", err)
 	}
 	for i := range 2 {
-		if err := s.Revoke(ctx, "a", db.Millis(200+i)); err != nil {
+		if err := s.Revoke(ctx, "a", db.Millis(200+i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,10 +115,25 @@ func testTokens(t *testing.T, s *Tokens) {
 	if got, err := s.List(ctx); err != nil || len(got) != 2 || got[0] != b || got[1] != a {
 		t.Errorf("listed %+v, %v", got, err)
 	}
-	if err := s.Revoke(ctx, "nothing", 1); !errors.Is(err, db.ErrNotFound) {
+	if err := s.Revoke(ctx, "nothing", 1, nil); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("revoking nothing gives %v", err)
 	}
 	if any, err := s.Any(ctx); !any || err != nil {
 		t.Error("there are none")
+	}
+	// Of the guarded roles one valid token stays.
+	guarded := func(r client.Role) bool { return r == "operator" }
+	for i, id := range []string{"o1", "o2"} {
+		if err := s.Create(ctx, Token{ID: id, Role: "operator", Created: 300}, [32]byte{20, byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		id string
+		is error
+	}{{"b", nil}, {"o1", nil}, {"o2", db.ErrConflict}, {"o1", nil}, {"nothing", db.ErrNotFound}} {
+		if err := s.Revoke(ctx, c.id, 400, guarded); !errors.Is(err, c.is) {
+			t.Errorf("revoking %s gives %v, want %v", c.id, err, c.is)
+		}
 	}
 }
