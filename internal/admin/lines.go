@@ -140,7 +140,7 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 // or a line is at fault.
 func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.ResponseController, lines <-chan line) error {
 	out := bufio.NewWriterSize(c.W, 64<<10)
-	next := int64(1) // number of the line that comes next
+	next := int64(1)   // number of the line that comes next
 	var waiting []line // have come and do not fit in the token's rate yet
 	for more := true; more || len(waiting) > 0; {
 		if len(waiting) == 0 {
