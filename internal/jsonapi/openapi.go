@@ -104,6 +104,7 @@ var meanings = map[int]string{
 	http.StatusUnauthorized:          "the token is missing or not valid",
 	http.StatusForbidden:             "the token's role does not allow this operation",
 	http.StatusNotFound:              "there is no such thing",
+	http.StatusRequestTimeout:        "a request of lines has gone on for too long before its first line was taken",
 	http.StatusConflict:              "the request conflicts with the present state; detail says why",
 	http.StatusRequestEntityTooLarge: "the body is too long",
 	http.StatusUnsupportedMediaType:  "the operation does not take the body's media type",
