@@ -154,8 +154,8 @@ func (Reason) Values() []Reason {
 		"merchant_failure",   // any other errCode
 		"data_not_sealed",    // plain JSON, or nothing, where the sealed answer should be
 		"data_encoding",      // the sealed answer was no Base64, or no whole blocks
-		"data_unopened",      // the sealed answer did not open
-		"answer_malformed",   // it opened and was no answer of the protocol
+		"data_unopened",      // the sealed answer did not open, or opened to no answer of the protocol
+		"not_opened",         // too many answers of the merchant did not open, so this one was not looked at
 		"other_type",         // it answered another type of callback
 		"other_attempt",      // it carried another attempt's requestUUID
 		"other_callback",     // it named another withdrawal or user

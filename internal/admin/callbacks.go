@@ -52,7 +52,7 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
-			Outcome: client.AttemptOutcome(a.Outcome), Reason: client.Reason(a.Reason), Node: a.Node,
+			Outcome: client.AttemptOutcome(a.Outcome), Reason: reasonOf(a.Reason), Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash,
 		})
 	}
@@ -99,7 +99,7 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: client.Reason(cb.LastReason),
+		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: reasonOf(cb.LastReason),
 		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled),
 	}
 	switch cb.State {
@@ -109,4 +109,13 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		out.LeaseUntil = jsonapi.TimeOf(cb.LeaseUntil)
 	}
 	return out
+}
+
+// reasonOf shows the reasons of earlier releases in the words of today. They told an
+// answer that did not open from one that opened to no answer.
+func reasonOf(kept string) client.Reason {
+	if kept == "answer_malformed" {
+		return "data_unopened"
+	}
+	return client.Reason(kept)
 }

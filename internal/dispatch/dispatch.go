@@ -40,9 +40,10 @@ func New(c Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg:       c,
 		transport: newTransport(c.AllowHTTP, c.Roots),
-		merchants: newMerchants(c.Outbox, Policy{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP}),
-		cores:     newCores(c.RSA),
-		previous:  newPrevious(),
+		merchants: newMerchants(c.Outbox, Policy{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP},
+			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
+		cores:    newCores(c.RSA),
+		previous: newPrevious(),
 	}
 	d.post = d.transport.post
 	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWorkers)

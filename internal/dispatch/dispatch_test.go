@@ -564,7 +564,11 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		}
 		for _, s := range r.settled {
 			// One outcome, one reason, nothing that depends on the block.
-			if s.Attempt.Reason != string(ReasonDataUnopened) || !s.Counts || !s.Reached || s.Decision != "" {
+			reason := ReasonDataUnopened
+			if !s.OpenFailure {
+				reason = ReasonNotOpened // too many had failed before
+			}
+			if s.Attempt.Reason != string(reason) || !s.Counts || !s.Reached || s.Decision != "" {
 				t.Errorf("%+v", s)
 			}
 		}

@@ -26,6 +26,7 @@ type ended struct {
 	verdict    Verdict
 	plain      []byte // the plaintext that was sent, for the next attempt
 	sealed     []byte
+	opening    *openings // to be told that the attempt, whose answer did not open, is settled
 }
 
 // attempt makes one attempt of c. When stop ends, no new exchange begins; when work
@@ -120,11 +121,26 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	if r.Body != nil {
 		record.ResponseHash = digest(r.Body)
 	}
+	opened := false
 	v := Judge(q, r, func(data string) ([]byte, []int, error) {
+		if !m.openings.enter(lane, c.LeaseUntil.Time().Sub(d.cfg.Now())-LeaseMargin/2) {
+			return nil, nil, errNotOpened
+		}
+		e.opening = m.openings
 		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
-		return m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
+		plaintext, blocks, err := m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
+		opened = err == nil
+		return plaintext, blocks, err
 	})
+	switch {
+	case e.opening == nil:
+	case v.OpenFailure:
+		e.opening.fail()
+	default:
+		e.opening.leave(lane, opened)
+		e.opening = nil
+	}
 	record.ErrCode = v.ErrCode
 	finish(v)
 	return e

@@ -281,6 +281,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	}
 	if s.OpenFailure {
 		f.openFailed[c.Merchant] = append(f.openFailed[c.Merchant], now)
+		out.OpenFailures = len(f.openFailed[c.Merchant])
 		if len(f.openFailed[c.Merchant]) >= outbox.OpenFailureLimit {
 			m := f.merchants[c.Merchant]
 			m.State = outbox.MerchantPaused

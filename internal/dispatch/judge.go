@@ -146,6 +146,8 @@ func openReason(data string, err error) Reason {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(data, " \t\r\n"), "{"):
 		return ReasonDataNotSealed
+	case errors.Is(err, errNotOpened):
+		return ReasonNotOpened
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
 		return ReasonDataUnopened
 	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength),

@@ -39,7 +39,14 @@ func malformed(err error, v Verdict) Verdict {
 	if errors.As(err, &member) && member.Member == "type" {
 		return contradicts(ReasonOtherType, v)
 	}
-	v.Reason = ReasonAnswerMalformed
+	return unopened(v)
+}
+
+// unopened judges data that does not open, and plaintext that is no answer. They are
+// one reason and one count: padding that happens to be right opens to garbage, and
+// whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7).
+func unopened(v Verdict) Verdict {
+	v.Reason, v.OpenFailure = ReasonDataUnopened, true
 	return v
 }
 
@@ -55,8 +62,7 @@ func contradicts(reason Reason, v Verdict) Verdict {
 // bound (PROTOCOL.md, Decision, D7).
 func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict) Verdict {
 	if said.Validate() != nil {
-		v.Reason = ReasonAnswerMalformed
-		return v
+		return unopened(v)
 	}
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
 		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).

@@ -28,6 +28,8 @@ type merchant struct {
 	collect     outbox.Collect
 	schedules   [2]Schedule // by lane
 
+	openings *openings
+
 	sealKey *envelope.Key
 	openKey *envelope.Key
 	sealPad envelope.Padding
@@ -95,6 +97,9 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 type merchants struct {
 	outbox Outbox
 	policy Policy
+	// openings makes those of a merchant. They belong to one version of it: a
+	// merchant that is resumed begins anew.
+	openings func() *openings
 
 	mu      sync.Mutex
 	entries map[string]*merchantEntry
@@ -105,8 +110,8 @@ type merchantEntry struct {
 	m  *merchant
 }
 
-func newMerchants(o Outbox, p Policy) *merchants {
-	return &merchants{outbox: o, policy: p, entries: make(map[string]*merchantEntry)}
+func newMerchants(o Outbox, p Policy, open func() *openings) *merchants {
+	return &merchants{outbox: o, policy: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
 // get gives the merchant id as it was at version or later.
@@ -138,6 +143,7 @@ func (c *merchants) get(ctx context.Context, id string, version int64) (*merchan
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
+	m.openings = c.openings()
 	e.m = m
 	return m, nil
 }

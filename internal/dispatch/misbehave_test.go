@@ -276,7 +276,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 			at := bytes.Index(b, []byte(`"data":"`)) + 8
 			return append(append([]byte(nil), b[:at]...), b[at+4:]...)
 		})},
-		{name: "blocks of another answer in front", reason: ReasonAnswerMalformed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "blocks of another answer in front", reason: ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			return sealed(append([]byte(`{"type":2}`), p...))
 		})},
 		{name: "echoes the request", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {

@@ -114,6 +114,9 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 			s = settled[i]
 		}
 		d.report(e, s, err)
+		if e.opening != nil {
+			e.opening.settled(e.claimed.Type.Lane(), s.OpenFailures)
+		}
 		if e.settlement.State == outbox.CallbackPending && e.sealed != nil {
 			d.previous.keep(e.claimed.ID, e.claimed.MerchantVersion, e.plain, e.sealed)
 		}

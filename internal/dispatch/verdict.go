@@ -42,8 +42,8 @@ const (
 	ReasonMerchantFailure   Reason = "merchant_failure"   // any other errCode
 	ReasonDataNotSealed     Reason = "data_not_sealed"    // plain JSON, or nothing, where data should be
 	ReasonDataEncoding      Reason = "data_encoding"      // not Base64, or not whole blocks
-	ReasonDataUnopened      Reason = "data_unopened"      // the blocks do not open
-	ReasonAnswerMalformed   Reason = "answer_malformed"   // opened, but not an answer of the protocol
+	ReasonDataUnopened      Reason = "data_unopened"      // the blocks do not open, or open to no answer of the protocol
+	ReasonNotOpened         Reason = "not_opened"         // not looked at: too many answers did not open
 	ReasonOtherType         Reason = "other_type"         // answers another type of callback
 	ReasonOtherAttempt      Reason = "other_attempt"      // carries another attempt's requestUUID
 	ReasonOtherCallback     Reason = "other_callback"     // names another withdrawal or user
@@ -60,7 +60,7 @@ var Reasons = []Reason{
 	ReasonTooLarge, ReasonStopped, ReasonInternal,
 	ReasonStatus, ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonMerchantRefused,
 	ReasonMerchantHold, ReasonMerchantFailure, ReasonDataNotSealed, ReasonDataEncoding, ReasonDataUnopened,
-	ReasonAnswerMalformed, ReasonOtherType, ReasonOtherAttempt, ReasonOtherCallback, ReasonAnswerDiffers,
+	ReasonNotOpened, ReasonOtherType, ReasonOtherAttempt, ReasonOtherCallback, ReasonAnswerDiffers,
 	ReasonDetailsDiffer, ReasonAnswerUnbound, ReasonLate, ReasonAccepted,
 }
 
@@ -94,7 +94,7 @@ type Verdict struct {
 	// Reached says that the merchant's server answered with status 200. The breaker
 	// counts the attempts for which it is false.
 	Reached bool
-	// OpenFailure says that the private part did not open the blocks of data. Many
-	// of them look like an attacker who tests paddings.
+	// OpenFailure is whether the blocks of data did not open with the private part, or
+	// opened to no answer. Many of them look like an attacker who tries blocks.
 	OpenFailure bool
 }

@@ -138,10 +138,16 @@ func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*sett
 		if _, err := t.Exec(ctx, keepOpenFailureSQL, b.Merchant, b.id, b.Attempt.Number, int64(now)); err != nil {
 			return err
 		}
-		if _, err := db.One(ctx, t, countOpenFailuresSQL, []any{b.Merchant}, &n); err != nil {
+	}
+	// A repeated settlement is told the count too: its first call may have failed.
+	for _, b := range batch {
+		if !b.OpenFailure {
+			continue
+		}
+		if _, err := db.One(ctx, t, countOpenFailuresSQL, []any{b.Merchant}, &b.out.OpenFailures); err != nil {
 			return err
 		}
-		if n < OpenFailureLimit {
+		if !b.fresh || b.out.OpenFailures < OpenFailureLimit {
 			continue
 		}
 		paused, err := o.pause(ctx, t, b.Merchant, now)

@@ -217,20 +217,27 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		f.State, f.Due, f.OpenFailure, f.Counts = CallbackPending, db.Never, true, true
 		return must(s.Settle(ctx, []Settlement{f}, now))(t)[0]
 	}
-	for range OpenFailureLimit - 1 {
-		if got := fail(); !got.Applied || got.Paused {
+	for i := range OpenFailureLimit - 1 {
+		if got := fail(); !got.Applied || got.Paused || got.OpenFailures != i+1 {
 			t.Fatalf("failure %d: %+v", n, got)
 		}
 	}
 	now += hour // the first ones no longer count
-	for range OpenFailureLimit - 1 {
-		if got := fail(); got.Paused {
+	for i := range OpenFailureLimit - 1 {
+		if got := fail(); got.Paused || got.OpenFailures != i+1 {
 			t.Fatalf("failure %d: %+v", n, got)
 		}
 	}
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "waiting", now+1)}, now))(t)
-	if got := fail(); !got.Paused {
+	// Another node has one in flight, which is settled after the pause.
+	n++
+	flying := settlementOf(claimOne(t, s, fmt.Sprint(n), now))
+	flying.State, flying.Due, flying.OpenFailure, flying.Counts = CallbackPending, db.Never, true, true
+	if got := fail(); !got.Paused || got.OpenFailures != OpenFailureLimit {
 		t.Fatalf("failure %d: %+v", n, got)
+	}
+	if got := must(s.Settle(ctx, []Settlement{flying}, now))(t)[0]; got.Paused || got.OpenFailures != OpenFailureLimit+1 {
+		t.Fatalf("a failure after the pause: %+v", got)
 	}
 	m := must(s.Merchant(ctx, "m0"))(t)
 	if m.State != MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {

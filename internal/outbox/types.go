@@ -195,7 +195,7 @@ type Settlement struct {
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
 	Alarm    string              // kind of alarm to raise, or empty
-	// OpenFailure says that the private part did not open the answer.
+	// OpenFailure says that the answer did not open, or opened to no answer.
 	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
 }
@@ -206,6 +206,9 @@ type Settled struct {
 	Paused  bool // this settlement paused the merchant
 	Late    bool // type 2: there was a decision already
 	Differs bool // Late, and this answer contradicts the decision; an alarm was raised
+	// OpenFailures is how many failures to open of the merchant's answers count now,
+	// on all nodes; 0 if this settlement is not such a failure.
+	OpenFailures int
 	// Decision is the decision that this settlement made, none for a repeated one.
 	// It is expired if a confirmation came at the deadline or later.
 	Decision countersign.Decision
@@ -320,7 +323,7 @@ const (
 	// BreakerThreshold is how many exchanges in a row that do not reach a
 	// merchant open its lane's breaker.
 	BreakerThreshold = 5
-	// OpenFailureLimit is how many private-side opening failures within an
-	// hour pause a merchant.
+	// OpenFailureLimit is how many failures to open its answers within an hour
+	// pause a merchant.
 	OpenFailureLimit = 10
 )

@@ -1,0 +1,227 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/outbox"
+)
+
+// openCounter counts the answers that were opened.
+type openCounter struct {
+	noObserver
+	mu sync.Mutex
+	n  int
+}
+
+func (c *openCounter) RSA(operation string, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if operation == "open" {
+		c.n++
+	}
+}
+
+func (c *openCounter) opened() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// garbageAnswers are responses that an attacker would try: blocks with bad padding,
+// and blocks that open, but not to an answer.
+func garbageAnswers(t *testing.T) map[string]Response {
+	t.Helper()
+	body := func(data []byte) Response {
+		b, err := countersign.Response{APIKey: testKey, Data: string(data)}.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Response{Status: 200, Body: b}
+	}
+	bad := base64.StdEncoding.EncodeToString(append([]byte{0}, make([]byte, 127)...))
+	good, err := envelope.Seal(testPair().Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]Response{"bad padding": body([]byte(bad)), "good padding": body(good)}
+}
+
+// Answers in flight when the first one fails are not opened all the same: on each node
+// at most twice cores and one, for the two lanes, beside the failures that pause
+// the merchant (SECURITY.md).
+func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
+	const perNode, cores = 100, 2
+	for name, answer := range garbageAnswers(t) {
+		for nodes := 1; nodes <= 3; nodes++ {
+			t.Run(fmt.Sprintf("%s, %d nodes", name, nodes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, nil)
+					count := &openCounter{}
+					arrived, all := 0, make(chan struct{})
+					var mu sync.Mutex
+					post := func(context.Context, request) Response {
+						mu.Lock()
+						if arrived++; arrived == nodes*perNode {
+							close(all)
+						}
+						mu.Unlock()
+						<-all
+						return answer
+					}
+					for i := range nodes * perNode {
+						if i%2 == 0 {
+							r.addWithdrawal("m1", i, time.Hour, true)
+						} else {
+							r.addDeposit("m1", i)
+						}
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					var running sync.WaitGroup
+					for n := range nodes {
+						d, err := New(Config{Outbox: r.fakeOutbox, Node: fmt.Sprint("node-", n), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+							RSA: cores, Observer: count, NotifyWorkers: perNode / 2, WithdrawWorkers: perNode / 2})
+						if err != nil {
+							t.Fatal(err)
+						}
+						d.post, d.offline = post, true
+						running.Go(func() {
+							if err := d.Run(ctx); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					time.Sleep(10 * time.Minute)
+					cancel()
+					running.Wait()
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					if r.merchants["m1"].State != outbox.MerchantPaused {
+						t.Errorf("after %d opened: %s", count.opened(), r.merchants["m1"].State)
+					}
+					most := outbox.OpenFailureLimit - 1 + nodes*2*(cores+1)
+					if n := count.opened(); n < outbox.OpenFailureLimit || n > most {
+						t.Errorf("%d of %d answers were opened, want %d to %d", n, arrived, outbox.OpenFailureLimit, most)
+					}
+					reasons := map[string]int{}
+					for _, s := range r.settled {
+						reasons[s.Attempt.Reason]++
+						if s.OpenFailure != (s.Attempt.Reason == string(ReasonDataUnopened)) || s.Decision != "" || s.Alarm != "" {
+							t.Errorf("%+v", s)
+						}
+					}
+					if len(reasons) != 2 || reasons[string(ReasonDataUnopened)] != count.opened() || reasons[string(ReasonNotOpened)] == 0 {
+						t.Errorf("reasons %v of %d opened", reasons, count.opened())
+					}
+				})
+			})
+		}
+	}
+}
+
+// What a merchant, a stranger or a metric can see of an answer is the same for bad
+// padding and for padding that is good by chance.
+func TestPaddingCannotBeToldApart(t *testing.T) {
+	seen := map[string]string{}
+	for name, answer := range garbageAnswers(t) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.d.post = failing(answer)
+			r.addDeposit("m1", 1)
+			r.addWithdrawal("m1", 2, time.Hour, false)
+			r.start(t)
+			time.Sleep(20 * time.Minute)
+			r.stop()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			var all strings.Builder
+			for _, s := range r.settled[:outbox.OpenFailureLimit] {
+				fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ErrCode != nil)
+			}
+			fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled))
+			seen[name] = all.String()
+		})
+	}
+	if seen["bad padding"] != seen["good padding"] || !strings.Contains(seen["good padding"], "paused") {
+		t.Errorf("bad padding:\n%s\ngood padding:\n%s", seen["bad padding"], seen["good padding"])
+	}
+}
+
+func TestOpenings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const notify, withdraw = countersign.LaneNotify, countersign.LaneWithdraw
+		o := newOpenings(2, time.Now)
+		enter := func(l countersign.Lane) chan bool {
+			done := make(chan bool, 1)
+			go func() { done <- o.enter(l, time.Minute) }()
+			synctest.Wait()
+			return done
+		}
+		waits := func(c chan bool) bool { synctest.Wait(); return len(c) == 0 }
+		a, b, c := enter(notify), enter(notify), enter(notify)
+		if !<-a || !<-b || !waits(c) {
+			t.Fatal("not two at once")
+		}
+		if w := enter(withdraw); !<-w {
+			t.Fatal("a withdrawal waits for deposits")
+		}
+		o.leave(withdraw, true)
+		o.fail() // a failed
+		o.leave(notify, true)
+		if waits(c) || !<-c { // b was good: two at once again, with a's place still taken
+			t.Fatal("one good answer does not end it")
+		}
+		o.fail() // c failed, and a is not settled
+		d, e := enter(notify), enter(withdraw)
+		o.settled(notify, 1)
+		if !waits(d) || !waits(e) {
+			t.Fatal("opened beside a failure that is not settled")
+		}
+		o.settled(notify, 2)
+		if waits(e) || !<-e || !waits(d) {
+			t.Fatal("not one at a time, the withdrawal first")
+		}
+		o.leave(withdraw, false) // not even whole blocks: neither good nor bad
+		if waits(d) || !<-d {
+			t.Fatal("its place was not given on")
+		}
+		late := enter(notify)
+		time.Sleep(2 * time.Minute)
+		if <-late {
+			t.Fatal("opened after its time")
+		}
+		f := enter(notify)
+		o.fail()
+		o.settled(notify, outbox.OpenFailureLimit)
+		if waits(f) || <-f || o.enter(withdraw, time.Minute) {
+			t.Fatal("opened after the merchant was paused")
+		}
+
+		// Without a count from the outbox, this node's own failures count for an hour.
+		o = newOpenings(2, time.Now)
+		for i := range outbox.OpenFailureLimit {
+			if !o.enter(notify, time.Minute) {
+				t.Fatalf("failure %d was not opened", i)
+			}
+			o.fail()
+			o.settled(notify, 0)
+		}
+		if o.enter(notify, time.Minute) {
+			t.Fatal("opened after too many failures")
+		}
+		time.Sleep(failureWindow + time.Second)
+		if !o.enter(notify, time.Minute) {
+			t.Fatal("failures count for ever")
+		}
+	})
+}
