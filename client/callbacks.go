@@ -48,17 +48,17 @@ type Callback struct {
 
 // Attempt is one POST of a callback.
 type Attempt struct {
-	Number       int            `json:"number" doc:"number of the attempt, from 1"`
-	RequestUUID  string         `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
-	Started      Time           `json:"started" doc:"when it began"`
-	DurationMs   int64          `json:"durationMs" doc:"how long it took, in milliseconds"`
-	HTTPStatus   int            `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
-	ErrCode      *int64         `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
-	Outcome      AttemptOutcome `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
-	Reason       Reason         `json:"reason,omitempty" doc:"why it had that outcome"`
-	Node         string         `json:"node,omitempty" doc:"node of the service that made it"`
-	RequestHash  string         `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
-	ResponseHash string         `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
+	Number       int           `json:"number" doc:"number of the attempt, from 1"`
+	RequestUUID  string        `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
+	Started      Time          `json:"started" doc:"when it began"`
+	DurationMs   int64         `json:"durationMs" doc:"how long it took, in milliseconds"`
+	HTTPStatus   int           `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
+	ErrCode      *int64        `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
+	Result       AttemptResult `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
+	Reason       Reason        `json:"reason,omitempty" doc:"why it had that outcome"`
+	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
+	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
+	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
 }
 
 // CallbackDetail is a callback with what it says and its attempts.

@@ -107,21 +107,21 @@ func (EventKind) Values() []EventKind {
 		EventAddressChanged, EventDepositCredited, EventDepositRejected}
 }
 
-// AttemptOutcome is what an attempt did to its callback.
-type AttemptOutcome string
+// AttemptResult is what an attempt did to its callback.
+type AttemptResult string
 
 // The outcomes of an attempt.
 const (
-	AttemptAccepted AttemptOutcome = "accepted" // the merchant took it, or confirmed
-	AttemptRefused  AttemptOutcome = "refused"  // the merchant will never take it
-	AttemptHold     AttemptOutcome = "hold"     // asked again later; the schedule does not move on
-	AttemptRetry    AttemptOutcome = "retry"    // tried again by the schedule
-	AttemptLost     AttemptOutcome = "lost"     // its node stopped in the middle; tried again
+	AttemptAccepted AttemptResult = "accepted" // the merchant took it, or confirmed
+	AttemptRefused  AttemptResult = "refused"  // the merchant will never take it
+	AttemptHold     AttemptResult = "hold"     // asked again later; the schedule does not move on
+	AttemptRetry    AttemptResult = "retry"    // tried again by the schedule
+	AttemptLost     AttemptResult = "lost"     // its node stopped in the middle; tried again
 )
 
 // Values lists every outcome.
-func (AttemptOutcome) Values() []AttemptOutcome {
-	return []AttemptOutcome{AttemptAccepted, AttemptRefused, AttemptHold, AttemptRetry, AttemptLost}
+func (AttemptResult) Values() []AttemptResult {
+	return []AttemptResult{AttemptAccepted, AttemptRefused, AttemptHold, AttemptRetry, AttemptLost}
 }
 
 // Reason says why an attempt had its outcome, or why something was decided or

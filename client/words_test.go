@@ -22,7 +22,7 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	lost := constants(t, "OutcomeLost", outbox)
 	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
-	same(t, "outcomes", client.AttemptOutcome("").Values(), append(constantsOf(t, "Outcome", dispatch), lost...))
+	same(t, "outcomes", client.AttemptResult("").Values(), append(constantsOf(t, "Outcome", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
 	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", outbox))
 	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))

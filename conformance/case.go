@@ -31,18 +31,18 @@ const (
 	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
 )
 
-// Outcome is how a case ended. The zero Outcome is Fail.
-type Outcome int
+// Ending is how a case ended. The zero Ending is Fail.
+type Ending int
 
-// The outcomes.
+// The endings.
 const (
-	Fail Outcome = iota
+	Fail Ending = iota
 	Pass
 	Skip
 )
 
 // String gives "pass", "fail" or "skip".
-func (o Outcome) String() string {
+func (o Ending) String() string {
 	switch o {
 	case Pass:
 		return "pass"
@@ -53,12 +53,12 @@ func (o Outcome) String() string {
 }
 
 // MarshalText is String.
-func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+func (o Ending) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Result says how one case ended. It holds no secret of the Config.
 type Result struct {
 	Case
-	Outcome   Outcome    `json:"outcome"`
+	Ending    Ending     `json:"outcome"`
 	Problem   string     `json:"problem,omitempty"`   // what is wrong, or why the case was skipped
 	Fix       string     `json:"fix,omitempty"`       // what to change at the endpoint, or in the settings
 	Note      string     `json:"note,omitempty"`      // of a case that passed: what is unusual
@@ -94,7 +94,7 @@ func (s Summary) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", s.Passed, s.Failed, s.Skipped)
 }
 
-func (s *Summary) add(o Outcome) {
+func (s *Summary) add(o Ending) {
 	switch o {
 	case Pass:
 		s.Passed++

@@ -43,10 +43,10 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 	results, sum := check(t, c)
 	for _, r := range results {
 		switch {
-		case r.Outcome == conformance.Fail:
+		case r.Ending == conformance.Fail:
 			t.Errorf("failed: %s", describe(r))
 		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
-		case r.Outcome == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
+		case r.Ending == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}
 	}
@@ -233,12 +233,12 @@ func TestEveryCaseCanFail(t *testing.T) {
 				}
 				results, _ := check(t, c)
 				for name, r := range results {
-					if r.Outcome == conformance.Skip && strings.HasPrefix(r.Problem, "needs a service") {
+					if r.Ending == conformance.Skip && strings.HasPrefix(r.Problem, "needs a service") {
 						continue
 					}
 					ran++
-					if r.Outcome != conformance.Fail {
-						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", unbound, name, w.fault, r.Outcome)
+					if r.Ending != conformance.Fail {
+						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", unbound, name, w.fault, r.Ending)
 						continue
 					}
 					if r.Problem == "" || r.Fix == "" || len(r.Exchanges) == 0 {

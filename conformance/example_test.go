@@ -51,7 +51,7 @@ func ExampleChecker_Run() {
 		return
 	}
 	sum, err := checker.Run(context.Background(), func(r conformance.Result) {
-		if r.Outcome == conformance.Fail {
+		if r.Ending == conformance.Fail {
 			fmt.Println(r.Name, r.Problem, r.Fix)
 		}
 	})

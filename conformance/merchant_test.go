@@ -98,7 +98,7 @@ func TestLargerKeys(t *testing.T) {
 			for _, r := range results {
 				skips := strings.HasPrefix(r.Problem, "needs ") || strings.Contains(r.Problem, "too close to a power of 2") ||
 					bits == 3072 && strings.Contains(r.Problem, "need no padding")
-				if r.Outcome == conformance.Fail || r.Outcome == conformance.Skip && !skips {
+				if r.Ending == conformance.Fail || r.Ending == conformance.Skip && !skips {
 					t.Error(describe(r))
 				}
 			}
@@ -128,7 +128,7 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 		APIKey: testAPIKey, CallbackAPIKey: testCallbackKey,
 	})
 	for name, r := range results {
-		if fails := r.Outcome == conformance.Fail; fails != (name == "binding/absent" || name == "binding/upper-case") {
+		if fails := r.Ending == conformance.Fail; fails != (name == "binding/absent" || name == "binding/upper-case") {
 			t.Errorf("%s: %s", name, describe(r))
 		}
 	}
@@ -182,8 +182,8 @@ func TestFaultyMerchantsFail(t *testing.T) {
 				if fault == countersigntest.FaultNoAmount && name == "repeat/new-request" {
 					want = conformance.Pass // a deposit's answer may lack it; response/deposit-members says so
 				}
-				if r.Outcome != want {
-					t.Errorf("%s: %s, want %s: %s", name, r.Outcome, want, describe(r))
+				if r.Ending != want {
+					t.Errorf("%s: %s, want %s: %s", name, r.Ending, want, describe(r))
 				}
 			}
 		})

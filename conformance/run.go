@@ -42,7 +42,7 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 		if err := ctx.Err(); err != nil {
 			return sum, err // the case was cut short, so its result means nothing
 		}
-		sum.add(r.Outcome)
+		sum.add(r.Ending)
 		report(r)
 	}
 	return sum, nil
@@ -80,14 +80,14 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {
 		switch e := recover().(type) {
 		case nil:
 		case sealFailure:
-			res.Outcome, res.Problem = Skip, "the key cannot carry this message: "+e.err.Error()
+			res.Ending, res.Problem = Skip, "the key cannot carry this message: "+e.err.Error()
 		default:
 			panic(e)
 		}
 	}()
 	for _, need := range c.Needs {
 		if !k.has(need) {
-			res.Outcome, res.Problem = Skip, "needs "+string(need)
+			res.Ending, res.Problem = Skip, "needs "+string(need)
 			return res
 		}
 	}
@@ -98,11 +98,11 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {
 	var v *verdict
 	switch {
 	case err == nil:
-		res.Outcome = Pass
+		res.Ending = Pass
 	case errors.As(err, &v):
 		res.Problem, res.Fix = s.redact(v.problem), v.fix
 		if v.skip {
-			res.Outcome = Skip
+			res.Ending = Skip
 		}
 	default:
 		res.Problem = s.redact(err.Error())

@@ -35,8 +35,8 @@ func (f *FaultyInbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Cla
 }
 
 // Settle implements merchant.Inbox.
-func (f *FaultyInbox) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outcome, error) {
-	return faulty(f, "settle", func() (merchant.Outcome, error) { return f.Inbox.Settle(ctx, s) })
+func (f *FaultyInbox) Settle(ctx context.Context, s merchant.Settlement) (merchant.Reply, error) {
+	return faulty(f, "settle", func() (merchant.Reply, error) { return f.Inbox.Settle(ctx, s) })
 }
 
 // Renew implements merchant.Renewer where Inbox does, and fails with

@@ -28,8 +28,8 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"other content changes nothing", checkContent},
 		{"a lease keeps others out until it ends", checkLease},
 		{"a renewed lease keeps others out for longer", checkRenewal},
-		{"an outcome that is not final frees the entry", checkNotFinal},
-		{"the first final outcome stands, late ones too", checkStands},
+		{"an reply that is not final frees the entry", checkNotFinal},
+		{"the first final reply stands, late ones too", checkStands},
 		{"only its own claim ends a lease", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
 		{"a first block has one rest", checkBlocks},
@@ -73,10 +73,10 @@ func (c *inboxCheck) claim(in merchant.Inbox, e merchant.Entry, want merchant.St
 	return got
 }
 
-func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Outcome, final bool, want merchant.Outcome) {
+func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o merchant.Reply, final bool, want merchant.Reply) {
 	c.tb.Helper()
 	got, err := in.Settle(context.Background(), merchant.Settlement{
-		Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, Outcome: o, Final: final, At: c.at,
+		Type: e.Callback.CallbackType(), ID: e.ID, Claim: claim, Reply: o, Final: final, At: c.at,
 	})
 	if err != nil {
 		c.tb.Fatalf("%s: settling: %v", c.rule, err)
@@ -86,10 +86,10 @@ func (c *inboxCheck) settle(in merchant.Inbox, e merchant.Entry, claim int64, o 
 	}
 }
 
-func confirmed(n int) merchant.Outcome { return merchant.Outcome{Details: Order(n)} }
+func confirmed(n int) merchant.Reply { return merchant.Reply{Details: Order(n)} }
 
-func notFinal() merchant.Outcome {
-	return merchant.Outcome{Code: countersign.CodeAwaitingApproval, Message: "wait"}
+func notFinal() merchant.Reply {
+	return merchant.Reply{Code: countersign.CodeAwaitingApproval, Message: "wait"}
 }
 
 func checkOnce(c *inboxCheck) {
@@ -98,8 +98,8 @@ func checkOnce(c *inboxCheck) {
 	c.settle(c.inbox, e, got.Claim, confirmed(1), true, confirmed(1))
 	for _, in := range []merchant.Inbox{c.inbox, c.other} {
 		again := c.claim(in, e, merchant.StateSettled)
-		if again.Outcome != confirmed(1) || again.Seq != got.Seq {
-			c.tb.Errorf("%s: found %+v under %d, want %+v under %d", c.rule, again.Outcome, again.Seq, confirmed(1), got.Seq)
+		if again.Reply != confirmed(1) || again.Seq != got.Seq {
+			c.tb.Errorf("%s: found %+v under %d, want %+v under %d", c.rule, again.Reply, again.Seq, confirmed(1), got.Seq)
 		}
 	}
 	next := c.claim(c.other, c.entry(Withdrawal(2), inboxLease), merchant.StateClaimed)
@@ -112,8 +112,8 @@ func checkTaken(c *inboxCheck) {
 	e := c.entry(Deposit(1), 0)
 	c.claim(c.inbox, e, merchant.StateTaken)
 	again := c.claim(c.other, e, merchant.StateSettled)
-	if again.Outcome != (merchant.Outcome{}) {
-		c.tb.Errorf("%s: the outcome is %+v", c.rule, again.Outcome)
+	if again.Reply != (merchant.Reply{}) {
+		c.tb.Errorf("%s: the reply is %+v", c.rule, again.Reply)
 	}
 	// An entry that was leased for a function is claimed without one.
 	e = c.entry(Deposit(2), inboxLease)
@@ -130,7 +130,7 @@ func checkContent(c *inboxCheck) {
 	changed.Amount = Deposit(2).Amount
 	other := c.entry(changed, inboxLease)
 	c.claim(c.other, other, merchant.StateOtherContent)
-	c.settle(c.inbox, e, got.Claim, merchant.Outcome{}, true, merchant.Outcome{})
+	c.settle(c.inbox, e, got.Claim, merchant.Reply{}, true, merchant.Reply{})
 	c.claim(c.other, other, merchant.StateOtherContent)
 	c.claim(c.other, e, merchant.StateSettled)
 }
@@ -176,7 +176,7 @@ func checkRenewal(c *inboxCheck) {
 	e.At = c.at.Add(inboxLease)
 	second := c.claim(c.other, e, merchant.StateClaimed)
 	renew(first.Claim, merchant.ErrNotClaimed)
-	c.settle(c.other, e, second.Claim, merchant.Outcome{}, true, merchant.Outcome{})
+	c.settle(c.other, e, second.Claim, merchant.Reply{}, true, merchant.Reply{})
 	renew(second.Claim, merchant.ErrNotClaimed)
 }
 

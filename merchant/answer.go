@@ -101,23 +101,23 @@ func messageFor(code countersign.ErrCode, text string) string {
 }
 
 // verdict is what a merchant's function decided. The zero verdict must not be
-// used: its zero Outcome would accept.
+// used: its zero Reply would accept.
 type verdict struct {
-	Outcome
+	Reply
 	final  bool // to be kept for ever
 	reason Reason
 	cause  error // for the log
 }
 
 func failed(reason Reason, cause error) verdict {
-	return verdict{Outcome: failure, reason: reason, cause: cause}
+	return verdict{Reply: failure, reason: reason, cause: cause}
 }
 
 var failure = refusal(countersign.CodeInternal)
 
-// refusal is the outcome that says code in the registry's words.
-func refusal(code countersign.ErrCode) Outcome {
-	return Outcome{Code: code, Message: code.Message()}
+// refusal is the reply that says code in the registry's words.
+func refusal(code countersign.ErrCode) Reply {
+	return Reply{Code: code, Message: code.Message()}
 }
 
 // errSuspect is what the log says of a possible duplicate that was accepted.
@@ -133,7 +133,7 @@ func fromError(err error, keep bool) verdict {
 	var ce *CodeError
 	switch {
 	case errors.As(err, &ce):
-		v := verdict{Outcome: Outcome{Code: ce.Code, Message: messageFor(ce.Code, ce.Message)}, cause: err}
+		v := verdict{Reply: Reply{Code: ce.Code, Message: messageFor(ce.Code, ce.Message)}, cause: err}
 		switch ce.Code.Class() {
 		case countersign.ClassRefused:
 			v.reason, v.final = ReasonRefused, keep
@@ -155,21 +155,21 @@ func fromError(err error, keep bool) verdict {
 // about a withdrawal of user.
 func fromAnswer(a Answer, user string) verdict {
 	class := a.code.Class()
-	v := verdict{Outcome: Outcome{Code: a.code, Message: messageFor(a.code, a.message)}}
+	v := verdict{Reply: Reply{Code: a.code, Message: messageFor(a.code, a.message)}}
 	switch a.kind {
 	case answerConfirm:
 		if a.user == "" {
 			return failed(ReasonFailed, errors.New("the function confirmed an order without a tenantUserId"))
 		}
 		if a.user != user {
-			v := verdict{Outcome: refusal(countersign.CodeDetailsDiffer), final: true, reason: ReasonOtherUser}
+			v := verdict{Reply: refusal(countersign.CodeDetailsDiffer), final: true, reason: ReasonOtherUser}
 			v.cause = errors.New("the order that the function confirmed is another user's")
 			return v
 		}
 		if err := a.details.Validate(); err != nil {
 			return failed(ReasonFailed, fmt.Errorf("the details confirmed by the function: %w", err))
 		}
-		return verdict{Outcome: Outcome{Details: a.details}, final: true, reason: ReasonConfirmed}
+		return verdict{Reply: Reply{Details: a.details}, final: true, reason: ReasonConfirmed}
 	case answerRefuse:
 		if class == countersign.ClassRefused || class == countersign.ClassFailure {
 			v.final, v.reason = true, ReasonRefused

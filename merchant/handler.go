@@ -207,7 +207,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	body, err := countersign.Response{APIKey: h.apiKey(), Data: r.data, ErrCode: r.Code, Message: r.Message}.Marshal()
 	if err != nil {
 		r.cause = errors.Join(r.cause, err)
-		r.Outcome, r.data, r.reason = failure, "", ReasonSeal
+		r.Reply, r.data, r.reason = failure, "", ReasonSeal
 		body, err = countersign.Response{APIKey: h.apiKey(), ErrCode: r.Code, Message: r.Message}.Marshal()
 	}
 	if err != nil { // an APIKey that is not UTF-8

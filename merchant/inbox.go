@@ -38,8 +38,8 @@ type Inbox interface {
 	//  3. If e.ID is known with another Content, the state is OtherContent, and
 	//     nothing changes.
 	//  4. If the entry is settled, the state is Settled, with the recorded
-	//     Outcome.
-	//  5. If e.Lease is 0, the entry is settled now with the zero Outcome,
+	//     Reply.
+	//  5. If e.Lease is 0, the entry is settled now with the zero Reply,
 	//     errCode 0, and the state is Taken.
 	//  6. If a lease on the entry has not ended, the state is Busy.
 	//  7. Otherwise the entry is leased for e.Lease from e.At or from the
@@ -50,16 +50,16 @@ type Inbox interface {
 	// forgotten.
 	Claim(ctx context.Context, e Entry) (Claimed, error)
 
-	// Settle ends a claim and returns the Outcome to answer with. In this order:
+	// Settle ends a claim and returns the Reply to answer with. In this order:
 	//
 	//  1. If the entry is not known, the error is ErrNotClaimed.
-	//  2. If the entry is settled, nothing changes, and the recorded Outcome is
+	//  2. If the entry is settled, nothing changes, and the recorded Reply is
 	//     returned.
-	//  3. If s.Final, s.Outcome is recorded for ever and returned, even if the
+	//  3. If s.Final, s.Reply is recorded for ever and returned, even if the
 	//     lease was lost meanwhile: the function has done its work.
-	//  4. Otherwise s.Outcome is returned for this attempt alone, and the lease
+	//  4. Otherwise s.Reply is returned for this attempt alone, and the lease
 	//     ends if it is still that of s.Claim.
-	Settle(ctx context.Context, s Settlement) (Outcome, error)
+	Settle(ctx context.Context, s Settlement) (Reply, error)
 }
 
 // Renewer is an Inbox that can renew a lease. While OnDeposit, OnPossibleDuplicate
@@ -145,7 +145,7 @@ const (
 	StateNone         State = iota
 	StateTaken              // recorded and settled by this call: nothing is left to do
 	StateClaimed            // leased to the caller, which acts and then settles
-	StateSettled            // ended before; the recorded Outcome is the answer again
+	StateSettled            // ended before; the recorded Reply is the answer again
 	StateBusy               // another caller has the lease
 	StateOtherContent       // the identifier is known with other content
 	StateSpliced            // the first block is known with another rest
@@ -181,32 +181,32 @@ type Claimed struct {
 	// PossibleDuplicate says that the entry was a possible duplicate when it was
 	// recorded.
 	PossibleDuplicate bool
-	// Outcome is the recorded one if the state is Settled.
-	Outcome Outcome
+	// Reply is the recorded one if the state is Settled.
+	Reply Reply
 }
 
 // Settlement is how the work on a claimed entry ended.
 type Settlement struct {
-	Type    countersign.Type
-	ID      string
-	Claim   int64 // of the Claimed that is settled
-	Outcome Outcome
-	Final   bool // record it for ever
-	At      time.Time
+	Type  countersign.Type
+	ID    string
+	Claim int64 // of the Claimed that is settled
+	Reply Reply
+	Final bool // record it for ever
+	At    time.Time
 }
 
-// Outcome is what the service is told for every attempt of one callback. It is
+// Reply is what the service is told for every attempt of one callback. It is
 // not the sealed answer, because that holds the requestUUID of the attempt; the
-// rest of the answer follows from the request and Details. The zero Outcome is
+// rest of the answer follows from the request and Details. The zero Reply is
 // errCode 0.
-type Outcome struct {
+type Reply struct {
 	Code    countersign.ErrCode
 	Message string              // not empty if Code is not 0
 	Details countersign.Details // of a confirmed withdrawal
 }
 
 // Same reports whether o and p tell the service the same thing.
-func (o Outcome) Same(p Outcome) bool {
+func (o Reply) Same(p Reply) bool {
 	if o.Code != p.Code {
 		return false
 	}

@@ -59,8 +59,8 @@ func (forgetful) Claim(context.Context, merchant.Entry) (merchant.Claimed, error
 	return merchant.Claimed{State: merchant.StateClaimed, Seq: 1, Claim: 1}, nil
 }
 
-func (forgetful) Settle(_ context.Context, s merchant.Settlement) (merchant.Outcome, error) {
-	return s.Outcome, nil
+func (forgetful) Settle(_ context.Context, s merchant.Settlement) (merchant.Reply, error) {
+	return s.Reply, nil
 }
 
 type changed struct {

@@ -42,7 +42,7 @@ type memoryEntry struct {
 	content    Digest
 	duplicate  bool
 	settled    bool
-	outcome    Outcome
+	reply      Reply
 	claims     int64
 	leaseUntil time.Time
 }
@@ -80,7 +80,7 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	case row.content != e.Content:
 		c.State = StateOtherContent
 	case row.settled:
-		c.State, c.Outcome = StateSettled, row.outcome
+		c.State, c.Reply = StateSettled, row.reply
 	case e.Lease == 0:
 		row.settled = true
 		c.State = StateTaken
@@ -127,24 +127,24 @@ func (m *MemoryInbox) addTransfer(e Entry) (duplicate bool) {
 }
 
 // Settle implements Inbox.
-func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Outcome, error) {
+func (m *MemoryInbox) Settle(ctx context.Context, s Settlement) (Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return Outcome{}, err
+		return Reply{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row := m.entries[entryKey{s.Type, s.ID}]
 	switch {
 	case row == nil:
-		return Outcome{}, ErrNotClaimed
+		return Reply{}, ErrNotClaimed
 	case row.settled:
-		return row.outcome, nil
+		return row.reply, nil
 	case s.Final:
-		row.settled, row.outcome, row.leaseUntil = true, s.Outcome, time.Time{}
+		row.settled, row.reply, row.leaseUntil = true, s.Reply, time.Time{}
 	case row.claims == s.Claim:
 		row.leaseUntil = time.Time{}
 	}
-	return s.Outcome, nil
+	return s.Reply, nil
 }
 
 // Renew implements Renewer.

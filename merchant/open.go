@@ -24,7 +24,7 @@ type opener struct {
 // reply is the response to a request, and what the log says of it.
 type reply struct {
 	status int
-	Outcome
+	Reply
 	plaintext []byte // of the answer, if it does not depend on the merchant's function
 	data      string // sealed answer, if Code is 0
 	reason    Reason
@@ -43,7 +43,7 @@ func (r reply) hasResponse() bool {
 
 func refuse(status int, code countersign.ErrCode, message string, reason Reason, cause error) *reply {
 	return &reply{
-		status: status, Outcome: Outcome{Code: code, Message: messageFor(code, message)}, reason: reason, cause: cause,
+		status: status, Reply: Reply{Code: code, Message: messageFor(code, message)}, reason: reason, cause: cause,
 	}
 }
 

@@ -34,7 +34,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 		var err error
 		if rep.plaintext, err = h.plaintext(cb, countersign.Details{}); err != nil {
 			return rep.end(verdict{
-				Outcome: Outcome{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
+				Reply: Reply{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
 			})
 		}
 	}
@@ -65,16 +65,16 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 			return h.sealed(rep.end(v))
 		case StateSettled:
 			h.forget(key)
-			return h.sealed(rep.end(verdict{Outcome: c.Outcome, reason: ReasonRepeated}))
+			return h.sealed(rep.end(verdict{Reply: c.Reply, reason: ReasonRepeated}))
 		case StateOtherContent:
 			return rep.end(verdict{
-				Outcome: refusal(countersign.CodeDetailsDiffer),
-				reason:  ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
+				Reply:  refusal(countersign.CodeDetailsDiffer),
+				reason: ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
 			})
 		case StateSpliced:
 			return rep.end(verdict{
-				Outcome: Outcome{Code: countersign.CodeMalformed, Message: wordSpliced},
-				reason:  ReasonSpliced, cause: errors.New("its first block was seen with another rest"),
+				Reply:  Reply{Code: countersign.CodeMalformed, Message: wordSpliced},
+				reason: ReasonSpliced, cause: errors.New("its first block was seen with another rest"),
 			})
 		case StateClaimed:
 			if v, ran := h.run(ctx, key, c, do); ran {
@@ -88,14 +88,14 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 			return rep.end(failed(ReasonInbox, fmt.Errorf("inbox: state %q", c.State)))
 		}
 		if !h.pause(ctx, key, pause) {
-			return rep.end(verdict{Outcome: Outcome{Code: countersign.CodeInternal, Message: wordBusy}, reason: ReasonBusy})
+			return rep.end(verdict{Reply: Reply{Code: countersign.CodeInternal, Message: wordBusy}, reason: ReasonBusy})
 		}
 	}
 }
 
 // end puts v into r.
 func (r reply) end(v verdict) reply {
-	r.Outcome, r.reason, r.cause = v.Outcome, v.reason, v.cause
+	r.Reply, r.reason, r.cause = v.Reply, v.reason, v.cause
 	return r
 }
 
@@ -175,7 +175,7 @@ func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function)
 	}
 	if unkept && earlier.Final {
 		do = func(context.Context, Claimed) verdict {
-			return verdict{Outcome: earlier.Outcome, final: true, reason: ReasonRepeated}
+			return verdict{Reply: earlier.Reply, final: true, reason: ReasonRepeated}
 		}
 	}
 	go h.fly(ctx, f, key, c, do)
@@ -226,7 +226,7 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict) verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
 	defer cancel()
-	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Outcome: v.Outcome, Final: v.final, At: h.c.Now()}
+	s := Settlement{Type: key.typ, ID: key.id, Claim: c.Claim, Reply: v.Reply, Final: v.final, At: h.c.Now()}
 	standing, err := h.settleInbox(ctx, s)
 	if err != nil {
 		// The function has done its work and must not do it again because the
@@ -244,19 +244,19 @@ func (h *Handler) settle(ctx context.Context, key entryKey, c Claimed, v verdict
 	}
 	h.forget(key)
 	switch {
-	case standing.Same(v.Outcome):
-		v.Outcome = standing
+	case standing.Same(v.Reply):
+		v.Reply = standing
 		return v
 	case v.final:
 		// Two processes called the merchant's function at the same time and got
 		// two answers. The first stands; this attempt gets neither.
 		return verdict{
-			Outcome: refusal(countersign.CodeDetailsDiffer),
-			reason:  ReasonDetailsChange,
-			cause:   fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code, standing.Code),
+			Reply:  refusal(countersign.CodeDetailsDiffer),
+			reason: ReasonDetailsChange,
+			cause:  fmt.Errorf("the function now says errCode %d; errCode %d was recorded before with other details", v.Code, standing.Code),
 		}
 	}
-	return verdict{Outcome: standing, reason: ReasonRepeated}
+	return verdict{Reply: standing, reason: ReasonRepeated}
 }
 
 // settleUnkept tries again to record a settlement that the Inbox failed to record.
@@ -312,7 +312,7 @@ func (h *Handler) claim(ctx context.Context, e Entry) (c Claimed, err error) {
 	return h.c.Inbox.Claim(ctx, e)
 }
 
-func (h *Handler) settleInbox(ctx context.Context, s Settlement) (o Outcome, err error) {
+func (h *Handler) settleInbox(ctx context.Context, s Settlement) (o Reply, err error) {
 	defer recovered(&err)
 	return h.c.Inbox.Settle(ctx, s)
 }

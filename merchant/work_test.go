@@ -284,7 +284,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // TestLeaseIsRenewed: of two processes on one inbox the second does not begin a
 // deposit that the first is still at, however long that ignores its context; with
-// an inbox that cannot renew, it does. When the first has ended, the outcome is
+// an inbox that cannot renew, it does. When the first has ended, the reply is
 // everybody's.
 func TestLeaseIsRenewed(t *testing.T) {
 	for _, c := range []struct {
@@ -408,7 +408,7 @@ func TestContradiction(t *testing.T) {
 			return merchant.Answer{}, fmt.Errorf("the other process: %v, %w", c.State, err)
 		}
 		_, err = w.inbox.Settle(ctx, merchant.Settlement{
-			Type: r.CallbackType(), ID: e.ID, Claim: c.Claim, Final: true, Outcome: merchant.Outcome{Details: countersigntest.Order(1)},
+			Type: r.CallbackType(), ID: e.ID, Claim: c.Claim, Final: true, Reply: merchant.Reply{Details: countersigntest.Order(1)},
 		})
 		return merchant.Confirm(r.TenantUserID, countersigntest.Order(2)), err
 	}

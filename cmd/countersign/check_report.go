@@ -76,7 +76,7 @@ func (r *checkReport) add(res conformance.Result) {
 		return
 	}
 	out := r.std.out
-	switch res.Outcome {
+	switch res.Ending {
 	case conformance.Pass:
 		fmt.Fprintf(out, "%d  %s  %s%s\n", res.Number, r.paint(green, "pass"), res.Name, inBrackets(res.Note))
 	case conformance.Skip:
@@ -169,7 +169,7 @@ func writeJUnit(path string, results []conformance.Result) error {
 		group, _, _ := strings.Cut(r.Name, "/")
 		c := junitCase{Class: "countersign." + group, Name: fmt.Sprintf("%d %s", r.Number, r.Name), Output: r.Note}
 		suite.Tests++
-		switch r.Outcome {
+		switch r.Ending {
 		case conformance.Fail:
 			suite.Failures++
 			c.Failure = &junitText{Message: r.Problem, Text: explainFailure(r)}

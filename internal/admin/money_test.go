@@ -313,7 +313,7 @@ func TestResend(t *testing.T) {
 	for _, cb := range claimed {
 		list = append(list, outbox.Settlement{
 			Merchant: cb.Merchant, CallbackID: cb.ID, State: outbox.CallbackRefused, Reached: true, Counts: true,
-			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Outcome: "refused", Reason: "merchant_refused"},
+			Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Result: "refused", Reason: "merchant_refused"},
 		})
 	}
 	if _, err := h.store.Settle(ctx, list, now); err != nil {

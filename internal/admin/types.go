@@ -24,7 +24,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.WithdrawalState](a)
 	jsonapi.Enumerate[client.Lane](a)
 	jsonapi.Enumerate[client.ServiceAlarmKind](a)
-	jsonapi.Enumerate[client.AttemptOutcome](a)
+	jsonapi.Enumerate[client.AttemptResult](a)
 	jsonapi.Enumerate[client.Reason](a)
 	jsonapi.Patched[string](a)
 	jsonapi.Patched[client.Secret](a)

@@ -93,7 +93,7 @@ func accepted(now db.Millis) outbox.Attempt {
 	code := int64(0)
 	digest := strings.Repeat("b1", 32)
 	return outbox.Attempt{RequestUUID: "00000000-0000-8000-8000-000000000000", Started: now, Duration: 5 * time.Millisecond, HTTPStatus: 200,
-		ErrCode: &code, Outcome: "accepted", Reason: "accepted", Node: "bench", RequestHash: digest, ResponseHash: digest}
+		ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "bench", RequestHash: digest, ResponseHash: digest}
 }
 
 // settle settles what was claimed, as accepted.

@@ -16,7 +16,7 @@ type inboxRow struct {
 	content    merchant.Digest
 	duplicate  bool
 	settled    bool
-	outcome    merchant.Outcome
+	reply      merchant.Reply
 	claims     int64
 	leaseUntil db.Millis
 }
@@ -28,7 +28,7 @@ func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
 	case r.content != e.Content:
 		c.State = merchant.StateOtherContent
 	case r.settled:
-		c.State, c.Outcome = merchant.StateSettled, r.outcome
+		c.State, c.Reply = merchant.StateSettled, r.reply
 	case e.Lease == 0:
 		r.settled = true
 		c.State = merchant.StateTaken
@@ -273,14 +273,14 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var content []byte
 	var duplicate, settled int64
 	var d [4]string
-	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.outcome.Code, &row.outcome.Message,
+	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
 		&d[0], &d[1], &d[2], &d[3])
 	if err != nil {
 		return id, nil, err
 	}
 	copy(row.content[:], content)
 	row.duplicate, row.settled = duplicate != 0, settled != 0
-	row.outcome.Details, err = keptDetails(d)
+	row.reply.Details, err = keptDetails(d)
 	return id, &row, err
 }
 

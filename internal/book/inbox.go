@@ -151,7 +151,7 @@ const (
 	lockInboxSQL = `
 SELECT claims, settled, code, message, address, chain_name, symbol, amount FROM inbox WHERE type = $1 AND id = $2{lock}`
 
-	keepOutcomeSQL = `
+	keepReplySQL = `
 UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9
 WHERE type = $1 AND id = $2 AND settled = 0`
 
@@ -159,29 +159,29 @@ WHERE type = $1 AND id = $2 AND settled = 0`
 )
 
 // Settle implements merchant.Inbox.
-func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Outcome, error) {
+func (b *Book) Settle(ctx context.Context, s merchant.Settlement) (merchant.Reply, error) {
 	stands, err := b.settle(ctx, s)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
-		return merchant.Outcome{}, merchant.ErrNotClaimed
+		return merchant.Reply{}, merchant.ErrNotClaimed
 	case err != nil:
-		return merchant.Outcome{}, fmt.Errorf("inbox: %w", err)
+		return merchant.Reply{}, fmt.Errorf("inbox: %w", err)
 	}
 	return stands, nil
 }
 
 // settle fails with ErrNotFound for an entry that was never claimed.
-func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Outcome, err error) {
-	if err := db.CheckText("message", s.Outcome.Message); err != nil {
-		return merchant.Outcome{}, err
+func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
+	if err := db.CheckText("message", s.Reply.Message); err != nil {
+		return merchant.Reply{}, err
 	}
 	if db.CheckText("id", s.ID) != nil {
-		return merchant.Outcome{}, db.ErrNotFound
+		return merchant.Reply{}, db.ErrNotFound
 	}
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		stands = s.Outcome
+		stands = s.Reply
 		var claims, settled int64
-		var kept merchant.Outcome
+		var kept merchant.Reply
 		var details [4]string
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
 			&details[0], &details[1], &details[2], &details[3])
@@ -195,8 +195,8 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			stands = kept
 			return err
 		case s.Final:
-			d := s.Outcome.Details
-			_, err = t.Exec(ctx, keepOutcomeSQL, int64(s.Type), s.ID, int64(s.Outcome.Code), s.Outcome.Message,
+			d := s.Reply.Details
+			_, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
 				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)))
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
@@ -267,9 +267,9 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 		var duplicate, settled int64
 		var d [4]string
 		err := r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &settled, &e.Claims, &e.Created, &e.Ended,
-			&e.Outcome.Code, &e.Outcome.Message, &d[0], &d[1], &d[2], &d[3])
+			&e.Reply.Code, &e.Reply.Message, &d[0], &d[1], &d[2], &d[3])
 		if err == nil {
-			e.Outcome.Details, err = keptDetails(d)
+			e.Reply.Details, err = keptDetails(d)
 		}
 		e.PossibleDuplicate, e.Settled = duplicate != 0, settled != 0
 		list = append(list, e)

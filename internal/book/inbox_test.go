@@ -192,14 +192,14 @@ func TestFreeLeases(t *testing.T) {
 				t.Fatalf("freed %d, %v", n, err)
 			}
 			r := claim(merchant.StateClaimed)
-			_, err := end.Settle(ctx, merchant.Settlement{Type: 2, ID: "c", Claim: r.Claim, Final: true, Outcome: merchant.Outcome{Code: 2001, Message: "no"}})
+			_, err := end.Settle(ctx, merchant.Settlement{Type: 2, ID: "c", Claim: r.Claim, Final: true, Reply: merchant.Reply{Code: 2001, Message: "no"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n, err := end.FreeLeases(ctx); err != nil || n != 0 {
 				t.Fatalf("freed %d, %v", n, err)
 			}
-			if r := claim(merchant.StateSettled); r.Outcome.Code != 2001 || r.Outcome.Message != "no" {
+			if r := claim(merchant.StateSettled); r.Reply.Code != 2001 || r.Reply.Message != "no" {
 				t.Fatalf("%+v", r)
 			}
 		})

@@ -92,7 +92,7 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	settled, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- other.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			_, err := t.Exec(ctx, keepOutcomeSQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000))
+			_, err := t.Exec(ctx, keepReplySQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000))
 			close(settled)
 			<-commit
 			return err
@@ -121,7 +121,7 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	if r := <-claimed; r.State != merchant.StateBusy || r.Claim != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if r, err := end.Claim(ctx, again); err != nil || r.State != merchant.StateSettled || r.Outcome.Code != 2001 {
+	if r, err := end.Claim(ctx, again); err != nil || r.State != merchant.StateSettled || r.Reply.Code != 2001 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }

@@ -17,7 +17,7 @@ type Record struct {
 	Settled           bool
 	Claims            int64
 	Created, Ended    db.Millis
-	Outcome           merchant.Outcome // once Settled
+	Reply             merchant.Reply // once Settled
 }
 
 // Filter selects entries; zero members select all.

@@ -92,10 +92,10 @@ func testGoesOn(t *testing.T, b *Book) {
 	if r := claim(transfer("new", "tx9"), 0); r.State != merchant.StateTaken || r.PossibleDuplicate {
 		t.Errorf("a new deposit: %+v", r)
 	}
-	if r := claim(question("confirmed"), time.Minute); r.State != merchant.StateSettled || r.Outcome.Details.Amount.String() != "12.50" {
+	if r := claim(question("confirmed"), time.Minute); r.State != merchant.StateSettled || r.Reply.Details.Amount.String() != "12.50" {
 		t.Errorf("a question that was confirmed: %+v", r)
 	}
-	if r := claim(question("unknown"), time.Minute); r.State != merchant.StateSettled || r.Outcome.Code != 2001 {
+	if r := claim(question("unknown"), time.Minute); r.State != merchant.StateSettled || r.Reply.Code != 2001 {
 		t.Errorf("a question for no order: %+v", r)
 	}
 	r := claim(question("asked"), time.Minute)
@@ -113,7 +113,7 @@ func testGoesOn(t *testing.T, b *Book) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Settle(ctx, merchant.Settlement{Type: 2, ID: "asked", Claim: r.Claim, Final: true, Outcome: merchant.Outcome{Details: o.Details}, At: later.Time()}); err != nil {
+	if _, err := b.Settle(ctx, merchant.Settlement{Type: 2, ID: "asked", Claim: r.Claim, Final: true, Reply: merchant.Reply{Details: o.Details}, At: later.Time()}); err != nil {
 		t.Error(err)
 	}
 	change.CallBackID, change.From = "approved", OrderApproved

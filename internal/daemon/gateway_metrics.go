@@ -65,8 +65,8 @@ func (m *gatewayMetrics) Observe(o merchant.Observation) {
 	m.callbackTime.WithLabelValues(o.Type.String()).Observe(o.Duration.Seconds())
 }
 
-func (m *gatewayMetrics) Forwarded(outcome gateway.ForwardOutcome, took time.Duration) {
-	m.forwards.WithLabelValues(string(outcome)).Inc()
+func (m *gatewayMetrics) Forwarded(result gateway.ForwardResult, took time.Duration) {
+	m.forwards.WithLabelValues(string(result)).Inc()
 	m.forwardTime.Observe(took.Seconds())
 }
 

@@ -126,7 +126,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		Outbox: s.db, Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
-			return dispatch.CheckURL(rawURL, dispatch.Policy{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
+			return dispatch.CheckURL(rawURL, dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
 		},
 	})
 	if err != nil {

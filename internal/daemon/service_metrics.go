@@ -94,8 +94,8 @@ func (m *serviceMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, outcome dispatch.Outcome, reason dispatch.Reason, took time.Duration) {
-	m.attempts.WithLabelValues(lane.String(), t.String(), string(outcome), string(reason)).Inc()
+func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result dispatch.Result, reason dispatch.Reason, took time.Duration) {
+	m.attempts.WithLabelValues(lane.String(), t.String(), string(result), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
 }
 

@@ -134,10 +134,10 @@ func (o *countingObserver) Settled(int, time.Duration) {
 	o.settles++
 }
 
-func (o *countingObserver) Attempt(_ countersign.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
+func (o *countingObserver) Attempt(_ countersign.Lane, _ countersign.Type, result Result, _ Reason, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if outcome == Accepted {
+	if result == Accepted {
 		if o.accepted++; o.accepted == o.want {
 			close(o.all)
 		}
@@ -249,8 +249,8 @@ type signalObserver struct {
 	settled chan struct{}
 }
 
-func (o *signalObserver) Attempt(_ countersign.Lane, _ countersign.Type, outcome Outcome, _ Reason, _ time.Duration) {
-	if outcome == Accepted {
+func (o *signalObserver) Attempt(_ countersign.Lane, _ countersign.Type, result Result, _ Reason, _ time.Duration) {
+	if result == Accepted {
 		o.settled <- struct{}{}
 	}
 }

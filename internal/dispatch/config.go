@@ -29,7 +29,7 @@ type Outbox interface {
 // methods, which must be fast.
 type Observer interface {
 	// Attempt is called when an attempt ended: one POST, or the failure to make one.
-	Attempt(lane countersign.Lane, t countersign.Type, outcome Outcome, reason Reason, took time.Duration)
+	Attempt(lane countersign.Lane, t countersign.Type, result Result, reason Reason, took time.Duration)
 	// RSA is called after the RSA work of one message: operation is "seal" or
 	// "open", took the time of all its blocks.
 	RSA(operation string, took time.Duration)
@@ -50,14 +50,14 @@ type Observer interface {
 
 type noObserver struct{}
 
-func (noObserver) Attempt(countersign.Lane, countersign.Type, Outcome, Reason, time.Duration) {}
-func (noObserver) RSA(string, time.Duration)                                                  {}
-func (noObserver) Claimed(countersign.Lane, int)                                              {}
-func (noObserver) Settled(int, time.Duration)                                                 {}
-func (noObserver) Decided(countersign.Decision)                                               {}
-func (noObserver) Swept(outbox.Swept)                                                         {}
-func (noObserver) InFlight(countersign.Lane, int)                                             {}
-func (noObserver) Alarm(string)                                                               {}
+func (noObserver) Attempt(countersign.Lane, countersign.Type, Result, Reason, time.Duration) {}
+func (noObserver) RSA(string, time.Duration)                                                 {}
+func (noObserver) Claimed(countersign.Lane, int)                                             {}
+func (noObserver) Settled(int, time.Duration)                                                {}
+func (noObserver) Decided(countersign.Decision)                                              {}
+func (noObserver) Swept(outbox.Swept)                                                        {}
+func (noObserver) InFlight(countersign.Lane, int)                                            {}
+func (noObserver) Alarm(string)                                                              {}
 
 // Config has the settings of a Dispatcher.
 type Config struct {

@@ -40,7 +40,7 @@ func New(c Config) (*Dispatcher, error) {
 	d := &Dispatcher{
 		cfg:       c,
 		transport: newTransport(c.AllowHTTP, c.Roots),
-		merchants: newMerchants(c.Outbox, Policy{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP},
+		merchants: newMerchants(c.Outbox, TargetRules{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP},
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores:    newCores(c.RSA),
 		previous: newPrevious(),

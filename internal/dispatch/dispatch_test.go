@@ -111,7 +111,7 @@ func TestDepositAndWithdrawal(t *testing.T) {
 		}
 		a := r.attemptsOf(deposit)
 		if len(a) != 1 || a[0].Number != 1 || a[0].HTTPStatus != 200 || a[0].ErrCode == nil || *a[0].ErrCode != 0 ||
-			a[0].Outcome != "accepted" || len(a[0].RequestHash) != 64 || len(a[0].ResponseHash) != 64 ||
+			a[0].Result != "accepted" || len(a[0].RequestHash) != 64 || len(a[0].ResponseHash) != 64 ||
 			len(a[0].RequestUUID) != 36 || a[0].Node != "node-1" {
 			t.Errorf("attempts: %+v", a)
 		}

@@ -49,12 +49,12 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 			d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", c.ID),
 				slog.String("value", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
 			e.giveBack = false
-			finish(Verdict{Outcome: Retry, Reason: ReasonInternal, Reached: true})
+			finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
 		}
 	}()
 	internal := func(what string, err error) ended {
 		d.cfg.Log.LogAttrs(work, slog.LevelError, what, slog.String("callback", c.ID), slog.String("error", err.Error()))
-		finish(Verdict{Outcome: Retry, Reason: ReasonInternal, Reached: true})
+		finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
 		return e
 	}
 
@@ -97,7 +97,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	if c.Type == countersign.TypeRequestWithdraw {
 		left := q.Deadline.Time().Sub(now)
 		if left <= 0 {
-			finish(Verdict{Outcome: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
+			finish(Verdict{Result: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
 			return e
 		}
 		timeout = min(timeout, left)
@@ -194,7 +194,7 @@ func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope
 
 // settlement turns a verdict into a Settlement. It is pure.
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
-	record.Outcome, record.Reason = string(v.Outcome), v.Reason.String()
+	record.Result, record.Reason = string(v.Result), v.Reason.String()
 	s := outbox.Settlement{
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
@@ -212,15 +212,15 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		} // otherwise a question stays until the sweep expires its withdrawal
 	}
 	switch {
-	case v.Outcome == Accepted:
+	case v.Result == Accepted:
 		s.State = outbox.CallbackAccepted
-	case v.Outcome == Refused:
+	case v.Result == Refused:
 		s.State = outbox.CallbackRefused
 	case v.Decision == countersign.DecisionExpired:
 		s.State = outbox.CallbackExhausted
 	case v.Reason == ReasonStopped:
 		again(0)
-	case v.Outcome == Hold:
+	case v.Result == Hold:
 		again(holdDelay(lane, c.Attempts-1-c.Failed))
 	default:
 		s.Counts = true

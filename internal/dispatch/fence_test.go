@@ -109,7 +109,7 @@ func TestFencedConnection(t *testing.T) {
 			roots.AddCert(c)
 		}
 		var writes, closes atomic.Int64
-		rt := roundTripper(Policy{AllowPrivate: true, AllowHTTP: true}, roots, nil)
+		rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, roots, nil)
 		defer rt.CloseIdleConnections()
 		rt.DialContext = fenced(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, address)

@@ -57,7 +57,7 @@ func Judge(q Question, r Response, open func(data string) (plaintext []byte, blo
 	} else if r.Done >= q.Deadline {
 		// A late response decides nothing, whatever it says. The expiry is a decision
 		// too, and final.
-		v.Outcome, v.Reason = Retry, ReasonLate
+		v.Result, v.Reason = Retry, ReasonLate
 		v.Decision, v.Details = countersign.DecisionExpired, countersign.Details{}
 	}
 	return v
@@ -69,12 +69,12 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		// failures, this node's own must not count against the merchant.
 		reached := r.Failure == ReasonTooLarge && r.Status == 200 ||
 			r.Failure == ReasonStopped || r.Failure == ReasonInternal
-		return Verdict{Outcome: Retry, Reason: r.Failure, Reached: reached}
+		return Verdict{Result: Retry, Reason: r.Failure, Reached: reached}
 	}
 	if r.Status != 200 {
-		return Verdict{Outcome: Retry, Reason: ReasonStatus}
+		return Verdict{Result: Retry, Reason: ReasonStatus}
 	}
-	v := Verdict{Outcome: Retry, Reached: true}
+	v := Verdict{Result: Retry, Reached: true}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
 		v.Reason = ReasonResponseMalformed
@@ -111,13 +111,13 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	class := code.Class()
 	if isFinal(q.FinalCodes, code) {
-		v.Outcome, v.Reason = Refused, ReasonMerchantRefused
+		v.Result, v.Reason = Refused, ReasonMerchantRefused
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
 	switch class {
 	case countersign.ClassHold:
-		v.Outcome, v.Reason = Hold, ReasonMerchantHold
+		v.Result, v.Reason = Hold, ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
 		v.Reason, v.Alarm = ReasonNotUnderstood, AlarmNotUnderstood
 	default: // includes 2000 to 2999 if the merchant's final codes are others

@@ -29,7 +29,7 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 	if differs != "" {
 		return contradicts(ReasonAnswerDiffers, v)
 	}
-	v.Outcome, v.Reason = Accepted, ReasonAccepted
+	v.Result, v.Reason = Accepted, ReasonAccepted
 	return v
 }
 
@@ -52,7 +52,7 @@ func unopened(v Verdict) Verdict {
 
 // contradicts judges a well-formed answer about something else.
 func contradicts(reason Reason, v Verdict) Verdict {
-	v.Outcome, v.Reason, v.Alarm = Retry, reason, AlarmAnswerDiffers
+	v.Result, v.Reason, v.Alarm = Retry, reason, AlarmAnswerDiffers
 	return v
 }
 
@@ -67,7 +67,7 @@ func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
 		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
 		// It is not asked again.
-		v.Outcome, v.Reason, v.Alarm = Refused, ReasonDetailsDiffer, AlarmDetailsDiffer
+		v.Result, v.Reason, v.Alarm = Refused, ReasonDetailsDiffer, AlarmDetailsDiffer
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
@@ -75,7 +75,7 @@ func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict
 		v.Reason, v.Alarm = ReasonAnswerUnbound, AlarmAnswerUnbound
 		return v
 	}
-	v.Outcome, v.Reason = Accepted, ReasonAccepted
+	v.Result, v.Reason = Accepted, ReasonAccepted
 	v.Decision, v.Details = countersign.DecisionConfirmed, said
 	return v
 }

@@ -83,7 +83,7 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	}
 	for _, collect := range []outbox.Collect{"", outbox.CollectBound, "anything"} {
 		v := judge(func(q *Question) { q.Collect = collect })
-		if v.Decision != countersign.DecisionNone || v.Outcome != Retry || v.Reason != ReasonAnswerUnbound || v.Alarm != AlarmAnswerUnbound {
+		if v.Decision != countersign.DecisionNone || v.Result != Retry || v.Reason != ReasonAnswerUnbound || v.Alarm != AlarmAnswerUnbound {
 			t.Errorf("collect %q: %+v", collect, v)
 		}
 	}

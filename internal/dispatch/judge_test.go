@@ -97,7 +97,7 @@ type judgeRow struct {
 	open     func(string) ([]byte, []int, error) // nil: openPlain
 	change   func(*Question)
 
-	outcome  Outcome
+	outcome  Result
 	reason   Reason
 	decision countersign.Decision
 	alarm    string
@@ -115,10 +115,10 @@ func (row judgeRow) run(t *testing.T, q Question) Verdict {
 		row.change(&q)
 	}
 	v := Judge(q, row.response, open)
-	if v.Outcome != row.outcome || v.Reason != row.reason || v.Decision != row.decision || v.Alarm != row.alarm ||
+	if v.Result != row.outcome || v.Reason != row.reason || v.Decision != row.decision || v.Alarm != row.alarm ||
 		v.Reached == row.down || v.OpenFailure != row.failure {
 		t.Errorf("got outcome %q reason %q decision %q alarm %q reached %v open failure %v",
-			v.Outcome, v.Reason, v.Decision, v.Alarm, v.Reached, v.OpenFailure)
+			v.Result, v.Reason, v.Decision, v.Alarm, v.Reached, v.OpenFailure)
 	}
 	if (v.Decision == countersign.DecisionConfirmed) != v.Details.Amount.IsSet() {
 		t.Errorf("decision %q with details %v", v.Decision, v.Details)
@@ -435,13 +435,13 @@ func TestJudgeNotices(t *testing.T) {
 				}
 				return Judge(Question{APIKey: testKey, Sent: test.sent}, response(string(testKey), string(plaintext), 0), openPlain)
 			}
-			if v := judge(test.answer); v.Outcome != Accepted || v.Decision != "" {
+			if v := judge(test.answer); v.Result != Accepted || v.Decision != "" {
 				t.Errorf("right answer: %+v", v)
 			}
 			for i, wrong := range test.wrong {
 				a := test.answer
 				wrong(&a)
-				if v := judge(a); v.Outcome != Retry || v.Alarm != AlarmAnswerDiffers {
+				if v := judge(a); v.Result != Retry || v.Alarm != AlarmAnswerDiffers {
 					t.Errorf("wrong answer %d: %+v", i, v)
 				}
 			}
@@ -449,7 +449,7 @@ func TestJudgeNotices(t *testing.T) {
 			if test.sent == countersign.Callback(change) {
 				a := test.answer
 				a.ToAddress = "old"
-				if v := judge(a); v.Outcome != Accepted {
+				if v := judge(a); v.Result != Accepted {
 					t.Errorf("old address: %+v", v)
 				}
 			}

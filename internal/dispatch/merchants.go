@@ -48,7 +48,7 @@ func (m *merchant) open(w envelope.Worker, data string) (plaintext []byte, block
 }
 
 // newMerchant chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
-func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
+func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
 		apiKey:      s.APIKey,
@@ -96,7 +96,7 @@ func newMerchant(s outbox.Merchant, p Policy) (*merchant, error) {
 // when an entry is out of date.
 type merchants struct {
 	outbox Outbox
-	policy Policy
+	rules  TargetRules
 	// openings makes those of a merchant. They belong to one version of it: a
 	// merchant that is resumed begins anew.
 	openings func() *openings
@@ -110,8 +110,8 @@ type merchantEntry struct {
 	m  *merchant
 }
 
-func newMerchants(o Outbox, p Policy, open func() *openings) *merchants {
-	return &merchants{outbox: o, policy: p, openings: open, entries: make(map[string]*merchantEntry)}
+func newMerchants(o Outbox, p TargetRules, open func() *openings) *merchants {
+	return &merchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
 // get gives the merchant id as it was at version or later.
@@ -139,7 +139,7 @@ func (c *merchants) get(ctx context.Context, id string, version int64) (*merchan
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
-	m, err := newMerchant(s, c.policy)
+	m, err := newMerchant(s, c.rules)
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}

@@ -303,8 +303,8 @@ func TestMisbehavingMerchants(t *testing.T) {
 			id := r.addWithdrawal("m1", 1, time.Hour, true)
 			a := r.firstAttempt(t, id)
 			r.stop()
-			if a.Reason != string(test.reason) || a.HTTPStatus != test.status || a.Outcome != string(Retry) {
-				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Outcome)
+			if a.Reason != string(test.reason) || a.HTTPStatus != test.status || a.Result != string(Retry) {
+				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Result)
 			}
 			if w := r.withdrawal(id); w.State != outbox.WithdrawalAwaiting || w.Details != nil {
 				t.Errorf("it became %s", w.State)
@@ -383,7 +383,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 			})
 			if test.reason == ReasonResolve {
 				// No name server of the outside may be asked in a test.
-				rt := roundTripper(Policy{AllowPrivate: true, AllowHTTP: true}, nil, dnsServer(t, func() []netip.Addr { return nil }))
+				rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, nil, dnsServer(t, func() []netip.Addr { return nil }))
 				r.d.transport.private = rt
 				defer rt.CloseIdleConnections()
 			}

@@ -146,7 +146,7 @@ func TestPaddingCannotBeToldApart(t *testing.T) {
 			defer r.mu.Unlock()
 			var all strings.Builder
 			for _, s := range r.settled[:outbox.OpenFailureLimit] {
-				fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ErrCode != nil)
+				fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Result, s.Attempt.Reason, s.Attempt.ErrCode != nil)
 			}
 			fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled))
 			seen[name] = all.String()

@@ -161,15 +161,15 @@ func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
 func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
 	lane := c.Type.Lane()
-	d.cfg.Observer.Attempt(lane, c.Type, v.Outcome, v.Reason, a.Duration)
+	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, a.Duration)
 	level := slog.LevelInfo
-	if v.Outcome == Retry {
+	if v.Result == Retry {
 		level = slog.LevelWarn
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.Int("type", int(c.Type)),
-		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Outcome)), slog.String("reason", v.Reason.String()),
+		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Result)), slog.String("reason", v.Reason.String()),
 		slog.Int("status", a.HTTPStatus))
 	if v.ErrCode != nil {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))

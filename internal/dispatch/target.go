@@ -13,9 +13,9 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Policy says which targets callbacks may go to. The zero Policy allows public
+// TargetRules says which targets callbacks may go to. The zero TargetRules allows public
 // addresses and https only.
-type Policy struct {
+type TargetRules struct {
 	// AllowPrivate allows targets on loopback and private networks, on any port. The
 	// addresses where cloud providers serve a machine's credentials stay forbidden.
 	AllowPrivate bool
@@ -31,12 +31,12 @@ const maxURL = 2048
 
 // CheckURL says whether p allows callbacks to raw, as far as raw itself shows. Names are
 // resolved, and their addresses checked, when a connection is made.
-func CheckURL(raw string, p Policy) error {
+func CheckURL(raw string, p TargetRules) error {
 	_, err := parseTarget(raw, p)
 	return err
 }
 
-func parseTarget(raw string, p Policy) (*url.URL, error) {
+func parseTarget(raw string, p TargetRules) (*url.URL, error) {
 	refuse := func(why string) (*url.URL, error) { return nil, fmt.Errorf("%w: %s", ErrURL, why) }
 	if len(raw) > maxURL {
 		return refuse("it is longer than " + strconv.Itoa(maxURL) + " bytes")
@@ -128,7 +128,7 @@ var (
 )
 
 // guardian gives the check of addresses and ports under p.
-func guardian(p Policy) *ssrf.Guardian {
+func guardian(p TargetRules) *ssrf.Guardian {
 	if p.AllowPrivate {
 		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))
 	}
@@ -168,7 +168,7 @@ func isMetadata(ip netip.Addr) bool {
 
 // dialControl gets the resolved address that is about to be dialled, so that a second
 // look-up cannot replace it.
-func dialControl(p Policy) func(network, address string, c syscall.RawConn) error {
+func dialControl(p TargetRules) func(network, address string, c syscall.RawConn) error {
 	g := guardian(p)
 	return func(network, address string, c syscall.RawConn) error {
 		if to, err := netip.ParseAddrPort(address); err == nil && isMetadata(to.Addr()) {

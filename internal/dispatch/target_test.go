@@ -31,8 +31,8 @@ var hostile = []string{
 }
 
 func TestHostileAddressesAreDenied(t *testing.T) {
-	control := dialControl(Policy{})
-	development := dialControl(Policy{AllowHTTP: true})
+	control := dialControl(TargetRules{})
+	development := dialControl(TargetRules{AllowHTTP: true})
 	for _, text := range hostile {
 		ip := netip.MustParseAddr(text)
 		for _, form := range []netip.Addr{ip, ip.Unmap()} { // as written, and as the dialer writes it
@@ -52,7 +52,7 @@ func TestHostileAddressesAreDenied(t *testing.T) {
 		if strings.Contains(host, ":") {
 			host = "[" + host + "]"
 		}
-		if err := CheckURL("https://"+host+"/callback", Policy{}); !errors.Is(err, ErrURL) {
+		if err := CheckURL("https://"+host+"/callback", TargetRules{}); !errors.Is(err, ErrURL) {
 			t.Errorf("URL with %s: %v", host, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestHostileAddressesAreDenied(t *testing.T) {
 }
 
 func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
-	control := dialControl(Policy{AllowPrivate: true})
+	control := dialControl(TargetRules{AllowPrivate: true})
 	for _, address := range []string{"127.0.0.1:1", "10.1.2.3:8080", "172.20.0.1:80", "192.168.1.1:9000", "100.64.1.1:443", "1.1.1.1:5000"} {
 		if err := control("tcp4", address, nil); err != nil {
 			t.Errorf("%s: %v", address, err)
@@ -108,7 +108,7 @@ func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
 		if ip.Is6() {
 			host = "[" + host + "]"
 		}
-		if err := CheckURL("https://"+host+"/", Policy{AllowPrivate: true, AllowHTTP: true}); !errors.Is(err, ErrURL) {
+		if err := CheckURL("https://"+host+"/", TargetRules{AllowPrivate: true, AllowHTTP: true}); !errors.Is(err, ErrURL) {
 			t.Errorf("URL with %s: %v", host, err)
 		}
 	}
@@ -125,11 +125,11 @@ func TestPrivateAllowanceStaysOffLinkLocal(t *testing.T) {
 }
 
 func TestCheckURL(t *testing.T) {
-	internet, http, private := Policy{}, Policy{AllowHTTP: true}, Policy{AllowPrivate: true}
+	internet, http, private := TargetRules{}, TargetRules{AllowHTTP: true}, TargetRules{AllowPrivate: true}
 	for _, test := range []struct {
-		url    string
-		policy Policy
-		ok     bool
+		url   string
+		rules TargetRules
+		ok    bool
 	}{
 		{"https://merchant.example/notify", internet, true},
 		{"https://merchant.example:8443/notify?a=b", internet, true},
@@ -143,7 +143,7 @@ func TestCheckURL(t *testing.T) {
 		{"http://127.0.0.1/x", http, false},
 		{"http://127.0.0.1:8080/x", private, false},
 		{"https://127.0.0.1:8080/x", private, true},
-		{"http://127.0.0.1:8080/x", Policy{true, true}, true},
+		{"http://127.0.0.1:8080/x", TargetRules{true, true}, true},
 		{"https://localhost/x", internet, false},
 		{"https://a.localhost/x", internet, false},
 		{"https://localhost./x", internet, false},
@@ -163,8 +163,8 @@ func TestCheckURL(t *testing.T) {
 		{"https:merchant.example", internet, false},
 		{"//merchant.example/x", internet, false},
 		{"merchant.example/x", internet, false},
-		{"ftp://merchant.example/x", Policy{true, true}, false},
-		{"file:///etc/passwd", Policy{true, true}, false},
+		{"ftp://merchant.example/x", TargetRules{true, true}, false},
+		{"file:///etc/passwd", TargetRules{true, true}, false},
 		{"", internet, false},
 		{"https://merchant.example/a b", internet, false},
 		{"https://merchant.example/a\r\nX: y", internet, false},
@@ -180,9 +180,9 @@ func TestCheckURL(t *testing.T) {
 		{"https://[::ffff:127.0.0.1]/", internet, false},
 		{"https://" + strings.Repeat("a", 2100) + ".example/", internet, false},
 	} {
-		err := CheckURL(test.url, test.policy)
+		err := CheckURL(test.url, test.rules)
 		if (err == nil) != test.ok {
-			t.Errorf("%q under %+v: %v", test.url, test.policy, err)
+			t.Errorf("%q under %+v: %v", test.url, test.rules, err)
 		}
 		if err != nil && !errors.Is(err, ErrURL) {
 			t.Errorf("%q: %v wraps no ErrURL", test.url, err)
@@ -198,10 +198,10 @@ func TestCheckURL(t *testing.T) {
 func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 	var answer atomic.Pointer[[]netip.Addr]
 	resolver := dnsServer(t, func() []netip.Addr { return *answer.Load() })
-	rt := roundTripper(Policy{}, nil, resolver)
+	rt := roundTripper(TargetRules{}, nil, resolver)
 	defer rt.CloseIdleConnections()
 	tr := &transport{public: rt, private: rt}
-	u, err := parseTarget("https://merchant.example/x", Policy{})
+	u, err := parseTarget("https://merchant.example/x", TargetRules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestRebindingIsDenied(t *testing.T) {
 		looked.Add(1)
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	})
-	rt := roundTripper(Policy{}, nil, resolver)
+	rt := roundTripper(TargetRules{}, nil, resolver)
 	defer rt.CloseIdleConnections()
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://merchant.example/", nil)
 	for range 3 {

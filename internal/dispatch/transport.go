@@ -46,12 +46,12 @@ type transport struct {
 // the system's.
 func newTransport(allowHTTP bool, roots *x509.CertPool) *transport {
 	return &transport{
-		public:  roundTripper(Policy{AllowHTTP: allowHTTP}, roots, nil),
-		private: roundTripper(Policy{AllowPrivate: true, AllowHTTP: allowHTTP}, roots, nil),
+		public:  roundTripper(TargetRules{AllowHTTP: allowHTTP}, roots, nil),
+		private: roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: allowHTTP}, roots, nil),
 	}
 }
 
-func roundTripper(p Policy, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
+func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: dialControl(p), Resolver: resolver}
 	// HTTP/1.1 alone: with HTTP/2 a lost packet, or a server that abuses flow
 	// control, would block all exchanges of a connection, and such small exchanges

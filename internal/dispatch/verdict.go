@@ -2,15 +2,15 @@ package dispatch
 
 import "countersign"
 
-// Outcome is the result of an attempt for its callback.
-type Outcome string
+// Result is the result of an attempt for its callback.
+type Result string
 
-// The results. The zero Outcome is none.
+// The results. The zero Result is none.
 const (
-	Accepted Outcome = "accepted" // settled: the merchant accepted or confirmed it
-	Refused  Outcome = "refused"  // settled: the merchant will never accept it
-	Hold     Outcome = "hold"     // asked again later; it does not count in the schedule
-	Retry    Outcome = "retry"    // asked again by the schedule
+	Accepted Result = "accepted" // settled: the merchant accepted or confirmed it
+	Refused  Result = "refused"  // settled: the merchant will never accept it
+	Hold     Result = "hold"     // asked again later; it does not count in the schedule
+	Retry    Result = "retry"    // asked again by the schedule
 )
 
 // Reason says why an attempt had its result. The list is fixed: reasons are labels of
@@ -80,8 +80,8 @@ const (
 // Verdict is the judgement of one attempt. The zero Verdict has no result and never
 // moves money.
 type Verdict struct {
-	Outcome Outcome
-	Reason  Reason
+	Result Result
+	Reason Reason
 
 	// Decision is the decision about the withdrawal, if the attempt makes one.
 	Decision countersign.Decision

@@ -128,9 +128,9 @@ func cursorOf(c book.Cursor) client.Cursor {
 
 func callbackOf(r book.Record) client.InboxEntry {
 	e := client.InboxEntry{Seq: r.Seq, Type: int(r.Type), ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
-		PossibleDuplicate: r.PossibleDuplicate, Settled: r.Settled, Message: r.Outcome.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
+		PossibleDuplicate: r.PossibleDuplicate, Settled: r.Settled, Message: r.Reply.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
 	if r.Settled {
-		code := int64(r.Outcome.Code)
+		code := int64(r.Reply.Code)
 		e.ErrCode = &code
 	}
 	return e

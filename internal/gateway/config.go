@@ -64,7 +64,7 @@ const questionLease = 5 * time.Second
 type Observer interface {
 	merchant.Observer
 	// Forwarded is called after each attempt to tell the application.
-	Forwarded(outcome ForwardOutcome, took time.Duration)
+	Forwarded(result ForwardResult, took time.Duration)
 }
 
 // Gateway is the merchant's end as a daemon. Make it with New.

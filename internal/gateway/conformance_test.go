@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 				summary, err := checker.Run(t.Context(), func(res conformance.Result) {
-					if res.Outcome == conformance.Fail {
+					if res.Ending == conformance.Fail {
 						t.Errorf("unbound %v: %s: %s", unbound, res.Name, res.Problem)
 					}
 				})

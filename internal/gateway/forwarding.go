@@ -36,20 +36,20 @@ type Forwarding struct {
 	Concurrency int
 }
 
-// ForwardOutcome says how an attempt to tell the application ended. The list is
+// ForwardResult says how an attempt to tell the application ended. The list is
 // fixed: it is a label of metrics.
-type ForwardOutcome string
+type ForwardResult string
 
 // The outcomes. All but ForwardDone are tried again.
 const (
-	ForwardDone    ForwardOutcome = "done"    // status 2xx
-	ForwardStatus  ForwardOutcome = "status"  // any other
-	ForwardTimeout ForwardOutcome = "timeout" // no answer in time
-	ForwardFailed  ForwardOutcome = "failed"  // no connection, or it broke
+	ForwardDone    ForwardResult = "done"    // status 2xx
+	ForwardStatus  ForwardResult = "status"  // any other
+	ForwardTimeout ForwardResult = "timeout" // no answer in time
+	ForwardFailed  ForwardResult = "failed"  // no connection, or it broke
 )
 
-// ForwardOutcomes lists them for tables and metrics.
-var ForwardOutcomes = []ForwardOutcome{ForwardDone, ForwardStatus, ForwardTimeout, ForwardFailed}
+// ForwardResults lists them for tables and metrics.
+var ForwardResults = []ForwardResult{ForwardDone, ForwardStatus, ForwardTimeout, ForwardFailed}
 
 const (
 	forwardFirst = 5 * time.Second // delay after the first failure; it doubles up to the longest
@@ -73,7 +73,7 @@ type sender struct {
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
-	count  func(ForwardOutcome, time.Duration)
+	count  func(ForwardResult, time.Duration)
 	agent  string
 	poll   time.Duration // longest pause between looks
 }
@@ -97,7 +97,7 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	}
 	s := &sender{book: b, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version, poll: forwardPoll,
 		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
-		count: func(ForwardOutcome, time.Duration) {},
+		count: func(ForwardResult, time.Duration) {},
 		client: &http.Client{
 			// What answers with a redirect is not the application.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -198,10 +198,10 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		s.log.Warn("too late to forward: left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
 		return
 	}
-	outcome, status, err := s.post(ctx, f)
+	result, status, err := s.post(ctx, f)
 	took := time.Since(began)
-	s.count(outcome, took)
-	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: outcome == ForwardDone, Reason: string(outcome)}
+	s.count(result, took)
+	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == ForwardDone, Reason: string(result)}
 	if !done.Done {
 		delay := forwardDelay(f.Attempts)
 		delay += rand.N(delay/4 + 1) // else what failed together comes back together
@@ -209,7 +209,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	}
 	level := slog.LevelDebug
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
-		slog.String("outcome", string(outcome)), slog.Duration("duration", took)}
+		slog.String("outcome", string(result)), slog.Duration("duration", took)}
 	if !done.Done {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Int("status", status))
@@ -244,7 +244,7 @@ func (s *sender) settle(ctx context.Context, done book.Forwarded, lease time.Dur
 	}
 }
 
-func (s *sender) post(ctx context.Context, f book.Forward) (ForwardOutcome, int, error) {
+func (s *sender) post(ctx context.Context, f book.Forward) (ForwardResult, int, error) {
 	id, body, err := forwardBody(f)
 	if err != nil {
 		return ForwardFailed, 0, err

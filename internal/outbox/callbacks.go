@@ -70,7 +70,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		var a Attempt
 		var micros, late int64
 		var request, response []byte
-		err := r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Outcome, &a.Reason, &a.Node,
+		err := r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late)
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1

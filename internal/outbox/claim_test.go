@@ -128,7 +128,7 @@ func testClaimRate(t *testing.T, s *Outbox) {
 func unreached(c Claimed, due db.Millis) Settlement {
 	n := settlementOf(c)
 	n.State, n.Due, n.Reached, n.Counts = CallbackPending, due, false, true
-	n.Attempt.Outcome, n.Attempt.Reason = "retry", "connect"
+	n.Attempt.Result, n.Attempt.Reason = "retry", "connect"
 	return n
 }
 

@@ -29,7 +29,7 @@ func TestFillAccepted(t *testing.T) {
 			}
 			must(worked.Ingest(ctx, items, 5))(t)
 			code := int64(0)
-			attempt := Attempt{RequestUUID: "uuid", Started: 5, Duration: 7000, HTTPStatus: 200, ErrCode: &code, Outcome: "accepted",
+			attempt := Attempt{RequestUUID: "uuid", Started: 5, Duration: 7000, HTTPStatus: 200, ErrCode: &code, Result: "accepted",
 				Reason: "accepted", Node: "n1", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}
 			var settlements []Settlement
 			for _, c := range claim(t, worked, countersign.LaneNotify, 5, len(items)) {

@@ -137,7 +137,7 @@ func TestSerializable(t *testing.T) {
 				var ends []Settlement
 				for _, c := range claimed {
 					ends = append(ends, Settlement{Merchant: c.Merchant, CallbackID: c.ID, State: CallbackAccepted, Reached: true,
-						Attempt: Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: 10, Outcome: "accepted", Node: "n"}})
+						Attempt: Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: 10, Result: "accepted", Node: "n"}})
 				}
 				done, err := s.Settle(ctx, ends, 20)
 				if err != nil {

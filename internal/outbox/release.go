@@ -87,22 +87,22 @@ const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawa
 // It may be about to be executed twice.
 const AlarmForeignClaim = "foreign_claim"
 
-// Release gives the one permit to execute a confirmed withdrawal to the holder claim
+// Release gives the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
 // for ever and raises AlarmForeignClaim.
 //
 // One guarded statement decides which holder gets it. The rest reads, and raises the
 // alarm.
-func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.Millis) (Permit, error) {
+func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
 		return Permit{}, err
 	}
-	if claim == "" || permit == "" {
+	if holder == "" || permit == "" {
 		return Permit{}, fmt.Errorf("claim or permit is %w: it is empty", db.ErrInvalid)
 	}
-	if err := db.CheckText("claim", claim); err != nil {
+	if err := db.CheckText("claim", holder); err != nil {
 		return Permit{}, err
 	}
 	if err := db.CheckText("permit", permit); err != nil {
@@ -113,7 +113,7 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		for range 2 {
 			found = false
-			given, err := t.Exec(ctx, releaseSQL, merchant, rest, claim, permit, int64(now))
+			given, err := t.Exec(ctx, releaseSQL, merchant, rest, holder, permit, int64(now))
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 			if err != nil || !found {
 				return err
 			}
-			if p.Permit != "" && p.Withdrawal.Claim != claim {
+			if p.Permit != "" && p.Withdrawal.Claim != holder {
 				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
 			}
 			if p.Withdrawal.State != WithdrawalConfirmed {
@@ -145,7 +145,7 @@ func (o *Outbox) Release(ctx context.Context, id, claim, permit string, now db.M
 		return Permit{}, db.ErrNotFound
 	case p.Permit == "":
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
-	case p.Withdrawal.Claim != claim:
+	case p.Withdrawal.Claim != holder:
 		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 	}
 	return p, nil

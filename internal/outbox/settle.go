@@ -13,9 +13,9 @@ import (
 
 // Reasons and results of attempts that this package writes itself.
 const (
-	// OutcomeLost is the result and the reason of an attempt whose lease ended
+	// ResultLost is the result and the reason of an attempt whose lease ended
 	// without a settlement.
-	OutcomeLost = "lost"
+	ResultLost = "lost"
 	// ReasonDeadline is the reason of a withdrawal that expired, or a callback that
 	// was exhausted, by its deadline.
 	ReasonDeadline = "deadline"

@@ -76,9 +76,9 @@ func testAttemptsKept(t *testing.T, s *Outbox) {
 	one := claimOne(t, s, "a", 100)
 	code := int64(-3001)
 	want := []Attempt{
-		{Number: 1, RequestUUID: "u1", Started: 101, Duration: 12345 * time.Microsecond, HTTPStatus: 502, Outcome: "retry", Reason: "status",
+		{Number: 1, RequestUUID: "u1", Started: 101, Duration: 12345 * time.Microsecond, HTTPStatus: 502, Result: "retry", Reason: "status",
 			Node: "n1", RequestHash: strings.Repeat("0f", 32)},
-		{Number: 2, RequestUUID: "u2", Started: 201, Duration: time.Hour, HTTPStatus: 200, ErrCode: &code, Outcome: "hold", Reason: "hold",
+		{Number: 2, RequestUUID: "u2", Started: 201, Duration: time.Hour, HTTPStatus: 200, ErrCode: &code, Result: "hold", Reason: "hold",
 			Node: "n2", RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)},
 	}
 	for i, a := range want {
@@ -134,7 +134,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 		t.Errorf("a wrong attempt number settled %+v", c)
 	}
 	attempts := must(s.Attempts(ctx, lost.ID))(t)
-	if len(attempts) != 2 || !attempts[0].Late || attempts[0].Outcome != "accepted" || attempts[1].Late {
+	if len(attempts) != 2 || !attempts[0].Late || attempts[0].Result != "accepted" || attempts[1].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
 	if c := must(s.Callback(ctx, lost.ID))(t); c.State != CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {

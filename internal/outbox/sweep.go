@@ -211,7 +211,7 @@ func (o *Outbox) sweepLeases(ctx context.Context, until, now db.Millis, done *Sw
 			change.freed++
 			change.back(now)
 			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, OutcomeLost, OutcomeLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
+				0, 0, nil, ResultLost, ResultLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
 		}
 		if err := t.Batch(ctx, statements); err != nil {
 			return err

@@ -20,11 +20,11 @@ func testLostLeases(t *testing.T, s *Outbox) {
 		t.Errorf("swept %+v", got)
 	}
 	c := must(s.Callback(ctx, lost.ID))(t)
-	if c.State != CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != OutcomeLost {
+	if c.State != CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != ResultLost {
 		t.Errorf("kept %+v", c)
 	}
 	attempts := must(s.Attempts(ctx, lost.ID))(t)
-	if len(attempts) != 1 || attempts[0].Outcome != OutcomeLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
+	if len(attempts) != 1 || attempts[0].Result != ResultLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
 	if l := lanesOf(t, s)[0]; l.inFlight != 1 || l.failures != 0 {

@@ -168,7 +168,7 @@ type Attempt struct {
 	Duration     time.Duration
 	HTTPStatus   int    // 0: no response
 	ErrCode      *int64 // nil: no readable response
-	Outcome      string // what the judge said: accepted, refused, hold, retry
+	Result       string // what the judge said: accepted, refused, hold, retry
 	Reason       string // from dispatch's fixed list
 	Node         string
 	RequestHash  string // hex SHA-256 of the body sent; empty if none was
