@@ -19,10 +19,10 @@ import (
 // neither more nor less.
 func TestWordsAreThoseOfTheCode(t *testing.T) {
 	const dispatch, outbox, book = "../internal/dispatch", "../internal/outbox", "../internal/book"
-	lost := constants(t, "OutcomeLost", outbox)
+	lost := constants(t, "ResultLost", outbox)
 	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
-	same(t, "outcomes", client.AttemptResult("").Values(), append(constantsOf(t, "Outcome", dispatch), lost...))
+	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
 	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", outbox))
 	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))
