@@ -65,7 +65,6 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := &recorded{uuid: c.UUID(), event: c.EventID(), path: r.URL.Path, began: began}
-	answer := c.Accept(orderOf(c.OrderID()))
 	switch c.CallbackType() {
 	case countersign.TypeRequestWithdraw:
 		seen.withdraw = true
@@ -100,7 +99,7 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(b)
 		return
 	}
-	b, err := answer.Marshal()
+	b, err := answerTo(c, key)
 	if err != nil {
 		panic(err)
 	}
