@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// CallbackState is where a callback stands.
+// CallbackState is the state of a callback.
 type CallbackState string
 
 // The states of a callback: pending → sending → accepted | refused | exhausted
@@ -16,7 +16,7 @@ const (
 	CallbackPending   CallbackState = "pending"   // waits for its next attempt
 	CallbackSending   CallbackState = "sending"   // in an attempt
 	CallbackAccepted  CallbackState = "accepted"  // by the merchant
-	CallbackRefused   CallbackState = "refused"   // by the merchant, for good
+	CallbackRefused   CallbackState = "refused"   // by the merchant, finally
 	CallbackExhausted CallbackState = "exhausted" // its schedule or its deadline is over
 	CallbackCancelled CallbackState = "cancelled" // by the service
 )
@@ -28,43 +28,43 @@ func (CallbackState) Values() []CallbackState {
 
 // Callback is one thing that the service says to a merchant.
 type Callback struct {
-	ID         string        `json:"id" doc:"the service's name of the callback; begins with the merchant"`
+	ID         string        `json:"id" doc:"the service's id of the callback; begins with the merchant's id"`
 	Merchant   string        `json:"merchant" doc:"id of the merchant"`
 	Type       int           `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
 	Name       string        `json:"name" doc:"name of the type" example:"NOTIFY_DEPOSITED"`
 	TrackingID string        `json:"trackingId,omitempty" doc:"member trackingId of the callback"`
-	TxID       string        `json:"txId,omitempty" doc:"transaction that it is about"`
-	CallBackID string        `json:"callBackId,omitempty" doc:"the merchant's name of the withdrawal that it is about"`
-	State      CallbackState `json:"state" doc:"where it stands"`
+	TxID       string        `json:"txId,omitempty" doc:"the transaction that it is about"`
+	CallBackID string        `json:"callBackId,omitempty" doc:"the merchant's id of the withdrawal that it is about"`
+	State      CallbackState `json:"state" doc:"its state"`
 	Attempt    int           `json:"attempt" doc:"attempts begun; while sending, the number of the one under way"`
 	Failed     int           `json:"failed" doc:"attempts that counted against the schedule"`
 	Due        Time          `json:"due,omitzero" doc:"when the next attempt is due, while pending"`
-	LeaseUntil Time          `json:"leaseUntil,omitzero" doc:"until when the attempt under way may last, while sending"`
+	LeaseUntil Time          `json:"leaseUntil,omitzero" doc:"when the lease of the attempt under way ends, while sending"`
 	Deadline   Time          `json:"deadline,omitzero" doc:"no attempt begins at this time or later; absent: there is no deadline"`
 	LastReason Reason        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
 	Created    Time          `json:"created" doc:"when the service took it"`
-	Settled    Time          `json:"settled,omitzero" doc:"when it came to a final state"`
+	Settled    Time          `json:"settled,omitzero" doc:"when it reached a final state"`
 }
 
 // Attempt is one POST of a callback.
 type Attempt struct {
 	Number       int           `json:"number" doc:"number of the attempt, from 1"`
-	RequestUUID  string        `json:"requestUUID" doc:"member requestUUID of this attempt, which no other has"`
+	RequestUUID  string        `json:"requestUUID" doc:"member requestUUID of this attempt; no other attempt has the same"`
 	Started      Time          `json:"started" doc:"when it began"`
 	DurationMs   int64         `json:"durationMs" doc:"how long it took, in milliseconds"`
 	HTTPStatus   int           `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
 	ErrCode      *int64        `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
-	Result       AttemptResult `json:"outcome,omitempty" doc:"what the attempt did to the callback"`
-	Reason       Reason        `json:"reason,omitempty" doc:"why it had that outcome"`
+	Result       AttemptResult `json:"outcome,omitempty" doc:"the effect of the attempt on the callback"`
+	Reason       Reason        `json:"reason,omitempty" doc:"the reason for that effect"`
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
 	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
 	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
 }
 
-// CallbackDetail is a callback with what it says and its attempts.
+// CallbackDetail is a callback with its payload and its attempts.
 type CallbackDetail struct {
 	Callback
-	Payload  json.RawMessage `json:"payload" doc:"the plaintext, without its requestUUID, which each attempt has of its own"`
+	Payload  json.RawMessage `json:"payload" doc:"the plaintext, without requestUUID, which differs in each attempt"`
 	Attempts []Attempt       `json:"attempts" nullable:"false" doc:"in the order of their numbers"`
 }
 
@@ -114,8 +114,8 @@ func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, erro
 	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
 }
 
-// ResendCallback sends a refused or exhausted callback again. One of type 2 is
-// ErrConflict: make a new withdrawal.
+// ResendCallback sends a refused or exhausted callback again. For one of type 2 the
+// error is ErrConflict: make a new withdrawal instead.
 func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
 	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
 }

@@ -12,10 +12,11 @@ import (
 	"strings"
 )
 
-// Config is what a Service or a Gateway is made of.
+// Config configures a Service or a Gateway.
 type Config struct {
-	// URL is where the API is: http or https, a host, perhaps a path before
-	// /v1, and no user and no query. Required. Example: http://127.0.0.1:8080.
+	// URL is the address of the API: http or https, a host, optionally a path
+	// before /v1, and no user and no query. Required. Example:
+	// http://127.0.0.1:8080.
 	URL string
 	// Token is sent with every call. Empty: none is sent, and only Healthz,
 	// Readyz and OpenAPI answer.
@@ -34,8 +35,8 @@ const (
 // maxAnswer bounds what is read of one answer, in bytes.
 const maxAnswer = 64 << 20
 
-// caller makes the calls of both ends, and those that both ends have. Its
-// methods may be used from several goroutines at once.
+// caller makes the HTTP calls of Service and Gateway and has the methods that both
+// share. Its methods may be used from several goroutines at once.
 type caller struct {
 	base string
 	// authorize puts the token on a request. It is a function because fmt
@@ -50,7 +51,7 @@ func newCaller(c Config) (caller, error) {
 		return caller{}, errors.New("client: Config.URL must be http or https with a host, and no user and no query")
 	}
 	if strings.ContainsFunc(c.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return caller{}, errors.New("client: Config.Token holds what a token cannot hold, such as a space or a line end")
+		return caller{}, errors.New("client: Config.Token has a character that no token has, such as a space or a line end")
 	}
 	if c.HTTPClient == nil {
 		c.HTTPClient = &http.Client{}
@@ -132,19 +133,19 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// pathOf gives the path of one thing in a collection, or of what is done with
-// it. A slash in an id does not lead elsewhere.
+// pathOf gives the path of one item of a collection, or of an action on it. A slash
+// in an id is escaped.
 func pathOf(collection, id, act string) string {
 	return "/v1/" + collection + "/" + url.PathEscape(id) + act
 }
 
-// Healthz fails where the process does not answer.
+// Healthz fails if the process does not answer.
 func (c *caller) Healthz(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/healthz", nil, nil)
 }
 
-// Readyz fails where this end cannot work: its database does not answer, or it
-// is stopping.
+// Readyz fails if this end cannot work: its database does not answer, or it is
+// stopping.
 func (c *caller) Readyz(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/readyz", nil, nil)
 }

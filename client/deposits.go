@@ -13,30 +13,30 @@ import (
 	"countersign"
 )
 
-// NewDeposit is a deposit that the merchant is to be told of.
+// NewDeposit is a deposit to report to the merchant.
 type NewDeposit struct {
 	Merchant      string             `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
-	TrackingID    string             `json:"trackingId" minLength:"1" maxLength:"200" doc:"names the deposit for ever, 1 to 200 characters: the same again is the same deposit"`
+	TrackingID    string             `json:"trackingId" minLength:"1" maxLength:"200" doc:"identifies the deposit permanently, 1 to 200 characters: a request with the same trackingId repeats the deposit"`
 	TenantUserID  string             `json:"tenantUserId" minLength:"1" maxLength:"200" doc:"the user in the merchant's system, 1 to 200 characters"`
 	TxID          string             `json:"txId" minLength:"1" maxLength:"200" doc:"transaction on the chain, 1 to 200 characters"`
 	ChainName     string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
 	Symbol        string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
 	Amount        countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
-	FromAddress   string             `json:"fromAddress" maxLength:"200" doc:"sender, at most 200 characters; may be empty, where the chain has none"`
+	FromAddress   string             `json:"fromAddress" maxLength:"200" doc:"sender, at most 200 characters; empty if the chain has none"`
 	ToAddress     string             `json:"toAddress" minLength:"1" maxLength:"200" doc:"the user's deposit address, 1 to 200 characters"`
 	RiskLevelFrom int64              `json:"riskLevelFrom" minimum:"0" maximum:"100" doc:"risk of the sender, 0 to 100"`
 	RiskLevelTo   int64              `json:"riskLevelTo" minimum:"0" maximum:"100" doc:"risk of the receiver, 0 to 100"`
-	TxIndex       int64              `json:"txIndex" minimum:"-1" maximum:"9007199254740991" doc:"which transfer of the transaction it is, from 0 to 9007199254740991; -1: none is named"`
+	TxIndex       int64              `json:"txIndex" minimum:"-1" maximum:"9007199254740991" doc:"number of the transfer in its transaction, 0 to 9007199254740991; -1: not given"`
 	NewAddress    *string            `json:"newAddress,omitempty" maxLength:"200" doc:"member newAddress of the callback, at most 200 characters; absent: toAddress"`
 	Business      int64              `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callback, a whole number of at most 53 bits"`
 }
 
-// Accepted says what became of one deposit.
+// Accepted answers one deposit.
 type Accepted struct {
 	ID         string        `json:"id" doc:"id of the callback that tells the merchant"`
 	TrackingID string        `json:"trackingId" doc:"of the deposit"`
 	State      CallbackState `json:"state" doc:"state of the callback"`
-	Duplicate  bool          `json:"duplicate" doc:"it was there already, with the same content"`
+	Duplicate  bool          `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
 // AcceptedDeposits answers a request of one deposit or an array.
@@ -44,15 +44,15 @@ type AcceptedDeposits struct {
 	Callbacks []Accepted `json:"callbacks" nullable:"false" doc:"one for each deposit, in the order of the request"`
 }
 
-// AcceptedLine is one line of the answer to deposits sent as lines: what
-// became of a line, or, as the last line, what is wrong with one.
+// AcceptedLine is one line of the answer to deposits sent as lines. It accepts one
+// line of the request; the last line may instead name the line at fault.
 type AcceptedLine struct {
 	Line       int64         `json:"line" minimum:"1" doc:"number of the line in the request, from 1"`
 	ID         string        `json:"id,omitempty" doc:"id of the callback that tells the merchant"`
 	TrackingID string        `json:"trackingId,omitempty" doc:"of the deposit"`
 	State      CallbackState `json:"state,omitempty" doc:"state of the callback"`
-	Duplicate  bool          `json:"duplicate,omitempty" doc:"it was there already, with the same content"`
-	Error      *Problem      `json:"error,omitempty" doc:"what is wrong: this line and all after it were not taken"`
+	Duplicate  bool          `json:"duplicate,omitempty" doc:"it exists already, with the same content"`
+	Error      *Problem      `json:"error,omitempty" doc:"what is wrong: this line and all after it were not accepted"`
 }
 
 // AddDeposits tells merchants of 1 to 1,000 deposits, all or nothing.
@@ -65,8 +65,8 @@ func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accept
 	return out.Callbacks, err
 }
 
-// LineError says that a line of StreamDeposits was not taken, and none after
-// it. It wraps the *Problem.
+// LineError names the line that ended StreamDeposits: it and all after it were not
+// accepted. It wraps the *Problem.
 type LineError struct {
 	Line    int64 // from 1, in the order of the deposits given
 	Problem *Problem
@@ -88,7 +88,7 @@ func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDepos
 		ctx, cancel := context.WithCancel(ctx)
 		body, w := io.Pipe()
 		written := make(chan struct{})
-		var unfit error // of a deposit that has no JSON; read once written is closed
+		var unfit error // from encoding a deposit; read only after written is closed
 		go func() {
 			defer close(written)
 			unfit = writeLines(w, deposits)
@@ -132,8 +132,8 @@ func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDepos
 	}
 }
 
-// writeLines hands over each line as it comes, for the deposits may trickle. It
-// ends without an error where nobody reads any more.
+// writeLines writes each line as soon as it has it, because deposits may come
+// slowly. It ends without an error if the reader has stopped.
 func writeLines(w io.Writer, deposits iter.Seq[NewDeposit]) error {
 	var line bytes.Buffer
 	for d := range deposits {

@@ -9,13 +9,13 @@ import (
 	"countersign"
 )
 
-// DepositState is whether a deposit that the gateway took counts.
+// DepositState says whether a deposit counts.
 type DepositState string
 
 // The states of a deposit: taken, or held → credited | rejected.
 const (
 	DepositTaken    DepositState = "taken"    // counts
-	DepositHeld     DepositState = "held"     // may have been taken before: awaits a person, must not be credited
+	DepositHeld     DepositState = "held"     // may be a duplicate: awaits a person's decision and must not be credited
 	DepositCredited DepositState = "credited" // was held, counts
 	DepositRejected DepositState = "rejected" // was held, does not count
 )
@@ -28,7 +28,7 @@ func (DepositState) Values() []DepositState {
 // DepositEntry is one entry of the gateway's feed of deposits.
 type DepositEntry struct {
 	Seq               int64              `json:"seq" minimum:"1" doc:"number in the feed of deposits, without gaps"`
-	TrackingID        string             `json:"trackingId" doc:"the service's name of the deposit"`
+	TrackingID        string             `json:"trackingId" doc:"the service's id of the deposit"`
 	TenantUserID      string             `json:"tenantUserId" doc:"the user in the merchant's system"`
 	TxID              string             `json:"txId" doc:"transaction on the chain"`
 	ChainName         string             `json:"chainName" doc:"the chain"`
@@ -36,14 +36,14 @@ type DepositEntry struct {
 	Amount            countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal, as the service wrote it"`
 	FromAddress       string             `json:"fromAddress" doc:"sender; may be empty"`
 	ToAddress         string             `json:"toAddress" doc:"the user's deposit address"`
-	RiskLevelFrom     *int64             `json:"riskLevelFrom,omitempty" doc:"risk of the sender, 0 to 100; absent where the service left it out"`
-	RiskLevelTo       *int64             `json:"riskLevelTo,omitempty" doc:"risk of the receiver, 0 to 100; absent where the service left it out"`
-	TxIndex           int64              `json:"txIndex" doc:"which transfer of the transaction it is, from 0; -1: none is named"`
+	RiskLevelFrom     *int64             `json:"riskLevelFrom,omitempty" doc:"risk of the sender, 0 to 100; absent if the service did not send it"`
+	RiskLevelTo       *int64             `json:"riskLevelTo,omitempty" doc:"risk of the receiver, 0 to 100; absent if the service did not send it"`
+	TxIndex           int64              `json:"txIndex" doc:"number of the transfer in its transaction, from 0; -1: not given"`
 	Business          int64              `json:"business" doc:"member business of the callback"`
-	PossibleDuplicate bool               `json:"possibleDuplicate" doc:"the same transfer had been taken before under another trackingId"`
+	PossibleDuplicate bool               `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
 	State             DepositState       `json:"state" doc:"taken and credited count; held awaits a decision and must not be credited; rejected does not count"`
 	Taken             Time               `json:"taken" doc:"when it was taken"`
-	Decided           Time               `json:"decided,omitzero" doc:"when it was credited or rejected, where it had been held"`
+	Decided           Time               `json:"decided,omitzero" doc:"when a held deposit was credited or rejected"`
 	DecidedBy         string             `json:"decidedBy,omitempty" doc:"id of the token that credited or rejected it"`
 	Reason            string             `json:"reason,omitempty" doc:"why it was credited or rejected"`
 }
@@ -51,12 +51,12 @@ type DepositEntry struct {
 // Deposits is a part of the feed of deposits.
 type Deposits struct {
 	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"in the order of seq"`
-	Next     int64          `json:"next" doc:"the after of the next request"`
+	Next     int64          `json:"next" doc:"the value of after for the next request"`
 }
 
 // EventEntry is one entry of the gateway's feed of events: what happened to an
-// order, to an address, or to a held deposit. Which members are there depends
-// on the kind.
+// order, to an address, or to a held deposit. The kind determines which members are
+// set.
 type EventEntry struct {
 	Seq          int64               `json:"seq" minimum:"1" doc:"number in the feed of events, without gaps"`
 	Kind         EventKind           `json:"kind" doc:"what happened"`
@@ -64,21 +64,21 @@ type EventEntry struct {
 	CallBackID   string              `json:"callBackId,omitempty" doc:"of the order"`
 	Deposit      int64               `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
 	TenantUserID string              `json:"tenantUserId" doc:"the user in the merchant's system"`
-	State        string              `json:"state,omitempty" doc:"state of the order or deposit from then on, one of those of an order or of a deposit"`
-	Address      string              `json:"address,omitempty" doc:"target, deposit address, or the new deposit address"`
+	State        string              `json:"state,omitempty" doc:"the new state of the order or deposit"`
+	Address      string              `json:"address,omitempty" doc:"target of the order, address of the deposit, or the user's new deposit address"`
 	OldAddress   string              `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
 	ChainName    string              `json:"chainName,omitempty" doc:"the chain"`
 	Symbol       string              `json:"symbol,omitempty" doc:"the currency"`
 	Amount       *countersign.Amount `json:"amount,omitempty" doc:"in units of the currency: an exact decimal"`
 	TxID         string              `json:"txId,omitempty" doc:"transaction on the chain"`
 	Reason       string              `json:"reason,omitempty" doc:"why it happened"`
-	DecidedBy    string              `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign where no person did"`
+	DecidedBy    string              `json:"decidedBy,omitempty" doc:"id of the token that decided; policy or countersign if no person did"`
 }
 
 // Events is a part of the feed of events.
 type Events struct {
 	Events []EventEntry `json:"events" nullable:"false" doc:"in the order of seq"`
-	Next   int64        `json:"next" doc:"the after of the next request"`
+	Next   int64        `json:"next" doc:"the value of after for the next request"`
 }
 
 // CursorMove acknowledges feeds. A cursor never goes back.
@@ -150,14 +150,14 @@ func (g *Gateway) FollowEvents(ctx context.Context, after int64) iter.Seq2[Event
 	})
 }
 
-// Cursor says how far a reader has acknowledged the feeds. A reader that never
-// did stands at 0.
+// Cursor says how far a reader has acknowledged the feeds; 0 for a reader that
+// never did.
 func (g *Gateway) Cursor(ctx context.Context, name string) (Cursor, error) {
 	return ask[Cursor](ctx, &g.caller, http.MethodGet, pathOf("cursors", name, ""), nil)
 }
 
-// MoveCursor acknowledges the feeds up to where to says. It may say less than
-// was acknowledged before, and then changes nothing.
+// MoveCursor acknowledges the feeds up to the numbers in to. Lower numbers than
+// before change nothing.
 func (g *Gateway) MoveCursor(ctx context.Context, name string, to CursorMove) (Cursor, error) {
 	return ask[Cursor](ctx, &g.caller, http.MethodPut, pathOf("cursors", name, ""), to)
 }

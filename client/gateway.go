@@ -19,18 +19,18 @@ func NewGateway(c Config) (*Gateway, error) {
 	return &Gateway{base}, nil
 }
 
-// InboxEntry is a callback as the merchant's inbox has it.
+// InboxEntry is a callback in the merchant's inbox.
 type InboxEntry struct {
 	Seq               int64  `json:"seq" minimum:"1" doc:"number in the inbox"`
 	Type              int    `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
-	ID                string `json:"id" doc:"what names the callback among those of its type: the trackingId; the callBackId for type 2"`
+	ID                string `json:"id" doc:"id of the callback within its type: the trackingId; for type 2 the callBackId"`
 	TenantUserID      string `json:"tenantUserId" doc:"the user in the merchant's system"`
 	CallBackID        string `json:"callBackId,omitempty" doc:"of the order that it is about"`
-	PossibleDuplicate bool   `json:"possibleDuplicate" doc:"the same transfer had been taken before under another trackingId"`
-	Settled           bool   `json:"settled" doc:"its answer is kept for ever"`
-	ErrCode           *int64 `json:"errCode,omitempty" doc:"errCode that the service is told, once settled"`
-	Message           string `json:"message,omitempty" doc:"text that the service is told, once settled"`
-	Created           Time   `json:"created" doc:"when it came for the first time"`
+	PossibleDuplicate bool   `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
+	Settled           bool   `json:"settled" doc:"its answer is final"`
+	ErrCode           *int64 `json:"errCode,omitempty" doc:"errCode that the service gets, once settled"`
+	Message           string `json:"message,omitempty" doc:"text that the service gets, once settled"`
+	Created           Time   `json:"created" doc:"when it first arrived"`
 	Ended             Time   `json:"ended,omitzero" doc:"when it was settled"`
 }
 
@@ -68,8 +68,8 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 // GatewayAlarm is something that a person of the merchant should look at.
 type GatewayAlarm struct {
 	Seq     int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Kind    GatewayAlarmKind `json:"kind" doc:"what was seen"`
-	Subject string           `json:"subject" doc:"callBackId or trackingId of what it is about; the gateway's flag --binding for not_bound"`
+	Kind    GatewayAlarmKind `json:"kind" doc:"what the alarm is about"`
+	Subject string           `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound"`
 	Advice  string           `json:"advice,omitempty" doc:"what to do, for people; absent where the kind says it"`
 	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }
@@ -77,7 +77,7 @@ type GatewayAlarm struct {
 // GatewayAlarms is a part of the feed of alarms.
 type GatewayAlarms struct {
 	Alarms []GatewayAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
-	Next   int64          `json:"next" doc:"the after of the next request"`
+	Next   int64          `json:"next" doc:"the value of after for the next request"`
 }
 
 // Alarms gives a part of the feed of alarms.
@@ -102,8 +102,8 @@ type GatewayStats struct {
 	DepositsHeld  int64                `json:"depositsHeld" doc:"of those, how many await a person's decision"`
 	Events        int64                `json:"events" doc:"entries of the feed of events"`
 	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
-	Forwards      int64                `json:"forwards" doc:"entries of the feeds that the application has still to be told"`
-	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"since when the oldest of them waits; absent: there is none"`
+	Forwards      int64                `json:"forwards" doc:"entries of the feeds that are still to be forwarded to the application"`
+	ForwardOldest Time                 `json:"forwardOldest,omitzero" doc:"when the oldest of them was queued; absent: there is none"`
 
 	Refused map[RefusalReason]int64 `json:"refused" doc:"requests to the public listener that were refused since the database was made, by the reason that the log names; absent: none. The last second of a process that died is missing"`
 }

@@ -10,32 +10,31 @@ import (
 	"time"
 )
 
-// PageOptions says which page of a list. The zero value is the first page of
-// 100.
+// PageOptions selects a page of a list. The zero value is the first page of 100.
 type PageOptions struct {
 	Limit  int    // most entries of the page, 1 to 1,000; 0: 100
 	Cursor string // the Next of the page before; empty: the first page
 }
 
-// FeedOptions says where a reader of a feed stands.
+// FeedOptions selects a part of a feed.
 type FeedOptions struct {
 	After int64         // the last sequence number that the reader has; 0: none
 	Limit int           // most entries, 1 to 1,000; 0: 100
 	Wait  time.Duration // how long to wait where there is no entry, at most a minute; 0: not at all
 
-	// Reader, in place of After, starts where this reader's cursor stands. Only
-	// the gateway's feeds of deposits and events have cursors.
+	// Reader, in place of After, starts after this reader's cursor. Only the
+	// gateway's feeds of deposits and events have cursors.
 	Reader string
 }
 
-// Iterators read as much as they can with one call, and wait this long at the
-// end of a feed before they ask again.
+// Iterators read as many entries as one call allows. At the end of a feed one call
+// waits this long.
 const (
 	most      = 1000
 	followFor = 30 * time.Second
 )
 
-// all runs through a list page by page. After an error it ends.
+// all iterates over a list page by page. It ends after an error.
 func all[T any](page func(PageOptions) ([]T, *string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (PageOptions{Limit: most}); ; {
@@ -58,8 +57,8 @@ func all[T any](page func(PageOptions) ([]T, *string, error)) iter.Seq2[T, error
 	}
 }
 
-// follow runs through a feed and waits at its end. It ends when ctx does, and
-// then gives no error, or after the first error.
+// follow iterates over a feed and waits at its end for new entries. It ends without
+// an error when ctx ends, or after the first error.
 func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T, int64, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o := (FeedOptions{After: after, Limit: most, Wait: followFor}); ; {
@@ -82,9 +81,9 @@ func follow[T any](ctx context.Context, after int64, part func(FeedOptions) ([]T
 	}
 }
 
-// withQuery adds the members of vs to a path as query parameters, leaving out
-// what is zero. A member has the name of its query tag, or its own with a small
-// first letter.
+// withQuery adds the fields of vs to a path as query parameters, without those that
+// are zero. A parameter's name is the field's query tag, or else the field's name
+// with a small first letter.
 func withQuery(path string, vs ...any) string {
 	q := url.Values{}
 	for _, v := range vs {

@@ -7,19 +7,19 @@ import (
 	"net/http"
 )
 
-// MerchantState is whether callbacks are sent to a merchant.
+// MerchantState says whether callbacks are sent to a merchant.
 type MerchantState string
 
 // The states of a merchant.
 const (
 	MerchantActive MerchantState = "active"
-	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are taken and none is sent
+	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are accepted and not sent
 )
 
 // Values lists every state.
 func (MerchantState) Values() []MerchantState { return []MerchantState{MerchantActive, MerchantPaused} }
 
-// Scheme says whose RSA pair requests are sealed with (PROTOCOL.md, Keys).
+// Scheme says which end made the RSA pair that seals requests (PROTOCOL.md, Keys).
 type Scheme string
 
 // The schemes.
@@ -61,9 +61,9 @@ func (Collect) Values() []Collect { return []Collect{CollectBound, CollectAny} }
 
 // KeySpec says where an RSA key comes from. At most one member is set.
 type KeySpec struct {
-	Bits       int    `json:"bits,omitempty" enum:"1024,2048,3072,4096" doc:"make a pair whose modulus has this many bits; 1024 only for peers that take nothing else"`
+	Bits       int    `json:"bits,omitempty" enum:"1024,2048,3072,4096" doc:"make a pair with a modulus of this many bits; use 1024 only for peers that accept nothing else"`
 	PrivateKey Secret `json:"privateKey,omitempty" minLength:"1" maxLength:"16384" doc:"a private key, PEM or bare Base64 of its DER, of at most 16,384 characters"`
-	PublicKey  string `json:"publicKey,omitempty" minLength:"1" maxLength:"16384" doc:"the merchant's public key, PEM or bare Base64 of its DER, of at most 16,384 characters; only where the merchant made the pair"`
+	PublicKey  string `json:"publicKey,omitempty" minLength:"1" maxLength:"16384" doc:"the merchant's public key, PEM or bare Base64 of its DER, of at most 16,384 characters; only if the merchant made the pair"`
 }
 
 // CodeRange is a range of errCodes, both ends included.
@@ -78,7 +78,8 @@ type Schedule struct {
 	Every  Duration   `json:"every,omitzero" doc:"wait before each attempt after the last delay, 1s to 168h; absent: the schedule ends with the last delay"`
 }
 
-// Retry holds a merchant's own schedules; an absent one is the lane's default.
+// Retry holds a merchant's own schedules; where one is absent, the lane's default
+// applies.
 type Retry struct {
 	Notify   *Schedule `json:"notify,omitempty" doc:"for callbacks of every type but 2; absent: the default"`
 	Withdraw *Schedule `json:"withdraw,omitempty" doc:"for callbacks of type 2; it ends with the deadline of the withdrawal; absent: the default"`
@@ -86,16 +87,16 @@ type Retry struct {
 
 // NewMerchant is a merchant to be made.
 type NewMerchant struct {
-	ID             string      `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"names the merchant for ever: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
+	ID             string      `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"identifies the merchant permanently: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
 	Name           string      `json:"name" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
-	APIKey         Secret      `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what the merchant's responses carry, 1 to 256 visible ASCII characters; absent: the service makes one and shows it once"`
-	CallbackAPIKey Secret      `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what requests carry in the header X-API-KEY, 1 to 256 visible ASCII characters; absent: no such header"`
+	APIKey         Secret      `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters; absent: the service makes one and shows it once"`
+	CallbackAPIKey Secret      `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters; absent: no such header"`
 	NotifyURL      string      `json:"notifyUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
 	WithdrawURL    string      `json:"withdrawUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
-	Scheme         Scheme      `json:"scheme,omitempty" default:"service" doc:"who made the pair that requests are sealed with"`
+	Scheme         Scheme      `json:"scheme,omitempty" default:"service" doc:"which end made the pair that seals requests"`
 	Key            *KeySpec    `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service (absent: a new pair of 2048 bits), publicKey in the others"`
-	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others. A pair apart from the request's is better: then nothing done with answers can forge a request"`
-	FinalCodes     []CodeRange `json:"finalCodes,omitempty" minItems:"1" maxItems:"50" nullable:"false" doc:"errCodes that refuse for good, 1 to 50 ranges; absent: 2000 to 2999"`
+	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others. A pair apart from the request's is better: then nothing done with answers can forge a request"`
+	FinalCodes     []CodeRange `json:"finalCodes,omitempty" minItems:"1" maxItems:"50" nullable:"false" doc:"errCodes that refuse finally, 1 to 50 ranges; absent: 2000 to 2999"`
 	Retry          *Retry      `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
 	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
@@ -106,19 +107,19 @@ type NewMerchant struct {
 	Collect        Collect     `json:"collect,omitempty" default:"bound" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
 }
 
-// LogValue keeps the secrets out of a log.
+// LogValue keeps the secrets out of logs.
 func (m NewMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
 
-// MerchantPatch changes the members that are there. Null sets an optional
-// member back to its default.
+// MerchantPatch changes the members that are set. Null resets an optional member to
+// its default.
 type MerchantPatch struct {
 	Name           Patch[string]      `json:"name,omitzero" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
-	APIKey         Patch[Secret]      `json:"apiKey,omitzero" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what the merchant's responses carry, 1 to 256 visible ASCII characters"`
-	CallbackAPIKey Patch[Secret]      `json:"callbackApiKey,omitzero" nullable:"true" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"what requests carry in the header X-API-KEY, 1 to 256 visible ASCII characters; null: no such header"`
+	APIKey         Patch[Secret]      `json:"apiKey,omitzero" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters"`
+	CallbackAPIKey Patch[Secret]      `json:"callbackApiKey,omitzero" nullable:"true" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters; null: no such header"`
 	NotifyURL      Patch[string]      `json:"notifyUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters"`
 	WithdrawURL    Patch[string]      `json:"withdrawUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl"`
-	FinalCodes     Patch[[]CodeRange] `json:"finalCodes,omitzero" nullable:"true" minItems:"1" maxItems:"50" doc:"errCodes that refuse for good, 1 to 50 ranges; null: 2000 to 2999"`
-	Retry          Patch[RetryPatch]  `json:"retry,omitzero" doc:"schedules of this merchant; null: both back to their defaults"`
+	FinalCodes     Patch[[]CodeRange] `json:"finalCodes,omitzero" nullable:"true" minItems:"1" maxItems:"50" doc:"errCodes that refuse finally, 1 to 50 ranges; null: 2000 to 2999"`
+	Retry          Patch[RetryPatch]  `json:"retry,omitzero" doc:"schedules of this merchant; null: both are reset to their defaults"`
 	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
 	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
 	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
@@ -128,7 +129,7 @@ type MerchantPatch struct {
 	Collect        Patch[Collect]     `json:"collect,omitzero" nullable:"true" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them; null: bound"`
 }
 
-// LogValue keeps the secrets out of a log.
+// LogValue keeps the secrets out of logs.
 func (MerchantPatch) LogValue() slog.Value { return slog.StringValue("merchant patch") }
 
 // RetryPatch changes one schedule or both.
@@ -137,18 +138,18 @@ type RetryPatch struct {
 	Withdraw Patch[Schedule] `json:"withdraw,omitzero" doc:"for callbacks of type 2; null: the default"`
 }
 
-// Merchant is a merchant as it is shown. It holds no key and no API key.
+// Merchant is a merchant without its secrets: it holds no key and no API key.
 type Merchant struct {
-	ID                  string        `json:"id" doc:"names the merchant for ever"`
+	ID                  string        `json:"id" doc:"identifies the merchant permanently"`
 	Name                string        `json:"name" doc:"name for people"`
-	State               MerchantState `json:"state" doc:"paused: callbacks are taken and none is sent"`
+	State               MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent"`
 	PausedReason        string        `json:"pausedReason,omitempty" doc:"why it is paused"`
 	NotifyURL           string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
 	WithdrawURL         string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
-	Scheme              Scheme        `json:"scheme" doc:"who made the pair that requests are sealed with"`
+	Scheme              Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
 	Fingerprint         string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	ResponseFingerprint string        `json:"responseFingerprint" doc:"likewise of the key that answers are sealed to"`
-	FinalCodes          []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse for good"`
+	ResponseFingerprint string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	FinalCodes          []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse finally"`
 	Retry               *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
 	Concurrency         int           `json:"concurrency" doc:"exchanges at once in each lane"`
 	RatePerSecond       float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
@@ -157,34 +158,33 @@ type Merchant struct {
 	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
 	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
 	Collect             Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
-	Version             int64         `json:"version" doc:"grows with every change of the merchant"`
+	Version             int64         `json:"version" doc:"increases with every change of the merchant"`
 	Created             Time          `json:"created" doc:"when it was made"`
 	Updated             Time          `json:"updated" doc:"when it was last changed"`
 }
 
-// Keys is what a merchant must be given after its keys were made. It is shown
-// this once.
+// Keys are the new keys that the merchant must be given. They are shown only once.
 type Keys struct {
-	PublicKey           string   `json:"publicKey,omitempty" doc:"what the merchant opens requests with: Base64 SubjectPublicKeyInfo of the request pair; absent where the merchant made it"`
-	ResponsePublicKey   string   `json:"responsePublicKey,omitempty" doc:"what the merchant seals answers to: likewise of the response pair; absent where that is the request pair"`
+	PublicKey           string   `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if the merchant made it"`
+	ResponsePublicKey   string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if that is the request pair"`
 	Fingerprint         string   `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	ResponseFingerprint string   `json:"responseFingerprint" doc:"likewise of the key that answers are sealed to"`
-	Warnings            []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the keys, such as their size"`
+	ResponseFingerprint string   `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	Warnings            []string `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
 }
 
 // LogValue keeps the keys out of a log.
 func (k Keys) LogValue() slog.Value { return slog.StringValue("keys " + k.Fingerprint) }
 
-// CreatedMerchant is a new merchant with what is shown this once.
+// CreatedMerchant is a new merchant with its secrets, which are shown only once.
 type CreatedMerchant struct {
 	Merchant
-	PublicKey         string   `json:"publicKey,omitempty" doc:"what the merchant opens requests with: Base64 SubjectPublicKeyInfo of the request pair; absent where the merchant made it. Shown this once"`
-	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"what the merchant seals answers to: likewise of the response pair; absent where that is the request pair. Shown this once"`
-	APIKey            Secret   `json:"apiKey,omitempty" doc:"what the merchant's responses must carry, where the service made it. Shown this once"`
+	PublicKey         string   `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if the merchant made it. Shown only once"`
+	ResponsePublicKey string   `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if that is the request pair. Shown only once"`
+	APIKey            Secret   `json:"apiKey,omitempty" doc:"the API key that the merchant's responses must carry; absent if the request gave it. Shown only once"`
 	Warnings          []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant, such as the size of a key"`
 }
 
-// LogValue keeps the secrets out of a log.
+// LogValue keeps the secrets out of logs.
 func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
 
 // UpdatedMerchant is a merchant after a change.
@@ -193,12 +193,12 @@ type UpdatedMerchant struct {
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 }
 
-// NewKeys says which keys of a merchant to make anew. The empty request makes
-// a new request pair of 2048 bits in scheme service, and a new response pair
-// in the others.
+// NewKeys selects the keys of a merchant to replace. The empty request makes a new
+// request pair of 2048 bits in scheme service, and a new response pair of 2048 bits
+// in the other schemes.
 type NewKeys struct {
 	Key         *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service, publicKey in the others"`
-	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"pair that answers are sealed to: bits or privateKey"`
+	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey"`
 }
 
 // LogValue keeps the keys out of a log.
@@ -215,8 +215,8 @@ type Pause struct {
 	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"200" doc:"shown with the merchant, 1 to 200 characters; absent: paused by an operator"`
 }
 
-// CreateMerchant makes a merchant and its keys. What the answer holds beside
-// the merchant is shown this once.
+// CreateMerchant makes a merchant and its keys. The answer's keys are shown only
+// once.
 func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerchant, error) {
 	return ask[CreatedMerchant](ctx, &s.caller, http.MethodPost, "/v1/merchants", m)
 }
@@ -244,19 +244,19 @@ func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch
 	return ask[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
 }
 
-// PauseMerchant stops sending to a merchant. An empty reason says that an
-// operator did it.
+// PauseMerchant stops sending to a merchant. An empty reason becomes "paused by an
+// operator".
 func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
 }
 
-// ResumeMerchant sends to a merchant again.
+// ResumeMerchant resumes sending to a merchant.
 func (s *Service) ResumeMerchant(ctx context.Context, id string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), nil)
 }
 
-// RotateKeys makes or sets new keys. They hold from the next attempt on: pause
-// the merchant first, and resume it when it has them.
+// RotateKeys makes or sets new keys. The next attempt uses them: pause the merchant
+// first, and resume it when it has them.
 func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
 	return ask[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
 }

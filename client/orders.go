@@ -8,22 +8,22 @@ import (
 	"countersign"
 )
 
-// OrderState is where an order stands.
+// OrderState is the state of an order.
 type OrderState string
 
 // The states of an order: open → held → approved → confirmed → executed |
 // ended; open, held or approved → declined | cancelled | expired.
 const (
 	OrderOpen      OrderState = "open"      // the service has not asked for it
-	OrderHeld      OrderState = "held"      // awaits a person
+	OrderHeld      OrderState = "held"      // awaits a person's decision
 	OrderApproved  OrderState = "approved"  // by a person
-	OrderConfirmed OrderState = "confirmed" // to the service, for ever
+	OrderConfirmed OrderState = "confirmed" // to the service; cannot be undone
 	OrderExecuted  OrderState = "executed"  // the service says so (type 3)
 	OrderEnded     OrderState = "ended"     // without execution (type 5): its funds may be unfrozen
 	OrderDeclined  OrderState = "declined"  // by a person or by the policy
 	OrderCancelled OrderState = "cancelled" // taken back
-	OrderExpired   OrderState = "expired"   // its time was over before it was confirmed
-	OrderUnknown   OrderState = "unknown"   // the service asked for it and nobody had ordered it
+	OrderExpired   OrderState = "expired"   // not confirmed before expiresAt
+	OrderUnknown   OrderState = "unknown"   // the service asked for it and it was not ordered
 )
 
 // Values lists every state.
@@ -32,46 +32,45 @@ func (OrderState) Values() []OrderState {
 		OrderDeclined, OrderCancelled, OrderExpired, OrderUnknown}
 }
 
-// NewOrder is a withdrawal that the merchant orders, before the service asks
-// for it.
+// NewOrder is a withdrawal that the merchant orders before the service asks for it.
 type NewOrder struct {
-	CallBackID   string             `json:"callBackId" minLength:"1" maxLength:"200" doc:"names the order for ever, 1 to 200 characters: what the service will ask for; the same again is the same order"`
+	CallBackID   string             `json:"callBackId" minLength:"1" maxLength:"200" doc:"identifies the order permanently, 1 to 200 characters: the service asks for it by this id; a request with the same callBackId repeats the order"`
 	TenantUserID string             `json:"tenantUserId" minLength:"1" maxLength:"200" doc:"the user whose withdrawal it is, 1 to 200 characters"`
 	Address      string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
 	ChainName    string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters"`
 	Symbol       string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters"`
 	Amount       countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal above 0 of at most 78 digits"`
-	ExpiresAt    Time               `json:"expiresAt,omitzero" doc:"it is not confirmed at this time or later; absent: never ends by itself"`
-	Labels       map[string]string  `json:"labels,omitempty" doc:"what the policy can look at: at most 32, names of 1 to 64 bytes, values of at most 200 bytes"`
+	ExpiresAt    Time               `json:"expiresAt,omitzero" doc:"it is not confirmed at this time or later; absent: it does not expire"`
+	Labels       map[string]string  `json:"labels,omitempty" doc:"texts for the policy's conditions: at most 32, names of 1 to 64 bytes, values of at most 200 bytes"`
 }
 
-// Order is an order and what became of it. One that the service asked for and
-// nobody ordered, in state unknown, has no details.
+// Order is an order with its state. In state unknown (the service asked for it, the
+// merchant did not order it) it has no details.
 type Order struct {
-	CallBackID   string             `json:"callBackId" doc:"names the order for ever"`
+	CallBackID   string             `json:"callBackId" doc:"identifies the order permanently"`
 	TenantUserID string             `json:"tenantUserId" doc:"the user whose withdrawal it is"`
 	Address      string             `json:"address,omitempty" doc:"target"`
 	ChainName    string             `json:"chainName,omitempty" doc:"the chain"`
 	Symbol       string             `json:"symbol,omitempty" doc:"the currency"`
 	Amount       countersign.Amount `json:"amount,omitzero" doc:"in units of the currency: an exact decimal, as ordered"`
-	ExpiresAt    Time               `json:"expiresAt,omitzero" doc:"it is not confirmed at this time or later; absent: never ends by itself"`
-	Labels       map[string]string  `json:"labels,omitempty" doc:"what the policy can look at"`
+	ExpiresAt    Time               `json:"expiresAt,omitzero" doc:"it is not confirmed at this time or later; absent: it does not expire"`
+	Labels       map[string]string  `json:"labels,omitempty" doc:"texts for the policy's conditions"`
 
-	State     OrderState `json:"state" doc:"where it stands"`
-	Reason    string     `json:"reason,omitempty" doc:"why it came to that state"`
-	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign where no person did"`
+	State     OrderState `json:"state" doc:"its state"`
+	Reason    string     `json:"reason,omitempty" doc:"the reason for its state"`
+	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
 	Waiting   int        `json:"waiting,omitempty" enum:"6,7" doc:"type of the callback by which the service said that it is short of funds and tries again"`
-	TxID      string     `json:"txId,omitempty" doc:"transaction that moved the funds, where executed"`
+	TxID      string     `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	Created   Time       `json:"created" doc:"when it was ordered or first asked for"`
 	Updated   Time       `json:"updated" doc:"when it last changed"`
 	Confirmed Time       `json:"confirmed,omitzero" doc:"when it was confirmed to the service"`
-	Ended     Time       `json:"ended,omitzero" doc:"when it came to a final state"`
+	Ended     Time       `json:"ended,omitzero" doc:"when it reached a final state"`
 }
 
 // AddedOrder answers a new order.
 type AddedOrder struct {
 	Order
-	Duplicate bool `json:"duplicate" doc:"it was there already, with the same content"`
+	Duplicate bool `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
 // OrderPage is a page of orders, the newest first.
@@ -80,9 +79,9 @@ type OrderPage struct {
 	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
-// Decide says why a person decides so.
+// Decide gives the reason for a person's decision.
 type Decide struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"for those who look at it later, at most 500 characters"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"the reason, kept for later readers, at most 500 characters"`
 }
 
 // OrderFilter selects orders. Empty members select all.
@@ -92,7 +91,7 @@ type OrderFilter struct {
 }
 
 // AddOrder orders a withdrawal. The same callBackId with the same content is a
-// duplicate; with another it is ErrConflict.
+// duplicate; with other content the error is ErrConflict.
 func (g *Gateway) AddOrder(ctx context.Context, o NewOrder) (AddedOrder, error) {
 	return ask[AddedOrder](ctx, &g.caller, http.MethodPost, "/v1/orders", o)
 }
@@ -115,18 +114,19 @@ func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodGet, pathOf("orders", callBackID, ""), nil)
 }
 
-// ApproveOrder approves an order that awaits a person, or will. The reason may
-// be empty, here and below.
+// ApproveOrder approves an order, before or after the policy asks for a person's
+// approval. The reason may be empty.
 func (g *Gateway) ApproveOrder(ctx context.Context, callBackID, reason string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/approve"), Decide{reason})
 }
 
-// DeclineOrder declines an order. The service is told so when it asks.
+// DeclineOrder declines an order: the service gets a refusal when it asks. The
+// reason may be empty.
 func (g *Gateway) DeclineOrder(ctx context.Context, callBackID, reason string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/decline"), Decide{reason})
 }
 
-// CancelOrder takes an order back that is not confirmed yet.
+// CancelOrder cancels an order that is not confirmed yet. The reason may be empty.
 func (g *Gateway) CancelOrder(ctx context.Context, callBackID, reason string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/cancel"), Decide{reason})
 }

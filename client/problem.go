@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// What callers branch on, with errors.Is. A *Problem is one of them by its
-// status.
+// The sentinels for errors.Is. The status of a *Problem determines which of them it
+// is.
 var (
 	// ErrInvalid: the request is wrong (status 400, 413, 415 or 422). The
 	// Problem names the members at fault. Repeating it changes nothing.
 	ErrInvalid = errors.New("the request is not valid")
-	// ErrUnauthorized: no token was sent, or one that is not valid (401).
+	// ErrUnauthorized: the token is missing or not valid (401).
 	ErrUnauthorized = errors.New("the token is not valid")
 	// ErrForbidden: the token's role does not allow the call (403).
 	ErrForbidden = errors.New("the token's role does not allow this")
 	// ErrNotFound: there is no such thing (404).
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: what is there forbids it (409), such as another content
-	// under the same identifier, or a permit that another holder has.
+	// ErrConflict: the request conflicts with the present state (409), such as
+	// other content under the same identifier, or a permit that another holder has.
 	ErrConflict = errors.New("conflict")
 	// ErrTooMany: the token made more calls than it may (429). The Problem
 	// says when to try again.
@@ -35,9 +35,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// Problem is an answer that says what went wrong, in the form of RFC 9457
-// (application/problem+json). It is the error of every call whose answer has an
-// error status.
+// Problem describes an error in the form of RFC 9457 (application/problem+json). It
+// is the error of every call whose answer has an error status.
 type Problem struct {
 	Title  string  `json:"title" doc:"the status in words"`
 	Status int     `json:"status" minimum:"400" maximum:"599" doc:"the HTTP status, 400 to 599"`
@@ -51,7 +50,7 @@ type Problem struct {
 
 // Fault names one member of a request that is wrong.
 type Fault struct {
-	Location string `json:"location" doc:"where: body, query, path or header, then the member, such as body.amount or, in an array, body[3].amount"`
+	Location string `json:"location" doc:"body, query, path or header, then the member, such as body.amount or, in an array, body[3].amount"`
 	Message  string `json:"message" doc:"what is wrong with it; it never repeats the value"`
 }
 
@@ -92,8 +91,8 @@ func (p *Problem) Is(target error) bool {
 	return false
 }
 
-// readProblem gives the error of a response. One that is not the API's, such
-// as a proxy's, is told by its status.
+// readProblem gives the error of a response. For a response of something else, such
+// as a proxy, the error holds only its status.
 func readProblem(resp *http.Response) error {
 	p := &Problem{}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -19,7 +19,7 @@ func NewService(c Config) (*Service, error) {
 	return &Service{base}, nil
 }
 
-// Lane is one of the two ways by which callbacks go to a merchant.
+// Lane is one of a merchant's two queues of callbacks.
 type Lane string
 
 // The lanes. A backlog in one does not delay the other.
@@ -36,16 +36,16 @@ type LaneStats struct {
 	Lane      Lane          `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
 	State     CallbackState `json:"state" doc:"the state of the callbacks that are counted"`
 	Count     int64         `json:"count" doc:"how many callbacks"`
-	OldestDue Time          `json:"oldestDue,omitzero" doc:"since when the first of the pending ones is due; absent in the other states"`
+	OldestDue Time          `json:"oldestDue,omitzero" doc:"when the oldest pending callback became due; absent in the other states"`
 }
 
-// Breaker is a merchant's lane to which nothing is sent for a while because
-// the merchant could not be reached.
+// Breaker is a merchant's lane that is paused for a while because the merchant
+// could not be reached.
 type Breaker struct {
 	Merchant  string `json:"merchant" doc:"id of the merchant"`
 	Lane      Lane   `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
 	Failures  int    `json:"failures" doc:"exchanges in a row that did not reach the merchant"`
-	OpenUntil Time   `json:"openUntil,omitzero" doc:"nothing is sent before this time; absent: it is being tried"`
+	OpenUntil Time   `json:"openUntil,omitzero" doc:"nothing is sent before this time; absent: one callback is sent as a trial"`
 }
 
 // ServiceStats are the numbers of the service.
@@ -64,7 +64,7 @@ func (s *Service) Stats(ctx context.Context) (ServiceStats, error) {
 type ServiceAlarm struct {
 	Seq      int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
 	Merchant string           `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
-	Kind     ServiceAlarmKind `json:"kind" doc:"what was seen"`
+	Kind     ServiceAlarmKind `json:"kind" doc:"what the alarm is about"`
 	Text     string           `json:"text,omitempty" doc:"what it means and what helps, for people"`
 	Subject  string           `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
 	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
@@ -73,7 +73,7 @@ type ServiceAlarm struct {
 // ServiceAlarms is a part of the feed of alarms.
 type ServiceAlarms struct {
 	Alarms []ServiceAlarm `json:"alarms" nullable:"false" doc:"in the order of seq"`
-	Next   int64          `json:"next" doc:"the after of the next request"`
+	Next   int64          `json:"next" doc:"the value of after for the next request"`
 }
 
 // Alarms gives a part of the feed of alarms.

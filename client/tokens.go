@@ -9,7 +9,7 @@ import (
 // Role is what a token may do.
 type Role string
 
-// The roles. Each may do what those above it may, as far as its end has them.
+// The roles. Each includes the rights of the roles above it that its end has.
 const (
 	RoleViewer   Role = "viewer"   // reads
 	RoleIngest   Role = "ingest"   // the wallet core, at the service: adds deposits and withdrawals, releases them, reports outcomes
@@ -19,23 +19,23 @@ const (
 
 // NewToken is a token to be made.
 type NewToken struct {
-	Name string `json:"name" minLength:"1" maxLength:"200" doc:"whose token it is, for people; 1 to 200 characters"`
-	Role Role   `json:"role" doc:"what it may do"`
+	Name string `json:"name" minLength:"1" maxLength:"200" doc:"name of the token's owner, for people, 1 to 200 characters"`
+	Role Role   `json:"role" doc:"the rights of the token"`
 }
 
-// Token is an API token as it is shown, without its secret.
+// Token is an API token without its secret.
 type Token struct {
-	ID      string `json:"id" doc:"names the token; it is not the secret"`
-	Name    string `json:"name" doc:"whose token it is"`
-	Role    Role   `json:"role" doc:"what it may do"`
+	ID      string `json:"id" doc:"identifies the token; it is not the secret"`
+	Name    string `json:"name" doc:"name of the token's owner"`
+	Role    Role   `json:"role" doc:"the rights of the token"`
 	Created Time   `json:"created" doc:"when it was made"`
 	Revoked Time   `json:"revoked,omitzero" doc:"when it was revoked; absent: it is valid"`
 }
 
-// CreatedToken is a new token with its secret, which is shown this once.
+// CreatedToken is a new token with its secret, which is shown only once.
 type CreatedToken struct {
 	Token
-	Secret Secret `json:"token" doc:"what is sent as Authorization: Bearer; shown this once"`
+	Secret Secret `json:"token" doc:"the secret, to be sent as Authorization: Bearer; shown only once"`
 }
 
 // LogValue keeps the secret out of a log.
@@ -46,7 +46,7 @@ type Tokens struct {
 	Tokens []Token `json:"tokens" nullable:"false" doc:"all tokens, revoked ones too"`
 }
 
-// CreateToken makes a token. Its secret is shown this once.
+// CreateToken makes a token. Its secret is shown only once.
 func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
 	return ask[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
 }
@@ -57,8 +57,8 @@ func (c *caller) Tokens(ctx context.Context) ([]Token, error) {
 	return out.Tokens, err
 }
 
-// RevokeToken ends a token: at once on the node that is asked, within a second
-// on the others. The last operator's token cannot be revoked (ErrConflict).
+// RevokeToken revokes a token: at once on the node that is asked, within a second
+// on the others. The last operator token cannot be revoked (ErrConflict).
 func (c *caller) RevokeToken(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil)
 }

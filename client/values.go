@@ -13,7 +13,7 @@ type Time int64
 
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// TimeOf gives t as a Time. What is finer than a millisecond is cut off.
+// TimeOf gives t as a Time. Fractions of a millisecond are cut off.
 func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
 
 // Time gives t in UTC.
@@ -55,8 +55,8 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Secret is a text that is shown to its owner alone. No fmt verb and no logger
-// prints it; its JSON, which is how its owner gets it, holds it.
+// Secret is a text for its owner alone. No fmt verb and no logger prints it. Its
+// JSON holds it, because that is how the API sends it to its owner.
 type Secret string
 
 const hiddenSecret = "[secret]"

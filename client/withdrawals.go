@@ -9,7 +9,7 @@ import (
 	"countersign"
 )
 
-// WithdrawalState is where a withdrawal stands.
+// WithdrawalState is the state of a withdrawal.
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
@@ -31,7 +31,7 @@ func (WithdrawalState) Values() []WithdrawalState {
 		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed}
 }
 
-// Details are what a withdrawal moves and where to.
+// Details are the amount of a withdrawal and its target.
 type Details struct {
 	Address   string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
 	ChainName string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
@@ -39,45 +39,45 @@ type Details struct {
 	Amount    countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
 }
 
-// NewWithdrawal is a withdrawal whose confirmation is to be asked for.
+// NewWithdrawal is a withdrawal that the merchant is asked to confirm.
 type NewWithdrawal struct {
 	Merchant      string   `json:"merchant" minLength:"1" maxLength:"64" doc:"id of the merchant, 1 to 64 characters"`
-	CallBackID    string   `json:"callBackId" minLength:"1" maxLength:"200" doc:"names the merchant's withdrawal for ever, 1 to 200 characters: the same again is the same withdrawal"`
+	CallBackID    string   `json:"callBackId" minLength:"1" maxLength:"200" doc:"identifies the merchant's withdrawal permanently, 1 to 200 characters: a request with the same callBackId repeats the withdrawal"`
 	TenantUserID  string   `json:"tenantUserId" minLength:"1" maxLength:"200" doc:"the user in the merchant's system, 1 to 200 characters"`
 	TrackingID    string   `json:"trackingId,omitempty" minLength:"1" maxLength:"200" doc:"member trackingId of the callbacks, 1 to 200 characters; absent: callBackId"`
 	Business      int64    `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callbacks, a whole number of at most 53 bits"`
-	Details       *Details `json:"details,omitempty" doc:"what the merchant's answer must equal; absent: they are taken from the answer"`
+	Details       *Details `json:"details,omitempty" doc:"the merchant's answer must have the same; absent: the service takes them from the answer"`
 	ConfirmWithin Duration `json:"confirmWithin,omitzero" doc:"how long it awaits its confirmation, 10s to 168h; absent: the merchant's setting"`
 }
 
-// Withdrawal is a withdrawal and what was decided of it.
+// Withdrawal is a withdrawal with its decision and its state.
 type Withdrawal struct {
-	ID           string               `json:"id" doc:"the service's name of the withdrawal; begins with the merchant"`
+	ID           string               `json:"id" doc:"the service's id of the withdrawal; begins with the merchant's id"`
 	Merchant     string               `json:"merchant" doc:"id of the merchant"`
-	CallBackID   string               `json:"callBackId" doc:"the merchant's name of the withdrawal"`
+	CallBackID   string               `json:"callBackId" doc:"the merchant's id of the withdrawal"`
 	Callback     string               `json:"callback" doc:"id of the callback that asks the merchant"`
 	TenantUserID string               `json:"tenantUserId" doc:"the user in the merchant's system"`
 	TrackingID   string               `json:"trackingId" doc:"member trackingId of the callbacks"`
 	Business     int64                `json:"business" doc:"member business of the callbacks"`
-	Ordered      *Details             `json:"ordered,omitempty" doc:"what the service was told; absent: nothing"`
-	Details      *Details             `json:"details,omitempty" doc:"what was confirmed; absent before that"`
-	State        WithdrawalState      `json:"state" doc:"where it stands"`
-	Decision     countersign.Decision `json:"decision,omitempty" enum:"confirmed,declined,expired,cancelled" doc:"how the question ended, for ever; absent: it is not decided"`
-	Reason       Reason               `json:"reason,omitempty" doc:"why it was decided so"`
+	Ordered      *Details             `json:"ordered,omitempty" doc:"the details given to the service; absent: none were given"`
+	Details      *Details             `json:"details,omitempty" doc:"the confirmed details; absent before the confirmation"`
+	State        WithdrawalState      `json:"state" doc:"its state"`
+	Decision     countersign.Decision `json:"decision,omitempty" enum:"confirmed,declined,expired,cancelled" doc:"the final decision; absent: there is none yet"`
+	Reason       Reason               `json:"reason,omitempty" doc:"the reason for the decision"`
 	Deadline     Time                 `json:"deadline" doc:"an answer at this time or later does not confirm it"`
 	Created      Time                 `json:"created" doc:"when the service took it"`
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
 	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
 	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed or failed"`
-	Holder       string               `json:"claim,omitempty" doc:"the execution that took the permit"`
-	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, where executed"`
-	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, where failed"`
+	Holder       string               `json:"claim,omitempty" doc:"the execution that holds the permit"`
+	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
+	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, if failed"`
 }
 
 // AcceptedWithdrawal answers a new withdrawal or its outcome.
 type AcceptedWithdrawal struct {
 	Withdrawal
-	Duplicate bool `json:"duplicate" doc:"it was there already, with the same content"`
+	Duplicate bool `json:"duplicate" doc:"it exists already, with the same content"`
 }
 
 // WithdrawalPage is a page of withdrawals, the newest first.
@@ -86,29 +86,29 @@ type WithdrawalPage struct {
 	Next        *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
 }
 
-// Claim asks for the permit. It names one execution: a wallet that could execute
-// twice under one name would get the permit both times.
+// Claim asks for the permit. Its holder identifies one execution: a wallet that
+// executes twice under one holder gets the permit both times.
 type Claim struct {
-	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"names the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same again gets the same permit with duplicate true; any other is refused for ever and raises the alarm foreign_claim"`
+	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same holder gets the same permit again, with duplicate true; any other holder is always refused and raises the alarm foreign_claim"`
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.
 type Permit struct {
-	Permit     Secret     `json:"permit" doc:"is shown when the outcome is reported"`
-	Details    Details    `json:"details" doc:"what was confirmed: execute this and nothing else"`
+	Permit     Secret     `json:"permit" doc:"the report of the outcome must carry it"`
+	Details    Details    `json:"details" doc:"the confirmed details: execute exactly these"`
 	Withdrawal Withdrawal `json:"withdrawal" doc:"the withdrawal as it is now"`
-	Duplicate  bool       `json:"duplicate" doc:"this claim was given the permit before: look whether that execution moved the funds before you execute"`
+	Duplicate  bool       `json:"duplicate" doc:"this holder got the permit before: before you execute, check whether that execution already moved the funds"`
 }
 
 // LogValue keeps the permit out of a log.
 func (p Permit) LogValue() slog.Value { return slog.StringValue("permit for " + p.Withdrawal.ID) }
 
-// Outcome says what became of a released withdrawal: exactly one of Executed
-// and Failed is set.
+// Outcome reports the end of a released withdrawal: exactly one of Executed and
+// Failed is set.
 type Outcome struct {
 	Permit   Secret    `json:"permit" minLength:"1" maxLength:"200" doc:"the permit that the release gave, 1 to 200 characters"`
 	Executed *Executed `json:"executed,omitempty" doc:"the funds moved: the merchant gets a callback of type 3; not with failed"`
-	Failed   *Failed   `json:"failed,omitempty" doc:"nothing moved and nothing will: the merchant gets a callback of type 5; not with executed"`
+	Failed   *Failed   `json:"failed,omitempty" doc:"no funds moved or will move: the merchant gets a callback of type 5; not with executed"`
 }
 
 // LogValue keeps the permit out of a log.
@@ -117,7 +117,7 @@ func (o Outcome) LogValue() slog.Value { return slog.StringValue("outcome") }
 // Executed names the transaction that moved the funds.
 type Executed struct {
 	TxID        string `json:"txId" minLength:"1" maxLength:"200" doc:"transaction on the chain, 1 to 200 characters"`
-	FromAddress string `json:"fromAddress,omitempty" minLength:"1" maxLength:"200" doc:"where the funds came from, 1 to 200 characters; absent: not told"`
+	FromAddress string `json:"fromAddress,omitempty" minLength:"1" maxLength:"200" doc:"address that the funds came from, 1 to 200 characters; absent: the merchant is not told"`
 }
 
 // Failed says why nothing moved.
@@ -130,16 +130,16 @@ type WaitingFor string
 
 // What a withdrawal can wait for.
 const (
-	WaitingForFunds WaitingFor = "funds" // what it moves: a callback of type 6
-	WaitingForFees  WaitingFor = "fees"  // those of its chain: a callback of type 7
+	WaitingForFunds WaitingFor = "funds" // the amount: a callback of type 6
+	WaitingForFees  WaitingFor = "fees"  // the fees of its chain: a callback of type 7
 )
 
 // Values lists everything that a withdrawal can wait for.
 func (WaitingFor) Values() []WaitingFor { return []WaitingFor{WaitingForFunds, WaitingForFees} }
 
-// Waiting says that a released withdrawal waits.
+// Waiting reports that a released withdrawal waits.
 type Waiting struct {
-	For WaitingFor `json:"for" doc:"funds: the merchant gets a callback of type 6; fees, those of the chain: one of type 7"`
+	For WaitingFor `json:"for" doc:"funds: the amount is not available, and the merchant gets a callback of type 6; fees: the chain's fees are not available, and it gets one of type 7"`
 }
 
 // AcceptedWaiting answers a Waiting.
@@ -157,7 +157,7 @@ type Decision struct {
 // Decisions is a part of the feed of decisions.
 type Decisions struct {
 	Decisions []Decision `json:"decisions" nullable:"false" doc:"in the order of seq"`
-	Next      int64      `json:"next" doc:"the after of the next request"`
+	Next      int64      `json:"next" doc:"the value of after for the next request"`
 }
 
 // WithdrawalFilter selects withdrawals. Empty members select all; CallBackID
@@ -169,8 +169,8 @@ type WithdrawalFilter struct {
 }
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId
-// with the same content gives the one that is there; with another it is
-// ErrConflict.
+// with the same content gives the existing withdrawal; with other content the error
+// is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
 	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
 }
@@ -193,27 +193,27 @@ func (s *Service) Withdrawal(ctx context.Context, id string) (Withdrawal, error)
 	return ask[Withdrawal](ctx, &s.caller, http.MethodGet, pathOf("withdrawals", id, ""), nil)
 }
 
-// CancelWithdrawal withdraws the question while it awaits its answer.
+// CancelWithdrawal cancels a withdrawal that awaits the merchant's answer.
 func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, error) {
 	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/cancel"), nil)
 }
 
-// ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal.
-// The holder names one execution. The same holder gets the same permit again, with
-// Duplicate; any other gets ErrConflict for ever.
+// ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal. The
+// holder identifies one execution. The same holder gets the same permit again, with
+// Duplicate; any other holder always gets ErrConflict.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
 	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }
 
-// ReportOutcome says what became of a released withdrawal. The merchant is
-// told.
+// ReportOutcome reports the end of a released withdrawal. The service notifies the
+// merchant.
 func (s *Service) ReportOutcome(ctx context.Context, id string, o Outcome) (AcceptedWithdrawal, error) {
 	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/outcome"), o)
 }
 
-// ReportWaiting says that a released withdrawal waits. Each call tells the
+// ReportWaiting reports that a released withdrawal waits. Each call notifies the
 // merchant once more, which does no harm: a call whose answer was lost can be
-// made again.
+// repeated.
 func (s *Service) ReportWaiting(ctx context.Context, id string, what WaitingFor) (AcceptedWaiting, error) {
 	return ask[AcceptedWaiting](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/waiting"), Waiting{what})
 }

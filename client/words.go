@@ -1,7 +1,7 @@
 package client
 
-// The fixed words of alarms, events and attempts. More may be added: treat one
-// that you do not know as something new, not as an error.
+// The fixed words of alarms, events and attempts. Later releases may add words: do
+// not treat an unknown word as an error.
 
 // ServiceAlarmKind is what an alarm of the service is about.
 type ServiceAlarmKind string
@@ -9,11 +9,11 @@ type ServiceAlarmKind string
 // The kinds of alarms of the service.
 const (
 	AlarmWrongAPIKey   ServiceAlarmKind = "wrong_api_key"  // a response carries another API key than the merchant's, or none
-	AlarmNotUnderstood ServiceAlarmKind = "not_understood" // the merchant says that it does not understand a callback (errCode 1000 to 1999)
+	AlarmNotUnderstood ServiceAlarmKind = "not_understood" // the merchant does not understand a callback (errCode 1000 to 1999)
 	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
-	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation is of other details than those ordered
+	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation has other details than were ordered
 	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
-	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers did not open: the merchant is paused
+	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
@@ -29,8 +29,8 @@ type GatewayAlarmKind string
 // The kinds of alarms of the gateway.
 const (
 	AlarmUserDiffers         GatewayAlarmKind = "user_differs"          // a callback names another tenantUserId than its order
-	AlarmOrderUnknown        GatewayAlarmKind = "order_unknown"         // the service asks for, or executed, what was never ordered
-	AlarmExecutedUnconfirmed GatewayAlarmKind = "executed_unconfirmed"  // the service executed what was not confirmed
+	AlarmOrderUnknown        GatewayAlarmKind = "order_unknown"         // the service asks for or executed a withdrawal that was never ordered
+	AlarmExecutedUnconfirmed GatewayAlarmKind = "executed_unconfirmed"  // the service executed a withdrawal that was not confirmed
 	AlarmExecutedDiffers     GatewayAlarmKind = "executed_differs"      // it executed other details than those confirmed
 	AlarmExecutedTwice       GatewayAlarmKind = "executed_twice"        // it names two transactions for one order
 	AlarmExecutedAfterEnd    GatewayAlarmKind = "executed_after_end"    // it executed an order (type 3) after it had ended it (type 5)
@@ -80,10 +80,10 @@ func (RefusalReason) Values() []RefusalReason {
 	}
 }
 
-// EventKind is what an entry of the gateway's feed of events tells.
+// EventKind is the kind of an entry of the gateway's feed of events.
 type EventKind string
 
-// The kinds of events. Those of an order say the state that it came to.
+// The kinds of events. An event of an order names its new state.
 const (
 	EventOrderHeld       EventKind = "order.held"
 	EventOrderApproved   EventKind = "order.approved"
@@ -95,7 +95,7 @@ const (
 	EventOrderWaiting    EventKind = "order.waiting" // the service is short of funds and tries again
 	EventOrderExecuted   EventKind = "order.executed"
 	EventOrderEnded      EventKind = "order.ended"
-	EventAddressChanged  EventKind = "address.changed"  // a user has a new deposit address; may be told more than once
+	EventAddressChanged  EventKind = "address.changed"  // a user has a new deposit address; may come more than once
 	EventDepositCredited EventKind = "deposit.credited" // a held deposit counts
 	EventDepositRejected EventKind = "deposit.rejected" // a held deposit does not count
 )
@@ -107,65 +107,65 @@ func (EventKind) Values() []EventKind {
 		EventAddressChanged, EventDepositCredited, EventDepositRejected}
 }
 
-// AttemptResult is what an attempt did to its callback.
+// AttemptResult is the effect of an attempt on its callback.
 type AttemptResult string
 
-// The outcomes of an attempt.
+// The effects of an attempt.
 const (
 	AttemptAccepted AttemptResult = "accepted" // the merchant took it, or confirmed
 	AttemptRefused  AttemptResult = "refused"  // the merchant will never take it
 	AttemptHold     AttemptResult = "hold"     // asked again later; the schedule does not move on
 	AttemptRetry    AttemptResult = "retry"    // tried again by the schedule
-	AttemptLost     AttemptResult = "lost"     // its node stopped in the middle; tried again
+	AttemptLost     AttemptResult = "lost"     // its node stopped before the end; tried again
 )
 
-// Values lists every outcome.
+// Values lists every result.
 func (AttemptResult) Values() []AttemptResult {
 	return []AttemptResult{AttemptAccepted, AttemptRefused, AttemptHold, AttemptRetry, AttemptLost}
 }
 
-// Reason says why an attempt had its outcome, or why something was decided or
-// ended without one. Values lists them with what they mean.
+// Reason says why an attempt ended as it did, or why something ended without an
+// attempt. Values lists the reasons with their meanings.
 type Reason string
 
 // Values lists every reason.
 func (Reason) Values() []Reason {
 	return []Reason{
-		// There was no complete response.
-		"blocked_address", // the URL leads to an address to which no callback goes
-		"resolve",         // its host has no address
+		// There was no complete response:
+		"blocked_address", // the service does not call the URL's address
+		"resolve",         // the URL's host has no address
 		"connect",         // there was no connection
 		"tls",             // there was no trusted TLS session
 		"timeout",         // it was not complete in time
 		"closed",          // the connection closed before it was complete
-		"http",            // it was not HTTP/1.1 as it should be
+		"http",            // it was not valid HTTP/1.1
 		"too_large",       // its header or body was over the limit
-		"stopped",         // the node stopped, or stood still until it was too late
+		"stopped",         // the node stopped or stalled
 		"internal",        // the node's own failure
-		"lost",            // the node did not come back from the attempt
+		"lost",            // the node stopped during the attempt
 
-		// There was one.
+		// There was a complete response:
 		"status",             // its HTTP status was not 200
-		"response_malformed", // it was no response of the protocol
+		"response_malformed", // it did not fit the protocol
 		"wrong_api_key",      // it carried another API key, or none
 		"not_understood",     // errCode 1000 to 1999
-		"merchant_refused",   // an errCode that refuses for good
+		"merchant_refused",   // an errCode that refuses finally
 		"merchant_hold",      // errCode 3000 to 3999
 		"merchant_failure",   // any other errCode
-		"data_not_sealed",    // plain JSON, or nothing, where the sealed answer should be
-		"data_encoding",      // the sealed answer was no Base64, or no whole blocks
-		"data_unopened",      // the sealed answer did not open, or opened to no answer of the protocol
-		"not_opened",         // too many answers of the merchant did not open, so this one was not looked at
-		"other_type",         // it answered another type of callback
-		"other_attempt",      // it carried another attempt's requestUUID
-		"other_callback",     // it named another withdrawal or user
-		"answer_differs",     // it said something else than the callback
-		"details_differ",     // it confirmed something else than was ordered
+		"data_not_sealed",    // plain JSON, or nothing, in place of the sealed answer
+		"data_encoding",      // the sealed answer was not Base64 of whole blocks
+		"data_unopened",      // the sealed answer could not be opened, or the opened text did not fit the protocol
+		"not_opened",         // not opened, because too many answers of the merchant could not be opened
+		"other_type",         // the answer was to another type of callback
+		"other_attempt",      // the answer carried another attempt's requestUUID
+		"other_callback",     // the answer named another withdrawal or user
+		"answer_differs",     // the answer contradicted the callback
+		"details_differ",     // the answer confirmed other details than were ordered
 		"answer_unbound",     // nothing was ordered to compare it with, and it may come from another answer
 		"late",               // it was complete at the deadline or later
-		"accepted",           // it was right in every member
+		"accepted",           // every member was right
 
-		// No response decided.
+		// It ended without a response:
 		"deadline",  // the deadline passed
 		"cancelled", // the service cancelled it
 	}

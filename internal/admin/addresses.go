@@ -8,7 +8,7 @@ import (
 	"countersign/internal/outbox"
 )
 
-// addAddress tells a merchant that the deposit address of a user was replaced.
+// addAddress queues the callback about a user's new deposit address.
 func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddress) (client.AcceptedAddress, error) {
 	c.Concerns(in.Merchant)
 	callback, err := addressCallback(&in, c.Now)
@@ -28,9 +28,9 @@ func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddres
 	}, nil
 }
 
-// addressCallback makes the callback of type 4. Its trackingId is the changeId
-// unless it was given: without one the merchant could not tell a repetition from
-// another change (PROTOCOL.md, Deposit identity).
+// addressCallback makes the callback of type 4. Its trackingId is the changeId if
+// the request has none: without a trackingId the merchant could not distinguish a
+// repetition from another change (PROTOCOL.md, Deposit identity).
 func addressCallback(in *client.NewAddress, now db.Millis) (outbox.NewCallback, error) {
 	trackingID := in.ChangeID
 	if in.TrackingID != nil {

@@ -59,8 +59,8 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	return out, nil
 }
 
-// withoutUUID leaves out the place-holder that each attempt fills with a
-// requestUUID of its own.
+// withoutUUID removes requestUUID: the stored value is a placeholder, because each
+// attempt has its own.
 func withoutUUID(payload []byte) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &members); err != nil {
@@ -82,13 +82,13 @@ func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None)
 func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Resend) (client.Resent, error) {
 	c.Concerns(in.Filter.Merchant)
 	if in.Filter == (client.CallbackFilter{}) {
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "has no member; name at least what is to be sent again"))
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "is empty; give at least one member"))
 	}
 	if st := outbox.CallbackState(in.Filter.State); st != "" && st != outbox.CallbackRefused && st != outbox.CallbackExhausted {
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
 	}
 	if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2, whose withdrawals are decided; make a new withdrawal"))
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
 	}
 	n, err := s.Outbox.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err

@@ -19,7 +19,7 @@ func (s *Server) depositsHandler() jsonapi.Handler {
 	return h
 }
 
-// addDeposits takes one deposit or an array, all of it or nothing.
+// addDeposits accepts one deposit or an array, all or nothing.
 func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (client.AcceptedDeposits, error) {
 	place := func(i int) string {
 		if in.array {
@@ -62,8 +62,7 @@ func acceptedOf(k outbox.Ingested) client.Accepted {
 }
 
 // callbackOf makes the callback that tells the merchant of d. The payload is
-// canonical and not bound yet: each attempt binds it to a requestUUID of its
-// own.
+// canonical and not bound yet: each attempt binds it to its own requestUUID.
 func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error) {
 	newAddress := d.ToAddress
 	if d.NewAddress != nil {
@@ -85,7 +84,7 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 	}, nil
 }
 
-// memberFault says which member of the item at place the protocol refuses.
+// memberFault names the member of the item at place that the protocol refuses.
 func memberFault(place string, err error) client.Fault {
 	var m *countersign.MemberError
 	if errors.As(err, &m) {
@@ -94,8 +93,8 @@ func memberFault(place string, err error) client.Fault {
 	return jsonapi.At(place, err.Error())
 }
 
-// itemProblem finds the item that an error of Ingest is about, -1 where it is
-// about none.
+// itemProblem finds the item that an error of Ingest is about; -1 if the error is
+// about no item.
 func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	var conflict *db.ConflictError
 	if errors.As(err, &conflict) {

@@ -1,6 +1,6 @@
-// Package admin is the JSON API of the service: its routes, the types that go
-// in and come out of them, and its Go client.
+// Package admin is the JSON API of the service: its routes and their handlers.
+// Package client has the types of requests and answers.
 //
-// One table (routes.go) names every route and the role it needs; package
-// jsonapi makes of it what serves and describes them.
+// One table (routes.go) names every route and the role that it needs; package
+// jsonapi serves and describes the routes of the table.
 package admin

@@ -11,20 +11,20 @@ import (
 
 const defaultBits = 2048
 
-// keyMaker checks and makes the keys of a merchant. Which part the service
-// holds depends on the scheme (PROTOCOL.md, Keys): in scheme service the pair
-// of requests is ours; in the others we hold the merchant's public part, and
-// answers need a pair of ours.
+// keyMaker checks and makes the keys of a merchant. Which part the service holds
+// depends on the scheme (PROTOCOL.md, Keys): in scheme service the service's pair
+// seals requests; in the others the service holds the merchant's public part, and
+// answers need a pair of the service.
 type keyMaker struct {
 	scheme   outbox.Scheme
 	faults   *jsonapi.Faults
 	warnings []string
 
-	request, response *envelope.Key // read from the request; nil: to be generated or kept
+	request, response *envelope.Key // given in the request; nil: to be generated or kept
 }
 
-// check reads what was given and names its faults. It generates nothing, so a
-// wrong request costs no RSA work. all is true where no key may be missing.
+// check reads the given keys and names their faults. It generates no key, so a
+// wrong request costs no RSA work. all says that no key may be missing.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
 	if k.scheme == outbox.SchemeService {
 		k.request = k.private("body.key", key)
@@ -34,7 +34,7 @@ func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
 	k.response = k.private("body.responseKey", responseKey)
 }
 
-// private reads a spec of a pair of ours.
+// private reads the spec of a pair of the service.
 func (k *keyMaker) private(location string, spec *client.KeySpec) *envelope.Key {
 	switch {
 	case spec == nil:
@@ -60,7 +60,7 @@ func (k *keyMaker) private(location string, spec *client.KeySpec) *envelope.Key 
 	return key
 }
 
-// public reads a spec of the merchant's key.
+// public reads the spec of the merchant's key.
 func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) *envelope.Key {
 	switch {
 	case spec == nil && required:
@@ -90,8 +90,9 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 	return key
 }
 
-// make generates what is asked for and was not given. all is true for a new
-// merchant; else what was not asked for stays as it is, and its key stays nil.
+// make generates the keys that are needed and were not given. all is true for a new
+// merchant. Otherwise a key that the request does not name stays as it is, and its
+// field stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
 	ours := k.scheme == outbox.SchemeService
 	nothing := key == nil && responseKey == nil
@@ -135,8 +136,8 @@ func generate(spec *client.KeySpec) (*envelope.Key, error) {
 	return key, nil
 }
 
-// publicPart is what the merchant opens requests with, where the pair is ours
-// and new.
+// publicPart is the key with which the merchant opens requests, if the service has
+// just made or been given the pair.
 func (k *keyMaker) publicPart() string {
 	if k.request == nil || k.scheme != outbox.SchemeService {
 		return ""
@@ -144,8 +145,8 @@ func (k *keyMaker) publicPart() string {
 	return k.request.PublicBase64()
 }
 
-// responsePublicPart is what the merchant seals answers to, where that is a
-// pair of its own and new.
+// responsePublicPart is the key with which the merchant seals answers, if there is
+// a new response pair.
 func (k *keyMaker) responsePublicPart() string {
 	if k.response == nil {
 		return ""

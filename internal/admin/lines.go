@@ -17,9 +17,9 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Limits of deposits that come as lines.
+// Limits of deposits sent as lines.
 const (
-	maxLine     = 16 << 10         // bytes of one line; a deposit of longest members has fewer
+	maxLine     = 16 << 10         // bytes of one line; the longest valid deposit has fewer
 	lineTimeout = time.Minute      // without a line, or without the client reading its answers
 	defaultLife = 10 * time.Minute // of one request; its end says how far it got
 	drainLimit  = 64 << 20         // bytes read and thrown away after a fault
@@ -43,14 +43,14 @@ type line struct {
 // faults too, of the first line that was not taken. Each line counts in the
 // token's rate; lines wait where requests are refused.
 //
-// One goroutine reads while this one commits, so that a commit takes whatever
-// has come meanwhile: few lines when they trickle, many when they pour.
-// Neither the body nor the answer is ever held whole.
+// One goroutine reads while this one commits, so that each commit has all lines
+// that have arrived meanwhile. Neither the body nor the answer is ever held in
+// memory whole.
 func (s *Server) addDepositLines(c *jsonapi.Call) error {
 	conn := http.NewResponseController(c.W)
-	// Without full duplex the server would read the rest of the body before
-	// the first byte of the answer. A recorder in a test cannot do it and does
-	// not need it.
+	// Without full duplex the server would read the rest of the body before the
+	// first byte of the answer. A test's recorder does not support it and does not
+	// need it.
 	_ = conn.EnableFullDuplex()
 	lines := make(chan line, maxBatch)
 	done := make(chan struct{})
@@ -69,9 +69,9 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 			jsonapi.WriteProblem(c.W, s.api.ProblemOf(err))
 			_ = conn.Flush()
 		}
-		// The client may still be sending. It reads its answer only if the
-		// connection is not torn down under it, so the rest is read and thrown
-		// away, within bounds.
+		// The client may still be sending. It reads the answer only if the
+		// connection stays open, so the rest of the body is read and discarded,
+		// within bounds.
 		_ = conn.SetReadDeadline(time.Now().Add(drainFor))
 		<-readerGone
 		_, _ = io.CopyN(io.Discard, c.R.Body, drainLimit)
@@ -182,8 +182,8 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 		if bad != nil {
 			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})
 		}
-		// A client that is gone is told nothing more; what was committed stays,
-		// and sending it again gives duplicates.
+		// If the client is gone, committed lines stay accepted; sending them again
+		// gives duplicates.
 		if err := out.Flush(); err != nil {
 			return fmt.Errorf("answering lines: %w", err)
 		}
@@ -260,7 +260,7 @@ func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []outbox.Ingest
 	return taken, bad
 }
 
-// ingestLines commits batch. A fault is that of the item after those taken.
+// ingestLines commits batch. A fault is about the first item that was not accepted.
 func (s *Server) ingestLines(c *jsonapi.Call, batch []outbox.NewCallback) ([]outbox.Ingested, *client.Problem) {
 	if len(batch) == 0 {
 		return nil, nil

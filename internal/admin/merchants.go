@@ -71,15 +71,15 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 	return out, nil
 }
 
-// checkAllowPrivate leaves the private network to who starts the service: a token
-// of the API must not open it.
+// checkAllowPrivate refuses private networks unless the service was started with
+// them: a token of the API must not open them.
 func (s *Server) checkAllowPrivate(allow bool, faults *jsonapi.Faults) {
 	if allow && !s.DefaultAllowPrivate {
 		faults.Add("body.allowPrivate", "needs a service that was started with --allow-private")
 	}
 }
 
-// checkMerchant names what is wrong with settings that a schema cannot judge.
+// checkMerchant names faults that a schema cannot find.
 func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
@@ -134,8 +134,7 @@ func checkRetry(r *outbox.Retry, location string, faults *jsonapi.Faults) {
 	}
 }
 
-// normalURL gives one text for all the ways to write one URL, as far as that
-// can be told without asking.
+// normalURL gives the same text for different spellings of one URL.
 func normalURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -225,7 +224,7 @@ func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	}
 }
 
-// set changes what v points to where the member is there; null gives fallback.
+// set changes *v if the member is set; null gives fallback.
 func set[T any](v *T, p client.Patch[T], fallback T) {
 	switch {
 	case p.Null:
@@ -268,8 +267,7 @@ func finalCodes(in []client.CodeRange) []outbox.CodeRange {
 	return list
 }
 
-// setRetry changes a schedule where the member is there; null gives the
-// lane's default.
+// setRetry changes a schedule if the member is set; null gives the lane's default.
 func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
 	switch {
 	case p.Null:

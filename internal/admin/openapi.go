@@ -8,21 +8,21 @@ import (
 
 const (
 	title       = "countersign service API"
-	description = "Tells merchants of deposits, asks them to countersign withdrawals, and gives at most one permit to execute each. " +
+	description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. " +
 		"Errors are problem details (RFC 9457) that name the member at fault. " + jsonapi.Notation
 	tokenUse = "a token of this service; its role must be the route's x-role or above"
 )
 
 var tags = map[string]string{
-	"addresses":   "Changes of the users' deposit addresses, which merchants are told of",
-	"merchants":   "Those whom the service calls, with their URLs and keys",
-	"deposits":    "What merchants are told of",
-	"withdrawals": "What merchants countersign, and the permits to execute it",
+	"addresses":   "Changes of users' deposit addresses, which merchants are told of",
+	"merchants":   "The merchants that the service calls, with their URLs and keys",
+	"deposits":    "Deposits that merchants are told of",
+	"withdrawals": "Withdrawals that merchants confirm, and the permits to execute them",
 	"decisions":   "The feed of how withdrawals were decided",
-	"callbacks":   "What the service says to merchants, attempt by attempt",
-	"alarms":      "The feed of what a person should look at",
+	"callbacks":   "The callbacks to merchants and their attempts",
+	"alarms":      "The feed of alarms, for a person to look at",
 	"stats":       "Numbers",
-	"tokens":      "Who may call this API",
+	"tokens":      "The tokens of this API",
 	"operation":   "Probes, metrics and this document",
 }
 

@@ -18,16 +18,16 @@ const (
 // route is one row of the table of routes.
 type route jsonapi.Route
 
-// routes is the whole API. /metrics is beside it, since it is not JSON.
+// routes is the whole API but /metrics, which is not JSON.
 func (s *Server) routes() []route {
 	return []route{
 		{post, "/v1/merchants", "createMerchant", jsonapi.Operator, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", jsonapi.Viewer, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", jsonapi.Viewer, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still taken", nil},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Send to a merchant again", nil},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; they hold from the next attempt on", nil},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still accepted", nil},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Resume sending to a merchant", nil},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
 
 		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{post, "/v1/addresses", "addAddress", jsonapi.Ingest, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
@@ -35,10 +35,10 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals", "createWithdrawal", jsonapi.Ingest, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
 		{get, "/v1/withdrawals", "withdrawals", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
 		{get, "/v1/withdrawals/{id}", "withdrawal", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Withdraw the question while it awaits its answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Say how a released withdrawal ended; the merchant is told", []int{409}},
-		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", jsonapi.Ingest, 202, jsonapi.Handle(s.reportWaiting), "Say that a released withdrawal waits; each call tells the merchant once more", []int{409}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", jsonapi.Ingest, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409}},
 		{get, "/v1/decisions", "decisions", jsonapi.Viewer, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
 
 		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
@@ -59,8 +59,8 @@ func (s *Server) routes() []route {
 	}
 }
 
-// grants turns a role into the access that it gives. A role that is not one of
-// the service gives none that a route asks for.
+// grants gives the access of a role. A role that the service does not have opens
+// only routes without a token.
 func grants(r client.Role) jsonapi.Access {
 	switch r {
 	case client.RoleViewer:
@@ -73,7 +73,7 @@ func grants(r client.Role) jsonapi.Access {
 	return jsonapi.Open
 }
 
-// concernsPath notes the merchant that an id in the path begins with.
+// concernsPath notes the merchant whose id begins the id in the path.
 func concernsPath(c *jsonapi.Call) {
 	id, err := c.PathID()
 	if err != nil || strings.HasPrefix(c.Endpoint().Path, "/v1/tokens/") {

@@ -51,13 +51,13 @@ type Backend interface {
 type Config struct {
 	// Outbox is required.
 	Outbox Backend
-	// Tokens are the service's. Required.
+	// Tokens keeps the service's tokens. Required.
 	Tokens jsonapi.TokenStore
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
-	// DefaultAllowPrivate is allowPrivate of merchants that do not say. Where it is
-	// false, no call of the API can make it true.
+	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is
+	// false, no call of the API can set allowPrivate to true.
 	DefaultAllowPrivate bool
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
@@ -80,8 +80,8 @@ type Config struct {
 	Version string
 }
 
-// maxBatch is the most deposits in one request, and the most that are
-// committed at once of those that come as lines.
+// maxBatch is the most deposits in one JSON request, and the most lines in one
+// commit.
 const maxBatch = 1000
 
 // Server answers the API. Make it with New.
@@ -143,7 +143,6 @@ func New(c Config) (*Server, error) {
 // included.
 func (s *Server) Handler() http.Handler { return s.api.Mux() }
 
-// Stop makes requests that wait for something to happen answer at once and
-// /readyz say no. Call it before http.Server.Shutdown, which would otherwise
-// wait for them.
+// Stop makes waiting requests answer at once and /readyz answer 503. Call it before
+// http.Server.Shutdown, which would otherwise wait for those requests.
 func (s *Server) Stop() { s.api.Stop() }

@@ -40,7 +40,7 @@ func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, err
 	return Health{"ok"}, nil
 }
 
-// readyTimeout bounds how long /readyz asks.
+// readyTimeout bounds the check of /readyz.
 const readyTimeout = 5 * time.Second
 
 func (s *Server) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {

@@ -23,7 +23,7 @@ func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 	return out, err
 }
 
-// revokeToken refuses to take the last operator's token away.
+// revokeToken refuses to revoke the last operator token.
 func (s *Server) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (jsonapi.None, error) {
 	id, err := c.PathID()
 	if err != nil {

@@ -48,7 +48,8 @@ func (roles) Schema(huma.Registry) *huma.Schema {
 }
 
 // amountSchema stands for countersign.Amount in the document: a decimal in a
-// string, or a JSON number, which is taken by its text (PROTOCOL.md, Amounts).
+// string, or a JSON number, whose digits are used as written (PROTOCOL.md,
+// Amounts).
 type amountSchema struct{}
 
 func (amountSchema) Schema(huma.Registry) *huma.Schema {
@@ -84,17 +85,17 @@ func (d *depositsBody) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &d.list[0])
 }
 
-// page is where a reader of a list stands.
+// page selects a page of a list.
 type page struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the page before, at most 300 characters; absent: the first page"`
+	Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the previous page, at most 300 characters; absent: the first page"`
 }
 
-// feed is where a reader of a feed stands.
+// feed selects a part of a feed.
 type feed struct {
 	After int64           `query:"after" minimum:"0" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
 	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Wait  client.Duration `query:"wait" doc:"how long to wait for an entry where there is none, 0s to 60s; absent: not at all"`
+	Wait  client.Duration `query:"wait" doc:"how long to wait if there is no entry, 0s to 60s; absent: not at all"`
 }
 
 // Health says that the process runs or is ready.

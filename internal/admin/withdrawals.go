@@ -55,8 +55,7 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(w), Duplicate: duplicate}, nil
 }
 
-// unknownMerchant turns "not found" into the member that names what is not
-// there.
+// unknownMerchant turns "not found" into a fault of the member merchant.
 func unknownMerchant(err error) error {
 	if errors.Is(err, db.ErrNotFound) {
 		return jsonapi.Invalid(jsonapi.At("body.merchant", "is not known"))
@@ -106,8 +105,8 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	return out, nil
 }
 
-// cursorFault names the cursor where it is what a list cannot begin with. The
-// other parameters have been checked.
+// cursorFault names the cursor if the list refused it. The other parameters have
+// been checked before.
 func cursorFault(err error, p page) error {
 	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
 		return jsonapi.Invalid(jsonapi.At("query.cursor", "is not from a list of this kind"))
@@ -136,8 +135,8 @@ func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Cl
 	if err != nil {
 		return client.Permit{}, err
 	}
-	// The store keeps the permit of the first release and gives it back to the
-	// same claim; this one is then forgotten.
+	// The outbox keeps the permit of the first release and gives it to the same
+	// holder again; the new one is then not used.
 	p, err := s.Outbox.Release(c.R.Context(), id, in.Holder, "cpt_"+jsonapi.RandomText(24), c.Now)
 	if err != nil {
 		return client.Permit{}, err
@@ -164,7 +163,7 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 		return client.AcceptedWithdrawal{}, err
 	}
 	if w.Released == 0 || w.Details == nil {
-		return client.AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only one that was released has an outcome", w.State))
+		return client.AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
 	}
 	o, err := outcomeOf(w, in, c.Now)
 	if err != nil {
@@ -177,10 +176,9 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(ended), Duplicate: duplicate}, nil
 }
 
-// outcomeOf makes what the store keeps of an outcome: its callback of type 3
-// or 5 is queued in the same transaction. Its event is the callBackId, which
-// is unique at the merchant; nothing keeps a wallet core from using one
-// trackingId for two withdrawals.
+// outcomeOf makes the outbox's record of an outcome: its callback of type 3 or 5 is
+// queued in the same transaction. Its event id is the callBackId, which is unique
+// at the merchant; a wallet core may use one trackingId for two withdrawals.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
 	o := outbox.Outcome{Permit: in.Permit.Reveal()}
 	var message countersign.Callback
@@ -205,7 +203,7 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	return o, nil
 }
 
-// headOf is the head of every notice about w.
+// headOf is the head of the callbacks of types 3 to 7 about w.
 func headOf(w outbox.Withdrawal) countersign.Head {
 	return countersign.Head{
 		RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business,
@@ -217,9 +215,9 @@ var waitingTypes = map[client.WaitingFor]countersign.Type{
 	client.WaitingForFees:  countersign.TypeNotEnoughHotMoney,
 }
 
-// reportWaiting tells the merchant once more with each call. It needs nothing to
-// know a repeated request by: the merchant takes the first callback of each kind
-// and answers the others as repetitions of it (PROTOCOL.md, Deposit identity).
+// reportWaiting queues one more callback with each call. Repeated requests need no
+// id: the merchant takes the first callback of each type and answers the others as
+// repetitions (PROTOCOL.md, Deposit identity).
 func (s *Server) reportWaiting(c *jsonapi.Call, _ jsonapi.None, in client.Waiting) (client.AcceptedWaiting, error) {
 	id, err := c.PathID()
 	if err != nil {
@@ -230,7 +228,7 @@ func (s *Server) reportWaiting(c *jsonapi.Call, _ jsonapi.None, in client.Waitin
 		return client.AcceptedWaiting{}, err
 	}
 	message := &countersign.FundsShort{Type: waitingTypes[in.For], Head: headOf(w), CallBackID: w.CallBackID}
-	payload, err := message.Marshal() // which refuses a type that is none of the two
+	payload, err := message.Marshal() // refuses any other type
 	if err != nil {
 		return client.AcceptedWaiting{}, err
 	}

@@ -118,9 +118,9 @@ type addressValue string
 func (v addressValue) Type() ref.Type { return addressType }
 func (v addressValue) Value() any     { return string(v) }
 
-// Equal is countersign.SameAddress. It is why an address is no text here: an
-// EVM address has many spellings, and a comparison of texts would let all but
-// one of them past a rule.
+// Equal is countersign.SameAddress. Addresses are not texts here, because an EVM
+// address has many spellings and a comparison of texts would match only one of
+// them.
 func (v addressValue) Equal(other ref.Val) ref.Val {
 	o, ok := other.(addressValue)
 	return types.Bool(ok && countersign.SameAddress(string(v), string(o)))

@@ -48,8 +48,8 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	return a, nil
 }
 
-// callTimeout bounds a call of the API beside the time for which it asked to
-// wait, so that a database that says nothing makes an error and no silence.
+// callTimeout bounds a call of the API, without the wait that it asks for, so that
+// a database that does not answer gives an error.
 const callTimeout = 15 * time.Second
 
 // ServeHTTP answers within a bounded time.
@@ -65,8 +65,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) stop() { a.base.Stop() }
 
-// grants turns a role into the access that it gives. A role that is not one of
-// the gateway gives none that a route asks for.
+// grants gives the access of a role. A role that the gateway does not have opens
+// only routes without a token.
 func grants(r client.Role) jsonapi.Access {
 	switch r {
 	case client.RoleViewer:
@@ -79,7 +79,7 @@ func grants(r client.Role) jsonapi.Access {
 	return jsonapi.Open
 }
 
-// problemOf names the member that the store could not keep.
+// problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 		return nil
@@ -95,7 +95,7 @@ func problemOf(err error) *client.Problem {
 	return jsonapi.Invalid()
 }
 
-// pathSeq gives the number in the path. What is no number is not found.
+// pathSeq gives the number in the path. A text that is no number gives "not found".
 func pathSeq(c *jsonapi.Call) (int64, error) {
 	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
 	if err != nil || n <= 0 {

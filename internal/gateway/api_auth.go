@@ -23,7 +23,7 @@ func (a *api) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clien
 	return out, err
 }
 
-// revokeToken refuses to take the last operator's token away.
+// revokeToken refuses to revoke the last operator token.
 func (a *api) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Unread) (jsonapi.None, error) {
 	return jsonapi.None{}, a.base.Revoke(c, c.R.PathValue("id"))
 }

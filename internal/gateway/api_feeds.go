@@ -11,14 +11,14 @@ import (
 	"countersign/internal/jsonapi"
 )
 
-// after is where a reader of a feed starts: behind the number given, or behind
-// what its cursor has acknowledged.
+// after is the number after which a reader of a feed starts: the one given, or the
+// one that its cursor has acknowledged.
 func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error) {
 	if q.Reader == "" {
 		return int64(q.After), nil
 	}
 	if c.R.URL.Query().Has("after") {
-		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "is in place of after, not beside it"))
+		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "and after exclude each other"))
 	}
 	cursor, err := a.book.Cursor(c.R.Context(), q.Reader)
 	if feed == book.FeedEvents {
@@ -28,7 +28,7 @@ func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error
 }
 
 type depositQuery struct {
-	State string `query:"state" enum:"held,credited,rejected" doc:"only in this state of doubt; such a part of the feed has gaps"`
+	State string `query:"state" enum:"held,credited,rejected" doc:"only deposits in this state; the answer then has gaps"`
 	readerFeed
 }
 
@@ -86,7 +86,7 @@ func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAla
 	return out, err
 }
 
-// follow reads a feed that a topic wakes, and waits where there is nothing.
+// follow reads a feed that a topic wakes, and waits if there is no entry.
 func (a *api) follow(c *jsonapi.Call, wait spanParam, topic db.Topic, read func(context.Context) (bool, error)) error {
 	wake, stop := a.book.Watch(topic)
 	defer stop()

@@ -66,7 +66,7 @@ func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (cl
 	return decideOrder(c, in, a.book.CancelOrder)
 }
 
-// decideOrder lets the owner of the token change an order.
+// decideOrder changes an order in the name of the call's token.
 func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err

@@ -19,22 +19,22 @@ const (
 	remove = http.MethodDelete
 )
 
-// routes is the whole API. /metrics is beside it, since it is not JSON.
+// routes is the whole API but /metrics, which is not JSON.
 func (a *api) routes() []route {
 	addOrder := jsonapi.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
 	return []route{
-		{post, "/v1/orders", "addOrder", jsonapi.App, 201, addOrder, "Order a withdrawal; the same again answers 200", []int{409}},
+		{post, "/v1/orders", "addOrder", jsonapi.App, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
 		{get, "/v1/orders", "orders", jsonapi.Viewer, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
 		{get, "/v1/orders/{callBackId}", "order", jsonapi.Viewer, 200, jsonapi.Handle(a.order), "Show one order", nil},
-		{post, "/v1/orders/{callBackId}/approve", "approveOrder", jsonapi.Operator, 200, jsonapi.Handle(a.approveOrder), "Approve an order that awaits a person, or will", []int{409}},
+		{post, "/v1/orders/{callBackId}/approve", "approveOrder", jsonapi.Operator, 200, jsonapi.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", jsonapi.Operator, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", jsonapi.App, 200, jsonapi.Handle(a.cancelOrder), "Take an order back that is not confirmed yet", []int{409}},
+		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", jsonapi.App, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
 		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits, in order and without gaps", nil},
 		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit", nil},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Let a held possible duplicate count", []int{409}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Let a held possible duplicate not count", []int{409}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Credit a held possible duplicate", []int{409}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held possible duplicate", []int{409}},
 
 		{get, "/v1/events", "events", jsonapi.Viewer, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
 		{get, "/v1/cursors/{name}", "cursor", jsonapi.Viewer, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
@@ -54,27 +54,27 @@ func (a *api) routes() []route {
 	}
 }
 
-// page is where a reader of a list stands.
+// page selects a page of a list.
 type page struct {
 	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the page before; 0: the first page"`
+	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the previous page; 0: the first page"`
 }
 
-// feed is where a reader of a feed stands.
+// feed selects a part of a feed.
 type feed struct {
 	After numberParam `query:"after" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
 	Limit limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Wait  spanParam   `query:"wait" doc:"how long to wait for an entry where there is none, 0s to 60s; absent: not at all"`
+	Wait  spanParam   `query:"wait" doc:"how long to wait if there is no entry, 0s to 60s; absent: not at all"`
 }
 
-// readerFeed is a feed that cursors stand in.
+// readerFeed is a part of a feed that has cursors.
 type readerFeed struct {
 	feed
-	Reader string `query:"reader" doc:"in place of after: start where this cursor stands, at most 100 bytes"`
+	Reader string `query:"reader" doc:"in place of after: start after this reader's cursor, at most 100 bytes"`
 }
 
-// The kinds of query parameters that are no text: a whole number from 0, one
-// from 1 to 1,000, a span of time.
+// The query parameters that are not text: a whole number from 0, one from 1 to
+// 1,000, a duration.
 type (
 	numberParam int64
 	limitParam  int64

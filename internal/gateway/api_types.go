@@ -59,7 +59,7 @@ const (
 	maxLabelValue = 200
 )
 
-// checkOrder says what is wrong with the members of n that a schema cannot judge.
+// checkOrder names faults of n that a schema cannot find.
 func checkOrder(n client.NewOrder) error {
 	var faults jsonapi.Faults
 	if !n.Amount.IsPositive() {
@@ -143,8 +143,8 @@ type forwarded struct {
 	Data      any         `json:"data"`
 }
 
-// forwardBody gives the identifier and the body that tell of f. The identifier
-// is the same in every attempt.
+// forwardBody gives the id and the body of the POST about f. The id is the same in
+// every attempt.
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	m := forwarded{Type: "deposit." + string(f.Deposit.State), Timestamp: timeOf(f.Deposit.Taken), Data: depositOf(f.Deposit)}
 	id = fmt.Sprintf("deposit_%d", f.Seq)

@@ -17,7 +17,7 @@ import (
 // DefaultGrace is Config.Grace where that is zero.
 const DefaultGrace = 30 * time.Second
 
-// Config is what New makes a Gateway of.
+// Config configures a Gateway.
 type Config struct {
 	// DB is required, opened for book.End. Several processes may share a
 	// PostgreSQL database.
@@ -134,8 +134,9 @@ func (g *Gateway) Callbacks() http.Handler { return g.handler }
 // serves.
 func (g *Gateway) API() http.Handler { return g.api }
 
-// Stop makes requests of the API that wait answer at once and /readyz say no.
-// Call it before http.Server.Shutdown, which would otherwise wait for them.
+// Stop makes waiting requests of the API answer at once and /readyz answer 503.
+// Call it before http.Server.Shutdown, which would otherwise wait for those
+// requests.
 func (g *Gateway) Stop() { g.api.stop() }
 
 // What Run does besides forwarding, how often and how much at once.
@@ -144,7 +145,7 @@ const (
 	expireBatch = 100
 	pruneEvery  = 10 * time.Minute
 	pruneBatch  = 2000
-	turnTimeout = 30 * time.Second // of one turn: a database that says nothing must not hold up all later ones
+	turnTimeout = 30 * time.Second // of one turn: a database that does not answer must not stop the later turns
 )
 
 // Run ends orders whose time is over, forgets old first blocks, counts refusals and
@@ -190,8 +191,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// regularly does something, at once again while it says that there is more. A
-// failure is logged and tried again with the next turn.
+// regularly calls do in every turn, and at once again while there is more. A
+// failure is logged; the next turn tries again.
 func (g *Gateway) regularly(ctx context.Context, every time.Duration, what string, do func(context.Context, db.Millis) (more bool, err error)) {
 	turn := time.NewTicker(every)
 	defer turn.Stop()
@@ -215,8 +216,8 @@ func (g *Gateway) regularly(ctx context.Context, every time.Duration, what strin
 	}
 }
 
-// checkForwardURL wants an address that can be posted to. Whether it is on a
-// private network is the operator's business: it is their own configuration.
+// checkForwardURL checks that the URL can be posted to. It may be on a private
+// network, because the operator configures it.
 func checkForwardURL(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {

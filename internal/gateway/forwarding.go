@@ -99,7 +99,7 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
 		count: func(ForwardResult, time.Duration) {},
 		client: &http.Client{
-			// What answers with a redirect is not the application.
+			// An answer that redirects is not from the application.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
 				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -124,14 +124,15 @@ func (s *sender) run(ctx context.Context) {
 	defer running.Wait()
 	ended := make(chan struct{}, 1)
 	for {
-		// No attempt begins that could outlast its lease, wherever the process
-		// stood still meanwhile: the entry is another's by then.
+		// No attempt begins that could outlast its lease, even if the process
+		// stalled before: another process may then have the entry.
 		latest := time.Now().Add(s.lease() - s.c.Timeout)
 		claimed := s.claim(ctx, cap(free)-len(free))
 		for _, f := range claimed {
 			free <- struct{}{}
 			running.Go(func() {
-				// What has begun is finished also when the process stops.
+				// An attempt that has begun is finished even when the process
+				// stops.
 				s.one(context.WithoutCancel(ctx), f, latest)
 				<-free
 				select {
@@ -165,7 +166,7 @@ func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 // lease is how long a claimed entry is this process's alone.
 func (s *sender) lease() time.Duration { return s.c.Timeout + forwardGrace }
 
-// wait returns when there may be something to do, false when ctx has ended.
+// wait returns true when there may be work, false when ctx has ended.
 func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full bool) bool {
 	pause := s.poll
 	if !full {
@@ -179,7 +180,7 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full boo
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	if full {
-		wake = nil // nothing can be begun before something ends
+		wake = nil // all places are used until an attempt ends
 	}
 	select {
 	case <-wake:
@@ -191,11 +192,11 @@ func (s *sender) wait(ctx context.Context, wake, ended <-chan struct{}, full boo
 	return true
 }
 
-// one makes one attempt, if it is not too late for it, and settles it.
+// one makes one attempt, unless its lease is nearly over, and settles it.
 func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	began := time.Now()
 	if began.After(latest) {
-		s.log.Warn("too late to forward: left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
+		s.log.Warn("the lease is nearly over: the entry is left for the next claim", "feed", f.Feed.String(), "seq", f.Seq)
 		return
 	}
 	result, status, err := s.post(ctx, f)
@@ -204,7 +205,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == ForwardDone, Reason: string(result)}
 	if !done.Done {
 		delay := forwardDelay(f.Attempts)
-		delay += rand.N(delay/4 + 1) // else what failed together comes back together
+		delay += rand.N(delay/4 + 1) // spreads the retries of entries that failed together
 		done.Due = db.MillisOf(s.now().Add(delay))
 	}
 	level := slog.LevelDebug
@@ -219,13 +220,13 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	}
 	s.log.LogAttrs(ctx, level, "forwarded", attrs...)
 	if err := s.settle(ctx, done, s.lease()-took); err != nil {
-		s.log.Error("the end of an attempt was not kept; it is made again", "seq", f.Seq, "cause", err)
+		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "cause", err)
 	}
 }
 
-// settle keeps the end of an attempt, again until it succeeds or the lease ends:
-// a database that moves to another server is away for seconds, and what is not
-// kept by then is told twice.
+// settle keeps the end of an attempt, again until it succeeds or the lease ends: a
+// failover of the database takes seconds, and an attempt that is not recorded is
+// repeated.
 func (s *sender) settle(ctx context.Context, done book.Forwarded, lease time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"countersign"
 )
 
-// Effect is what a policy says of a withdrawal (PROTOCOL.md, Decision). The
-// zero Effect denies, so that a Ruling nobody filled in moves no money.
+// Effect is what a policy says of a withdrawal (PROTOCOL.md, Decision). The zero
+// Effect denies, so that an empty Ruling moves no money.
 type Effect int
 
 // The effects, the strictest first.
@@ -67,15 +67,15 @@ type Ruling struct {
 	Effect Effect
 	Rule   string // name of the rule or limit that decided; empty where none did
 	Reason string // one line for people and logs, never for the service; may be empty where Rule is not
-	// Limits are the ceilings on sums that Effect rests on: without one of
-	// them it would be the same or stricter, above one of them it is stricter.
-	// A policy that looked at sums to come to Effect names them all.
+	// Limits are the limits on sums that Effect depends on: if one of them is
+	// exceeded meanwhile, Effect would be stricter. A policy that read sums must
+	// name all of them.
 	Limits []Limit
 }
 
-// Policy says whether an order may be confirmed. It knows nothing of the
-// order's state; that the order is open, agrees with the request and is still
-// so when it becomes confirmed is for the caller to see to.
+// Policy says whether an order may be confirmed. It does not know the order's
+// state. The caller ensures that the order is open and agrees with the request,
+// also at the moment when it becomes confirmed.
 type Policy interface {
 	// Decide gives a Ruling for r. Its Effect counts only where the error is
 	// nil; with an error it is Deny. An error means that the question could
@@ -100,9 +100,8 @@ func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
 	return Ruling{Effect: Allow, Reason: "exact order"}, nil
 }
 
-// problem says what makes r no question at all. The caller has looked at the
-// same things before; that a policy allows nothing but whole orders must not
-// rest on it.
+// problem says what makes r no question at all. The caller has checked the same
+// before, but a policy must not depend on that.
 func (r *Request) problem() string {
 	switch err := r.Order.Details.Validate(); {
 	case err != nil:
@@ -126,16 +125,16 @@ func (r *Request) problem() string {
 	return ""
 }
 
-// maxLabelBytes bounds what an expression can be made to work on.
+// maxLabelBytes bounds the input of expressions.
 const maxLabelBytes = 16 << 10
 
 // Limit is a ceiling on the sum of what is confirmed in a window of time.
 //
-// Decide compares sums that it has read before, so two orders decided at the
-// same moment can each fit under a ceiling that they break together. The store
-// must therefore look again, in the transaction that confirms and with sums that
-// nobody else can change before its commit: Holds must be true of every Limit of
-// the Ruling. Where one is not, the order is decided anew.
+// Decide compares sums that it has read earlier, so two orders decided at the same
+// time can each be under a ceiling that they exceed together. The transaction that
+// confirms must therefore check again, with sums that no other transaction can
+// change before its commit: Holds must be true for every Limit of the Ruling. If it
+// is false for one, the order is decided anew.
 type Limit struct {
 	Rule         string    // name in the policy file
 	Symbol       string    // the order's own

@@ -17,10 +17,9 @@ import (
 	"countersign"
 )
 
-// What an expression may cost. The first two are refused when the file is
-// read, the others end an evaluation. What evalCost lets through takes
-// milliseconds where an author is out to spend it (BenchmarkCostLimit), and
-// microseconds otherwise.
+// Bounds on expressions. The first two apply when the file is read, the others end
+// an evaluation. An expression below evalCost takes microseconds, or milliseconds
+// if it was written to be slow (BenchmarkCostLimit).
 const (
 	maxExpression = 4096 // code points
 	maxNesting    = 50
@@ -60,8 +59,8 @@ func celLabels(r *Request) ref.Val {
 // riskLabel is the label that the variable risk is read from.
 const riskLabel = "riskLevel"
 
-// celRisk fails where the risk was not said: an expression that asks for it
-// must not go on with a number nobody gave.
+// celRisk fails if the order has no risk label: an expression must not use an
+// invented number.
 func celRisk(r *Request) ref.Val {
 	s, ok := r.Order.Labels[riskLabel]
 	if !ok {

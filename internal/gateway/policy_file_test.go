@@ -36,7 +36,7 @@ var refused = []struct{ file, want string }{
 	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"Deny\"", `rule 1 "a": effect: "Deny" is none of deny, ask, allow`},
 	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nwen = \"x\"", `rule 1 "a": wen: is no key here; there are effect, name, reason, when`},
 	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\nreason = \"a\\nb\"", `rule 1 "a": reason: is not one line`},
-	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\n[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"", `rule 2 "a": name: is taken`},
+	{"[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"\n[[rule]]\nname = \"a\"\nwhen = \"true\"\neffect = \"deny\"", `rule 2 "a": name: is in use`},
 	{"[[limit]]\nname = \"l\"", `limit 1 "l": symbol: is missing`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"", `limit 1 "l": max: is missing`},
 	{"[[limit]]\nname = \"l\"\nsymbol = \"USDT\"\nmax = 1000.5", `limit 1 "l": max: is a number without quotes`},

@@ -115,7 +115,7 @@ func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (
 			held = append(held, ceiling)
 		}
 	}
-	// Those that would not make it stricter may be exceeded meanwhile.
+	// A limit that would not make it stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return l.Above >= ruling.Effect })
 	return ruling, nil
 }
@@ -147,8 +147,8 @@ func (l *limit) ceiling(r *Request) Limit {
 	return c
 }
 
-// unable is the Ruling where a condition could not be evaluated: whatever the
-// rule was to say, nothing is allowed past it.
+// unable is the Ruling for a condition that could not be evaluated: it denies,
+// whatever the rule's effect.
 func unable(ctx context.Context, name string, err error) (Ruling, error) {
 	ruling := Ruling{Effect: Deny, Rule: name, Reason: "cannot be evaluated: " + err.Error()}
 	if ctx.Err() != nil {

@@ -15,8 +15,8 @@ import (
 	"countersign"
 )
 
-// What a policy file may hold at most. The counts of brackets and points keep
-// the reader of TOML from work that grows with the square of a hostile file.
+// Bounds on a policy file. The counts of brackets and points bound the work of the
+// TOML reader, which can grow with the square of a hostile file's size.
 const (
 	maxPolicyFile   = 1 << 20 // bytes
 	maxRules        = 500
@@ -174,7 +174,7 @@ func uniqueNames(sections []section) *PolicyError {
 	seen := map[any]bool{}
 	for _, s := range sections {
 		if seen[s.m["name"]] {
-			return s.fail("name", "is taken by another")
+			return s.fail("name", "is in use")
 		}
 		seen[s.m["name"]] = true
 	}

@@ -16,7 +16,7 @@ import (
 
 // The headers of a signed request, of Standard Webhooks 1.0.
 const (
-	HeaderID        = "webhook-id"        // the same for every attempt: what the receiver tells repetitions by
+	HeaderID        = "webhook-id"        // the same for every attempt: by which the receiver recognises repetitions
 	HeaderTimestamp = "webhook-timestamp" // seconds since 1970, of the attempt
 	HeaderSignature = "webhook-signature" // one or more, separated by spaces
 )
@@ -24,7 +24,7 @@ const (
 const (
 	signatureVersion = "v1,"
 	secretPrefix     = "whsec_"
-	secretMin        = 24 // bytes; so has the specification it
+	secretMin        = 24 // bytes, as in the specification
 	secretMax        = 64
 )
 
@@ -39,8 +39,8 @@ var (
 	ErrSignature = errors.New("signature of the request")
 )
 
-// SigningSecret signs what is told to the merchant's application. No fmt verb, logger
-// or encoder prints it.
+// SigningSecret signs the requests to the merchant's application. No fmt verb,
+// logger or encoder prints it.
 type SigningSecret []byte
 
 const hiddenSigning = "[signing secret]"

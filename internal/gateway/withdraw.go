@@ -71,7 +71,7 @@ type finding struct {
 	change  *book.OrderChange // nil: the order stays as it is
 }
 
-// judge compares a question with the book. It reads nothing.
+// judge compares a question with its order. It does no I/O.
 func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace time.Duration) finding {
 	o := a.Order
 	switch {
@@ -112,9 +112,9 @@ func declinedCode(o book.Order) countersign.ErrCode {
 	return countersign.CodeRefusedPerson
 }
 
-// rule asks the policy about an order that agrees with the question. The limits
-// that its ruling rests on become conditions of the change, so that two orders
-// decided at once never both use what a limit left for one.
+// rule asks the policy about an order that agrees with the question. The limits of
+// its ruling become conditions of the change, so that two orders decided at the
+// same time cannot exceed a limit together.
 func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
 	r := policyRequest(o, w, now)
 	r.Spent = func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
@@ -138,8 +138,7 @@ func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time)
 	return r
 }
 
-// ruled turns the policy's word into a finding. Anything but a plain Allow or
-// Ask denies.
+// ruled turns a Ruling into a finding. Any Effect but Allow and Ask denies.
 func ruled(o book.Order, r Ruling) finding {
 	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
 	switch {

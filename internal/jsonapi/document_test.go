@@ -43,7 +43,7 @@ func TestDocumentStructureRefuses(t *testing.T) {
 		"no security":                {`"security": []`, `"x-security": []`, "has no security"},
 		"a name twice":               {`"operationId": "stats"`, `"operationId": "alarms"`, "twice"},
 		"a tag that is not there":    {`"tags": [`, `"tags": [ "gone",`, "gone"},
-		"no description":             {`"description": "what was seen",`, ``, "has no description"},
+		"no description":             {`"description": "what the alarm is about",`, ``, "has no description"},
 		"unknown type":               {`"type": "boolean"`, `"type": "truth"`, "truth"},
 		"required and not there":     {`"required": [`, `"required": [ "gone",`, "gone"},
 		"path member not told":       {`"in": "path"`, `"in": "query"`, "in the path"},
