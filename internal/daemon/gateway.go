@@ -28,8 +28,8 @@ type GatewayConfig struct {
 	// Callbacks configures the public handler: keys, API keys, binding, paths,
 	// time-outs. Its Inbox, functions, Log, Now and Observer are ignored.
 	Callbacks merchant.Config
-	// WrapCallbacks stands before the public handler, for merchants that
-	// misbehave on purpose. Nil: nothing stands there.
+	// WrapCallbacks wraps the public handler, for merchants that misbehave on
+	// purpose. Nil: it is not wrapped.
 	WrapCallbacks func(http.Handler) http.Handler
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// exact orders are confirmed and nothing else.
@@ -41,15 +41,15 @@ type GatewayConfig struct {
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
 	Forward gateway.Forwarding
-	// ShowToken is told the API's first token and the file that has it, when Open
-	// makes it. Nil: nobody is told.
+	// ShowToken is called with the API's first token and its file, when Open makes
+	// it. Nil: it is not called.
 	ShowToken func(token, file string)
 	// Log gets a line for each callback and each call. Nil: discards.
 	Log *slog.Logger
 }
 
-// ErrForwardSecret is a gateway that forwards, shares its database with others
-// and was not given the secret that all of them must sign with.
+// ErrForwardSecret: a gateway forwards and shares its database with others, but was
+// not given the secret that all of them must sign with.
 var ErrForwardSecret = errors.New("gateways of one database must sign with one secret")
 
 // Gateway is the merchant's end as one process. Make it with NewGateway and Run
@@ -80,10 +80,10 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 	return &Gateway{c: c}, nil
 }
 
-// Open opens the database, makes what the first start makes, builds every part
-// and binds the ports, so that what cannot work fails here. Nothing is taken or
-// answered before Run. A gateway that was opened must be run or closed. Callers
-// that need neither the URLs nor Book before Run leave Open to it.
+// Open opens the database, makes the files of a first start, builds every part and
+// binds the ports, so that faults of the configuration show here. No request is
+// answered before Run. A gateway that was opened must be run or closed. Run calls
+// Open if the caller has not.
 func (g *Gateway) Open(ctx context.Context) (err error) {
 	c := g.c
 	if g.db, err = c.open(ctx, c.Log, book.End()); err != nil {
@@ -122,8 +122,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if c.WrapCallbacks != nil {
 		handler = c.WrapCallbacks(handler)
 	}
-	// The longest that a request may take: the work on a callback, and keeping its
-	// outcome.
+	// The longest that a request may take: to handle a callback, and to record the
+	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
 	if g.callbacks, err = Listen("callbacks", c.Listen, handler, drain, c.Log); err != nil {
 		return err
@@ -135,8 +135,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// freeLeases lets questions go on at once that an earlier process was deciding
-// when it died, where no other process can hold them.
+// freeLeases ends the leases of an earlier process that died, so that its questions
+// are decided without delay. It does so only where no other process can hold
+// leases.
 func (g *Gateway) freeLeases(ctx context.Context) error {
 	if g.db.Dialect().Shared {
 		return nil
@@ -151,8 +152,7 @@ func (g *Gateway) freeLeases(ctx context.Context) error {
 	return nil
 }
 
-// forwardSecret reads the secret of the data directory, which is made on first
-// start.
+// forwardSecret reads the secret of the data directory; the first start makes it.
 func (s Storage) forwardSecret() (gateway.SigningSecret, error) {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
@@ -164,7 +164,7 @@ func (s Storage) forwardSecret() (gateway.SigningSecret, error) {
 }
 
 // Run takes callbacks, serves the API and forwards until ctx ends. Then both
-// listeners take no more requests, what is under way ends, and the database is
+// listeners accept no more requests, the work under way ends, and the database is
 // closed.
 func (g *Gateway) Run(ctx context.Context) error {
 	if g.db == nil {
@@ -190,11 +190,10 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(errs, g.db.Close())...)
 }
 
-// CallbackURL is where the public listener is reached from this machine, from
-// Open on.
+// CallbackURL is the URL of the public listener on this machine. It is set by Open.
 func (g *Gateway) CallbackURL() string { return g.callbacks.URL() }
 
-// URL is where the API is reached from this machine, from Open on.
+// URL is the URL of the API on this machine. It is set by Open.
 func (g *Gateway) URL() string { return g.api.URL() }
 
 // Book is the gateway's database, to be used from Open to the end of Run.

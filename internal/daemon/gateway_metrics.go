@@ -47,8 +47,8 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		deposits: prometheus.NewDesc(name("deposits_total"), "Deposits taken since the database was made.", nil, nil),
 		held:     prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
 		open:     prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
-		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that the application has still to be told.", nil, nil),
-		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "For how long the oldest of them has waited; 0 where there is none.", nil, nil),
+		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
+		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "Age of the oldest of them in seconds; 0 if there is none.", nil, nil),
 		online:   prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	m.registry.MustRegister(m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
@@ -70,7 +70,7 @@ func (m *gatewayMetrics) Forwarded(result gateway.ForwardResult, took time.Durat
 	m.forwardTime.Observe(took.Seconds())
 }
 
-// gatewayScrape reads from the database what all processes share.
+// gatewayScrape reads from the database the figures that all processes share.
 type gatewayScrape struct{ *gatewayMetrics }
 
 func (s gatewayScrape) Describe(ch chan<- *prometheus.Desc) {

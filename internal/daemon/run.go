@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Part is one piece of a process. Run blocks until its context ends, and
-// returns when its work has drained.
+// Part is one piece of a process. Run blocks until its context ends and its work
+// has drained.
 type Part struct {
 	Name string // begins Run's errors
 	Run  func(context.Context) error
@@ -33,7 +33,7 @@ func RunParts(ctx context.Context, parts ...Part) error {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", p.Name, err)
 			}
-			cancel() // a process that lacks one of its parts must not go on
+			cancel() // a process must not go on without one of its parts
 			results <- err
 		}()
 	}
@@ -55,9 +55,9 @@ type Listener struct {
 	drain      time.Duration
 }
 
-// Listen binds addr now, so that a port that is taken fails the start. Nothing
-// is served before Run. Requests under way when Run's context ends have the time
-// drain to end. What the server itself finds wrong is logged as warnings.
+// Listen binds addr now, so that the start fails if the port is in use. Nothing is
+// served before Run. When Run's context ends, requests under way have the time
+// drain to end. The server's own errors are logged as warnings.
 func Listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Logger) (*Listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -74,18 +74,18 @@ func Listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Lo
 	}}, nil
 }
 
-// URL is where the listener is reached from this machine.
+// URL is the URL of the listener on this machine.
 func (l *Listener) URL() string { return "http://" + l.ln.Addr().String() }
 
 // Run serves until ctx ends, then takes no more connections and waits for the
-// requests under way. It fails where they take longer than the drain time.
+// requests under way. It fails if they take longer than the drain time.
 func (l *Listener) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.ln) }()
 	select {
 	case err := <-failed:
 		if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
-			return nil // closed because it is to stop
+			return nil // closed because it must stop
 		}
 		return err
 	case <-ctx.Done():
@@ -101,10 +101,10 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the port back and closes all connections, for a listener that was
-// never run or whose requests need not end.
+// Close closes the port and all connections. It is for a listener that was never
+// run or whose requests may be cut off.
 func (l *Listener) Close() error {
-	err := l.server.Close() // knows of the port only while it serves
+	err := l.server.Close() // closes the port only while it serves
 	if cerr := l.ln.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
 		err = errors.Join(err, cerr)
 	}

@@ -35,14 +35,14 @@ type ServiceConfig struct {
 	// Lease is how long a claimed callback belongs to this process. Zero: 30 s
 	// longer than an exchange.
 	Lease time.Duration
-	// DrainTimeout is how long exchanges under way may still take when Run's
+	// DrainTimeout is how long exchanges under way may still take after Run's
 	// context has ended. Zero: as long as an exchange.
 	DrainTimeout time.Duration
-	// WrapOutbox stands between the sender and the database, for measuring. Nil:
-	// nothing stands there.
+	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
+	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
-	// ShowToken is told the API's first token and the file that has it, when Open
-	// makes it. Nil: nobody is told.
+	// ShowToken is called with the API's first token and its file, when Open makes
+	// it. Nil: it is not called.
 	ShowToken func(token, file string)
 	// Log gets a line for each attempt and each call. Nil: discards.
 	Log *slog.Logger
@@ -83,10 +83,10 @@ func thisProcess() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// Open opens the database, makes what the first start makes, builds every part
-// and binds the port, so that what cannot work fails here. Nothing is sent or
-// answered before Run. A service that was opened must be run or closed. Callers
-// that need neither URL nor Outbox before Run leave Open to it.
+// Open opens the database, makes the files of a first start, builds every part and
+// binds the port, so that faults of the configuration show here. Nothing is sent or
+// answered before Run. A service that was opened must be run or closed. Run calls
+// Open if the caller has not.
 func (s *Service) Open(ctx context.Context) (err error) {
 	c := s.c
 	d, err := c.open(ctx, c.Log, outbox.End())
@@ -139,8 +139,8 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// reclaim gives back the leases of an earlier process, where no other process can
-// hold any. Elsewhere lost leases end by themselves.
+// reclaim ends the leases of an earlier process where no other process can hold
+// any. Elsewhere lost leases expire.
 func (s *Service) reclaim(ctx context.Context) error {
 	if s.db.Dialect().Shared {
 		return nil
@@ -155,7 +155,7 @@ func (s *Service) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// Run serves the API and sends callbacks until ctx ends. Then the API takes no
+// Run serves the API and sends callbacks until ctx ends. Then the API accepts no
 // more calls, requests and exchanges under way end, and the database is closed.
 func (s *Service) Run(ctx context.Context) error {
 	if s.db == nil {
@@ -179,7 +179,7 @@ func (s *Service) Close() error {
 	return errors.Join(append(errs, s.db.Close())...)
 }
 
-// URL is where the API is reached from this machine, from Open on.
+// URL is the URL of the API on this machine. It is set by Open.
 func (s *Service) URL() string { return s.api.URL() }
 
 // Outbox is the service's database, to be used from Open to the end of Run.

@@ -18,7 +18,7 @@ import (
 )
 
 // serviceMetrics counts what a service does. Labels are words of fixed lists, never
-// merchants: there can be any number of those, and their names are confidential.
+// merchants: their number is unbounded and their names are confidential.
 type serviceMetrics struct {
 	outbox   *outbox.Outbox
 	log      *slog.Logger
@@ -74,7 +74,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 		queue: prometheus.NewDesc(name("callbacks"),
 			"Callbacks by lane and state; final states since the database was made.", []string{"lane", "state"}, nil),
 		oldest: prometheus.NewDesc(name("oldest_due_seconds"),
-			"For how long the oldest callback has been due that waits for an attempt; 0 where none is due.", []string{"lane"}, nil),
+			"Seconds since the oldest pending callback became due; 0 if none is due.", []string{"lane"}, nil),
 		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
 		breakers: prometheus.NewDesc(name("breakers"),
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
@@ -127,11 +127,11 @@ func (m *serviceMetrics) InFlight(lane countersign.Lane, n int) {
 
 func (m *serviceMetrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
 
-// serviceScrape reads from the database what all processes share.
+// serviceScrape reads from the database the figures that all processes share.
 type serviceScrape struct{ *serviceMetrics }
 
-// scrapeTimeout bounds the reading of the database: without it scrapes would pile
-// up while the database hangs.
+// scrapeTimeout bounds the reading of the database, or scrapes would accumulate
+// while the database hangs.
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {

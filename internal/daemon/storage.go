@@ -44,7 +44,7 @@ func ParseMasterKey(text string) (db.KeyWrapper, error) {
 	return db.NewMasterKey([32]byte(b)), nil
 }
 
-// open makes what is missing in the data directory and opens the database of an
+// open makes the missing files of the data directory and opens the database of an
 // end.
 func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
 	if err := s.makeDir(); err != nil {
@@ -81,8 +81,7 @@ func (s Storage) makeDir() error {
 	return nil
 }
 
-// masterKey reads the master key of the data directory, which is made on first
-// start.
+// masterKey reads the master key of the data directory; the first start makes it.
 func (s Storage) masterKey() (db.KeyWrapper, error) {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
@@ -97,8 +96,8 @@ func (s Storage) masterKey() (db.KeyWrapper, error) {
 	return keys, nil
 }
 
-// ExposedError is a file with a secret that others than its owner may read. The
-// secret is not used: others may know it.
+// ExposedError: a file with a secret can be read by others than its owner. The
+// secret is not used, because others may know it.
 type ExposedError struct {
 	Path string
 	Mode fs.FileMode
@@ -108,8 +107,8 @@ func (e *ExposedError) Error() string {
 	return fmt.Sprintf("%s can be read by others (mode %04o)", e.Path, e.Mode.Perm())
 }
 
-// keepSecret reads the secret in the file at path. Where there is no file, it
-// makes one with the secret fresh.
+// keepSecret reads the secret in the file at path. If there is no file, it makes
+// one with the secret fresh.
 func keepSecret(path, fresh string) (string, error) {
 	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
 	switch {
@@ -135,15 +134,15 @@ func keepSecret(path, fresh string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// existsError is a file that was not overwritten. It wraps fs.ErrExist.
+// existsError: a file exists and was not overwritten. It wraps fs.ErrExist.
 type existsError struct{ path string }
 
 func (e *existsError) Error() string { return e.path + " exists and is not overwritten" }
 func (e *existsError) Unwrap() error { return fs.ErrExist }
 
 // CreateFile makes a new file, durably. It appears under its name with its whole
-// content or not at all: another process may read it, and this one may die, at any
-// time. Where path exists the error wraps fs.ErrExist.
+// content or not at all, even if this process dies. If path exists, the error wraps
+// fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) (err error) {
 	part := path + "." + rand.Text()
 	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

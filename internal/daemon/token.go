@@ -11,10 +11,10 @@ import (
 	"countersign/internal/jsonapi"
 )
 
-// firstToken makes the first token of the API, with that role, where the database
-// has none. The token is in its file before it is in the database: one that nobody
-// knows would lock everybody out. show is told the token and its file; it may be
-// nil.
+// firstToken makes the first token of the API, with that role, if the database has
+// none. It writes the token to its file before the database: a token that is only
+// in the database could not be used, and no other could be made. show is called
+// with the token and its file; it may be nil.
 func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now time.Time, show func(token, file string)) error {
 	tokens := jsonapi.NewTokens(d)
 	has, err := tokens.Any(ctx)
@@ -32,7 +32,7 @@ func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now
 	}
 	err = tokens.Create(ctx, jsonapi.NewStoreToken("first", role, db.MillisOf(now)), jsonapi.HashToken(token))
 	if errors.Is(err, db.ErrConflict) {
-		return nil // another node, started at the same time on the same directory, has kept and shown it
+		return nil // another node with the same directory, started at the same time, has stored and shown it
 	}
 	if err != nil {
 		return fmt.Errorf("admin token: %w", err)
