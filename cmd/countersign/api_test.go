@@ -137,7 +137,7 @@ func TestAskingTheWrongOne(t *testing.T) {
 		"no token":          {[]string{"merchants", "list", "--api", d.url, "--data", t.TempDir()}, "no token"},
 		"another's token":   {[]string{"orders", "show", "x", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "--api " + d.url + " may be the other end's API"},
 		"a wrong token":     {[]string{"merchants", "list", "--api", d.url, "--token", "cst_0123456789012345678901234567890123456789"}, "the token is not of this API"},
-		"a broken token":    {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "holds what a token cannot hold"},
+		"a broken token":    {[]string{"merchants", "list", "--api", d.url, "--token", "no token"}, "has a character that no token has"},
 		"nobody there":      {[]string{"withdrawals", "list", "--api", "http://127.0.0.1:1", "--data", data}, "nothing answers at http://127.0.0.1:1"},
 		"no URL":            {[]string{"callbacks", "list", "--api", "127.0.0.1", "--data", data}, "must be http or https"},
 		"no such merchant":  {[]string{"merchants", "show", "none", "--api", d.url, "--data", data}, "404"},

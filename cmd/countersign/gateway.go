@@ -24,12 +24,12 @@ type gatewayCmd struct {
 	ServiceKey     string       `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it." placeholder:"FILE"`
 	ResponseKey    string       `help:"Public key of the service that seals answers; the service key if empty." placeholder:"FILE"`
 	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
-	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, said in every response, or @FILE." placeholder:"KEY"`
+	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
 	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
 	NotifyPath     string       `help:"Path of callbacks of types 1 and 3 to 7." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	Binding        string       `help:"Of requests: required takes bound ones alone, seen refuses broken bindings, off looks at none." enum:"required,seen,off" default:"required"`
-	Lenient        bool         `help:"Take requests of services that leave out members on which nothing rests."`
+	Binding        string       `help:"Binding of requests. required: only bound requests are accepted; seen: broken bindings are refused; off: not checked." enum:"required,seen,off" default:"required"`
+	Lenient        bool         `help:"Accept requests that leave out members without effect, from services that differ from the interface."`
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	Grace         time.Duration `help:"For how long the service is told to ask again for an order that is not known yet." default:"30s" placeholder:"TIME"`
@@ -83,7 +83,7 @@ func (c *gatewayCmd) Run(std streams) error {
 		return explainStart(err)
 	}
 	if len(callbacks.CallbackAPIKeys) == 0 {
-		log.Warn("X-API-KEY is not checked: whoever reaches the callback address reads the apiKey in the response, costs RSA operations " +
+		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 			"and can post recorded callbacks again; see --callback-api-key")
 	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
@@ -126,7 +126,7 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 		m.CallbackAPIKeys = append(m.CallbackAPIKeys, countersign.APIKey(text))
 	}
 	if m.Key.HasPrivate() && len(m.CallbackAPIKeys) == 0 {
-		return m, &hintedError{errors.New("--callback-api-key is missing: with a pair that the merchant made, whoever has its public part can forge callbacks"),
+		return m, &hintedError{errors.New("--callback-api-key is missing: with a pair that the merchant made, every holder of its public part can forge callbacks"),
 			[]string{"it is the X-API-KEY that the service sends (callbackApiKey of the merchant there), and tells the service from others."}}
 	}
 	if m.Binding, err = merchant.ParseBinding(c.Binding); err != nil {

@@ -11,7 +11,7 @@ import (
 	"countersign/client"
 )
 
-// What the merchant needs, as files of one directory, each for its owner alone.
+// The files that a merchant needs, in one directory, readable by their owner only.
 const (
 	serviceKeyFile  = "service.b64"
 	responseKeyFile = "response.b64"

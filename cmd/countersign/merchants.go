@@ -15,14 +15,14 @@ type merchantsCmd struct {
 	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
 	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant; its callbacks are still taken."`
 	Resume merchantsResumeCmd `cmd:"" help:"Send to a merchant again."`
-	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys; they hold from the next attempt on."`
+	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys. The next attempt uses them."`
 }
 
 type merchantsAddCmd struct {
 	apiFlags
 	ID             string        `arg:"" help:"1 to 64 of a-z, 0-9, _ and -."`
 	NotifyURL      string        `required:"" name:"notify-url" help:"Where callbacks of types 1 and 3 to 7 go." placeholder:"URL"`
-	WithdrawURL    string        `required:"" name:"withdraw-url" help:"Where type 2 goes; another one." placeholder:"URL"`
+	WithdrawURL    string        `required:"" name:"withdraw-url" help:"Where callbacks of type 2 go. It must differ from the notify URL." placeholder:"URL"`
 	Name           string        `help:"Name for people; the id if empty."`
 	APIKey         secretText    `name:"api-key" help:"What the merchant's responses carry, or @FILE; made if empty." placeholder:"KEY"`
 	CallbackAPIKey secretText    `name:"callback-api-key" help:"What is sent as X-API-KEY, or @FILE." placeholder:"KEY"`
@@ -153,7 +153,7 @@ type merchantsKeysCmd struct {
 	Bits         int    `help:"Size of the new pair; 2048 if 0." placeholder:"BITS"`
 	PrivateKey   string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
 	PublicKey    string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
-	ResponseBits int    `name:"response-key-bits" help:"Make a new pair of this size for answers too; without any other flag it alone is made." placeholder:"BITS"`
+	ResponseBits int    `name:"response-key-bits" help:"Make a new pair of this size for answers too. Without any other flag only this pair is made." placeholder:"BITS"`
 }
 
 func (c *merchantsKeysCmd) Run(std streams) error {

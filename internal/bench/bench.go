@@ -56,8 +56,8 @@ type Config struct {
 	// CPUProfile is a file for a CPU profile of the suite system, AllocProfile one for
 	// a profile of all allocations. Empty: none.
 	CPUProfile, AllocProfile string
-	// Progress is told what is being done, in one line; empty at the end. Nil: nobody
-	// is told.
+	// Progress is told what is being done, in one line; empty at the end. Nil: it
+	// is not reported.
 	Progress func(line string)
 }
 

@@ -26,7 +26,7 @@ func (b *Bench) short() time.Duration {
 	return 2 * time.Second
 }
 
-// bounds measures what a callback needs, each thing alone.
+// bounds measures each thing that a callback needs by itself.
 func (b *Bench) bounds(ctx context.Context) error {
 	const suite = "bounds"
 	operations, err := b.load.rsaOperations()

@@ -111,7 +111,7 @@ func (m *merchantEnd) order(ctx context.Context, callBackID, tenantUserID string
 	return err
 }
 
-// deadURL is where nobody listens: connections are refused.
+// deadURL is an address without a listener: connections are refused.
 func deadURL() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

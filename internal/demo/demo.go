@@ -43,7 +43,7 @@ type Config struct {
 	// written.
 	Out io.Writer
 	// Progress is told how far the run is, in one line; empty when a stage is
-	// done. Nil: nobody is told.
+	// done. Nil: it is not reported.
 	Progress func(line string)
 }
 

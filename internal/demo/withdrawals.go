@@ -59,7 +59,7 @@ func withdrawals() []withdrawal {
 		{name: "known to the merchant alone", ordered: "7", want: countersign.DecisionConfirmed, note: "the details are the merchant's"},
 		{name: "that fails", ordered: "3", asked: "3", fails: true, want: countersign.DecisionConfirmed, note: "released and not executed: its funds are free again"},
 		{name: "never ordered", asked: "12.5", want: countersign.DecisionDeclined, note: "errCode 2001 after a moment's grace"},
-		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "countersigned, but not what was asked for"},
+		{name: "with other details", ordered: "12.5", asked: "125", want: countersign.DecisionDeclined, note: "the answer has other details than the request"},
 		{name: "of a large amount, approved", ordered: "5000", asked: "5000", person: "approve", waits: true, want: countersign.DecisionConfirmed, note: "held until a person approves; waits for funds, then for fees"},
 		{name: "of a large amount, declined", ordered: "6000", asked: "6000", person: "decline", want: countersign.DecisionDeclined, note: "held until a person declines"},
 		{name: "of a large amount, forgotten", ordered: "7000", asked: "7000", deadline: shortestExpiry, want: countersign.DecisionExpired, note: "nobody decides before the deadline"},

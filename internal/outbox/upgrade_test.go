@@ -113,7 +113,7 @@ func testGoesOn(t *testing.T, s *Outbox) {
 	if err := s.RaiseAlarm(ctx, db.Alarm{Of: "shop", Kind: "k", At: later}); err != nil {
 		t.Error(err)
 	}
-	if list := must(s.Alarms(ctx, 2, 10))(t); len(list) != 1 || list[0].Seq != 3 {
+	if list := must(s.Alarms(ctx, 2, 10))(t); len(list) != 2 || list[0].Seq != 3 || list[0].Kind != AlarmForeignClaim || list[1].Seq != 4 {
 		t.Errorf("alarms %+v", list)
 	}
 	checkCounts(t, s, later+2)

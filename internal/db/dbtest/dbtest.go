@@ -90,7 +90,7 @@ func Postgres(t testing.TB) (url string) {
 	return shared.cluster.url(name)
 }
 
-// Exec runs a statement on a database. One of SQLite nothing else has open.
+// Exec runs a statement on a database. A SQLite database must not be open elsewhere.
 func Exec(t testing.TB, url, text string) {
 	t.Helper()
 	raw := open(t, url)

@@ -21,7 +21,7 @@ func CheckUpgrade(t testing.TB, path string, foreign []string, open func(url str
 	for _, table := range Tables(t, url) {
 		switch {
 		case slices.Contains(foreign, table), table == "schema_version":
-		case table == "feeds", table == "meta": // lose the other end's rows; get that which names the end
+		case table == "feeds", table == "meta": // the upgrade removes the other end's rows and adds the one that names the end
 		default:
 			columns[table] = slices.DeleteFunc(Columns(t, url, table), func(c string) bool { return slices.Contains(rewritten, table+"."+c) })
 		}
