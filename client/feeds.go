@@ -41,9 +41,9 @@ type DepositEntry struct {
 	TxIndex           int64              `json:"txIndex" doc:"number of the transfer in its transaction, from 0; -1: not given"`
 	Business          int64              `json:"business" doc:"member business of the callback"`
 	PossibleDuplicate bool               `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
-	State             DepositState       `json:"state" doc:"taken and credited count; held awaits a decision and must not be credited; rejected does not count"`
+	State             DepositState       `json:"state" doc:"taken and credited count; held awaits a decision and must not be credited; rejected does not count. The feed without a state, and forwarded messages, say taken or held for ever: the decision is an event"`
 	Taken             Time               `json:"taken" doc:"when it was taken"`
-	Decided           Time               `json:"decided,omitzero" doc:"when a held deposit was credited or rejected"`
+	Decided           Time               `json:"decided,omitzero" doc:"when a held deposit was credited or rejected; absent where state is held"`
 	DecidedBy         string             `json:"decidedBy,omitempty" doc:"id of the token that credited or rejected it"`
 	Reason            string             `json:"reason,omitempty" doc:"why it was credited or rejected"`
 }
@@ -52,6 +52,36 @@ type DepositEntry struct {
 type Deposits struct {
 	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"in the order of seq"`
 	Next     int64          `json:"next" doc:"the value of after for the next request"`
+}
+
+// DepositMessage is the type of a forwarded message about a deposit.
+type DepositMessage string
+
+// The types of messages about deposits.
+const (
+	MessageDepositTaken DepositMessage = "deposit.taken" // it counts
+	MessageDepositHeld  DepositMessage = "deposit.held"  // it must not be credited before the event deposit.credited
+)
+
+// Values lists every type.
+func (DepositMessage) Values() []DepositMessage {
+	return []DepositMessage{MessageDepositTaken, MessageDepositHeld}
+}
+
+// ForwardedDeposit is the body of the message that tells the merchant's application
+// of a deposit. docs/forwarding.md describes its headers and what to do with it.
+type ForwardedDeposit struct {
+	Type      DepositMessage `json:"type" doc:"deposit.taken counts; deposit.held must not be credited before the event deposit.credited"`
+	Timestamp Time           `json:"timestamp" doc:"when the deposit was taken"`
+	Data      DepositEntry   `json:"data" doc:"the deposit as it was when it was taken"`
+}
+
+// ForwardedEvent is the body of the message that tells the merchant's application
+// of an event.
+type ForwardedEvent struct {
+	Type      EventKind  `json:"type" doc:"what happened"`
+	Timestamp Time       `json:"timestamp" doc:"when it happened"`
+	Data      EventEntry `json:"data" doc:"the entry of the feed of events"`
 }
 
 // EventEntry is one entry of the gateway's feed of events: what happened to an
@@ -95,7 +125,9 @@ type Cursor struct {
 	Updated  Time   `json:"updated,omitzero" doc:"when it last moved; absent: never"`
 }
 
-// Deposits gives a part of the feed of deposits.
+// Deposits gives a part of the feed of deposits. Each deposit is as it was when it
+// was taken, so every reader finds the same; what is decided about a held one is an
+// event. Deposit gives the present state of one.
 func (g *Gateway) Deposits(ctx context.Context, o FeedOptions) (Deposits, error) {
 	return ask[Deposits](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits", o), nil)
 }

@@ -53,6 +53,17 @@ type TakenDeposit struct {
 // PossibleDuplicate reports whether the deposit was a possible duplicate.
 func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken }
 
+// AsTaken is d as it was when it was taken. The feed and the forwarded message tell
+// of that alone: a decision is an event of its own, and told in both places a
+// deposit would be credited twice.
+func (d TakenDeposit) AsTaken() TakenDeposit {
+	if d.PossibleDuplicate() {
+		d.State = DepositHeld
+	}
+	d.Decided, d.DecidedBy, d.Reason = 0, "", ""
+	return d
+}
+
 // OrderState is the state of an order.
 type OrderState string
 

@@ -28,7 +28,7 @@ func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error
 }
 
 type depositQuery struct {
-	State string `query:"state" enum:"held,credited,rejected" doc:"only deposits in this state; the answer then has gaps"`
+	State string `query:"state" enum:"held,credited,rejected" doc:"only deposits that are in this state now, as they are now; the answer then has gaps. Absent: all, as they were when they were taken"`
 	readerFeed
 }
 
@@ -47,6 +47,9 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 		}
 		list, err := read(ctx, after, int(q.Limit))
 		for _, d := range list {
+			if q.State == "" {
+				d = d.AsTaken() // a late reader finds what an early one found
+			}
 			out.Deposits = append(out.Deposits, depositOf(d))
 			out.Next = d.Seq
 		}

@@ -31,8 +31,8 @@ func (a *api) routes() []route {
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", jsonapi.Operator, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", jsonapi.App, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits, in order and without gaps", nil},
-		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit", nil},
+		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
+		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Credit a held possible duplicate", []int{409}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held possible duplicate", []int{409}},
 

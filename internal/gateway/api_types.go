@@ -23,6 +23,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Describe[client.Role, roles](a)
 	jsonapi.Enumerate[client.OrderState](a)
 	jsonapi.Enumerate[client.DepositState](a)
+	jsonapi.Enumerate[client.DepositMessage](a)
 	jsonapi.Enumerate[client.GatewayAlarmKind](a)
 	jsonapi.Enumerate[client.EventKind](a)
 	return a
@@ -136,23 +137,15 @@ func callbackOf(r book.Record) client.InboxEntry {
 	return e
 }
 
-// Forwarded is the body of what is posted to the merchant's application.
-type forwarded struct {
-	Type      string      `json:"type"`
-	Timestamp client.Time `json:"timestamp"`
-	Data      any         `json:"data"`
-}
-
 // forwardBody gives the id and the body of the POST about f. The id is the same in
 // every attempt.
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
-	m := forwarded{Type: "deposit." + string(f.Deposit.State), Timestamp: timeOf(f.Deposit.Taken), Data: depositOf(f.Deposit)}
-	id = fmt.Sprintf("deposit_%d", f.Seq)
-	if f.Feed == book.FeedEvents {
-		m = forwarded{Type: f.Event.Kind, Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)}
-		id = fmt.Sprintf("event_%d", f.Seq)
-	}
 	var b bytes.Buffer
-	err = jsonapi.EncodeJSON(&b, m)
-	return id, b.Bytes(), err
+	if f.Feed == book.FeedEvents {
+		err = jsonapi.EncodeJSON(&b, client.ForwardedEvent{Type: client.EventKind(f.Event.Kind), Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
+		return fmt.Sprintf("event_%d", f.Seq), b.Bytes(), err
+	}
+	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same
+	err = jsonapi.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: timeOf(d.Taken), Data: depositOf(d)})
+	return fmt.Sprintf("deposit_%d", f.Seq), b.Bytes(), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,7 +114,22 @@ func TestPossibleDuplicates(t *testing.T) {
 			if _, err := r.client.CreditDeposit(ctx, 5, ""); !errors.Is(err, client.ErrNotFound) {
 				t.Fatalf("no such deposit: %v", err)
 			}
-			states("taken", "credited", "taken", "rejected")
+			// The feed still says what it said, and the events below tell the decisions:
+			// a late reader of both must not credit deposit 2 twice.
+			states("taken", "held", "taken", "held")
+			for seq, want := range []client.DepositState{1: "taken", 2: "credited", 3: "taken", 4: "rejected"} {
+				if seq == 0 {
+					continue
+				}
+				d, err := r.client.Deposit(ctx, int64(seq))
+				if err != nil || d.State != want {
+					t.Errorf("deposit %d: %+v, %v", seq, d, err)
+				}
+				id, body, err := forwardBody(book.Forward{Feed: book.FeedDeposits, Seq: int64(seq), Deposit: r.taken(int64(seq))})
+				if err != nil || strings.Contains(string(body), "credited") || strings.Contains(string(body), "decided") {
+					t.Errorf("%s is forwarded as %s, %v", id, body, err)
+				}
+			}
 			events, err := r.client.Events(ctx, client.FeedOptions{})
 			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != book.EventDepositCredited ||
 				events.Events[0].Deposit != 2 || events.Events[1].Kind != book.EventDepositRejected || events.Events[1].Deposit != 4 {
@@ -257,4 +273,14 @@ func TestWaitingReader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// taken reads a deposit from the book.
+func (r *rig) taken(seq int64) book.TakenDeposit {
+	r.t.Helper()
+	d, err := r.book.Deposit(r.t.Context(), seq)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
 }
