@@ -46,7 +46,9 @@
 //
 // # Arithmetic
 //
-// Private operations, and sealing with the public part, are those of crypto/rsa.
+// Private operations are those of crypto/rsa, or with the build tag openssl those
+// of OpenSSL 3, whose private parts are then in OpenSSL's memory; [Library] says
+// which. Sealing with the public part is crypto/rsa's.
 // Opening with the public part is one exponentiation per block. For moduli up to
 // 2048 bits filippo.io/bigmod computes it, in as little as half the time of
 // math/big and almost without allocations; for larger ones math/big does, which

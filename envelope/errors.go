@@ -37,7 +37,7 @@ var (
 	// ErrPadding: the Padding is neither PKCS1v15 nor OAEP.
 	ErrPadding = errors.New("unknown padding")
 
-	// ErrSeal: crypto/rsa refused to seal. Keys of ParseKey and GenerateKey
+	// ErrSeal: the RSA library refused to seal, or sealed wrongly. Keys of ParseKey and GenerateKey
 	// do not cause it.
 	ErrSeal = errors.New("sealing failed")
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"math/big"
 	mathrand "math/rand/v2"
@@ -41,6 +42,20 @@ func sample(n int) []byte {
 	return bytes.Repeat([]byte(`{"symbol":"USDT","note":"é€𝄞"} `), n/8+1)[:n]
 }
 
+// rsaOf gives the private part of key as crypto/rsa knows it.
+func rsaOf(t testing.TB, key *Key) *rsa.PrivateKey {
+	t.Helper()
+	der, err := key.p().private.pkcs8()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.(*rsa.PrivateKey)
+}
+
 // rawPrivate raises encoded to the private exponent: what a faulty holder of the
 // private part can do, whatever the encoding.
 func rawPrivate(t testing.TB, key *Key, encoded []byte) []byte {
@@ -49,7 +64,7 @@ func rawPrivate(t testing.TB, key *Key, encoded []byte) []byte {
 	if len(encoded) != key.Size() || m.Cmp(key.p().public.N) >= 0 {
 		t.Fatal("encoded block does not fit the key")
 	}
-	return m.Exp(m, key.p().private.D, key.p().public.N).FillBytes(make([]byte, key.Size()))
+	return m.Exp(m, rsaOf(t, key).D, key.p().public.N).FillBytes(make([]byte, key.Size()))
 }
 
 // rawPublic raises encoded to the public exponent.
@@ -104,7 +119,7 @@ func oddBitsKey(t testing.TB) *Key {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := newKey(&private.PublicKey, private)
+	key, err := newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +155,7 @@ func fuzzKey(t testing.TB) *Key {
 	if err := private.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	key, err := newKey(&private.PublicKey, private)
+	key, err := newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 	if err != nil {
 		t.Fatal(err)
 	}

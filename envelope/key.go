@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -51,9 +50,9 @@ func (p *parts) key() *Key { return &Key{func() *parts { return p }} }
 
 type parts struct {
 	public      *rsa.PublicKey
-	private     *rsa.PrivateKey // nil if only the public part is known
-	size        int             // bytes of the modulus
-	n           []byte          // the modulus, size bytes, big-endian
+	private     *privatePart // nil if only the public part is known
+	size        int          // bytes of the modulus
+	n           []byte       // the modulus, size bytes, big-endian
 	e           *big.Int
 	modulus     *bigmod.Modulus // nil above bigmodBits
 	spki        []byte
@@ -76,11 +75,12 @@ func GenerateKey(bits int) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
 	}
-	return newKey(&private.PublicKey, private)
+	return newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 }
 
 // newKey checks the public numbers and computes what every use needs. private is
-// nil or valid.
+// nil or valid, and not to be used afterwards. public must not point into it, since
+// it would keep all of it in memory.
 func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 	if err := checkPublic(public.N, big.NewInt(int64(public.E))); err != nil {
 		return nil, err
@@ -108,7 +108,9 @@ func newKey(public *rsa.PublicKey, private *rsa.PrivateKey) (*Key, error) {
 		return p.publicOnly, nil
 	}
 	both := *p
-	both.private = private
+	if both.private, err = newPrivate(p, private); err != nil {
+		return nil, err
+	}
 	return both.key(), nil
 }
 
@@ -212,7 +214,7 @@ func (k *Key) PrivatePEM() ([]byte, error) {
 	if k.p().private == nil {
 		return nil, fmt.Errorf("%w: there is no private part to write", ErrDirection)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(crypto.PrivateKey(k.p().private))
+	der, err := k.p().private.pkcs8()
 	if err != nil {
 		return nil, fmt.Errorf("%w: its private part does not encode", ErrKeyInvalid)
 	}

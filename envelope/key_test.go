@@ -45,7 +45,7 @@ func spkiOf(t testing.TB, n, e *big.Int) []byte {
 
 func TestParseKeyForms(t *testing.T) {
 	key := key1024(t)
-	rsaKey := key.p().private
+	rsaKey := rsaOf(t, key)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(rsaKey)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestParseKeyForms(t *testing.T) {
 
 func TestParseKeyRefuses(t *testing.T) {
 	key, other := key1024(t), other1024(t)
-	rsaKey := key.p().private
+	rsaKey := rsaOf(t, key)
 	pkcs8, _ := x509.MarshalPKCS8PrivateKey(rsaKey)
 	pkcs1 := x509.MarshalPKCS1PrivateKey(rsaKey)
 	spki := key.p().spki

@@ -267,7 +267,7 @@ func parsePKCS1Private(der []byte) (*Key, error) {
 	if err != nil || private.Validate() != nil {
 		return nil, fmt.Errorf("%w: its private numbers do not fit together; take the file from its source again", ErrKeyInvalid)
 	}
-	return newKey(&private.PublicKey, private)
+	return newKey(&rsa.PublicKey{N: private.N, E: private.E}, private)
 }
 
 func publicNumbers(nField, eField asn1.RawValue) (n, e *big.Int, err error) {

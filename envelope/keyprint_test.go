@@ -17,7 +17,7 @@ import (
 // piece of their numbers, in every base that a printer might choose.
 func TestKeysDoNotPrint(t *testing.T) {
 	key := key1024(t)
-	private := key.p().private
+	private := rsaOf(t, key)
 	var needles []string
 	for _, n := range append([]*big.Int{private.N, private.D}, private.Primes...) {
 		b := n.Bytes()

@@ -1,10 +1,6 @@
 package envelope
 
-import (
-	"crypto/rsa"
-	"crypto/sha256"
-	"fmt"
-)
+import "fmt"
 
 // Open gives the plaintext of a body in standard Base64. If the body may have
 // another form, call Unwrap first. A key with the private part opens blocks of
@@ -47,7 +43,7 @@ func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, 
 		return plaintext, lengths, err
 	}
 	return w.openPrivate(key, sealed, func(block []byte) ([]byte, error) {
-		return decryptBlock(key.p().private, p, block)
+		return key.p().private.open(p, block)
 	})
 }
 
@@ -101,7 +97,7 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 		block := sealed[i*size : (i+1)*size]
 		good := inRange(block, key.p().n)
 		if !good {
-			// crypto/rsa returns at once for a number that is not below the
+			// RSA libraries return at once for a number that is not below the
 			// modulus. The number 1 in its place takes the usual time.
 			block = make([]byte, size)
 			block[size-1] = 1
@@ -128,12 +124,4 @@ func (w Worker) openPrivate(key *Key, sealed []byte, decrypt func([]byte) ([]byt
 		return nil, nil, ErrOpen
 	}
 	return plaintext, lengths, nil
-}
-
-func decryptBlock(private *rsa.PrivateKey, p Padding, block []byte) ([]byte, error) {
-	if p == OAEP {
-		return rsa.DecryptOAEP(sha256.New(), nil, private, block, nil)
-	}
-	//lint:ignore SA1019 this padding is what the protocol asks for
-	return rsa.DecryptPKCS1v15(nil, private, block)
 }

@@ -239,9 +239,9 @@ func TestOpenPrivateUniform(t *testing.T) {
 					_, _, err := Worker{}.openPrivate(key, bytes.Join(blocks, nil), func(b []byte) ([]byte, error) {
 						runs++
 						if !inRange(b, key.p().n) {
-							t.Error("a block above the modulus reached crypto/rsa, which returns at once")
+							t.Error("a block above the modulus reached the RSA library, which returns at once")
 						}
-						return decryptBlock(key.p().private, p, b)
+						return key.p().private.open(p, b)
 					})
 					if runs != len(blocks) || err != ErrOpen {
 						t.Errorf("%d of %d blocks were run, %v", runs, len(blocks), err)

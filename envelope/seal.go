@@ -140,9 +140,7 @@ func opensTo(op *publicOperation, block, chunk []byte) bool {
 func sealBlock(key *Key, p Padding, op *publicOperation, chunk []byte) ([]byte, error) {
 	switch {
 	case key.p().private != nil:
-		// Signing with hash 0 signs the bytes as they are, without the name of a
-		// digest algorithm before them. That is block type 1.
-		return rsa.SignPKCS1v15(nil, key.p().private, 0, chunk)
+		return key.p().private.seal(chunk)
 	case p == OAEP:
 		return rsa.EncryptOAEP(sha256.New(), rand.Reader, key.p().public, chunk, nil)
 	case key.p().modulus != nil:

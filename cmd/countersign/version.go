@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"countersign/envelope"
 	"countersign/internal/daemon"
 )
 
@@ -12,7 +13,7 @@ type versionCmd struct{}
 
 func (versionCmd) Run(std streams) error {
 	fmt.Fprintf(std.out, "countersign %s%s\n%s %s/%s\nRSA: %s\n", daemon.Version, revision(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, daemon.RSALibrary())
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, envelope.Library())
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db/dbtest"
 )
@@ -188,7 +189,7 @@ func TestBench(t *testing.T) {
 	c.Progress = func(line string) { stages = append(stages, line) }
 	report, printed := runBench(t, c)
 	checkFigures(t, report, printed, SuiteNames()...)
-	if report.RSA != daemon.RSALibrary() || report.Bits != 1024 || report.Cores < 1 || !report.Quick || report.Database == "" ||
+	if report.RSA != envelope.Library() || report.Bits != 1024 || report.Cores < 1 || !report.Quick || report.Database == "" ||
 		time.Since(report.Started) > time.Hour {
 		t.Errorf("%+v", report)
 	}

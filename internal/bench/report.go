@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"countersign/envelope"
 	"countersign/internal/daemon"
 )
 
@@ -64,7 +65,7 @@ type Point struct {
 
 func newReport(c Config) *Report {
 	r := &Report{
-		Version: daemon.Version, Go: runtime.Version(), RSA: daemon.RSALibrary(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: daemon.Version, Go: runtime.Version(), RSA: envelope.Library(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: runtime.GOMAXPROCS(0), Bits: c.Bits, Database: "SQLite, synchronous=FULL", Inbox: c.Inbox, Quick: c.Quick,
 		Started: time.Now().UTC().Truncate(time.Second),
 	}

@@ -184,7 +184,7 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
 			`countersign_breakers{lane="notify",state="open"} 0`, `countersign_breakers{lane="withdraw",state="half-open"} 0`,
 			`countersign_oldest_due_seconds{lane="withdraw"} 0`, `countersign_rsa_seconds_count{operation="seal"}`,
-			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `rsa="` + RSALibrary() + `"`,
+			`countersign_claimed_total{lane="notify"} 1`, `countersign_database_up 1`, `rsa="` + envelope.Library() + `"`,
 		},
 		b.gateway.URL(): {
 			`countersign_gateway_orders{state="confirmed"} 1`, `countersign_gateway_deposits_total 1`, `countersign_gateway_deposits_held 0`,

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
@@ -82,7 +83,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
 		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
-		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": RSALibrary()},
+		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
 		m.expired, m.inFlight, m.alarms, serviceScrape{m}, collectors.NewGoCollector(),

@@ -46,7 +46,7 @@ func newGCM(key []byte) cipher.AEAD {
 	if err != nil {
 		panic(err) // the length is fixed
 	}
-	gcm, err := cipher.NewGCM(block) // NewGCMWithRandomNonce does not take BoringCrypto's blocks
+	gcm, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		panic(err)
 	}
@@ -57,19 +57,14 @@ func newGCM(key []byte) cipher.AEAD {
 // few values, a master key one value for each change of a record. Both are far too
 // few for random nonces to repeat.
 func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
-	sealed := make([]byte, 1+gcm.NonceSize(), 1+gcm.NonceSize()+len(plain)+gcm.Overhead())
-	sealed[0] = sealFormat
-	nonce := sealed[1:]
-	_, _ = rand.Read(nonce) // never fails
-	return gcm.Seal(sealed, nonce, plain, []byte(about))
+	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
 }
 
 func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
-	if len(sealed) <= gcm.NonceSize() || sealed[0] != sealFormat {
+	if len(sealed) == 0 || sealed[0] != sealFormat {
 		return nil, errSealBroken
 	}
-	nonce, text := sealed[1:1+gcm.NonceSize()], sealed[1+gcm.NonceSize():]
-	plain, err := gcm.Open(nil, nonce, text, []byte(about))
+	plain, err := gcm.Open(nil, nil, sealed[1:], []byte(about))
 	if err != nil {
 		return nil, errSealBroken
 	}
