@@ -56,7 +56,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
 		others: []string{"github.com/prometheus/client_golang"},
