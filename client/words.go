@@ -13,6 +13,7 @@ const (
 	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
 	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation has other details than were ordered
 	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
+	AlarmHeldTooLong   ServiceAlarmKind = "held_too_long"  // the merchant held a callback until its schedule ended: it is exhausted
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
@@ -20,7 +21,7 @@ const (
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmForeignClaim}
+		AlarmHeldTooLong, AlarmForeignClaim}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.

@@ -245,17 +245,27 @@ func TestHoldsCostNoAttempts(t *testing.T) {
 	})
 }
 
-func TestDepositOnHoldNeverExhausts(t *testing.T) {
+// A merchant that answers 3001 for a month is asked some fifty times, and a person
+// hears of the end.
+func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config, _ *rig) { c.Poll, c.SweepEvery = time.Hour, time.Hour })
-		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeNotKnownYet)})
+		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeAwaitingApproval)})
 		r.start(t)
 		id := r.addDeposit("m1", 1)
-		time.Sleep(24 * time.Hour)
-		if c := r.callback(id); c.State != outbox.CallbackPending || c.Failed != 0 || c.Attempts < 1200 {
-			t.Errorf("%+v", c)
+		time.Sleep(30 * 24 * time.Hour)
+		c, attempts := r.callback(id), r.attemptsOf(id)
+		if c.State != outbox.CallbackExhausted || c.Failed != 0 || c.LastReason != string(ReasonMerchantHold) || len(attempts) > 60 {
+			t.Errorf("%+v after %d attempts", c, len(attempts))
+		}
+		waits(t, c.Created, attempts, append([]time.Duration{0}, append(notifyHolds, time.Hour, time.Hour)...))
+		if took := (attempts[len(attempts)-1].Started - c.Created).Time().Sub(db.Millis(0).Time()); took < 51*time.Hour || took > 57*time.Hour {
+			t.Errorf("the last attempt came after %v", took)
 		}
 		r.stop()
+		if len(r.alarms) != 1 || r.alarms[0] != AlarmHeldTooLong || strings.Count(r.log.String(), "kind=held_too_long") != 1 {
+			t.Errorf("alarms %v", r.alarms)
+		}
 	})
 }
 

@@ -221,7 +221,16 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	case v.Reason == ReasonStopped:
 		again(0)
 	case v.Result == Hold:
-		again(holdDelay(lane, c.Attempts-1-c.Failed))
+		s.Held = true
+		delay, more := schedule.holdDelay(lane, c.Held)
+		if more {
+			again(delay)
+		} else {
+			s.State = outbox.CallbackExhausted
+		}
+		if s.State == outbox.CallbackExhausted {
+			s.Alarm = AlarmHeldTooLong
+		}
 	default:
 		s.Counts = true
 		delay, more := schedule.Delay(c.Failed + 1)

@@ -25,6 +25,7 @@ type fakeOutbox struct {
 	callbacks   []*outbox.Callback // in order of ingest
 	withdrawals map[string]*outbox.Withdrawal
 	attempts    map[string][]outbox.Attempt
+	held        map[string]int
 	lanes       map[laneKey]*fakeLane
 	settled     []outbox.Settlement // applied ones
 	late        []outbox.Settlement
@@ -55,7 +56,7 @@ var errFault = errors.New("the database is away")
 func newFakeOutbox(t testing.TB, merchants ...outbox.Merchant) *fakeOutbox {
 	f := &fakeOutbox{
 		t: t, now: time.Now, merchants: make(map[string]outbox.Merchant), withdrawals: make(map[string]*outbox.Withdrawal),
-		attempts: make(map[string][]outbox.Attempt), lanes: make(map[laneKey]*fakeLane),
+		attempts: make(map[string][]outbox.Attempt), held: make(map[string]int), lanes: make(map[laneKey]*fakeLane),
 		openFailed: make(map[string][]db.Millis), watchers: make(map[db.Topic][]chan struct{}),
 		fault: func(string, bool) bool { return false },
 	}
@@ -183,7 +184,7 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 			}
 			c.State, c.LeaseUntil = outbox.CallbackSending, r.LeaseUntil
 			c.Attempts++
-			cl := outbox.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version}
+			cl := outbox.Claimed{Callback: *c, MerchantVersion: f.merchants[c.Merchant].Version, Held: f.held[c.ID]}
 			if w := f.withdrawals[c.ID]; w != nil {
 				copied := *w
 				cl.Withdrawal = &copied
@@ -252,6 +253,9 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 	}
 	if s.Counts {
 		c.Failed++
+	}
+	if s.Held {
+		f.held[c.ID]++
 	}
 	lane := f.lane(c.Merchant, c.Type.Lane())
 	if s.Reached {

@@ -37,15 +37,19 @@ const (
 	// schedule's next attempt would come after the deadline. A working exchange takes
 	// much less.
 	lastChance = 5 * time.Second
-
-	notifyHold = time.Minute
 )
 
-// withdrawHolds are the waits after the first, second, … hold of a withdrawal; the last
-// one repeats. The first are short, for a person who approves at once.
-var withdrawHolds = []time.Duration{
-	5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute,
-}
+// The waits after the first, second, … hold; the last one repeats. Those of a
+// withdrawal begin short, for a person who approves at once, and end with its deadline.
+// Those of a notice end when they have taken as long as its schedule.
+var (
+	notifyHolds = []time.Duration{
+		time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour,
+	}
+	withdrawHolds = []time.Duration{
+		5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute,
+	}
+)
 
 // ScheduleFor gives the merchant's own schedule for a lane, or the default.
 func ScheduleFor(lane countersign.Lane, own *outbox.Retry) Schedule {
@@ -81,12 +85,27 @@ func (s Schedule) Delay(failed int) (d time.Duration, more bool) {
 	return 0, false
 }
 
-// holdDelay gives the wait after a hold that came after held others.
-func holdDelay(lane countersign.Lane, held int) time.Duration {
-	if lane != countersign.LaneWithdraw {
-		return notifyHold
+// holdDelay gives the wait after a hold that came after held others. more is false if
+// the holds of a notice have taken as long as its schedule s.
+func (s Schedule) holdDelay(lane countersign.Lane, held int) (d time.Duration, more bool) {
+	if lane == countersign.LaneWithdraw {
+		return holdAt(withdrawHolds, held), true
 	}
-	return withdrawHolds[max(0, min(held, len(withdrawHolds)-1))]
+	if s.Every > 0 {
+		return holdAt(notifyHolds, held), true
+	}
+	left := time.Duration(0)
+	for _, d := range s.Delays {
+		left += d
+	}
+	for i := 0; i < held && left > 0; i++ {
+		left -= holdAt(notifyHolds, i)
+	}
+	return min(left, holdAt(notifyHolds, held)), left > 0
+}
+
+func holdAt(holds []time.Duration, held int) time.Duration {
+	return holds[max(0, min(held, len(holds)-1))]
 }
 
 // dueAfter gives the due time after delay from now, with jitter, a number from 0 to

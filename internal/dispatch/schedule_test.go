@@ -57,15 +57,39 @@ func TestOwnSchedule(t *testing.T) {
 
 func TestHoldDelays(t *testing.T) {
 	for held, seconds := range []int{5, 10, 20, 40, 60, 60} {
-		if got := holdDelay(countersign.LaneWithdraw, held); got != time.Duration(seconds)*time.Second {
-			t.Errorf("withdraw after %d: %v", held, got)
+		if got, more := withdrawSchedule.holdDelay(countersign.LaneWithdraw, held); got != time.Duration(seconds)*time.Second || !more {
+			t.Errorf("withdraw after %d: %v %v", held, got, more)
 		}
 	}
-	if got := holdDelay(countersign.LaneNotify, 9); got != time.Minute {
-		t.Errorf("notify: %v", got)
+	if got, more := withdrawSchedule.holdDelay(countersign.LaneWithdraw, -3); got != 5*time.Second || !more {
+		t.Errorf("before the first: %v %v", got, more)
 	}
-	if got := holdDelay(countersign.LaneWithdraw, -3); got != 5*time.Second {
-		t.Errorf("before the first: %v", got)
+	for _, test := range []struct {
+		name string
+		s    Schedule
+		want []time.Duration // the first and the last of them
+		all  time.Duration   // 0: they do not end
+	}{
+		{"default", notifySchedule, notifyHolds, 51*time.Hour + 42*time.Minute + 35*time.Second},
+		{"short", Schedule{Delays: []time.Duration{0, time.Second, time.Minute}}, []time.Duration{time.Minute, time.Second}, 61 * time.Second},
+		{"at once", Schedule{Delays: []time.Duration{0}}, nil, 0},
+		{"without an end", Schedule{Every: time.Second}, notifyHolds, 0},
+	} {
+		held, sum := 0, time.Duration(0)
+		for held < 1000 {
+			d, more := test.s.holdDelay(countersign.LaneNotify, held)
+			if !more {
+				break
+			}
+			if held < len(test.want) && d != test.want[held] || d <= 0 || d > time.Hour {
+				t.Errorf("%s after %d: %v", test.name, held, d)
+			}
+			sum += d
+			held++
+		}
+		if ends := test.s.Every == 0; ends != (held < 1000) || ends && sum != test.all {
+			t.Errorf("%s: %d holds in %v, want %v", test.name, held, sum, test.all)
+		}
 	}
 }
 

@@ -192,8 +192,8 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	}
 	ctx := context.Background()
 	d.cfg.Log.LogAttrs(ctx, level, "attempt", attrs...)
-	if v.Alarm != "" {
-		d.alarm(c, v.Alarm)
+	if kind := e.settlement.Alarm; kind != "" {
+		d.alarm(c, kind)
 	}
 	if s.Differs {
 		d.alarm(c, "decision_differs")

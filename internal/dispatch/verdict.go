@@ -67,7 +67,7 @@ var Reasons = []Reason{
 // String gives the reason as a label.
 func (r Reason) String() string { return string(r) }
 
-// Kinds of alarm that a verdict can raise. An alarm tells a person and changes
+// Kinds of alarm that an attempt can raise. An alarm tells a person and changes
 // nothing.
 const (
 	AlarmWrongAPIKey   = "wrong_api_key"
@@ -75,6 +75,7 @@ const (
 	AlarmAnswerDiffers = "answer_differs" // contradicts the callback that it answers
 	AlarmDetailsDiffer = "details_differ" // confirmed, but other details than were ordered
 	AlarmAnswerUnbound = "answer_unbound" // its details may come from another answer
+	AlarmHeldTooLong   = "held_too_long"  // held until the schedule ended, and exhausted by it
 )
 
 // Verdict is the judgement of one attempt. The zero Verdict has no result and never

@@ -10,6 +10,8 @@ var alarmTexts = map[string]string{
 	"decision_differs": "A later answer would have decided a withdrawal otherwise. The first decision stands. Ask the merchant which one it meant.",
 	"details_differ": "The merchant confirmed other details than were ordered. The withdrawal is declined. Compare both orders; " +
 		"if the merchant's is right, somebody has changed the service's.",
+	"held_too_long": "The merchant held a callback (errCode 3000 to 3999) until its schedule ended, so it is exhausted and is not sent again. " +
+		"Ask the merchant what it waits for, then resend the callback.",
 	"not_understood": "The merchant says that it cannot open or read a callback. It is tried again. Check that both ends have the same keys, " +
 		"and let the merchant run countersign check.",
 	"open_failures": "Too many answers of the merchant within an hour did not open or were no answers, so it was paused. Check its response key; " +

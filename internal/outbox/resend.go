@@ -9,7 +9,7 @@ import (
 
 // A deadline that has passed no longer applies: a person wants the callback sent.
 const resendSQL = `
-UPDATE outbox SET state = 'pending', due = $4, failed = 0, settled = 0,
+UPDATE outbox SET state = 'pending', due = $4, failed = 0, held = 0, settled = 0,
 	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
 WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
 

@@ -149,7 +149,7 @@ DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND att
 RETURNING lane, failed, deadline`
 
 	settleOtherSQL = `
-UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8
+UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8, held = held + $9
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
@@ -176,7 +176,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if b.state == CallbackPending {
 			settled = 0
 		}
-		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled)
+		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled, flag(b.Held))
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {

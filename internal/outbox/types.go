@@ -157,6 +157,7 @@ type Ingested struct {
 type Claimed struct {
 	Callback
 	MerchantVersion int64
+	Held            int         // attempts that the merchant held since the schedule began
 	Withdrawal      *Withdrawal // for type 2
 }
 
@@ -187,6 +188,7 @@ type Settlement struct {
 	State  CallbackState
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
+	Held   bool      // the merchant held the callback
 	// Reached is false if the merchant's server could not be reached or did not
 	// answer with status 200. Several such attempts in a row open the lane's
 	// breaker.

@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+)
+
+// Thirty days of holds, with the clock of the test and real rows: their number is kept
+// across attempts, and a person who resends the callback begins it anew.
+func TestHoldsAreCounted(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, url(t))
+			start := db.MillisOf(time.Now())
+			if _, err := s.CreateMerchant(t.Context(), testStoreMerchant("m1", testPair(), "https://m1.example"), start); err != nil {
+				t.Fatal(err)
+			}
+			c := depositPayload(t, 1)
+			c.Merchant = "m1"
+			kept, err := s.Ingest(t.Context(), []outbox.NewCallback{c}, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := kept[0].ID
+			hold := func(now db.Millis) (asked int, state outbox.CallbackState) {
+				for end := now + 30*24*3_600_000; now < end; {
+					list, err := s.Claim(t.Context(), outbox.ClaimRequest{Lane: countersign.LaneNotify, Now: now, LeaseUntil: now + 45_000, Max: 9})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(list) == 0 {
+						break
+					}
+					asked++
+					record := outbox.Attempt{Number: list[0].Attempts, RequestUUID: "u", Started: now}
+					n := settlement(list[0], nil, Verdict{Result: Hold, Reason: ReasonMerchantHold, Reached: true}, record, now, 0)
+					if _, err := s.Settle(t.Context(), []outbox.Settlement{n}, now); err != nil {
+						t.Fatal(err)
+					}
+					now = max(now+1, n.Due)
+				}
+				got, err := s.Callback(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return asked, got.State
+			}
+			asked, state := hold(start)
+			if asked != 58 || state != outbox.CallbackExhausted {
+				t.Errorf("asked %d times, then %s", asked, state)
+			}
+			alarms, err := s.Alarms(t.Context(), 0, 10)
+			if err != nil || len(alarms) != 1 || alarms[0].Kind != AlarmHeldTooLong || alarms[0].Subject != id {
+				t.Errorf("alarms %+v, %v", alarms, err)
+			}
+			later := start + 60*24*3_600_000
+			if _, err := s.Resend(t.Context(), id, later); err != nil {
+				t.Fatal(err)
+			}
+			if again, state := hold(later); again != asked || state != outbox.CallbackExhausted {
+				t.Errorf("resent: asked %d times, then %s", again, state)
+			}
+		})
+	}
+}
