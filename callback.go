@@ -6,6 +6,11 @@ import "fmt"
 // read (PROTOCOL.md, HTTP).
 const MaxMessage = 64 << 10
 
+// MaxAnswer is the largest plaintext of an answer, in bytes, to a request whose
+// plaintext has that many (PROTOCOL.md, Answers, R9). An answer repeats members of its
+// request, perhaps with three times the bytes, as escapes.
+func MaxAnswer(request int) int { return max(4<<10, 3*request) }
+
 // Type is the number that says what a callback is about (PROTOCOL.md,
 // Messages). The zero Type is TypeUnknown, which no end processes.
 type Type int

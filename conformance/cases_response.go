@@ -18,7 +18,7 @@ func responseCases() []Case {
 		{502, "response/four-members", "Answers, R1", "A response has apiKey, data, errCode and message, none of them twice.", nil, fourMembers},
 		{503, "response/types", "Answers, R1", "apiKey, data and message are texts, errCode is a whole number.", nil, memberTypes},
 		{504, "response/api-key", "Answers, R1", "apiKey is the merchant's.", nil, responseKey},
-		{505, "response/data-opens", "Sealing, S2", "data opens with the service's private part.", nil, dataOpens},
+		{505, "response/data-opens", "Sealing, S2", "data opens with the service's private part, and is no larger than an answer may be (R9).", nil, dataOpens},
 		{506, "response/request-uuid", "Answers, R2", "The answer returns the requestUUID, each attempt its own.", nil, requestUUID},
 		{507, "response/type", "Answers, R2", "The answer returns the type.", nil, answerType},
 		{508, "response/deposit-members", "Answers, R3", "The answer returns the members of the deposit as they came.", nil, depositMembers},

@@ -166,6 +166,7 @@ var wrong = []struct {
 	{"another apiKey", `response/api-key|deposit/plain`},
 	{"data in the clear", `response/data-opens|response/nothing-in-the-clear`},
 	{"seals with another key", `response/data-opens`},
+	{"long answers", `response/data-opens`},
 	{"no requestUUID", `response/request-uuid`},
 	{"no type", `response/type`},
 	{"another type", `response/type`},

@@ -126,7 +126,7 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 		r.status, r.err = 0, fmt.Errorf("the response broke off: %w", err)
 		return r
 	}
-	s.open(r)
+	s.open(r, len(q.plaintext))
 	return r
 }
 
@@ -141,14 +141,16 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// open reads the response as a service does.
-func (s *session) open(r *reply) {
+// open reads the response as a service does, to a request with a plaintext of that many
+// bytes.
+func (s *session) open(r *reply, request int) {
 	_ = json.Unmarshal(r.body, &r.members) // nil if it is not an object; parseErr says so
 	r.response, r.parseErr = countersign.ParseResponse(r.body)
 	if r.parseErr != nil || r.response.Data == "" {
 		return
 	}
-	r.answer, r.blocks, r.openErr = envelope.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
+	w := envelope.Worker{Most: countersign.MaxAnswer(request)}
+	r.answer, r.blocks, r.openErr = w.OpenBlocks(s.cfg.ResponseKey, s.cfg.ResponsePadding, []byte(r.response.Data))
 }
 
 func (s *session) begin(q request) int {

@@ -436,6 +436,9 @@ func (f *fake) sealAnswer(a map[string]any) string {
 	if _, confirms := a["address"]; confirms && a["type"] == 2 && !f.has("details in any block") {
 		plain = f.grouped(a)
 	}
+	if f.has("long answers") {
+		plain = append(plain, bytes.Repeat([]byte(" "), 5000)...)
+	}
 	key := f.responseKey
 	if f.has("seals with another key") {
 		key = otherKey().Public()

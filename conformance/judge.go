@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/envelope"
 )
 
 // arrived fails if there was no response.
@@ -114,6 +115,9 @@ func (s *session) opensTo(r *reply, t countersign.Type) error {
 		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the end."
 		if strings.HasPrefix(strings.TrimSpace(r.response.Data), "{") {
 			fix = "data is sealed, not plain JSON. " + fix
+		}
+		if errors.Is(r.openErr, envelope.ErrTooLarge) {
+			fix = "Return the members of the request and nothing else, and fill every block but the last."
 		}
 		return fail(fix, "%s: data does not open: %v", r.what, r.openErr)
 	}

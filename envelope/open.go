@@ -35,6 +35,9 @@ func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening: %w", err)
 	}
+	if blocks := len(sealed) / key.p().size; w.Most > 0 && blocks > key.Blocks(p, w.Most) {
+		return nil, nil, fmt.Errorf("opening: %w: %d blocks, and at most %d bytes of plaintext are allowed", ErrTooLarge, blocks, w.Most)
+	}
 	if !key.HasPrivate() {
 		err := w.each(1, func(int) (err error) {
 			plaintext, lengths, err = openPublic(key, sealed)

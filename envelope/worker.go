@@ -14,6 +14,9 @@ type Worker struct {
 	// the public part, which take little time, are one call together. Nil: one
 	// after the other on the caller's goroutine.
 	Each func(n int, f func(i int)) error
+	// Most is the largest plaintext, in bytes, that is opened: more blocks than Seal
+	// makes of it are ErrTooLarge before any RSA operation. 0: MaxBody bounds it.
+	Most int
 }
 
 // each calls do for 0 to n-1, whatever fails, and gives the first error.

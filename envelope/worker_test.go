@@ -18,6 +18,29 @@ func backwards(n int, f func(int)) error {
 	return nil
 }
 
+// What is larger than Most costs no RSA, however its blocks are filled.
+func TestWorkerOpensNothingLarger(t *testing.T) {
+	key := key1024(t)
+	ran := 0
+	w := Worker{Most: 1000, Each: func(n int, f func(int)) error {
+		ran++
+		for i := range n {
+			f(i)
+		}
+		return nil
+	}}
+	for _, k := range [][2]*Key{{key, key.Public()}, {key.Public(), key}} {
+		most := key.Blocks(PKCS1v15, w.Most) * key.MaxChunk(PKCS1v15)
+		ran = 0
+		if opened, err := w.Open(k[1], PKCS1v15, mustSeal(t, k[0], PKCS1v15, sample(most))); err != nil || len(opened) != most || ran != 1 {
+			t.Errorf("%d bytes, %v after %d runs", len(opened), err, ran)
+		}
+		if _, err := w.Open(k[1], PKCS1v15, mustSeal(t, k[0], PKCS1v15, sample(most+1))); !errors.Is(err, ErrTooLarge) || ran != 1 {
+			t.Errorf("one block more: %v after %d runs", err, ran)
+		}
+	}
+}
+
 // In whatever order and on whatever goroutines blocks are worked, the messages
 // are the same.
 func TestWorkerGivesWhatTheFunctionsGive(t *testing.T) {

@@ -21,7 +21,7 @@ func TestEachSpreadsOverIdleCores(t *testing.T) {
 			start := time.Now()
 			var mu sync.Mutex
 			ran := map[int]int{}
-			err := c.each(t.Context(), turnNotifySeal, 6, func(i int) {
+			_, err := c.each(t.Context(), new(account), turnNotifySeal, 6, func(i int) {
 				time.Sleep(time.Second)
 				mu.Lock()
 				ran[i]++
@@ -63,9 +63,10 @@ func TestWithdrawalGoesBetweenTheBlocksOfADeposit(t *testing.T) {
 			}
 		}
 		var all sync.WaitGroup
+		a := new(account)
 		run := func(turn turn, n int, name string) {
 			all.Go(func() {
-				if err := c.each(t.Context(), turn, n, block(name)); err != nil {
+				if _, err := c.each(t.Context(), a, turn, n, block(name)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -93,10 +94,11 @@ func TestOneMoreThanCores(t *testing.T) {
 		var running atomic.Int64
 		var all sync.WaitGroup
 		var took time.Duration
+		a := new(account)
 		message := func(turn turn, n int) {
 			all.Go(func() {
 				asked := time.Now()
-				if err := c.each(t.Context(), turn, n, func(int) {
+				if _, err := c.each(t.Context(), a, turn, n, func(int) {
 					if now := running.Add(1); now > 3 {
 						t.Errorf("%d operations at once", now)
 					}
@@ -139,7 +141,7 @@ func TestPanicInABlock(t *testing.T) {
 			running := 0
 			got := func() (p any) {
 				defer func() { p = recover() }()
-				_ = c.each(t.Context(), turnNotifyOpen, 3, func(i int) {
+				_, _ = c.each(t.Context(), new(account), turnNotifyOpen, 3, func(i int) {
 					mu.Lock()
 					running++
 					mu.Unlock()
@@ -166,19 +168,20 @@ func TestEachGivesUpOnlyBeforeTheFirstBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
 		c.most = 1
-		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
+		a := new(account)
+		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.each(ctx, turnNotifySeal, 2, func(int) { t.Error("ran without a core") }); err == nil {
+		if _, err := c.each(ctx, a, turnNotifySeal, 2, func(int) { t.Error("ran without a core") }); err == nil {
 			t.Error("no error")
 		}
-		c.release()
+		c.release(a, 0)
 		ran := 0
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.each(ctx, turnNotifySeal, 3, func(int) { ran++; time.Sleep(time.Second) }); err != nil || ran != 3 {
+		if _, err := c.each(ctx, a, turnNotifySeal, 3, func(int) { ran++; time.Sleep(time.Second) }); err != nil || ran != 3 {
 			t.Errorf("%d of 3 blocks ran, error %v", ran, err)
 		}
 	})

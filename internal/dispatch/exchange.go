@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"countersign"
@@ -75,7 +74,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 
 	var body []byte
 	prevPlain, prevBody := d.previous.take(c.ID, m.version)
-	e.sealed, err = m.seal(d.rsa(stop, sealTurn(lane), "seal"), plain, prevPlain, prevBody)
+	e.sealed, err = m.seal(d.rsa(stop, m.account, sealTurn(lane), "seal"), plain, prevPlain, prevBody)
 	if stop.Err() != nil { // stopping: no new exchange begins
 		e.giveBack = true
 		return e
@@ -129,7 +128,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		e.opening = m.openings
 		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
-		plaintext, blocks, err := m.open(d.rsa(context.Background(), openTurn(lane), "open"), data)
+		w := d.rsa(context.Background(), m.account, openTurn(lane), "open")
+		w.Most = countersign.MaxAnswer(len(plain))
+		plaintext, blocks, err := m.open(w, data)
 		opened = err == nil
 		return plaintext, blocks, err
 	})
@@ -176,17 +177,12 @@ func question(c outbox.Claimed, m *merchant) (q Question, plain []byte, uuid str
 	return q, plain, uuid, nil
 }
 
-// rsa runs the RSA of one message when it gets a core.
-func (d *Dispatcher) rsa(ctx context.Context, t turn, operation string) envelope.Worker {
+// rsa runs the RSA of one message of a when it gets a core.
+func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation string) envelope.Worker {
 	return envelope.Worker{Each: func(n int, f func(int)) error {
-		var took atomic.Int64
-		err := d.cores.each(ctx, t, n, func(i int) {
-			start := time.Now()
-			f(i)
-			took.Add(int64(time.Since(start)))
-		})
+		took, err := d.cores.each(ctx, a, t, n, f)
 		if err == nil {
-			d.cfg.Observer.RSA(operation, time.Duration(took.Load()))
+			d.cfg.Observer.RSA(operation, took)
 		}
 		return err
 	}}

@@ -99,7 +99,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	}
 	plaintext, blocks, err := open(resp.Data)
 	if err != nil {
-		v.OpenFailure = errors.Is(err, envelope.ErrOpen)
+		v.OpenFailure = errors.Is(err, envelope.ErrOpen) || errors.Is(err, envelope.ErrTooLarge)
 		v.Reason = openReason(resp.Data, err)
 		return v
 	}
@@ -150,8 +150,9 @@ func openReason(data string, err error) Reason {
 		return ReasonNotOpened
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
 		return ReasonDataUnopened
-	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength),
-		errors.Is(err, envelope.ErrEmpty), errors.Is(err, envelope.ErrTooLarge):
+	case errors.Is(err, envelope.ErrTooLarge):
+		return ReasonTooLarge
+	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength), errors.Is(err, envelope.ErrEmpty):
 		return ReasonDataEncoding
 	}
 	return ReasonInternal // the key cannot open at all

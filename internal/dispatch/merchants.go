@@ -29,6 +29,7 @@ type merchant struct {
 	schedules   [2]Schedule // by lane
 
 	openings *openings
+	account  *account // of all versions
 
 	sealKey *envelope.Key
 	openKey *envelope.Key
@@ -143,7 +144,10 @@ func (c *merchants) get(ctx context.Context, id string, version int64) (*merchan
 	if err != nil {
 		return nil, fmt.Errorf("loading merchant: %w", err)
 	}
-	m.openings = c.openings()
+	m.openings, m.account = c.openings(), new(account)
+	if e.m != nil {
+		m.account = e.m.account
+	}
 	e.m = m
 	return m, nil
 }

@@ -157,6 +157,49 @@ func TestPaddingCannotBeToldApart(t *testing.T) {
 	}
 }
 
+// Data that is more than an answer needs costs no RSA and counts towards the pause.
+func TestOversizedAnswersAreNotOpened(t *testing.T) {
+	most := countersign.MaxAnswer(0)
+	for _, test := range []struct {
+		name   string
+		blocks int
+		reason Reason
+		opened bool
+	}{
+		{"an answer's most", testPair().Blocks(envelope.PKCS1v15, most), ReasonDataUnopened, true},
+		{"one block more", testPair().Blocks(envelope.PKCS1v15, most) + 1, ReasonTooLarge, false},
+		{"all that a response holds", 380, ReasonTooLarge, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				count := &openCounter{}
+				r.d.cfg.Observer = count
+				data := base64.StdEncoding.EncodeToString(make([]byte, 128*test.blocks))
+				body, err := countersign.Response{APIKey: testKey, Data: data}.Marshal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.d.post = failing(Response{Status: 200, Body: body})
+				for i := range outbox.OpenFailureLimit {
+					r.addWithdrawal("m1", i, time.Hour, true)
+				}
+				r.start(t)
+				time.Sleep(time.Minute)
+				r.stop()
+				if (count.opened() > 0) != test.opened {
+					t.Errorf("%d were opened", count.opened())
+				}
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if r.merchants["m1"].State != outbox.MerchantPaused || r.settled[0].Attempt.Reason != string(test.reason) {
+					t.Errorf("%s after %+v", r.merchants["m1"].State, r.settled[0])
+				}
+			})
+		})
+	}
+}
+
 func TestOpenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const notify, withdraw = countersign.LaneNotify, countersign.LaneWithdraw

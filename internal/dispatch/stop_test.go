@@ -68,15 +68,15 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 // takeCores takes every place there is for RSA, until free is called.
 func takeCores(t *testing.T, c *cores) (free func()) {
 	t.Helper()
-	taken := 0
+	taken, a := 0, new(account)
 	for ; c.busy < c.most; taken++ {
-		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
+		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return func() {
 		for range taken {
-			c.release()
+			c.release(a, 0)
 		}
 	}
 }
@@ -160,29 +160,30 @@ func TestCoresServeWithdrawalsFirstAndDepositsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCores(1)
 		c.most = 1
-		if err := c.acquire(t.Context(), turnNotifySeal); err != nil {
+		a := new(account)
+		if err := c.acquire(t.Context(), a, turnNotifySeal); err != nil {
 			t.Fatal(err)
 		}
 		order := make(chan turn, 40)
 		for range 10 {
 			for _, turn := range []turn{turnNotifySeal, turnNotifyOpen, turnWithdrawSeal, turnWithdrawOpen} {
 				go func() {
-					_ = c.acquire(t.Context(), turn)
+					_ = c.acquire(t.Context(), a, turn)
 					order <- turn
-					c.release()
+					c.release(a, 0)
 				}()
 			}
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
-		go func() { gone <- c.acquire(ctx, turnWithdrawOpen) }()
+		go func() { gone <- c.acquire(ctx, a, turnWithdrawOpen) }()
 		synctest.Wait()
 		cancel()
 		if <-gone == nil {
 			t.Error("a wait that was given up got a core")
 		}
-		c.release()
+		c.release(a, 0)
 		synctest.Wait()
 		close(order)
 		var got []turn

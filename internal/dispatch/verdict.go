@@ -26,7 +26,7 @@ const (
 	ReasonTimeout        Reason = "timeout"         // not complete in time
 	ReasonClosed         Reason = "closed"          // closed before it was complete
 	ReasonHTTP           Reason = "http"            // not valid HTTP/1.1
-	ReasonTooLarge       Reason = "too_large"       // header or body over its limit
+	ReasonTooLarge       Reason = "too_large"       // header, body or data over its limit
 	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange, or stood still until it was too late to send
 	ReasonInternal       Reason = "internal"        // this node's own failure
 )
@@ -95,7 +95,8 @@ type Verdict struct {
 	// Reached says that the merchant's server answered with status 200. The breaker
 	// counts the attempts for which it is false.
 	Reached bool
-	// OpenFailure is whether the blocks of data did not open with the private part, or
-	// opened to no answer. Many of them look like an attacker who tries blocks.
+	// OpenFailure is whether the blocks of data did not open with the private part,
+	// opened to no answer, or are more than an answer needs. Many of them look like an
+	// attacker who tries blocks, or costs time.
 	OpenFailure bool
 }

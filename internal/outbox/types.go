@@ -197,7 +197,8 @@ type Settlement struct {
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
 	Alarm    string              // kind of alarm to raise, or empty
-	// OpenFailure says that the answer did not open, or opened to no answer.
+	// OpenFailure says that the answer did not open, opened to no answer, or was too
+	// large to be opened.
 	// OpenFailureLimit of them in an hour pause the merchant.
 	OpenFailure bool
 }
