@@ -43,7 +43,7 @@ type Config struct {
 	// "serve" as a process. Required for that suite.
 	Binary string
 
-	Callbacks   int           // in a round. Zero: what the machine does in six seconds
+	Callbacks   int           // in a round. Zero: what RSA alone does in 1.5 seconds
 	Rounds      int           // of a rate
 	Concurrency int           // exchanges at once with one merchant, 1 to 1000. Required
 	Rate        float64       // callbacks a second where latency is measured, 0.1 to 1000. Required
@@ -100,7 +100,7 @@ var ErrNoSuite = errors.New("there is no suite")
 
 // setDefaults fills in the sizes that were not given.
 func (c *Config) setDefaults() {
-	size := Config{Rounds: 5, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000},
+	size := Config{Rounds: 15, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000},
 		Pending: 100_000, Backlog: 100_000}
 	switch {
 	case c.Quick:

@@ -377,3 +377,30 @@ func TestWaitSaysWhatIsLost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoise: a bound that moved between rounds is told, one that did not is not.
+func TestNoise(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		bounds []float64
+		told   bool
+	}{
+		{"quiet", []float64{100, 101, 99, 100, 102}, false},
+		{"one loud round", []float64{100, 101, 99, 60, 102}, false},
+		{"loud", []float64{100, 80, 99, 60, 102}, true},
+		{"one round", []float64{100}, false},
+	} {
+		r := newReport(Config{})
+		r.listen(c.bounds)
+		var out strings.Builder
+		if err := r.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		if (r.Moved > 0) != c.told || strings.Contains(out.String(), "not quiet") != c.told {
+			t.Errorf("%s: moved %v, %q", c.name, r.Moved, out.String())
+		}
+	}
+	if q := quantile([]float64{4, 1, 3, 2}, 0.25); q != 1.75 {
+		t.Errorf("the lower quartile is %v", q)
+	}
+}

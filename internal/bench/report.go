@@ -27,6 +27,7 @@ type Report struct {
 	Inbox    string    `json:"inbox"`
 	Quick    bool      `json:"quick"`
 	LeftOut  string    `json:"leftOut,omitempty"` // a suite, and why
+	Moved    float64   `json:"moved,omitempty"`   // how far RSA alone moved between rounds, of its median, if neighbours were loud
 	Started  time.Time `json:"started"`
 	Took     float64   `json:"tookSeconds"`
 	Figures  []Figure  `json:"figures"`
@@ -42,11 +43,14 @@ type Figure struct {
 	Low   float64 `json:"low,omitempty"`
 	High  float64 `json:"high,omitempty"`
 	// Bound is what the value is compared with, Against says what that is, and
-	// Ratio is value / bound.
-	Bound   float64 `json:"bound,omitempty"`
-	Against string  `json:"against,omitempty"`
-	Ratio   float64 `json:"ratio,omitempty"`
-	Note    string  `json:"note,omitempty"`
+	// Ratio is value / bound, or where both were measured in rounds the median of the
+	// rounds' ratios; RatioLow and RatioHigh are then their quartiles.
+	Bound     float64 `json:"bound,omitempty"`
+	Against   string  `json:"against,omitempty"`
+	Ratio     float64 `json:"ratio,omitempty"`
+	RatioLow  float64 `json:"ratioLow,omitempty"`
+	RatioHigh float64 `json:"ratioHigh,omitempty"`
+	Note      string  `json:"note,omitempty"`
 }
 
 // Curve is a distribution of times.
@@ -102,13 +106,23 @@ func (f *Figure) against(what string, bound float64) *Figure {
 
 func (f *Figure) note(format string, args ...any) { f.Note = fmt.Sprintf(format, args...) }
 
-func medianOf(x []float64) float64 {
-	x = slices.Clone(x)
-	slices.Sort(x)
-	if n := len(x); n%2 == 0 {
-		return (x[n/2-1] + x[n/2]) / 2
+// Noise says that other work ran on this machine.
+func (r *Report) Noise() string {
+	return fmt.Sprintf("the machine was not quiet: RSA alone moved by %.0f %% between rounds; ratios hold, rates and times do less", 100*r.Moved)
+}
+
+func medianOf(x []float64) float64 { return quantile(x, 0.5) }
+
+// quantile gives the value below which q of the values lie, from 0 to 1, and between
+// two values what lies between them.
+func quantile(x []float64, q float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	at := q * float64(len(x)-1)
+	below := int(at)
+	if below+1 == len(x) {
+		return x[below]
 	}
-	return x[len(x)/2]
+	return x[below] + (at-float64(below))*(x[below+1]-x[below])
 }
 
 // number writes v with three significant digits, or with all digits before the
@@ -138,7 +152,11 @@ func (f Figure) compared() string {
 	if f.Against == "" {
 		return ""
 	}
-	return fmt.Sprintf("%.0f %% of %s %s", 100*f.Ratio, number(f.Bound), f.Against)
+	ratio := fmt.Sprintf("%.0f %%", 100*f.Ratio)
+	if f.RatioHigh != 0 {
+		ratio = fmt.Sprintf("%.0f (%.0f–%.0f) %%", 100*f.Ratio, 100*f.RatioLow, 100*f.RatioHigh)
+	}
+	return fmt.Sprintf("%s of %s %s", ratio, number(f.Bound), f.Against)
 }
 
 // title says what was measured, and on what.
@@ -175,6 +193,9 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	if r.LeftOut != "" {
 		fmt.Fprintln(w, "left out:", r.LeftOut)
+	}
+	if r.Moved > 0 {
+		fmt.Fprintln(w, r.Noise())
 	}
 	for _, suite := range r.suites() {
 		fmt.Fprintf(w, "\n%s\n", suite)

@@ -16,8 +16,12 @@ const (
 	// ingestAhead is how many deposits may be posted and not settled: enough that the
 	// service always has work, too few to be a backlog.
 	ingestAhead = 1500
-	// roundTime is about how long a round of a rate takes.
-	roundTime = 6 * time.Second
+	// roundTime is about how long a round of a rate takes, and boundTime how long RSA
+	// alone is measured between two. Both are short, because a shared machine is faster
+	// in one second than in another: a round is compared with what RSA did right
+	// before and after it.
+	roundTime = 1500 * time.Millisecond
+	boundTime = 400 * time.Millisecond
 )
 
 // rate is what one round gave. All but the first are means of one callback.
@@ -70,9 +74,7 @@ func (r *rig) round(ctx context.Context, set string, n int) (rate, error) {
 	return got, nil
 }
 
-// rounds are rates, each with the RSA bound measured before and after it. A shared
-// machine is faster at one minute than at another, and so both are measured in
-// the same minute.
+// rounds are rates, each with the RSA bound measured before and after it.
 type rounds struct {
 	rates  []rate
 	bounds []rsaBound
@@ -82,13 +84,13 @@ type rounds struct {
 // roundTime. profile is a file for a CPU profile of the first round; empty: none.
 func (r *rig) measure(ctx context.Context, times, n int, profile string) (rounds, error) {
 	var all rounds
-	boundTime := r.b.short() * 3 / 4
-	before, err := r.b.load.rsaFor(ctx, boundTime)
+	long := min(boundTime, r.b.short())
+	before, err := r.b.load.rsaFor(ctx, long)
 	if err != nil {
 		return all, err
 	}
 	if n == 0 {
-		n = max(500, int(before.perSecond*roundTime.Seconds()))
+		n = max(200, int(before.perSecond*roundTime.Seconds()))
 	}
 	for i := range times {
 		r.b.progress("%d merchants: round %d of %d, %d callbacks", len(r.ids), i+1, times, n)
@@ -102,7 +104,7 @@ func (r *rig) measure(ctx context.Context, times, n int, profile string) (rounds
 		if err = errors.Join(err, stop()); err != nil {
 			return all, err
 		}
-		after, err := r.b.load.rsaFor(ctx, boundTime)
+		after, err := r.b.load.rsaFor(ctx, long)
 		if err != nil {
 			return all, err
 		}
@@ -126,10 +128,24 @@ func (r *Report) addRate(suite, name string, all rounds) {
 	f := r.addRounds(suite, name, "callbacks/s", all.of(func(r rate, _ rsaBound) float64 { return r.perSecond }))
 	f.against("that RSA alone allows", medianOf(all.of(func(_ rate, b rsaBound) float64 { return b.perSecond })))
 	// Each round is compared with the bound of its own time, and then the median
-	// taken: medians of both would be of different minutes.
-	f.Ratio = medianOf(all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.perSecond }))
+	// taken: medians of both would be of different times.
+	ratios := all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.perSecond })
+	f.Ratio, f.RatioLow, f.RatioHigh = medianOf(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)
 	oneEach := medianOf(all.of(func(r rate, b rsaBound) float64 { return r.perSecond / b.oneEach }))
 	f.note("%s %% of RSA with one operation at once on each core", number(100*oneEach))
+	r.listen(all.of(func(_ rate, b rsaBound) float64 { return b.perSecond }))
+}
+
+// loud is by how much of its median the RSA bound may move, from its lower to its
+// upper quartile, before the report says that the machine was not quiet.
+const loud = 0.1
+
+// listen looks for neighbours: nothing else changes what RSA alone does.
+func (r *Report) listen(bounds []float64) {
+	low, high := quantile(bounds, 0.25), quantile(bounds, 0.75)
+	if moved := (high - low) / medianOf(bounds); moved > loud && moved > r.Moved {
+		r.Moved = moved
+	}
 }
 
 // system measures how many deposits go through the whole system, and what one
@@ -167,7 +183,7 @@ func (b *Bench) merchants(ctx context.Context) error {
 	for _, n := range b.Merchants {
 		b.progress("registering %d merchants", n)
 		err := b.withRig(ctx, n, func(r *rig) error {
-			all, err := r.measure(ctx, min(3, b.Rounds), b.Callbacks, "")
+			all, err := r.measure(ctx, min(5, b.Rounds), b.Callbacks, "")
 			if err != nil {
 				return err
 			}
