@@ -120,8 +120,14 @@ func TestMerchantFaults(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				switch f {
 				case countersigntest.FaultHang, countersigntest.FaultTrickle, countersigntest.FaultAnswersLate:
-					// They fail however long one waits.
-					time.AfterFunc(150*time.Millisecond, cancel)
+					// They fail however long one waits, once the merchant has the deposit.
+					go func() {
+						for !untaken[f] && m.Taken("deposit-1") == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						time.Sleep(150 * time.Millisecond)
+						cancel()
+					}()
 				}
 				r := s.Deliver(ctx, m.Endpoint(), cb)
 				cancel()

@@ -250,24 +250,30 @@ func TestKeepAlive(t *testing.T) {
 	w := newWorld(t, countersigntest.ServiceConfig{}, nil)
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
-	dialled := 0
-	client := server.Client()
-	transport := client.Transport.(*http.Transport)
-	dial := transport.DialContext
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dialled++
-		return dial(ctx, network, addr)
-	}
+	defer conn.Close()
+	client := &http.Client{Transport: oneConnection{conn, bufio.NewReader(conn)}}
 	to := countersigntest.ToURLs(server.URL+merchant.DefaultNotifyPath, server.URL+merchant.DefaultWithdrawPath, client)
 	for n := range 5 {
 		if r := w.service.Deliver(context.Background(), to, countersigntest.Deposit(n)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
-	if dialled != 1 {
-		t.Errorf("%d connections", dialled)
+}
+
+// oneConnection sends every request over the same connection. http.Transport dials
+// anew where the machine is so busy that it learns late that a request was written.
+type oneConnection struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func (c oneConnection) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := req.Write(c.conn); err != nil {
+		return nil, err
 	}
+	return http.ReadResponse(c.r, req)
 }

@@ -145,6 +145,11 @@ func (db *postgresDB) Close() error {
 // failure or a deadlock, both of which leave nothing done.
 const retries = 20
 
+// longestPause is the longest time before a transaction is begun again. Pauses double
+// up to it, so that callers that keep failing each other get out of each other's way on
+// a busy machine too.
+const longestPause = 250 * time.Millisecond
+
 func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	for n := 1; ; n++ {
 		t, err := db.try(ctx, fn)
@@ -157,7 +162,7 @@ func (db *postgresDB) Write(ctx context.Context, fn func(context.Context, *Tx) e
 		if n == retries || !retryable(err) {
 			return err
 		}
-		pause := time.NewTimer(time.Duration(rand.IntN(n*4)+1) * time.Millisecond)
+		pause := time.NewTimer(rand.N(min(4*time.Millisecond<<n, longestPause)))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
