@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/daemon"
 )
 
 // apiFlags say which API a subcommand speaks to, and as whom. The defaults are
@@ -36,7 +37,7 @@ func (f apiFlags) config() (client.Config, error) {
 	}
 	if token == "" {
 		path := filepath.Join(f.Data, tokenFile)
-		b, err := os.ReadFile(path)
+		b, err := daemon.ReadSecret(path, maxKeyFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return client.Config{}, &hintedError{errors.New("no token"),
 				[]string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or --data with the data directory; %s does not exist.", path)}}

@@ -237,11 +237,7 @@ func TestCheckPassesGateway(t *testing.T) {
 	}
 	d := startDaemon(t, "gateway", "--data", file("data"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
 		"--service-key", file("public.b64"), "--api-key", "@"+file("api-key"), "--callback-api-key", "@"+file("callback-key"))
-	token, err := os.ReadFile(filepath.Join(file("data"), tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := call(t.Context(), "POST", d.urls["api"]+"/v1/orders", strings.TrimSpace(string(token)), json.RawMessage(order), nil); err != nil {
+	if err := call(t.Context(), "POST", d.urls["api"]+"/v1/orders", adminToken(t, file("data")), json.RawMessage(order), nil); err != nil {
 		t.Fatal(err)
 	}
 	// All but http/slow-body, which takes as long as the gateway waits.

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,11 +69,7 @@ func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
 		c.nodes = append(c.nodes, n)
 		c.start(n)
 		if i == 0 { // it has made the token
-			b, err := os.ReadFile(filepath.Join(c.dir, tokenFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.token = strings.TrimSpace(string(b))
+			c.token = adminToken(t, c.dir)
 		}
 	}
 	c.register("m", c.m)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
+
+	"countersign/internal/daemon"
 )
 
 // settingsFile is a TOML file of settings. A table named after a subcommand
@@ -85,7 +87,7 @@ func (s secretText) reveal(name string) (string, error) {
 	if !isFile {
 		return string(s), nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := daemon.ReadSecret(path, maxKeyFile)
 	if err != nil {
 		return "", fmt.Errorf("--%s: %w", name, err)
 	}

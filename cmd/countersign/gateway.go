@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"time"
 
 	"countersign"
@@ -49,7 +49,8 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	policy, err := c.policy()
+	log := c.logger(std.err)
+	policy, err := c.policy(log)
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,13 @@ func (c *gatewayCmd) Run(std streams) error {
 	if grace <= 0 {
 		grace = -1 // 0 would be the default in the Config
 	}
-	log := c.logger(std.err)
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace,
 		Forward: forward, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
-			[]string{`make one: echo "whsec_$(openssl rand -base64 32)" > forward.secret; then --forward-secret @forward.secret on each.`}}
+			[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > forward.secret); then --forward-secret @forward.secret on each.`}}
 	}
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	ctx, stop := untilSignal(log)
 	defer stop()
 	if err := g.Open(ctx); err != nil {
-		return explainStart(err)
+		return err
 	}
 	if len(callbacks.CallbackAPIKeys) == 0 {
 		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
@@ -102,11 +102,11 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	case c.APIKey == "":
 		return m, errors.New("--api-key is missing: it goes into every response")
 	}
-	if m.Key, err = readKey(c.ServiceKey, std); err != nil {
+	if m.Key, err = readSecretKey(c.ServiceKey, std); err != nil {
 		return m, fmt.Errorf("--service-key: %w", err)
 	}
 	if c.ResponseKey != "" {
-		if m.ResponseKey, err = readKey(c.ResponseKey, std); err != nil {
+		if m.ResponseKey, err = readSecretKey(c.ResponseKey, std); err != nil {
 			return m, fmt.Errorf("--response-key: %w", err)
 		}
 	}
@@ -136,13 +136,19 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	return m, nil
 }
 
-func (c *gatewayCmd) policy() (gateway.Policy, error) {
+// maxPolicy bounds a policy file in bytes.
+const maxPolicy = 1 << 20
+
+func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {
 	if c.Policy == "" {
 		return gateway.ExactOrders(), nil
 	}
-	b, err := os.ReadFile(c.Policy)
+	b, exposed, err := daemon.ReadOwned(c.Policy, maxPolicy)
 	if err != nil {
 		return nil, fmt.Errorf("--policy: %w", err)
+	}
+	if exposed != nil {
+		log.Warn("whoever can read the policy knows its limits, and whoever can write it decides", "policy", exposed.Error())
 	}
 	p, err := gateway.ParsePolicy(b)
 	if err != nil {

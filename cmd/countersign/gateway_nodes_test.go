@@ -76,11 +76,7 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 		c.nodes = append(c.nodes, n)
 		n.start(t)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "data", tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.token = strings.TrimSpace(string(b))
+	c.token = adminToken(t, filepath.Join(dir, "data"))
 	return c
 }
 

@@ -119,24 +119,39 @@ func (c *keysShowCmd) Run(std streams) error {
 // maxKeyFile is far above the largest key that is taken.
 const maxKeyFile = 64 << 10
 
-// readKey reads a key from a file, or from standard input where path is "-".
+// readKey reads a key from a file, or from standard input where path is "-". It warns
+// of a private part in a file that others may read or write.
 func readKey(path string, std streams) (*envelope.Key, error) {
-	in := std.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the key: %w", err)
-		}
-		defer f.Close()
-		in = f
+	key, exposed, err := readOwnedKey(path, std)
+	if exposed != nil && key.HasPrivate() {
+		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
 	}
-	data, err := readAll(in, maxKeyFile, "key")
+	return key, err
+}
+
+// readSecretKey is readKey for a daemon, where either part is a secret (PROTOCOL.md,
+// Keys): it refuses a file that others may read or write.
+func readSecretKey(path string, std streams) (*envelope.Key, error) {
+	key, exposed, err := readOwnedKey(path, std)
+	if exposed != nil {
+		return nil, exposed
+	}
+	return key, err
+}
+
+// readOwnedKey gives exposed only with a key.
+func readOwnedKey(path string, std streams) (key *envelope.Key, exposed *daemon.ExposedError, err error) {
+	var data []byte
+	if path == "-" {
+		data, err = readAll(std.in, maxKeyFile, "key")
+	} else if data, exposed, err = daemon.ReadOwned(path, maxKeyFile); err != nil {
+		err = fmt.Errorf("reading the key: %w", err)
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	key, err := envelope.ParseKey(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key from %s: %w", path, err)
+	if key, err = envelope.ParseKey(data); err != nil {
+		return nil, nil, fmt.Errorf("reading the key from %s: %w", path, err)
 	}
-	return key, nil
+	return key, exposed, nil
 }

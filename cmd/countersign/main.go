@@ -52,14 +52,19 @@ type streams struct {
 // progress shows one line on a terminal, in place of the one before, and nothing
 // elsewhere. The empty line clears it.
 func (s streams) progress(line string) {
-	f, ok := s.err.(*os.File)
+	if isTerminal(s.err) {
+		fmt.Fprint(s.err, "\r\x1b[K", line)
+	}
+}
+
+// isTerminal says whether a person sees what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
 	if !ok {
-		return
+		return false
 	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return
-	}
-	fmt.Fprint(f, "\r\x1b[K", line)
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"iter"
-	"os"
 	"time"
 
 	"countersign/client"
+	"countersign/internal/daemon"
 )
 
 type merchantsCmd struct {
@@ -55,7 +56,7 @@ func (c *merchantsAddCmd) Run(std streams) error {
 		return err
 	}
 	in.APIKey, in.CallbackAPIKey = client.Secret(apiKey), client.Secret(callbackKey)
-	if in.Key, err = keySpec(c.Bits, c.PrivateKey, c.PublicKey); err != nil {
+	if in.Key, err = keySpec(std, c.Bits, c.PrivateKey, c.PublicKey); err != nil {
 		return err
 	}
 	if c.ResponseBits != 0 {
@@ -82,22 +83,25 @@ func (c *merchantsAddCmd) Run(std streams) error {
 }
 
 // keySpec gives nil where no flag says anything of keys.
-func keySpec(bits int, privateFile, publicFile string) (*client.KeySpec, error) {
+func keySpec(std streams, bits int, privateFile, publicFile string) (*client.KeySpec, error) {
 	if bits == 0 && privateFile == "" && publicFile == "" {
 		return nil, nil
 	}
 	k := &client.KeySpec{Bits: bits}
 	if privateFile != "" {
-		b, err := os.ReadFile(privateFile)
+		b, err := daemon.ReadSecret(privateFile, maxKeyFile)
 		if err != nil {
 			return nil, err
 		}
 		k.PrivateKey = client.Secret(b)
 	}
 	if publicFile != "" {
-		b, err := os.ReadFile(publicFile)
+		b, exposed, err := daemon.ReadOwned(publicFile, maxKeyFile)
 		if err != nil {
 			return nil, err
+		}
+		if exposed != nil {
+			fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
 		}
 		k.PublicKey = string(b)
 	}
@@ -157,7 +161,7 @@ type merchantsKeysCmd struct {
 }
 
 func (c *merchantsKeysCmd) Run(std streams) error {
-	key, err := keySpec(c.Bits, c.PrivateKey, c.PublicKey)
+	key, err := keySpec(std, c.Bits, c.PrivateKey, c.PublicKey)
 	if err != nil {
 		return err
 	}

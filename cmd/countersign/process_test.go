@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -95,6 +96,16 @@ func startDaemon(t *testing.T, args ...string) *process {
 		t.Fatalf("countersign %v does not get ready:\n%s", args, d.output)
 	}
 	return d
+}
+
+// adminToken reads the first token that a daemon has made in its data directory.
+func adminToken(t *testing.T, data string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(data, tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // kill ends the process as a power cut would.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,14 +27,11 @@ func TestResponseKeyApart(t *testing.T) {
 	}
 	gateway := startDaemon(t, "gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0",
 		"--service-key", at("shop/service.b64"), "--response-key", at("shop/response.b64"), "--api-key", "@"+at("shop/api.key"))
-	token, err := os.ReadFile(filepath.Join(at("gateway"), tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := adminToken(t, at("gateway"))
 	ask := func(callBackID string) (decided func() string) {
 		t.Helper()
 		order := map[string]string{"callBackId": callBackID, "tenantUserId": "7", "address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "2.5"}
-		if err := call(t.Context(), "POST", gateway.urls["api"]+"/v1/orders", strings.TrimSpace(string(token)), order, nil); err != nil {
+		if err := call(t.Context(), "POST", gateway.urls["api"]+"/v1/orders", token, order, nil); err != nil {
 			t.Fatal(err)
 		}
 		var w struct{ ID, Decision string }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -63,7 +62,7 @@ func (c *serveCmd) Run(std streams) error {
 	ctx, stop := untilSignal(log)
 	defer stop()
 	if err := s.Open(ctx); err != nil {
-		return explainStart(err)
+		return err
 	}
 	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version)
 	err = s.Run(ctx)
@@ -71,16 +70,12 @@ func (c *serveCmd) Run(std streams) error {
 	return err
 }
 
-// showToken prints the first token of an API.
+// showToken shows the first token of an API to a person at a terminal. Elsewhere
+// the output may be a log that others read, so only its file is named.
 func (std streams) showToken(token, file string) {
-	fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", token, file)
-}
-
-// explainStart adds what to try to the errors of a start.
-func explainStart(err error) error {
-	var exposed *daemon.ExposedError
-	if errors.As(err, &exposed) {
-		return &hintedError{err, []string{fmt.Sprintf("chmod 600 %s, and replace the secret if they may have read it.", exposed.Path)}}
+	if isTerminal(std.out) {
+		fmt.Fprintf(std.out, "admin token  %s\n             shown once; also in %s\n", token, file)
+		return
 	}
-	return err
+	fmt.Fprintf(std.out, "admin token  in %s\n", file)
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,13 +52,12 @@ func TestServeByHand(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 	}
-	token, err := os.ReadFile(filepath.Join(data, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret := strings.TrimSpace(string(token))
-	if n := strings.Count(d.output.String(), secret); n != 1 {
-		t.Errorf("the first token was printed %d times, want once:\n%s", n, d.output)
+	secret := adminToken(t, data)
+	waitUntil(t, "the name of the first token's file", d.output.String, func() bool {
+		return strings.Contains(d.output.String(), "admin token  in "+filepath.Join(data, tokenFile))
+	})
+	if out := d.output.String(); strings.Contains(out, secret) {
+		t.Errorf("standard output is no terminal, and the token is on it:\n%s", out)
 	}
 	firstLine := readyLine.FindString(d.output.String())
 	if !strings.Contains(firstLine, d.url) || !strings.Contains(firstLine, "database=sqlite version=") {
@@ -213,6 +214,7 @@ func TestStartRefuses(t *testing.T) {
 		{"can be read by others", exitFailed, []string{"--data", open}},
 		{"64 hexadecimal digits", exitFailed, []string{"--data", damaged}},
 		{"does not hold a token", exitFailed, []string{"--data", badToken}},
+		{"chmod 600 " + filepath.Join(open, daemon.MasterKeyFile), exitFailed, []string{"--data", open}},
 		{"listening on", exitFailed, []string{"--data", filepath.Join(dir, "a"), "--listen", "256.0.0.1:1"}},
 		{"lease", exitFailed, []string{"--data", filepath.Join(dir, "b"), "--lease", "1s"}},
 		{"opening the database", exitFailed, []string{"--data", filepath.Join(dir, "c"), "--db", "postgres://127.0.0.1:1/none?connect_timeout=1"}},
@@ -222,6 +224,14 @@ func TestStartRefuses(t *testing.T) {
 		status, out, errOut := shell(t, "", append([]string{"serve"}, tt.args...)...)
 		if status != tt.status || !strings.Contains(errOut, tt.want) {
 			t.Errorf("serve %v: status %d, want %d and %q\n%s%s", tt.args, status, tt.status, tt.want, out, errOut)
+		}
+		if out != "" {
+			t.Errorf("serve %v failed and printed %q", tt.args, out)
+		}
+	}
+	for _, data := range []string{"a", "b", "c"} {
+		if _, err := os.Stat(filepath.Join(dir, data, tokenFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a start that failed left a token in %s: %v", data, err)
 		}
 	}
 }

@@ -41,8 +41,8 @@ type GatewayConfig struct {
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
 	Forward gateway.Forwarding
-	// ShowToken is called with the API's first token and its file, when Open makes
-	// it. Nil: it is not called.
+	// ShowToken is called with the API's first token and its file when Open makes it,
+	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
 	// Log gets a line for each callback and each call. Nil: discards.
 	Log *slog.Logger
@@ -100,9 +100,6 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := g.clock.Now
-	if err := c.firstToken(ctx, g.db, client.RoleOperator, now(), c.ShowToken); err != nil {
-		return err
-	}
 	if err := g.freeLeases(ctx); err != nil {
 		return err
 	}
@@ -132,7 +129,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	g.api.beforeStop = g.gateway.Stop
-	return nil
+	// Last: a start that fails shows no token and leaves none behind.
+	return c.firstToken(ctx, g.db, client.RoleOperator, now(), c.ShowToken)
 }
 
 // freeLeases ends the leases of an earlier process that died, so that its questions

@@ -41,8 +41,8 @@ type ServiceConfig struct {
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
-	// ShowToken is called with the API's first token and its file, when Open makes
-	// it. Nil: it is not called.
+	// ShowToken is called with the API's first token and its file when Open makes it,
+	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
 	// Log gets a line for each attempt and each call. Nil: discards.
 	Log *slog.Logger
@@ -104,9 +104,6 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	now := s.clock.Now
-	if err := c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken); err != nil {
-		return err
-	}
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
@@ -136,7 +133,8 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	s.api.beforeStop = api.Stop
-	return nil
+	// Last: a start that fails shows no token and leaves none behind.
+	return c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken)
 }
 
 // reclaim ends the leases of an earlier process where no other process can hold

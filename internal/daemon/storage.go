@@ -96,17 +96,6 @@ func (s Storage) masterKey() (db.KeyWrapper, error) {
 	return keys, nil
 }
 
-// ExposedError: a file with a secret can be read by others than its owner. The
-// secret is not used, because others may know it.
-type ExposedError struct {
-	Path string
-	Mode fs.FileMode
-}
-
-func (e *ExposedError) Error() string {
-	return fmt.Sprintf("%s can be read by others (mode %04o)", e.Path, e.Mode.Perm())
-}
-
 // keepSecret reads the secret in the file at path. If there is no file, it makes
 // one with the secret fresh.
 func keepSecret(path, fresh string) (string, error) {
@@ -117,21 +106,8 @@ func keepSecret(path, fresh string) (string, error) {
 	case !errors.Is(err, fs.ErrExist):
 		return "", err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", &ExposedError{path, info.Mode()}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if len(b) > 4096 {
-		return "", fmt.Errorf("%s is too long for a secret", path)
-	}
-	return strings.TrimSpace(string(b)), nil
+	b, err := ReadSecret(path, maxSecret)
+	return strings.TrimSpace(string(b)), err
 }
 
 // existsError: a file exists and was not overwritten. It wraps fs.ErrExist.

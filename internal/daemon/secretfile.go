@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// maxSecret is above the longest secret of one line, in bytes.
+const maxSecret = 4096
+
+// ExposedError is a file that others than its owner may read or write. A secret in
+// it may be known to them, and anything in it may be theirs.
+type ExposedError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *ExposedError) Error() string {
+	can := "read"
+	if e.Mode.Perm()&0o044 == 0 {
+		can = "written"
+	}
+	return fmt.Sprintf("%s can be %s by others (mode %04o): chmod 600 %s, and replace what they must not know", e.Path, can, e.Mode.Perm(), e.Path)
+}
+
+// ReadSecret reads a file that holds a secret, of at most most bytes. It refuses one
+// that others may read or write, with an *ExposedError.
+func ReadSecret(path string, most int) ([]byte, error) {
+	b, exposed, err := ReadOwned(path, most)
+	if err == nil && exposed != nil {
+		return nil, exposed
+	}
+	return b, err
+}
+
+// ReadOwned reads a file of at most most bytes and says whether others may read or
+// write it. Only regular files count: a pipe or a terminal is given by who starts
+// the program.
+func ReadOwned(path string, most int) (b []byte, exposed *ExposedError, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat() // of the file that is read, whatever path names meanwhile
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		exposed = &ExposedError{path, info.Mode()}
+	}
+	if b, err = io.ReadAll(io.LimitReader(f, int64(most)+1)); err != nil {
+		return nil, nil, err
+	}
+	if len(b) > most {
+		return nil, nil, fmt.Errorf("%s is longer than %d bytes", path, most)
+	}
+	return b, exposed, nil
+}
