@@ -57,6 +57,7 @@ type Order struct {
 	Labels       map[string]string  `json:"labels,omitempty" doc:"texts for the policy's conditions"`
 
 	State     OrderState `json:"state" doc:"its state"`
+	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first, or an earlier release kept it"`
 	Reason    string     `json:"reason,omitempty" doc:"the reason for its state"`
 	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
 	Waiting   int        `json:"waiting,omitempty" enum:"6,7" doc:"type of the callback by which the service said that it is short of funds and tries again"`
@@ -115,7 +116,8 @@ func (g *Gateway) Order(ctx context.Context, callBackID string) (Order, error) {
 }
 
 // ApproveOrder approves an order, before or after the policy asks for a person's
-// approval. The reason may be empty.
+// approval. The token that ordered it gets ErrForbidden, unless the policy file says
+// self-approval = true. The reason may be empty.
 func (g *Gateway) ApproveOrder(ctx context.Context, callBackID, reason string) (Order, error) {
 	return ask[Order](ctx, &g.caller, http.MethodPost, pathOf("orders", callBackID, "/approve"), Decide{reason})
 }

@@ -20,8 +20,9 @@ var (
 	ErrInvalid = errors.New("the request is not valid")
 	// ErrUnauthorized: the token is missing or not valid (401).
 	ErrUnauthorized = errors.New("the token is not valid")
-	// ErrForbidden: the token's role does not allow the call (403).
-	ErrForbidden = errors.New("the token's role does not allow this")
+	// ErrForbidden: the token's role does not allow the call, or the token ordered
+	// the withdrawal that it would approve (403).
+	ErrForbidden = errors.New("the token may not do this")
 	// ErrNotFound: there is no such thing (404).
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the request conflicts with the present state (409), such as

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"countersign/client"
 	"countersign/internal/daemon"
 )
@@ -21,9 +23,23 @@ import (
 // apiFlags say which API a subcommand speaks to, and as whom. The defaults are
 // those of the service; a group of subcommands of the gateway sets others.
 type apiFlags struct {
-	API   string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL"`
-	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN"`
+	API   string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
+	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
 	Data  string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+}
+
+// The ends and the defaults of apiFlags for each.
+var (
+	serviceEnd = kong.Vars{"end": "service", "END": "SERVICE", "api": "http://127.0.0.1:8080", "data": "./countersign-data"}
+	gatewayEnd = kong.Vars{"end": "gateway", "END": "GATEWAY", "api": "http://127.0.0.1:8091", "data": "./countersign-gateway-data"}
+)
+
+// eitherEnd is apiFlags for a subcommand that both ends have. Gateway is not read:
+// run looks for it before the command line is parsed, because the defaults and the
+// environment depend on it.
+type eitherEnd struct {
+	apiFlags
+	Gateway bool `help:"Ask the gateway, not the service." env:"-"`
 }
 
 // callTimeout bounds a subcommand that speaks to an API.

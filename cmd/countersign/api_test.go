@@ -155,11 +155,71 @@ func TestAskingTheWrongOne(t *testing.T) {
 func TestDefaultsOfTheAPIs(t *testing.T) {
 	for command, want := range map[string]string{
 		"merchants list": "http://127.0.0.1:8080", "callbacks list": "http://127.0.0.1:8080", "withdrawals list": "http://127.0.0.1:8080",
-		"token list": "http://127.0.0.1:8080", "orders show": "http://127.0.0.1:8091",
+		"token list": "http://127.0.0.1:8080", "orders show": "http://127.0.0.1:8091", "token list --gateway": "http://127.0.0.1:8091",
 	} {
 		status, help, _ := shell(t, "", append(strings.Fields(command), "--help")...)
 		if status != exitDone || !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
 			t.Errorf("%s: status %d, want %s in\n%s", command, status, want, help)
+		}
+	}
+}
+
+// TestTokensOfBothEnds: the token commands ask the end that is meant, with the
+// roles that it has. The secret goes to a file of its own or is printed.
+func TestTokensOfBothEnds(t *testing.T) {
+	dir := t.TempDir()
+	serviceData := filepath.Join(dir, "service")
+	service := startDaemon(t, "serve", "--data", serviceData, "--listen", "127.0.0.1:0")
+	g := newGatewayDaemon(t)
+	t.Setenv("COUNTERSIGN_SERVICE_API", service.url)
+	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
+	t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1") // of both, where an end has none of its own
+	ends := map[string][]string{"service": {"--data", serviceData}, "gateway": {"--gateway", "--data", g.data}}
+	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "app": "gateway", "operator": "service gateway"} {
+		for end, flags := range ends {
+			out := filepath.Join(dir, end+"-"+role)
+			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)
+			if !strings.Contains(has, end) {
+				if status != exitFailed || !strings.Contains(errOut, "the gateway, with --gateway, has viewer, app and operator") {
+					t.Errorf("%s of the %s: %d %s", role, end, status, errOut)
+				}
+				if _, err := os.Stat(out); err == nil {
+					t.Errorf("%s of the %s: there is a file without a token", role, end)
+				}
+				continue
+			}
+			var made client.Token
+			if err := json.Unmarshal([]byte(printed), &made); err != nil || status != exitDone || string(made.Role) != role {
+				t.Fatalf("%s of the %s: %d %s%s", role, end, status, printed, errOut)
+			}
+			info, err := os.Stat(out)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Fatalf("%v, %v", info, err)
+			}
+			secret, _ := os.ReadFile(out)
+			if strings.Contains(printed+errOut, strings.TrimSpace(string(secret))) {
+				t.Error("the secret is in the file and printed")
+			}
+			if status, _, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...); status != exitFailed ||
+				!strings.Contains(errOut, "is not overwritten") {
+				t.Errorf("the file again: %d %s", status, errOut)
+			}
+			mustShell(t, nil, "", slices.Concat([]string{"token", "revoke", made.ID}, flags)...)
+		}
+	}
+	for end, flags := range ends {
+		var list []client.Token
+		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
+		if len(list) != 4 { // the first, and three that were revoked
+			t.Errorf("the %s has %d tokens", end, len(list))
+		}
+		// What cannot be kept is revoked.
+		if status, _, _ := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", "viewer", "--out", filepath.Join(dir, "none", "t")}, flags)...); status != exitFailed {
+			t.Error("a directory that does not exist")
+		}
+		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
+		if i := slices.IndexFunc(list, func(tok client.Token) bool { return tok.ID != "" && tok.Name != "first" && tok.Revoked == 0 }); i >= 0 {
+			t.Errorf("the %s: token %+v is left and nobody has its secret", end, list[i])
 		}
 	}
 }

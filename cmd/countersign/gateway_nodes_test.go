@@ -31,7 +31,8 @@ type gwNodes struct {
 	t       *testing.T
 	service *countersigntest.Service
 	args    []string // of every node
-	token   string
+	token   string   // an operator's
+	app     string   // the merchant's application's: it orders
 	nodes   []*gwNode
 }
 
@@ -77,6 +78,9 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 		n.start(t)
 	}
 	c.token = adminToken(t, filepath.Join(dir, "data"))
+	var app struct{ Token string }
+	c.must(c.nodes[0], "POST", "/v1/tokens", map[string]any{"name": "app", "role": "app"}, &app)
+	c.app = app.Token
 	return c
 }
 
@@ -104,7 +108,11 @@ func (c *gwNodes) deliver(n *gwNode, cb countersign.Callback) countersigntest.Re
 
 func (c *gwNodes) call(ctx context.Context, n *gwNode, method, path string, in, out any) error {
 	d, _ := n.process()
-	return call(ctx, method, d.url+path, c.token, in, out)
+	token := c.token
+	if method == "POST" && path == "/v1/orders" {
+		token = c.app // which cannot approve what it ordered
+	}
+	return call(ctx, method, d.url+path, token, in, out)
 }
 
 // must makes a call that has to succeed.

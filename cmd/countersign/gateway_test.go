@@ -292,7 +292,19 @@ func TestGatewayByHand(t *testing.T) {
 	order := `{"callBackId":"order-1","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
 	flags := []string{"--api", g.d.url, "--data", g.data}
 	var o struct{ CallBackID, State, Amount, Reason string }
-	mustShell(t, &o, order, append([]string{"orders", "add", "-"}, flags...)...)
+	own := `{"callBackId":"order-2","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
+	mustShell(t, &o, own, append([]string{"orders", "add", "-"}, flags...)...)
+	if status, _, errOut := shell(t, "", append([]string{"orders", "approve", "order-2"}, flags...)...); status != exitFailed ||
+		!strings.Contains(errOut, "another operator's token can") {
+		t.Errorf("approving its own order: %d %s", status, errOut)
+	}
+	app := filepath.Join(t.TempDir(), "app.token")
+	mustShell(t, nil, "", append([]string{"token", "new", "till", "--gateway", "--role", "app", "--out", app}, flags...)...)
+	mustShell(t, &o, order, "orders", "add", "-", "--api", g.d.url, "--token", "@"+app)
+	if status, _, errOut := shell(t, "", "orders", "approve", "order-1", "--api", g.d.url, "--token", "@"+app); status != exitFailed ||
+		!strings.Contains(errOut, "403") {
+		t.Errorf("the application approves: %d %s", status, errOut)
+	}
 	mustShell(t, &o, order, append([]string{"orders", "approve", "order-1", "--reason", "seen"}, flags...)...)
 	if o.State != "approved" || o.Reason != "seen" {
 		t.Errorf("approved: %+v", o)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -28,11 +29,11 @@ type cli struct {
 	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
 	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
 	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
-	Token       tokenCmd       `cmd:"" help:"The service's API tokens."`
+	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
 	//lint:ignore SA5008 kong reads every one of several set tags
-	Orders ordersCmd `cmd:"" help:"The merchant's orders, through the gateway's API." set:"end=gateway" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+	Orders ordersCmd `cmd:"" help:"The merchant's orders, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
 	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
@@ -72,6 +73,10 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 // run parses args, runs the subcommand and gives the exit status.
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
+	end := serviceEnd
+	if slices.Contains(args, "--gateway") { // of eitherEnd
+		end = gatewayEnd
+	}
 	parser, err := kong.New(&cli{},
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
@@ -80,7 +85,7 @@ func run(args []string, std streams) int {
 		kong.DefaultEnvars("COUNTERSIGN"),
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"end": "service", "api": "http://127.0.0.1:8080", "data": "./countersign-data"}, // of apiFlags
+		end,
 		kong.Bind(std),
 	)
 	if err != nil {

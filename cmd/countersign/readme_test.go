@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -45,13 +44,15 @@ func TestReadme(t *testing.T) {
 		script.WriteString("echo; echo '" + mark + "'\n")
 	}
 	text := script.String()
-	api := "" // which the shell's subcommands have as a default
-	for _, readme := range []string{"127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091"} {
+	var env []string // the defaults of the shell's subcommands
+	for readme, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8090": "", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
 		here, err := dbtest.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		api = cmp.Or(api, here) // the first
+		if setting != "" {
+			env = append(env, setting+"=http://"+here)
+		}
 		if !strings.Contains(text, readme) {
 			t.Errorf("the README does not use %s", readme)
 		}
@@ -61,7 +62,7 @@ func TestReadme(t *testing.T) {
 	if err := copyTree("../..", dir); err != nil {
 		t.Fatal(err)
 	}
-	out := runScript(t, dir, text, "COUNTERSIGN_API=http://"+api)
+	out := runScript(t, dir, text, env...)
 	outputs := strings.Split(out, mark)
 	if len(outputs) != len(blocks)+1 {
 		t.Fatalf("%d of %d blocks ran:\n%s", len(outputs)-1, len(blocks), out)

@@ -27,6 +27,8 @@ type Config struct {
 	Forward bool
 	// Lease bounds the lease of a claim. Zero: no bound.
 	Lease time.Duration
+	// SelfApproval lets the token that ordered a withdrawal approve it.
+	SelfApproval bool
 }
 
 // Book is the merchant's database and the operations on it: the inbox, the orders,
@@ -39,7 +41,10 @@ type Book struct {
 	*db.DB
 	forward bool
 	lease   time.Duration
-	turn    chan struct{} // holds a value while a transaction of writeFeeds runs
+
+	selfApproval bool
+
+	turn chan struct{} // holds a value while a transaction of writeFeeds runs
 
 	mu      sync.Mutex
 	waiting []*inboxCall
@@ -50,7 +55,7 @@ var _ merchant.Inbox = (*Book)(nil)
 
 // New gives the book in d, which was opened for End.
 func New(d *db.DB, c Config) *Book {
-	return &Book{DB: d, forward: c.Forward, lease: c.Lease, turn: make(chan struct{}, 1)}
+	return &Book{DB: d, forward: c.Forward, lease: c.Lease, selfApproval: c.SelfApproval, turn: make(chan struct{}, 1)}
 }
 
 // The topics of the merchant's database: both feeds and the queue of forwards.

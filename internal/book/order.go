@@ -10,14 +10,14 @@ import (
 	"countersign/internal/db"
 )
 
-const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, seq, state, reason, decided_by,
+const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, seq, state, reason, decided_by,
 	waiting, tx_id, created, updated, confirmed, ended`
 
 func scanOrder(r db.Rows) (Order, error) {
 	var o Order
 	var d [4]string
 	var labels string
-	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.Seq, &o.State, &o.Reason,
+	err := r.Scan(&o.CallBackID, &o.TenantUserID, &d[0], &d[1], &d[2], &d[3], &labels, &o.Expires, &o.OrderedBy, &o.Seq, &o.State, &o.Reason,
 		&o.DecidedBy, &o.Waiting, &o.TxID, &o.Created, &o.Updated, &o.Confirmed, &o.Ended)
 	if err == nil {
 		o.Details, err = keptDetails(d)
@@ -59,8 +59,8 @@ func orderEvent(kind string, o Order, at db.Millis) Event {
 }
 
 const insertOrderSQL = `
-INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, reason, created, updated, ended)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, state, reason, created, updated, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
@@ -73,7 +73,7 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 		labels = string(b)
 	}
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		o.Details.Amount.String(), labels, int64(o.Expires), string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
+		o.Details.Amount.String(), labels, int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
 	return n == 1, err
 }
 

@@ -8,6 +8,9 @@ import (
 	"countersign/internal/db"
 )
 
+// ErrOwnOrder means that who ordered a withdrawal would approve it too.
+var ErrOwnOrder = errors.New("who ordered a withdrawal cannot approve it")
+
 // ErrChanged means that an order changed after the caller read it. The caller reads
 // it again.
 var ErrChanged = errors.New("the order has changed meanwhile")
@@ -138,7 +141,8 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 }
 
 // ApproveOrder records a person's approval of an undecided order. Repeating it
-// changes nothing. Any other state is a *ConflictError.
+// changes nothing. Any other state is a *ConflictError. It fails with ErrOwnOrder if
+// by ordered it, unless Config.SelfApproval.
 func (b *Book) ApproveOrder(ctx context.Context, callBackID, by, reason string, now db.Millis) (Order, error) {
 	return b.personal(ctx, OrderChange{CallBackID: callBackID, To: OrderApproved, By: by, Reason: reason}, now)
 }
@@ -176,6 +180,8 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Or
 			return &db.ConflictError{Reason: "the order is " + string(o.State)}
 		case o.Expires <= now:
 			return &db.ConflictError{Reason: "the order has expired"}
+		case c.To == OrderApproved && c.By != "" && c.By == o.OrderedBy && !b.selfApproval:
+			return ErrOwnOrder
 		}
 		c.From = o.State
 		return b.changeOrder(ctx, t, &o, c, now)

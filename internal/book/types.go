@@ -95,6 +95,7 @@ type NewOrder struct {
 	Details      countersign.Details
 	Labels       map[string]string // for the policy; may be nil
 	Expires      db.Millis         // not confirmed from this time on; Never for no expiry
+	OrderedBy    string            // the token that ordered it; no part of the content; may be empty
 }
 
 // Order is an order and its present state.

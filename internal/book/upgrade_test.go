@@ -64,6 +64,11 @@ func testGoesOn(t *testing.T, b *Book) {
 		}
 	}
 
+	// Nobody is recorded as who ordered them, so anybody may approve them.
+	if o, err := b.Order(ctx, "approved"); err != nil || o.OrderedBy != "" {
+		t.Errorf("ordered by %q, %v", o.OrderedBy, err)
+	}
+
 	// The inbox: what was taken is known with its outcome, what was under way goes on.
 	claim := func(cb countersign.Callback, lease time.Duration) merchant.Claimed {
 		t.Helper()

@@ -81,6 +81,10 @@ func grants(r client.Role) jsonapi.Access {
 
 // problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
+	if errors.Is(err, book.ErrOwnOrder) {
+		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it: another operator's token can, "+
+			"or set self-approval = true in the policy file")
+	}
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (cli
 	if err := checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
-	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in), c.Now)
+	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in, c.Token.ID), c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
 	}

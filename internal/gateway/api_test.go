@@ -247,10 +247,10 @@ func TestTokens(t *testing.T) {
 	}
 	c := newUser(t, r.client.url, made.Secret)
 	list, err := c.Tokens(t.Context())
-	if err != nil || len(list) != 2 {
+	if err != nil || len(list) != 3 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for _, id := range []string{list[0].ID, list[1].ID} {
+	for _, id := range []string{list[0].ID, list[1].ID, list[2].ID} {
 		err = c.RevokeToken(t.Context(), id)
 		if last := id == made.ID; (err != nil) != last {
 			t.Fatalf("revoking %s: %v", id, err)

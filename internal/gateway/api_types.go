@@ -48,7 +48,7 @@ func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
 		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
-		State: client.OrderState(o.State), Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: int(o.Waiting), TxID: o.TxID,
+		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: int(o.Waiting), TxID: o.TxID,
 		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended),
 	}
 }
@@ -85,8 +85,8 @@ func checkOrder(n client.NewOrder) error {
 	return faults.Err()
 }
 
-func storedOrder(n client.NewOrder) book.NewOrder {
-	s := book.NewOrder{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Labels: n.Labels, Expires: db.Never,
+func storedOrder(n client.NewOrder, by string) book.NewOrder {
+	s := book.NewOrder{CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Labels: n.Labels, Expires: db.Never, OrderedBy: by,
 		Details: countersign.Details{Address: n.Address, ChainName: n.ChainName, Symbol: n.Symbol, Amount: n.Amount}}
 	if n.ExpiresAt != 0 {
 		s.Expires = db.Millis(n.ExpiresAt)

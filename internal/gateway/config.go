@@ -103,7 +103,7 @@ func New(c Config) (*Gateway, error) {
 	if c.lease == 0 {
 		c.lease = questionLease
 	}
-	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Forward: c.Forward.URL != "", Lease: c.lease})}
+	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Forward: c.Forward.URL != "", Lease: c.lease, SelfApproval: c.Policy.SelfApproval()})}
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect

@@ -67,6 +67,7 @@ type rig struct {
 	log     *bytes.Buffer
 	to      countersigntest.Endpoint // the callbacks, without a network
 	client  user                     // an operator
+	app     user                     // the merchant's application
 }
 
 // clock is a time that tests move.
@@ -128,7 +129,7 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(r.API())
 	t.Cleanup(server.Close)
-	r.client = r.withRole(server.URL, client.RoleOperator)
+	r.client, r.app = r.withRole(server.URL, client.RoleOperator), r.withRole(server.URL, client.RoleApp)
 	return r
 }
 
@@ -172,7 +173,7 @@ func newOrder(n int) client.NewOrder {
 
 func (r *rig) order(n int) {
 	r.t.Helper()
-	if _, err := r.client.AddOrder(r.t.Context(), newOrder(n)); err != nil {
+	if _, err := r.app.AddOrder(r.t.Context(), newOrder(n)); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -120,7 +120,7 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 			decide := []func(context.Context, string, string) (client.Order, error){a.client.CancelOrder, b.client.DeclineOrder, b.client.ApproveOrder}[n%3]
 			work.Go(func() {
 				if n%5 == 0 {
-					_, _ = b.client.AddOrder(t.Context(), newOrder(n)) // may be too late
+					_, _ = b.app.AddOrder(t.Context(), newOrder(n)) // may be too late
 				}
 				_, _ = decide(t.Context(), id, "") // may be too late
 			})

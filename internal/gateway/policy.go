@@ -85,6 +85,9 @@ type Policy interface {
 	// An order that a person approved is to be decided again when it is
 	// confirmed: the approval meets Ask, and never Deny.
 	Decide(ctx context.Context, r Request) (Ruling, error)
+	// SelfApproval says whether the token that ordered a withdrawal may approve
+	// it.
+	SelfApproval() bool
 }
 
 // ExactOrders is the policy without a file: it allows every order of the book
@@ -99,6 +102,8 @@ func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
 	}
 	return Ruling{Effect: Allow, Reason: "exact order"}, nil
 }
+
+func (exactOrders) SelfApproval() bool { return false }
 
 // problem says what makes r no question at all. The caller has checked the same
 // before, but a policy must not depend on that.

@@ -47,6 +47,7 @@ func (e *PolicyError) Unwrap() error { return ErrPolicy }
 //
 //	default = "deny"                  # deny, ask or allow; where no rule matches
 //	time-zone = "Europe/Berlin"       # of the hours; UTC where absent
+//	self-approval = false             # true: the token that ordered may approve its order
 //
 //	[lists]                           # names for lists of addresses or texts
 //	treasury = ["TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"]
@@ -101,11 +102,14 @@ func parsePolicy(file []byte) (*RulePolicy, *PolicyError) {
 		return nil, err
 	}
 	top := section{"", root}
-	if err := top.known("default", "time-zone", "lists", "hours", "rule", "limit"); err != nil {
+	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "rule", "limit"); err != nil {
 		return nil, err
 	}
 	p := &RulePolicy{named: map[string]ref.Val{}}
 	if p.fallback, err = top.effect("default", Deny, Deny, Ask, Allow); err != nil {
+		return nil, err
+	}
+	if p.self, err = top.flag("self-approval"); err != nil {
 		return nil, err
 	}
 	if err := p.readNamed(top); err != nil {

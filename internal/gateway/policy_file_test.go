@@ -19,7 +19,7 @@ var refused = []struct{ file, want string }{
 	{"# nothing\n", "neither a rule nor a default"},
 	{names, "neither a rule nor a default"},
 	{`default = "permit"`, `policy file: default: "permit" is none of deny, ask, allow`},
-	{`Default = "deny"`, `policy file: Default: is no key here; there are default, hours, limit, lists, rule, time-zone`},
+	{`Default = "deny"`, `policy file: Default: is no key here; there are default, hours, limit, lists, rule, self-approval, time-zone`},
 	{`default = true`, `default: is not a text in quotes`},
 	{`default = ""`, `default: is empty`},
 	{`default = `, `policy file: line 1`},
@@ -53,6 +53,8 @@ var refused = []struct{ file, want string }{
 	{allowAll + `time-zone = "Berlin"`, `time-zone: "Berlin" is no time zone`},
 	{allowAll + `time-zone = "Local"`, `time-zone: is of the machine`},
 	{allowAll + `time-zone = "../../etc/passwd"`, `is no time zone`},
+	{allowAll + `self-approval = "true"`, `self-approval: is neither true nor false`},
+	{allowAll + `self-approval = 1`, `self-approval: is neither true nor false`},
 	{allowAll + `lists = 5`, `lists: is not a table`},
 	{allowAll + "[lists]\namount = []", `lists: amount: has a meaning of its own`},
 	{allowAll + "[lists]\nin = []", `lists: in: has a meaning of its own`},
@@ -148,6 +150,21 @@ func TestHours(t *testing.T) {
 		if _, err := parseSpan(s); err == nil {
 			t.Errorf("%q is read", s)
 		}
+	}
+}
+
+// TestSelfApproval: only the word true lets a token approve its own order.
+func TestSelfApproval(t *testing.T) {
+	for file, want := range map[string]bool{
+		allowAll: false, allowAll + "self-approval = false": false, allowAll + "self-approval = true": true,
+	} {
+		p, err := ParsePolicy([]byte(file))
+		if err != nil || p.SelfApproval() != want {
+			t.Errorf("%q: %v, %v", file, p.SelfApproval(), err)
+		}
+	}
+	if ExactOrders().SelfApproval() {
+		t.Error("without a file a token may approve its own order")
 	}
 }
 

@@ -22,6 +22,7 @@ var errDecideTime = errors.New("policy: no decision in time")
 // goroutines may use it. See ParsePolicy for what it does.
 type RulePolicy struct {
 	fallback Effect
+	self     bool // SelfApproval
 	rules    []rule
 	limits   []limit
 	named    map[string]ref.Val // lists and hours
@@ -63,6 +64,9 @@ func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	}
 	return p.byLimits(ctx, b, ruling)
 }
+
+// SelfApproval implements Policy.
+func (p *RulePolicy) SelfApproval() bool { return p.self }
 
 // byRules gives the effect of the first rule that matches, or the default.
 func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {

@@ -108,6 +108,19 @@ func (s section) text(key string) (string, *PolicyError) {
 	return text, nil
 }
 
+// flag gives true or false; false where the key is absent.
+func (s section) flag(key string) (bool, *PolicyError) {
+	v, ok := s.m[key]
+	if !ok {
+		return false, nil
+	}
+	set, ok := v.(bool)
+	if !ok {
+		return false, s.fail(key, "is neither true nor false, without quotes")
+	}
+	return set, nil
+}
+
 func (s section) texts(key string) ([]string, *PolicyError) {
 	list, ok := s.m[key].([]any)
 	if !ok {

@@ -97,7 +97,7 @@ func (m *sequence) addOrder(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "ends") {
 		o.ExpiresAt = client.Time(m.clock.now().Add(time.Minute).Truncate(time.Minute).Add(time.Minute).UnixMilli())
 	}
-	if _, err := m.client.AddOrder(m.t.Context(), o); err != nil && !errors.Is(err, client.ErrConflict) {
+	if _, err := m.app.AddOrder(m.t.Context(), o); err != nil && !errors.Is(err, client.ErrConflict) {
 		rt.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,15 +16,79 @@ import (
 // rulePolicy is a policy of a single word, which tests change.
 type wordPolicy struct {
 	effect Effect
+	self   bool
 	err    error
 	look   func(ctx context.Context, r Request) // may be nil
 }
+
+func (p *wordPolicy) SelfApproval() bool { return p.self }
 
 func (p *wordPolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if p.look != nil {
 		p.look(ctx, r)
 	}
 	return Ruling{Effect: p.effect, Rule: "test", Reason: "because"}, p.err
+}
+
+// TestOwnOrders: the token that ordered a withdrawal cannot approve it, unless the
+// policy says so. Another token can, also one that repeated the order.
+func TestOwnOrders(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			service, ctx := newService(t, countersigntest.ServiceConfig{}), t.Context()
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: Ask} })
+			other := r.withRole(r.client.url, client.RoleOperator)
+			approve := func(by user, n int) error {
+				_, err := by.ApproveOrder(ctx, countersigntest.Withdrawal(n).CallBackID, "mine")
+				return err
+			}
+			ask := func(n int, want countersign.ErrCode) {
+				t.Helper()
+				if got := r.deliver(countersigntest.Withdrawal(n)); got != want {
+					t.Fatalf("order %d: errCode %d, want %d", n, got, want)
+				}
+			}
+			for n := range 2 { // approved before the service asks, and after
+				if _, err := r.client.AddOrder(ctx, newOrder(n)); err != nil {
+					t.Fatal(err)
+				}
+				if o, err := other.AddOrder(ctx, newOrder(n)); err != nil || !o.Duplicate {
+					t.Fatalf("ordered again: %+v, %v", o, err)
+				}
+				before := book.OrderOpen
+				if n == 1 {
+					ask(n, countersign.CodeAwaitingApproval)
+					before = book.OrderHeld
+				}
+				err := approve(r.client, n)
+				if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "the token that ordered a withdrawal cannot approve it") {
+					t.Fatalf("its own order %d: %v", n, err)
+				}
+				ordered := r.state(n, before)
+				ask(n, countersign.CodeAwaitingApproval)
+				if err := approve(other, n); err != nil {
+					t.Fatal(err)
+				}
+				if err := approve(r.client, n); err != nil { // it is approved: nothing changes
+					t.Fatal(err)
+				}
+				o := r.state(n, book.OrderApproved)
+				if o.OrderedBy == "" || o.OrderedBy != ordered.OrderedBy || o.DecidedBy == "" || o.DecidedBy == o.OrderedBy {
+					t.Fatalf("%+v", o)
+				}
+				r.confirmed(n)
+			}
+
+			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: Ask, self: true} })
+			if _, err := r.client.AddOrder(ctx, newOrder(2)); err != nil {
+				t.Fatal(err)
+			}
+			if err := approve(r.client, 2); err != nil {
+				t.Fatalf("its own order where the policy says so: %v", err)
+			}
+			r.confirmed(2)
+		})
+	}
 }
 
 // TestOrders follows orders through what can become of them, on both
@@ -89,7 +154,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ask(2, countersign.CodeUnknownOrder)
 	ask(2, countersign.CodeUnknownOrder)
 	r.state(2, book.OrderUnknown)
-	if _, err := r.client.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
+	if _, err := r.app.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
 	r.wantAlarms(book.AlarmOrderUnknown)
@@ -132,7 +197,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ask(7, countersign.CodeOrderCancelled)
 	o := newOrder(8)
 	o.ExpiresAt = client.Time(r.clock.now().Add(time.Minute).UnixMilli())
-	if _, err := r.client.AddOrder(ctx, o); err != nil {
+	if _, err := r.app.AddOrder(ctx, o); err != nil {
 		t.Fatal(err)
 	}
 	ask(8, countersign.CodeAwaitingApproval)

@@ -125,7 +125,7 @@ func tagOf(path string) string {
 var meanings = map[int]string{
 	http.StatusBadRequest:            "the body is not JSON, or could not be read",
 	http.StatusUnauthorized:          "the token is missing or not valid",
-	http.StatusForbidden:             "the token's role does not allow this operation",
+	http.StatusForbidden:             "the token may not do this; detail says why",
 	http.StatusNotFound:              "there is no such thing",
 	http.StatusRequestTimeout:        "a request of lines has gone on for too long before its first line was taken",
 	http.StatusConflict:              "the request conflicts with the present state; detail says why",
