@@ -78,7 +78,7 @@ func Suites() []Suite {
 		{"system", "deposits from the API to settled, as many as go", true, (*Bench).system},
 		{"latency", "the time from the API to settled, at a fixed rate", true, (*Bench).latency},
 		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
-		{"faults", "one merchant dead and one slow among a hundred", false, (*Bench).faults},
+		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
 		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
 		{"claims", "claiming with many waiting", false, (*Bench).claims},
 		{"rows", "claiming and settling beside what is settled", false, (*Bench).rows},

@@ -46,8 +46,8 @@ var wantFigures = map[string][]struct {
 	"latency":   {{`deposits at 50.0/s, due to settled, (p50|p90|p99|p99\.9|max)`, 0.1, 3e5}},
 	"merchants": {{"1 merchants", 0.1, 1e6}, {"3 merchants", 0.1, 1e6}},
 	"faults": {
-		{"all healthy, (p50|p90|p99|p99.9|max)", 0.1, 3e5}, {"one dead, one slow, (p50|p90|p99|p99.9|max)", 0.1, 3e5},
-		{"p50 beside the broken", 0.1, 3e5}, {"p99 beside the broken", 0.1, 3e5},
+		{"(deposits|withdrawals) beside 2 slow of 12, (p50|p99|max)", 0.1, 3e5},
+		{"(deposits|withdrawals) beside 10 hanging of 20, (p50|p99|max)", 0.1, 3e5},
 	},
 	"backlog": {
 		{"withdrawals alone, (p50|p90|p99|p99.9|max)", 0.1, 3e5}, {"withdrawals beside 1500 deposits, (p50|p90|p99|p99.9|max)", 0.1, 3e5},

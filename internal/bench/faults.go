@@ -2,69 +2,152 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"countersign/client"
 	"countersign/merchant"
 )
 
-// faults measures the latency of healthy merchants, first with all merchants
-// healthy, then with one that is dead and one that takes slowAnswer for each
-// answer. Each of those two gets a tenth of the load.
-func (b *Bench) faults(ctx context.Context) error {
-	const suite = "faults"
-	n := 100
-	if b.Quick {
-		n = 10
-	}
-	return b.withRig(ctx, n, func(r *rig) error {
-		hand := func(set string) handOver {
-			return func(ctx context.Context, i int) (string, error) {
-				switch i % 10 {
-				case 3:
-					_, err := r.oneDeposit(ctx, r.ids[0], set, i) // will be dead
-					return "", err
-				case 7:
-					_, err := r.oneDeposit(ctx, r.ids[1], set, i) // will be slow
-					return "", err
-				}
-				return r.oneDeposit(ctx, r.ids[2+i%(n-2)], set, i)
-			}
-		}
-		healthy, err := r.openLoop(ctx, b.Rate, b.For, hand("healthy"))
-		if err != nil {
-			return err
-		}
-		if err := r.breakTwo(ctx); err != nil {
-			return err
-		}
-		broken, err := r.openLoop(ctx, b.Rate, b.For, hand("broken"))
-		if err != nil {
-			return err
-		}
-		b.report.addLatencies(suite, "all healthy", healthy)
-		b.report.addLatencies(suite, "one dead, one slow", broken)
-		b.report.add(suite, "p50 beside the broken", "ms", broken.ms(50)).against("ms healthy", healthy.ms(50))
-		b.report.add(suite, "p99 beside the broken", "ms", broken.ms(99)).against("ms healthy", healthy.ms(99))
-		return nil
-	})
+// population is the merchants of one measurement, the first bad of which are slow or
+// hang.
+type population struct {
+	all, bad int
+	path     string        // of the merchants' end, for the bad ones
+	rate     float64       // callbacks a second for each of them, in each lane
+	settle   time.Duration // how long they get callbacks before anything is measured
 }
 
-// breakTwo makes the first merchant dead and the second slow.
-func (r *rig) breakTwo(ctx context.Context) error {
-	dead, err := deadURL()
-	if err != nil {
-		return err
+// populations are those of the suite faults. A slow merchant gets more than it answers,
+// so that it holds all that it may and more waits for it. Those that hang get as much
+// as the others, and are measured from the first moment on.
+func (b *Bench) populations() []population {
+	if b.Quick {
+		return []population{{12, 2, pathSlow, 5, 0}, {20, 10, pathHang, b.Rate / 10, 0}}
 	}
-	for i, base := range []string{dead, r.merchant.url() + "/slow"} {
-		_, err := r.api.UpdateMerchant(ctx, r.ids[i], client.MerchantPatch{
-			NotifyURL: client.Change(base + merchant.DefaultNotifyPath), WithdrawURL: client.Change(base + merchant.DefaultWithdrawPath),
-		})
+	full := 1.2 * float64(b.Concurrency) / slowAnswer.Seconds()
+	return []population{{52, 2, pathSlow, full, slowAnswer}, {109, 9, pathSlow, full, slowAnswer}, {1000, 500, pathHang, b.Rate / 500, 0}}
+}
+
+// faults measures the latency of healthy merchants in both lanes, first without and
+// then beside slow or hanging ones.
+func (b *Bench) faults(ctx context.Context) error {
+	for _, p := range b.populations() {
+		err := b.withRig(ctx, p.all, func(r *rig) error { return r.faults(ctx, p) })
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *rig) faults(ctx context.Context, p population) error {
+	healthy := r.ids[p.bad:]
+	without, err := r.bothLanes(ctx, healthy, "without")
+	if err != nil {
+		return err
+	}
+	if err := r.setPath(ctx, r.ids[:p.bad], p.path); err != nil {
+		return err
+	}
+	stop := r.feed(ctx, r.ids[:p.bad], p.rate)
+	sleepFor(ctx, p.settle)
+	beside, err := r.bothLanes(ctx, healthy, "beside")
+	if err := errors.Join(err, stop()); err != nil {
+		return err
+	}
+	const suite = "faults"
+	kind := map[string]string{pathSlow: "slow", pathHang: "hanging"}[p.path]
+	for lane, what := range [2]string{"deposits", "withdrawals"} {
+		name := fmt.Sprintf("%s beside %d %s of %d", what, p.bad, kind, p.all)
+		for _, q := range []struct {
+			name string
+			at   float64
+		}{{"p50", 50}, {"p99", 99}, {"max", 100}} {
+			r.b.report.add(suite, name+", "+q.name, "ms", beside[lane].ms(q.at)).against("ms without them", without[lane].ms(q.at))
+		}
+		r.b.report.addCurve(suite, name, beside[lane])
+		r.b.report.addCurve(suite, name+": without them", without[lane])
+	}
+	return nil
+}
+
+// bothLanes times deposits and withdrawals of the merchants at the bench's rate each,
+// at the same time.
+func (r *rig) bothLanes(ctx context.Context, merchants []string, set string) (l [2]*latencies, err error) {
+	var errs [2]error
+	var both sync.WaitGroup
+	both.Go(func() {
+		l[0], errs[0] = r.openLoop(ctx, r.b.Rate, r.b.For, func(ctx context.Context, n int) (string, error) {
+			return r.oneDeposit(ctx, merchants[n%len(merchants)], set, n)
+		})
+	})
+	both.Go(func() {
+		l[1], errs[1] = r.openLoop(ctx, r.b.Rate, r.b.For, func(ctx context.Context, n int) (string, error) {
+			return r.oneWithdrawal(ctx, merchants[n%len(merchants)], set, n)
+		})
+	})
+	both.Wait()
+	return l, errors.Join(errs[:]...)
+}
+
+// setPath lets the merchants' callbacks go to that path of the merchants' end.
+func (r *rig) setPath(ctx context.Context, merchants []string, path string) error {
+	base := r.merchant.url() + path
+	return inParallel(16, len(merchants), func(i int) error {
+		return patiently(func() error {
+			_, err := r.api.UpdateMerchant(ctx, merchants[i], client.MerchantPatch{
+				NotifyURL: client.Change(base + merchant.DefaultNotifyPath), WithdrawURL: client.Change(base + merchant.DefaultWithdrawPath),
+			})
+			return err
+		})
+	})
+}
+
+// feed hands over callbacks of both lanes to the merchants in turn, rate a second to
+// each, until stop is called.
+func (r *rig) feed(ctx context.Context, merchants []string, rate float64) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var errs [2]error
+	var both sync.WaitGroup
+	each := time.Duration(float64(time.Second) / rate / float64(len(merchants)))
+	for lane, one := range [2]func(context.Context, string, string, int) (string, error){r.oneDeposit, r.oneWithdrawal} {
+		both.Go(func() {
+			var calls sync.WaitGroup
+			defer calls.Wait()
+			var mu sync.Mutex
+			due := time.NewTicker(each)
+			defer due.Stop()
+			for n := 0; ; n++ {
+				select {
+				case <-due.C:
+				case <-ctx.Done():
+					return
+				}
+				calls.Go(func() {
+					if _, err := one(ctx, merchants[n%len(merchants)], "bad", n); err != nil && ctx.Err() == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						errs[lane] = err
+					}
+				})
+			}
+		})
+	}
+	return func() error {
+		cancel()
+		both.Wait()
+		return errors.Join(errs[:]...)
+	}
+}
+
+func sleepFor(ctx context.Context, long time.Duration) {
+	select {
+	case <-time.After(long):
+	case <-ctx.Done():
+	}
 }
 
 // backlogRate is how many withdrawals a second are asked for beside a backlog.
@@ -109,11 +192,16 @@ func (b *Bench) backlog(ctx context.Context) error {
 // withdrawals asks for withdrawals at a fixed rate and times each to its decision.
 func (r *rig) withdrawals(ctx context.Context, set string) (*latencies, error) {
 	return r.openLoop(ctx, backlogRate, r.b.For, func(ctx context.Context, n int) (string, error) {
-		w := r.b.load.withdrawal(r.ids[0], r.name+set, n)
-		if err := r.merchant.order(ctx, w.CallBackID, w.TenantUserID); err != nil {
-			return "", err
-		}
-		got, err := r.api.CreateWithdrawal(ctx, w)
-		return got.ID, err
+		return r.oneWithdrawal(ctx, r.ids[0], set, n)
 	})
+}
+
+// oneWithdrawal asks for withdrawal n of a set for a merchant and gives its key.
+func (r *rig) oneWithdrawal(ctx context.Context, merchant, set string, n int) (key string, err error) {
+	w := r.b.load.withdrawal(merchant, r.name+set, n)
+	if err := r.merchant.order(ctx, w.CallBackID, w.TenantUserID); err != nil {
+		return "", err
+	}
+	got, err := r.api.CreateWithdrawal(ctx, w)
+	return got.ID, err
 }

@@ -1,8 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"net"
+	"io"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -14,8 +15,9 @@ import (
 	"countersign/merchant"
 )
 
-// slowAnswer is how long the slow merchant of the suite faults takes.
-const slowAnswer = 3 * time.Second
+// slowAnswer is how long a slow merchant of the suite faults takes: nearly as long as an
+// exchange may.
+const slowAnswer = 13 * time.Second
 
 // merchantEnd answers for all merchants on one listener: a gateway, or package
 // merchant with its inbox in memory.
@@ -34,7 +36,7 @@ func (b *Bench) newMerchantEnd(ctx context.Context, dir string, taken func(track
 	if b.Inbox == "sqlite" {
 		m.gateway, err = daemon.NewGateway(daemon.GatewayConfig{
 			Storage: daemon.Storage{Dir: filepath.Join(dir, "merchant")}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-			Callbacks: callbacks, WrapCallbacks: withSlow, Log: log,
+			Callbacks: callbacks, WrapCallbacks: b.withSlow, Log: log,
 		})
 		if err != nil {
 			return nil, err
@@ -53,25 +55,58 @@ func (b *Bench) newMerchantEnd(ctx context.Context, dir string, taken func(track
 	if err != nil {
 		return nil, err
 	}
-	m.listener, err = daemon.Listen("merchant", "127.0.0.1:0", withSlow(h), 5*time.Second, log)
+	m.listener, err = daemon.Listen("merchant", "127.0.0.1:0", b.withSlow(h), 5*time.Second, log)
 	return m, err
 }
 
-// withSlow serves h, and under /slow the same after slowAnswer.
-func withSlow(h http.Handler) http.Handler {
+// Paths of the merchants' end where merchants are slow, and where they hang.
+const pathSlow, pathHang = "/slow", "/hang"
+
+// withSlow serves h, under pathSlow the same with a body that comes slowAnswer after
+// the header, and under pathHang nothing at all.
+func (b *Bench) withSlow(h http.Handler) http.Handler {
+	slow := slowAnswer
+	if b.Quick {
+		slow /= 40
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	mux.Handle("/slow/", http.StripPrefix("/slow", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := time.NewTimer(slowAnswer)
+	mux.Handle(pathSlow+"/", http.StripPrefix(pathSlow, late(slow, h)))
+	mux.Handle(pathHang+"/", late(time.Hour, h))
+	return mux
+}
+
+// late serves h with a body that comes so much after the header. With an hour not even
+// the header comes.
+func late(after time.Duration, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, countersign.MaxMessage))
+		if err != nil {
+			return
+		}
+		if after < time.Hour {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		}
+		t := time.NewTimer(after)
 		defer t.Stop()
 		select {
 		case <-t.C:
-			h.ServeHTTP(w, r)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			h.ServeHTTP(bodyWriter{w, http.Header{}}, r)
 		case <-r.Context().Done():
 		}
-	})))
-	return mux
+	})
 }
+
+// bodyWriter writes the body of a response whose header was sent.
+type bodyWriter struct {
+	http.ResponseWriter
+	header http.Header
+}
+
+func (w bodyWriter) Header() http.Header { return w.header }
+func (w bodyWriter) WriteHeader(int)     {}
 
 // url is where callbacks are taken.
 func (m *merchantEnd) url() string {
@@ -109,13 +144,4 @@ func (m *merchantEnd) order(ctx context.Context, callBackID, tenantUserID string
 	_, _, err := m.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID,
 		Details: m.load.details, Expires: db.Never}, db.MillisOf(time.Now()))
 	return err
-}
-
-// deadURL is an address without a listener: connections are refused.
-func deadURL() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return "http://" + l.Addr().String(), l.Close()
 }

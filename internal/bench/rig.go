@@ -144,19 +144,24 @@ func (r *rig) addMerchants(ctx context.Context, n int) error {
 			NotifyURL:   r.merchant.url() + merchant.DefaultNotifyPath,
 			WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
 		}
-		for {
-			_, err := r.api.CreateMerchant(ctx, m)
-			var p *client.Problem
-			if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
-				return err
-			}
-			time.Sleep(100 * time.Millisecond) // the API limits the calls of a token
-		}
+		return patiently(func() error { _, err := r.api.CreateMerchant(ctx, m); return err })
 	})
 	if err != nil {
 		return fmt.Errorf("registering merchants: %w", err)
 	}
 	return nil
+}
+
+// patiently repeats a call while the API says that its token makes too many.
+func patiently(call func() error) error {
+	for {
+		err := call()
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != http.StatusTooManyRequests {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // inParallel calls f with each of 0 to n-1, from several goroutines. A goroutine

@@ -17,7 +17,7 @@ import (
 // Outbox has the methods of outbox.Outbox that a Dispatcher needs.
 type Outbox interface {
 	Claim(context.Context, outbox.ClaimRequest) ([]outbox.Claimed, error)
-	NextDue(context.Context, countersign.Lane, db.Millis) (db.Millis, error)
+	NextDue(ctx context.Context, lane countersign.Lane, share int) (db.Millis, error)
 	Settle(context.Context, []outbox.Settlement, db.Millis) ([]outbox.Settled, error)
 	GiveBack(context.Context, []outbox.Claimed, db.Millis) error
 	Sweep(context.Context, db.Millis) (outbox.Swept, error)
@@ -81,11 +81,15 @@ type Config struct {
 	// has ended. 0: ExchangeTimeout.
 	DrainTimeout time.Duration
 
-	NotifyWorkers   int           // exchanges at once in the notify lane. 0: 512
-	WithdrawWorkers int           // exchanges at once in the withdraw lane. 0: 128
-	RSA             int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
-	Poll            time.Duration // longest wait between two claims. 0: 1 s
-	SweepEvery      time.Duration // 0: 1 s
+	// NotifyWidth and WithdrawWidth are how many callbacks of a lane this node works on
+	// at once. Most of them wait for their merchant, which costs a goroutine and a
+	// socket, some 50 KB together. 0: 5000, or a quarter of the file descriptors that
+	// this process may have if that is less.
+	NotifyWidth, WithdrawWidth int
+
+	RSA        int           // cores for RSA; one operation more runs at once. 0: GOMAXPROCS
+	Poll       time.Duration // longest wait between two claims. 0: 1 s
+	SweepEvery time.Duration // 0: 1 s
 }
 
 // LeaseMargin is how much longer than an exchange a lease must be: time to seal before
@@ -111,12 +115,13 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.ExchangeTimeout, 15*time.Second)
 	orDefault(&c.Lease, c.ExchangeTimeout+30*time.Second)
 	orDefault(&c.DrainTimeout, c.ExchangeTimeout)
-	orDefault(&c.NotifyWorkers, 512)
-	orDefault(&c.WithdrawWorkers, 128)
+	width := max(1, min(5000, descriptors()/4))
+	orDefault(&c.NotifyWidth, width)
+	orDefault(&c.WithdrawWidth, width)
 	orDefault(&c.RSA, runtime.GOMAXPROCS(0))
 	orDefault(&c.Poll, time.Second)
 	orDefault(&c.SweepEvery, time.Second)
-	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.NotifyWorkers < 0 || c.WithdrawWorkers < 0 ||
+	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.NotifyWidth < 0 || c.WithdrawWidth < 0 ||
 		c.RSA < 0 || c.Poll < 0 || c.SweepEvery < 0 {
 		return errors.New("dispatch: a setting is below 0")
 	}

@@ -39,15 +39,15 @@ func New(c Config) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg:       c,
-		transport: newTransport(c.AllowHTTP, c.Roots),
+		transport: newTransport(c.AllowHTTP, c.Roots, c.NotifyWidth),
 		merchants: newMerchants(c.Outbox, TargetRules{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP},
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores:    newCores(c.RSA),
 		previous: newPrevious(),
 	}
 	d.post = d.transport.post
-	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWorkers)
-	d.lanes[countersign.LaneWithdraw] = newLane(d, countersign.LaneWithdraw, c.WithdrawWorkers)
+	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWidth)
+	d.lanes[countersign.LaneWithdraw] = newLane(d, countersign.LaneWithdraw, c.WithdrawWidth)
 	return d, nil
 }
 

@@ -398,7 +398,7 @@ func TestWithdrawalExchangeEndsWithItsDeadline(t *testing.T) {
 
 func TestLanesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *Config, _ *rig) { c.NotifyWorkers = 4 })
+		r := newRig(t, func(c *Config, _ *rig) { c.NotifyWidth = 4 })
 		r.d.post = func(ctx context.Context, q request) Response {
 			if strings.HasSuffix(q.url.Path, "/notify") {
 				<-ctx.Done()
@@ -661,7 +661,7 @@ func TestNew(t *testing.T) {
 		"no node":            func(c *Config) { c.Node = "" },
 		"lease too short":    func(c *Config) { c.Lease = 19 * time.Second },
 		"lease of exchange":  func(c *Config) { c.ExchangeTimeout, c.Lease = time.Minute, time.Minute },
-		"negative workers":   func(c *Config) { c.NotifyWorkers = -1 },
+		"negative width":     func(c *Config) { c.NotifyWidth = -1 },
 		"negative poll":      func(c *Config) { c.Poll = -1 },
 		"negative exchanges": func(c *Config) { c.ExchangeTimeout = -1 },
 	} {

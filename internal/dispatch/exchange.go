@@ -32,6 +32,13 @@ type ended struct {
 // ends, running exchanges end.
 func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e ended) {
 	e.claimed = c
+	lane := c.Type.Lane()
+	sent := false
+	defer func() {
+		if !sent {
+			d.lanes[lane].sent() // it will not be
+		}
+	}()
 	start := d.cfg.Now()
 	record := outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}
 	var m *merchant
@@ -70,7 +77,6 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		return internal("the callback cannot be sent", err)
 	}
 	record.RequestUUID = uuid
-	lane := c.Type.Lane()
 
 	var body []byte
 	prevPlain, prevBody := d.previous.take(c.ID, m.version)
@@ -109,7 +115,8 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		record.RequestHash = digest(body)
 		until := now.Add(timeout)
 		ctx, cancel := context.WithTimeout(work, timeout)
-		r = d.post(ctx, request{
+		sent = true
+		r = d.lanes[lane].post(ctx, request{
 			url: m.urls[lane], private: m.private, contentType: m.contentType, apiKey: m.callbackKey, body: body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})

@@ -157,8 +157,8 @@ func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 	return slices.Clone(f.attempts[id])
 }
 
-// capacity is how many more of a merchant's lane can be claimed.
-func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, now db.Millis) int {
+// capacity is how many more of a merchant's lane can be claimed with that share.
+func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, now db.Millis) int {
 	m, lane := f.merchants[merchant], f.lane(merchant, l)
 	if m.State != outbox.MerchantActive || lane.openUntil > now {
 		return 0
@@ -166,6 +166,9 @@ func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, now db.Millis
 	room := m.Concurrency
 	if lane.failures >= outbox.BreakerThreshold {
 		room = 1
+	}
+	if share > 0 {
+		room = min(room, share)
 	}
 	for _, c := range f.callbacks {
 		if c.State == outbox.CallbackSending && c.Merchant == merchant && c.Type.Lane() == l {
@@ -179,7 +182,7 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 	err = f.call("claim", func() {
 		for _, c := range f.callbacks {
 			if len(claimed) == r.Max || c.State != outbox.CallbackPending || c.Type.Lane() != r.Lane ||
-				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Now) <= 0 {
+				c.Due > r.Now || c.Deadline <= r.Now || f.capacity(c.Merchant, r.Lane, r.Share, r.Now) <= 0 {
 				continue
 			}
 			c.State, c.LeaseUntil = outbox.CallbackSending, r.LeaseUntil
@@ -198,8 +201,9 @@ func (f *fakeOutbox) Claim(_ context.Context, r outbox.ClaimRequest) (claimed []
 	return claimed, nil
 }
 
-func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, now db.Millis) (next db.Millis, err error) {
+func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, share int) (next db.Millis, err error) {
 	next = db.Never
+	now := f.ms()
 	err = f.call("nextdue", func() {
 		for _, c := range f.callbacks {
 			if c.State != outbox.CallbackPending || c.Type.Lane() != l || c.Due >= c.Deadline {
@@ -207,7 +211,7 @@ func (f *fakeOutbox) NextDue(_ context.Context, l countersign.Lane, now db.Milli
 			}
 			if open := f.lane(c.Merchant, l).openUntil; open > now {
 				next = min(next, max(open, c.Due))
-			} else if f.capacity(c.Merchant, l, now) > 0 {
+			} else if f.capacity(c.Merchant, l, share, now) > 0 {
 				next = min(next, c.Due)
 			}
 		}

@@ -19,51 +19,123 @@ const (
 	gather = 5 * time.Millisecond
 	// nap follows a claim that found nothing although a callback was due, because
 	// another node was faster.
-	nap          = 10 * time.Millisecond
+	nap = 10 * time.Millisecond
+	// slowExchange is how long an exchange takes from which no end is expected soon.
+	slowExchange = 100 * time.Millisecond
 	claimBackoff = 100 * time.Millisecond
 	claimSlowest = time.Second
 )
 
 // lane claims callbacks of one lane and counts those in flight.
+//
+// Its places are shared by one rule, so that no merchant costs another one its own:
+// merchants with nothing in flight are served first (outbox.Claim), an eighth of the
+// places is for them alone, and a merchant gets more only while it has less in flight
+// than a third of the other places that are free. So one merchant gets to a quarter of
+// the lane at most; the more of them are slow, the less each has, and some places stay
+// free. What a merchant has in flight counts on all nodes, the places count on this
+// one.
+//
+// A place in the lane is cheap and RSA is not. Therefore at most ahead callbacks are
+// claimed and not yet sent, a quarter of them again for merchants with nothing in
+// flight. So a claim is never far ahead of RSA, and work arrives where it can be
+// done.
 type lane struct {
-	d       *Dispatcher
-	id      countersign.Lane
-	workers int
-	ended   chan ended
-	jobs    chan outbox.Claimed // for idle workers
+	d     *Dispatcher
+	id    countersign.Lane
+	width int // places
+	ahead int
+	ended chan ended
+	jobs  chan outbox.Claimed // for idle workers
 
 	mu       sync.Mutex
 	inFlight int
-	freed    chan struct{} // buffered 1: a callback has ended
+	unsent   int           // of inFlight, those that were not sent yet
+	slow     int           // of inFlight, those that wait for their merchant longer than slowExchange
+	freed    chan struct{} // buffered 1: a callback has ended, or one was sent and others may wait for that
 	running  sync.WaitGroup
 }
 
-func newLane(d *Dispatcher, id countersign.Lane, workers int) *lane {
-	return &lane{d: d, id: id, workers: workers, ended: make(chan ended, settleBatch), jobs: make(chan outbox.Claimed),
+func newLane(d *Dispatcher, id countersign.Lane, width int) *lane {
+	return &lane{d: d, id: id, width: width, ahead: claimBatch, ended: make(chan ended, settleBatch), jobs: make(chan outbox.Claimed),
 		freed: make(chan struct{}, 1)}
 }
 
-// held is how many callbacks are claimed and not yet settled.
-func (l *lane) held() int {
+// places says how many callbacks to claim, 0 if no place is free, and how many of one
+// merchant may then be in flight.
+func (l *lane) places() (most, share int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inFlight
+	return placesOf(l.width, l.width-l.inFlight, l.ahead, l.ahead-l.unsent)
 }
 
-func (l *lane) free() int { return l.workers - l.held() }
+// placesOf is the rule of lane's comment: of width places free are free, and of the
+// ahead that may be unsent so many more.
+func placesOf(width, free, ahead, more int) (most, share int) {
+	common, soon := free-width/8, more-ahead/4
+	if common <= 0 || soon <= 0 {
+		return max(0, min(free, more)), 1
+	}
+	return min(common, soon), max(1, min(width/4, common/3))
+}
+
+// busy reports whether many callbacks are in flight that are about to end. Those that
+// wait for a slow merchant are not.
+func (l *lane) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight-l.slow >= busy
+}
 
 func (l *lane) add(n int) {
 	l.mu.Lock()
 	l.inFlight += n
+	l.unsent += n
 	now := l.inFlight
 	l.mu.Unlock()
 	l.d.cfg.Observer.InFlight(l.id, now)
 }
 
+// sent notes that a callback was sent, or will not be.
+func (l *lane) sent() {
+	l.mu.Lock()
+	_, was := placesOf(l.width, l.width-l.inFlight, l.ahead, l.ahead-l.unsent)
+	l.unsent--
+	l.mu.Unlock()
+	if was == 1 {
+		l.wakeUp()
+	}
+}
+
+// post makes an exchange and counts it as slow while it is.
+func (l *lane) post(ctx context.Context, q request) Response {
+	l.sent()
+	slow := func(n int) {
+		l.mu.Lock()
+		l.slow += n
+		l.mu.Unlock()
+	}
+	t := time.AfterFunc(slowExchange, func() { slow(1) })
+	defer func() {
+		if !t.Stop() {
+			slow(-1)
+		}
+	}()
+	return l.d.post(ctx, q)
+}
+
 // done counts one callback as ended after it was settled. Only then may its merchant
 // get another one.
 func (l *lane) done() {
-	l.add(-1)
+	l.mu.Lock()
+	l.inFlight--
+	now := l.inFlight
+	l.mu.Unlock()
+	l.d.cfg.Observer.InFlight(l.id, now)
+	l.wakeUp()
+}
+
+func (l *lane) wakeUp() {
 	select {
 	case l.freed <- struct{}{}:
 	default:
@@ -92,22 +164,21 @@ func (l *lane) run(stop, work context.Context) {
 	for stop.Err() == nil {
 		looked := !claimNow
 		if looked {
-			now := l.d.now()
-			next, err := l.nextDue(stop, now)
+			next, err := l.nextDue(stop)
 			if err != nil {
 				failed(err)
 				continue
 			}
-			if next > now {
+			if now := l.d.now(); next > now {
 				claimNow = l.wait(stop, wake, min(atMostHour(next-now), l.d.cfg.Poll))
 				continue
 			}
 		}
-		limit := l.room(stop, full)
-		if limit == 0 {
+		most, share := l.room(stop, full)
+		if most == 0 {
 			return
 		}
-		n, err := l.claim(stop, work, limit)
+		n, err := l.claim(stop, work, most, share)
 		if err != nil {
 			claimNow = false
 			failed(err)
@@ -117,7 +188,7 @@ func (l *lane) run(stop, work context.Context) {
 		if n == 0 && looked {
 			sleep(stop, nap)
 		}
-		full = n == limit
+		full = n == most
 		claimNow = full
 	}
 }
@@ -127,10 +198,11 @@ func atMostHour(ms db.Millis) time.Duration {
 	return time.Duration(min(ms, db.Millis(time.Hour.Milliseconds()))) * time.Millisecond
 }
 
-func (l *lane) nextDue(stop context.Context, now db.Millis) (db.Millis, error) {
+func (l *lane) nextDue(stop context.Context) (db.Millis, error) {
 	ctx, cancel := context.WithTimeout(stop, claimTimeout)
 	defer cancel()
-	return l.d.cfg.Outbox.NextDue(ctx, l.id, now)
+	_, share := l.places()
+	return l.d.cfg.Outbox.NextDue(ctx, l.id, share)
 }
 
 // wait returns when there may be something to claim. It reports whether a wake-up ended
@@ -142,7 +214,7 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	case <-wake:
 		return true
 	case <-l.freed:
-		if l.held() >= busy {
+		if l.busy() {
 			sleep(stop, gather) // more callbacks are about to end
 		}
 	case <-t.C:
@@ -151,24 +223,24 @@ func (l *lane) wait(stop context.Context, wake <-chan struct{}, longest time.Dur
 	return false
 }
 
-// room waits for free workers and gives the number of callbacks to claim, 0 if stop
-// has ended. If the last claim was full, it waits briefly for more than one worker.
-func (l *lane) room(stop context.Context, full bool) int {
+// room waits for free places and gives what to claim, 0 if stop has ended. If the last
+// claim was full, it waits briefly for more than one place.
+func (l *lane) room(stop context.Context, full bool) (most, share int) {
 	enough := 1
 	var patience <-chan time.Time
 	if full {
-		enough = max(1, l.workers/8)
+		enough = max(1, min(l.width, l.ahead)/8)
 		t := time.NewTimer(gather)
 		defer t.Stop()
 		patience = t.C
 	}
 	for {
-		free := l.free()
+		most, share = l.places()
 		if stop.Err() != nil {
-			return 0
+			return 0, 0
 		}
-		if free >= enough || free > 0 && patience == nil {
-			return min(free, claimBatch)
+		if most >= enough || most > 0 && patience == nil {
+			return most, share
 		}
 		select {
 		case <-l.freed:
@@ -179,14 +251,14 @@ func (l *lane) room(stop context.Context, full bool) int {
 	}
 }
 
-// claim claims up to limit callbacks and starts an exchange for each. A claim that has
+// claim claims up to most callbacks and starts an exchange for each. A claim that has
 // begun is not interrupted, because its callbacks would wait for their leases to end.
-func (l *lane) claim(stop, work context.Context, limit int) (int, error) {
+func (l *lane) claim(stop, work context.Context, most, share int) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), claimTimeout)
 	defer cancel()
 	now := l.d.cfg.Now()
 	claimed, err := l.d.cfg.Outbox.Claim(ctx, outbox.ClaimRequest{
-		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.Lease)), Max: limit,
+		Lane: l.id, Node: l.d.cfg.Node, Now: db.MillisOf(now), LeaseUntil: db.MillisOf(now.Add(l.d.cfg.Lease)), Max: most, Share: share,
 	})
 	if err != nil {
 		return 0, err

@@ -57,6 +57,21 @@ func garbageAnswers(t *testing.T) map[string]Response {
 	return map[string]Response{"bad padding": body([]byte(bad)), "good padding": body(good)}
 }
 
+// someOf is an outbox whose node gets only so many callbacks of each lane.
+type someOf struct {
+	*fakeOutbox
+	left [2]int // by lane, each changed by one goroutine
+}
+
+func (s *someOf) Claim(ctx context.Context, r outbox.ClaimRequest) ([]outbox.Claimed, error) {
+	if r.Max = min(r.Max, s.left[r.Lane]); r.Max == 0 {
+		return nil, nil
+	}
+	claimed, err := s.fakeOutbox.Claim(ctx, r)
+	s.left[r.Lane] -= len(claimed)
+	return claimed, err
+}
+
 // Answers in flight when the first one fails are not opened all the same: on each node
 // at most twice cores and one, for the two lanes, beside the failures that pause
 // the merchant (SECURITY.md).
@@ -89,8 +104,8 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					var running sync.WaitGroup
 					for n := range nodes {
-						d, err := New(Config{Outbox: r.fakeOutbox, Node: fmt.Sprint("node-", n), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-							RSA: cores, Observer: count, NotifyWorkers: perNode / 2, WithdrawWorkers: perNode / 2})
+						d, err := New(Config{Outbox: &someOf{fakeOutbox: r.fakeOutbox, left: [2]int{perNode / 2, perNode / 2}},
+							Node: fmt.Sprint("node-", n), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), RSA: cores, Observer: count})
 						if err != nil {
 							t.Fatal(err)
 						}

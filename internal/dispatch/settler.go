@@ -45,7 +45,7 @@ func (l *lane) settle(hard context.Context) {
 // collect adds the attempts to batch that have ended, or end soon.
 func (l *lane) collect(batch []ended) []ended {
 	var patience <-chan time.Time
-	if l.held() >= busy {
+	if l.busy() {
 		t := time.NewTimer(settleGather)
 		defer t.Stop()
 		patience = t.C

@@ -43,12 +43,14 @@ type transport struct {
 }
 
 // newTransport gives the transport for both kinds of merchants. Nil roots stand for
-// the system's.
-func newTransport(allowHTTP bool, roots *x509.CertPool) *transport {
-	return &transport{
+// the system's. It keeps up to idle connections open that are not used.
+func newTransport(allowHTTP bool, roots *x509.CertPool, idle int) *transport {
+	t := &transport{
 		public:  roundTripper(TargetRules{AllowHTTP: allowHTTP}, roots, nil),
 		private: roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: allowHTTP}, roots, nil),
 	}
+	t.public.MaxIdleConns, t.private.MaxIdleConns = max(1, idle/2), max(1, idle/2)
+	return t
 }
 
 func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *http.Transport {
@@ -67,7 +69,6 @@ func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *
 		ResponseHeaderTimeout:  headerTimeout,
 		ExpectContinueTimeout:  0,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        idleTimeout,
 		DisableCompression:     true, // so that 64 KiB stay 64 KiB

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"countersign"
 	"countersign/internal/db"
@@ -16,6 +17,17 @@ type ClaimRequest struct {
 	Now        db.Millis
 	LeaseUntil db.Millis
 	Max        int // at most this many; above 0
+	// Share bounds what each merchant has in flight on all nodes after the claim.
+	// 0: only its concurrency does.
+	Share int
+}
+
+// boundOf is the number below which a merchant has room under a Share.
+func boundOf(share int) int64 {
+	if share == 0 {
+		return math.MaxInt32
+	}
+	return int64(share)
 }
 
 // claimLanes bounds how many merchants one claim serves, so that it stays short and
@@ -23,9 +35,10 @@ type ClaimRequest struct {
 // however few callbacks it has. The next claim serves the next merchants.
 const claimLanes = 16
 
+// Merchants with at least $4 and fewer than $5 callbacks in flight.
 const pickLanesSQL = `
 SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
-FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904
+FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
 // scanReady reads a row of pickLanesSQL: the columns that free and take need of a
@@ -36,10 +49,11 @@ func (l *laneRow) scanReady(r db.Rows) error {
 }
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
-// and divides them among the waiting merchants; merchants served longest ago come
-// first. It skips merchants that are paused, at their concurrency, at their rate or
-// behind an open breaker. Repeating it gives other callbacks; callbacks that a failed
-// call has claimed become due again when their lease ends.
+// and divides them among the waiting merchants. Those with nothing in flight come
+// first, and of them those that were served longest ago. It skips merchants that are
+// paused, at their concurrency, at their share, at their rate or behind an open breaker.
+// Repeating it gives other callbacks; callbacks that a failed call has claimed become
+// due again when their lease ends.
 //
 // In SQLite, a claim of the notify lane does not wait for the disk. A loss of power
 // can undo it and everything after it; the deposit is then announced again, as after
@@ -60,12 +74,7 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	}
 	err := write(ctx, func(ctx context.Context, t *db.Tx) error {
 		claimed, idle = nil, nil
-		var lanes []*claimLane
-		err := db.Each(ctx, t, pickLanesSQL, []any{int64(r.Lane), int64(r.Now), min(r.Max, claimLanes)}, func(row db.Rows) error {
-			l := &claimLane{}
-			lanes = append(lanes, l)
-			return l.scanReady(row)
-		})
+		lanes, err := pickLanes(ctx, t, r)
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
@@ -83,6 +92,30 @@ func (o *Outbox) Claim(ctx context.Context, r ClaimRequest) ([]Claimed, error) {
 	}
 	o.recheck(ctx, idle, r.Now)
 	return claimed, nil
+}
+
+// pickLanes chooses the lanes to claim from. Those of merchants with nothing in flight
+// come first; the others get a quarter at least, so that a merchant with one slow
+// exchange goes on while many arrive.
+func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, error) {
+	most := min(r.Max, claimLanes)
+	var idle, busy []*claimLane
+	pick := func(to *[]*claimLane, from, below int64) db.Statement {
+		return db.Statement{SQL: pickLanesSQL, Args: []any{int64(r.Lane), int64(r.Now), most, from, below}, Row: func(row db.Rows) error {
+			l := &claimLane{}
+			*to = append(*to, l)
+			return l.scanReady(row)
+		}}
+	}
+	picks := []db.Statement{pick(&idle, 0, 1)}
+	if r.Share != 1 {
+		picks = append(picks, pick(&busy, 1, boundOf(r.Share)))
+	}
+	if err := t.Batch(ctx, picks); err != nil {
+		return nil, err
+	}
+	idle = idle[:min(len(idle), most-min(len(busy), most/4))]
+	return append(idle, busy[:min(len(busy), most-len(idle))]...), nil
 }
 
 // claimLane is a lane from which callbacks are being claimed.
@@ -131,10 +164,11 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 		share, rest := left/len(lanes), left%len(lanes)
 		var asked []*claimLane
 		for i, l := range lanes {
-			l.asked, l.ids = min(share, l.free(r.Now)-l.taken), nil
+			l.asked, l.ids = share, nil
 			if i < rest {
-				l.asked = min(share+1, l.free(r.Now)-l.taken)
+				l.asked++
 			}
+			l.asked = min(l.asked, min(l.free(r.Now), int(boundOf(r.Share))-l.inFlight)-l.taken)
 			if l.asked > 0 {
 				left -= l.asked
 				asked = append(asked, l)
@@ -289,14 +323,15 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 	}
 }
 
-const nextDueSQL = `SELECT COALESCE(MIN(ready), 4611686018427387904) FROM lanes WHERE lane = $1 AND ready < 4611686018427387904`
+const nextDueSQL = `
+SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_flight < $2 ORDER BY ready LIMIT 1`
 
-// NextDue is when a Claim of the lane can next find something, Never if nothing
-// waits. A time that has passed means now. If a Claim found nothing then, another node
-// has the merchant's row locked: ask again after a few milliseconds.
-func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, now db.Millis) (db.Millis, error) {
+// NextDue is when a Claim of the lane with that Share can next find something, Never if
+// nothing waits. A time that has passed means now. If a Claim found nothing then,
+// another node has the merchant's row locked: ask again after a few milliseconds.
+func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, share int) (db.Millis, error) {
 	due := db.Never
-	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane)}, &due)
+	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane), boundOf(share)}, &due)
 	return due, err
 }
 

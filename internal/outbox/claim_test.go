@@ -17,7 +17,7 @@ func testClaim(t *testing.T, s *Outbox) {
 	for i, due := range []db.Millis{30, 10, 20, 99} {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint("t", i), due)}, 5))(t)
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 5))(t); due != 10 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 10 {
 		t.Errorf("next due at %d, want 10", due)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 9, 10); len(got) != 0 {
@@ -39,13 +39,13 @@ func testClaim(t *testing.T, s *Outbox) {
 	if kept.State != CallbackSending || kept.Attempts != 1 || kept.LeaseUntil != 1050 {
 		t.Errorf("kept %+v", kept)
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 50))(t); due != 50 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 50 {
 		t.Errorf("next due at %d, want 50: the lane was served then, and more waits", due)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 60, 10); len(got) != 1 || got[0].EventID != "t0" {
 		t.Errorf("then claimed %+v", got)
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 60))(t); due != 99 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 99 {
 		t.Errorf("next due at %d, want 99", due)
 	}
 	late := deposit("m0", "late", 60)
@@ -54,7 +54,7 @@ func testClaim(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, 61, 10); len(got) != 0 {
 		t.Errorf("claimed %d past its deadline", len(got))
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 61))(t); due != 99 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 99 {
 		t.Errorf("next due at %d, want 99: what is past its deadline waits for the sweep", due)
 	}
 	for _, r := range []ClaimRequest{{Max: 0, Now: 1, LeaseUntil: 2}, {Max: 1, Now: 2, LeaseUntil: 2}} {
@@ -76,7 +76,7 @@ func testClaimConcurrency(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, 10, 10); len(got) != 0 {
 		t.Errorf("claimed %d more", len(got))
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 10))(t); due != db.Never {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never {
 		t.Errorf("next due at %d while nothing is free", due)
 	}
 	settleAll(t, s, first[:1], 20)
@@ -104,7 +104,7 @@ func testClaimRate(t *testing.T, s *Outbox) {
 		for _, c := range claim(t, s, countersign.LaneNotify, now, 50) {
 			got[c.Merchant] = append(got[c.Merchant], now)
 		}
-		next := must(s.NextDue(ctx, countersign.LaneNotify, now))(t)
+		next := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t)
 		if next <= now && len(claim(t, s, countersign.LaneNotify, now, 50)) == 0 {
 			t.Fatalf("at %d something was due, yet nothing could be claimed", now)
 		}
@@ -162,7 +162,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 	}
 	for _, open := range []db.Millis{10_000, 20_000, 40_000, 60_000, 60_000} {
 		until := must(s.Breakers(ctx, now))(t)[0].OpenUntil
-		if due := must(s.NextDue(ctx, countersign.LaneNotify, now))(t); due != until {
+		if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != until {
 			t.Errorf("next due at %d, want %d", due, until)
 		}
 		if got := claim(t, s, countersign.LaneNotify, until-1, 10); len(got) != 0 {
@@ -230,6 +230,75 @@ func testClaimShares(t *testing.T, s *Outbox) {
 	slices.Sort(order[4:])
 	if got := strings.Join(order, " "); got != "m0 m1 m2 m3 m0 m1 m2 m3" {
 		t.Errorf("in turn: %s", got)
+	}
+}
+
+// testClaimPlaces: with a share nobody gets more than that, and those with nothing in
+// flight come first, however long the others have waited.
+func testClaimPlaces(t *testing.T, s *Outbox) {
+	ids := addMerchants(t, s, 40, nil)
+	var items []NewCallback
+	for i := range 20 {
+		for _, id := range ids {
+			items = append(items, deposit(id, fmt.Sprint(i), 1))
+		}
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	has := map[string]int{}
+	take := func(now db.Millis, most, share int) (got []string) {
+		t.Helper()
+		for _, c := range must(s.Claim(ctx, ClaimRequest{Now: now, LeaseUntil: now + 1000, Max: most, Share: share}))(t) {
+			has[c.Merchant]++
+			got = append(got, c.Merchant)
+		}
+		return got
+	}
+	for i := range 5 { // slow merchants hold all that they may
+		for len(take(db.Millis(10+i), 256, 3)) > 0 {
+		}
+	}
+	for _, id := range ids {
+		if has[id] != 3 {
+			t.Errorf("%s has %d, want 3", id, has[id])
+		}
+	}
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 3))(t); due != db.Never {
+		t.Errorf("due at %d for a share that all have", due)
+	}
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 4))(t); due > 20 {
+		t.Errorf("due at %d for a greater share", due)
+	}
+	// One that comes last is served first.
+	m := newMerchant("newcomer")
+	must(s.CreateMerchant(ctx, m, 20))(t)
+	must(s.Ingest(ctx, []NewCallback{deposit(m.ID, "a", 20), deposit(m.ID, "b", 20)}, 20))(t)
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 1))(t); due != 20 {
+		t.Errorf("due at %d for one that has nothing", due)
+	}
+	if got := take(20, 1, 0); len(got) != 1 || got[0] != m.ID {
+		t.Errorf("one place goes to %v", got)
+	}
+	if got := take(21, 100, 1); len(got) != 0 {
+		t.Errorf("with something in flight: %v", got)
+	}
+	if got := take(22, 16, 4); len(got) != 16 || has[m.ID] > 2 {
+		t.Errorf("16 places go to %v", got)
+	}
+	// Newcomers do not stop those that have something.
+	for i := range 20 {
+		m := newMerchant(fmt.Sprint("late", i))
+		must(s.CreateMerchant(ctx, m, 30))(t)
+		must(s.Ingest(ctx, []NewCallback{deposit(m.ID, "a", 30)}, 30))(t)
+	}
+	late := 0
+	got := take(30, 16, 5)
+	for _, id := range got {
+		if strings.HasPrefix(id, "late") {
+			late++
+		}
+	}
+	if late != 12 || len(got) != 16 {
+		t.Errorf("%d of 16 places go to newcomers: %v", late, got)
 	}
 }
 
@@ -396,7 +465,7 @@ func testNothingOverlooked(t *testing.T, s *Outbox) {
 				if len(got) > 0 {
 					continue
 				}
-				due, err := s.NextDue(ctx, countersign.LaneNotify, 10)
+				due, err := s.NextDue(ctx, countersign.LaneNotify, 0)
 				if err != nil {
 					t.Error(err)
 					return

@@ -22,6 +22,7 @@ var suite = []struct {
 	{"claim/rate", testClaimRate},
 	{"claim/breaker", testClaimBreaker},
 	{"claim/shares", testClaimShares},
+	{"claim/places", testClaimPlaces},
 	{"claim/a dead merchant costs nobody", testClaimHeadOfLine},
 	{"claim/no row twice", testClaimExclusive},
 	{"claim/given back", testGiveBack},

@@ -18,7 +18,7 @@ import (
 func TestHotPlans(t *testing.T) {
 	byDue := "((merchant = $1) AND (lane = $2)"
 	hot := []struct{ name, types, text, want string }{
-		{"pick", "(bigint, bigint, bigint)", pickLanesSQL, "lanes_ready | (lane = $1) AND (ready <= $2)"},
+		{"pick", "(bigint, bigint, bigint, bigint, bigint)", pickLanesSQL, "lanes_ready | (lane = $1) AND (ready <= $2)"},
 		{"take", "(text, bigint, bigint, bigint)", takeSQL,
 			"outbox_due | ((merchant = $1) AND (lane = $2) AND (due <= $3)) & callbacks_recent | (id = o.id)"},
 		{"mark", "(bigint, text, bigint, text, text)", markSQL, "outbox_pkey | ((merchant = $4) AND (id = $5))"},
@@ -27,7 +27,7 @@ func TestHotPlans(t *testing.T) {
 		{"rest", "(bigint, text, bigint)", restLaneSQL + returningDueSQL, "lanes_pkey | ((merchant = $2) AND (lane = $3))"},
 		{"recheck", "(text, bigint, bigint)", recheckSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2)) & outbox_due | " + byDue},
 		{"touch", "(text, bigint, bigint)", touchSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
-		{"next due", "(bigint)", nextDueSQL, "lanes_ready | (lane = $1)"},
+		{"next due", "(bigint, bigint)", nextDueSQL, "lanes_ready | (lane = $1)"},
 		{"give back", "(text, text, bigint, bigint)", giveBackSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"accept", "(text, text, bigint)", settleAcceptedSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"settle", "(text, text, bigint, text, bigint, bigint, text, bigint, bigint)", settleOtherSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},

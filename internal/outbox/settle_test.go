@@ -55,7 +55,7 @@ func testSettle(t *testing.T, s *Outbox) {
 			t.Errorf("%s: kept %+v", c.state, got)
 		}
 	}
-	if due := must(s.NextDue(ctx, countersign.LaneNotify, 200))(t); due != 5000 {
+	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != 5000 {
 		t.Errorf("next due at %d, want 5000", due)
 	}
 	l := lanesOf(t, s)[0]

@@ -1,0 +1,18 @@
+//go:build unix
+
+package dispatch
+
+import (
+	"math"
+	"syscall"
+)
+
+// descriptors is how many files and sockets this process may have open. Go has raised
+// that to the most that the system allows.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1024
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32))
+}
