@@ -136,23 +136,16 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	return m, nil
 }
 
-// maxPolicy bounds a policy file in bytes.
-const maxPolicy = 1 << 20
-
 func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {
 	if c.Policy == "" {
 		return gateway.ExactOrders(), nil
 	}
-	b, exposed, err := daemon.ReadOwned(c.Policy, maxPolicy)
+	p, exposed, err := readPolicy(c.Policy)
 	if err != nil {
 		return nil, fmt.Errorf("--policy: %w", err)
 	}
 	if exposed != nil {
 		log.Warn("whoever can read the policy knows its limits, and whoever can write it decides", "policy", exposed.Error())
-	}
-	p, err := gateway.ParsePolicy(b)
-	if err != nil {
-		return nil, fmt.Errorf("--policy: %s: %w", c.Policy, err)
 	}
 	return p, nil
 }

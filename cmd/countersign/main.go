@@ -35,6 +35,8 @@ type cli struct {
 	//lint:ignore SA5008 kong reads every one of several set tags
 	Orders ordersCmd `cmd:"" help:"The merchant's orders, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
+	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
+
 	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
 	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
 	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`

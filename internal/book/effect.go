@@ -61,7 +61,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		return nil
 	}
 	to := o
-	to.Updated, to.Reason = at, ""
+	to.Updated = at // the reason of a decision stays
 	to, moves, alarm := by(o, to)
 	if alarm != "" {
 		in.ledger.alarm(alarm, id, at)

@@ -60,6 +60,22 @@ type Request struct {
 	Now        time.Time // required; policies read no clock
 	// Spent is needed by policies that limit sums. Nil: those fail.
 	Spent SpentFunc
+	// Trace is called for every rule and limit that is looked at, in order. Nil:
+	// it is not called.
+	Trace func(Step)
+}
+
+// Step is what a rule or limit came to.
+type Step struct {
+	Kind string // rule or limit
+	Name string
+	Came string // such as "matches: ask"; one line for people
+}
+
+func (r *Request) trace(kind, name, came string) {
+	if r.Trace != nil {
+		r.Trace(Step{kind, name, came})
+	}
 }
 
 // Ruling is the answer of a policy.
@@ -71,6 +87,17 @@ type Ruling struct {
 	// exceeded meanwhile, Effect would be stricter. A policy that read sums must
 	// name all of them.
 	Limits []Limit
+}
+
+// Why says in one line what decided.
+func (r Ruling) Why() string {
+	switch {
+	case r.Rule == "":
+		return r.Reason
+	case r.Reason == "":
+		return r.Rule
+	}
+	return r.Rule + ": " + r.Reason
 }
 
 // Policy says whether an order may be confirmed. It does not know the order's

@@ -11,6 +11,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -165,7 +166,21 @@ func forbidden(ast *celast.AST) *PolicyError {
 		loc := ast.SourceInfo().GetStartLocation(e.ID())
 		return &PolicyError{Line: loc.Line(), Column: loc.Column() + 1, Problem: fmt.Sprintf(format, args...)}
 	}
-	for _, e := range celast.MatchDescendants(celast.NavigateAST(ast), celast.AllMatcher()) {
+	nodes := celast.MatchDescendants(celast.NavigateAST(ast), celast.AllMatcher())
+	for _, e := range nodes {
+		if e.Kind() != celast.CallKind {
+			continue
+		}
+		if literal, kind := foreign(e.AsCall()); literal != nil {
+			text := fmt.Sprint(literal.AsLiteral().Value())
+			write := text
+			if _, err := countersign.ParseAmount(text); kind == "amount" && err != nil {
+				write = "…"
+			}
+			return at(literal, `%s is no %s: write %s("%s")`, cut(text, 40), kind, kind, cut(write, 40))
+		}
+	}
+	for _, e := range nodes {
 		switch e.Kind() {
 		case celast.LiteralKind:
 			if _, ok := e.AsLiteral().(types.Double); ok {
@@ -194,6 +209,54 @@ func forbidden(ast *celast.AST) *PolicyError {
 		}
 	}
 	return nil
+}
+
+// foreign finds a number or a text that call compares with an amount or adds to it,
+// or a text that it compares with an address. kind is what it should be.
+func foreign(call celast.CallExpr) (literal celast.Expr, kind string) {
+	args := call.Args()
+	if len(args) != 2 {
+		return nil, ""
+	}
+	switch call.FunctionName() {
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals, operators.NotEquals, operators.Add:
+		for i, arg := range args {
+			if arg.Kind() != celast.LiteralKind {
+				continue
+			}
+			kind := kindOf(args[1-i])
+			if _, text := arg.AsLiteral().(types.String); kind == "amount" || kind == "address" && text {
+				return arg, kind
+			}
+		}
+	case operators.In:
+		if kindOf(args[0]) == "address" && args[1].Kind() == celast.ListKind {
+			for _, entry := range args[1].AsList().Elements() {
+				if entry.Kind() == celast.LiteralKind {
+					return entry, "address"
+				}
+			}
+		}
+	}
+	return nil, ""
+}
+
+// kindOf says whether e is an amount or an address, as far as its form shows it.
+func kindOf(e celast.Expr) string {
+	name := ""
+	switch e.Kind() {
+	case celast.IdentKind:
+		name = e.AsIdent()
+	case celast.CallKind:
+		name = e.AsCall().FunctionName()
+		if name == operators.Add {
+			return kindOf(e.AsCall().Args()[0])
+		}
+	}
+	if name == "amount" || name == "address" {
+		return name
+	}
+	return ""
 }
 
 func firstIssue(issues *cel.Issues) *PolicyError {

@@ -68,6 +68,15 @@ func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 // SelfApproval implements Policy.
 func (p *RulePolicy) SelfApproval() bool { return p.self }
 
+// Summary says in one line what the policy holds.
+func (p *RulePolicy) Summary() string {
+	own := "may not"
+	if p.self {
+		own = "may"
+	}
+	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.fallback, own)
+}
+
 // byRules gives the effect of the first rule that matches, or the default.
 func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 	for i := range p.rules {
@@ -75,10 +84,13 @@ func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 		ok, err := rule.when.holds(ctx, b)
 		switch {
 		case err != nil:
+			b.request.trace("rule", rule.name, "cannot be evaluated: deny")
 			return unable(ctx, rule.name, err)
 		case ok:
+			b.request.trace("rule", rule.name, "matches: "+rule.effect.String())
 			return Ruling{Effect: rule.effect, Rule: rule.name, Reason: rule.reason}, nil
 		}
+		b.request.trace("rule", rule.name, "does not match")
 	}
 	return Ruling{Effect: p.fallback, Reason: "no rule matches: " + p.fallback.String() + " by default"}, nil
 }
@@ -90,13 +102,16 @@ func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (
 	for i := range p.limits {
 		l := &p.limits[i]
 		if l.above >= ruling.Effect {
-			continue // exceeded or not, the ruling is as strict already
+			b.request.trace("limit", l.name, "changes nothing: "+ruling.Effect.String()+" already")
+			continue
 		}
 		applies, err := l.applies(ctx, b)
 		if err != nil {
+			b.request.trace("limit", l.name, "cannot be evaluated: deny")
 			return unable(ctx, l.name, err)
 		}
 		if !applies {
+			b.request.trace("limit", l.name, "does not apply")
 			continue
 		}
 		ceiling := l.ceiling(b.request)
@@ -115,9 +130,12 @@ func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (
 		switch {
 		case !ceiling.Holds(spent, b.request.Order.Details.Amount):
 			ruling = Ruling{Effect: l.above, Rule: l.name, Reason: l.reason}
+			b.request.trace("limit", l.name, "is exceeded: "+l.above.String())
+			continue
 		case l.window > 0:
 			held = append(held, ceiling)
 		}
+		b.request.trace("limit", l.name, "holds")
 	}
 	// A limit that would not make it stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return l.Above >= ruling.Effect })

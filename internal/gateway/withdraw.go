@@ -140,10 +140,13 @@ func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time)
 
 // ruled turns a Ruling into a finding. Any Effect but Allow and Ask denies.
 func ruled(o book.Order, r Ruling) finding {
-	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: reasonOf(r)}
+	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: r.Why()}
 	switch {
 	case r.Effect == Allow, r.Effect == Ask && o.State == book.OrderApproved:
 		change.To = book.OrderConfirmed
+		if o.State == book.OrderApproved && o.Reason != "" {
+			change.Reason = o.Reason // the person's, not the policy's
+		}
 		for _, l := range r.Limits {
 			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
@@ -156,12 +159,4 @@ func ruled(o book.Order, r Ruling) finding {
 	}
 	change.To, change.By = book.OrderDeclined, byPolicy
 	return finding{answer: merchant.Refuse(countersign.CodeRefusedPolicy, ""), change: change}
-}
-
-// reasonOf is what the order keeps of a ruling.
-func reasonOf(r Ruling) string {
-	if r.Rule == "" {
-		return r.Reason
-	}
-	return r.Rule + ": " + r.Reason
 }

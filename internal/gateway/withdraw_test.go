@@ -173,8 +173,12 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	ok(r.client.ApproveOrder(ctx, id(4), "looks right"))
 	r.confirmed(4)
-	if o := r.state(4, book.OrderConfirmed); o.DecidedBy == "" {
+	if o := r.state(4, book.OrderConfirmed); o.DecidedBy == "" || o.Reason != "looks right" {
 		t.Fatalf("approved order: %+v", o)
+	}
+	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 4))
+	if o := r.state(4, book.OrderExecuted); o.DecidedBy == "" || o.Reason != "looks right" {
+		t.Fatalf("approved and executed: %+v", o)
 	}
 	// Approval meets Ask and never Deny.
 	r.order(5)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/daemon"
+	"countersign/internal/gateway"
+)
+
+type policyCmd struct {
+	Check policyCheckCmd `cmd:"" help:"Say whether a policy file is right, and where it is not."`
+	Test  policyTestCmd  `cmd:"" help:"Say what a policy decides on an order, and which rule or limit decides it."`
+}
+
+// maxPolicy bounds a policy file in bytes.
+const maxPolicy = 1 << 20
+
+// readPolicy gives exposed where others can read or write the file.
+func readPolicy(path string) (p *gateway.RulePolicy, exposed *daemon.ExposedError, err error) {
+	b, exposed, err := daemon.ReadOwned(path, maxPolicy)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p, err = gateway.ParsePolicy(b); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, exposed, nil
+}
+
+type policyCheckCmd struct {
+	File string `arg:"" help:"The policy file." placeholder:"FILE"`
+}
+
+func (c *policyCheckCmd) Run(std streams) error {
+	p, exposed, err := readPolicy(c.File)
+	if err != nil {
+		return err
+	}
+	if exposed != nil {
+		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
+	}
+	fmt.Fprintf(std.out, "%s: %s\n", c.File, p.Summary())
+	return nil
+}
+
+type policyTestCmd struct {
+	File  string             `arg:"" help:"The policy file." placeholder:"FILE"`
+	Order string             `required:"" help:"The order as a JSON object, as orders add takes it or orders show gives it; or the file that holds it, - for standard input." placeholder:"JSON"`
+	Now   time.Time          `help:"When the service asks. Default: now." placeholder:"2030-01-02T15:04:05Z"`
+	Spent countersign.Amount `help:"What was confirmed before in every window of the limits, in the order's symbol. Default: 0." placeholder:"AMOUNT"`
+}
+
+func (c *policyTestCmd) Run(std streams) error {
+	p, _, err := readPolicy(c.File)
+	if err != nil {
+		return err
+	}
+	file := c.Order
+	if strings.HasPrefix(strings.TrimSpace(c.Order), "{") {
+		std.in, file = strings.NewReader(c.Order), "-"
+	}
+	o, err := readJSON[client.Order](file, std)
+	if err != nil {
+		return fmt.Errorf("--order: %w", err)
+	}
+	now := c.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	r := gateway.Request{
+		Withdrawal: countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID},
+		Order: gateway.Order{TenantUserID: o.TenantUserID, Created: now, Labels: o.Labels,
+			Details: countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}},
+		Now: now,
+		Spent: func(context.Context, string, string, time.Time) (countersign.Amount, error) {
+			return c.Spent, nil
+		},
+	}
+	if o.Created != 0 {
+		r.Order.Created = o.Created.Time()
+	}
+	if o.ExpiresAt != 0 {
+		r.Order.Expires = o.ExpiresAt.Time()
+	}
+	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	r.Trace = func(s gateway.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) }
+	ruling, err := p.Decide(context.Background(), r)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%v: %s\n", ruling.Effect, ruling.Why())
+	return nil
+}
