@@ -31,6 +31,7 @@ var examples = []struct {
 	{"node", "node", []string{"../examples/node/merchant.mjs"}, true},
 	{"python", "python3", []string{"../examples/python/merchant.py"}, true},
 	{"java", "java", []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "../examples/java/Merchant.java"}, true}, // as it starts soonest
+	{"php", "php", []string{"../examples/php/merchant.php"}, true},
 }
 
 var unboundCases = regexp.MustCompile(`^(binding|repeat|withdrawal)/|^deposit/(plain|any-order|short-chunks)$`)
