@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -67,6 +68,60 @@ func amountProblem(s string) string {
 		return fmt.Sprintf("has more than %d digits", MaxAmountDigits)
 	}
 	return ""
+}
+
+// maxExponent bounds the exponents that plainAmount reads. Only zeros have larger
+// ones.
+const maxExponent = 999
+
+// plainAmount gives the digits that s stands for if s has an exponent, as JSON
+// numbers and BigDecimal.toString of Java may ("1E-7"). It moves the point and
+// computes nothing, so the value is exact. Zeros at the end of the fraction stay,
+// unless there are too many for an Amount. What has no exponent stays as it is.
+func plainAmount(s string) (text, problem string) {
+	at := strings.IndexAny(s, "eE")
+	if at < 0 {
+		return s, amountProblem(s)
+	}
+	mantissa := s[:at]
+	if p := amountProblem(mantissa); p != "" {
+		return "", p
+	}
+	shift, ok := exponent(s[at+1:])
+	if !ok {
+		return "", fmt.Sprintf("has an exponent that is not between -%d and %d", maxExponent, maxExponent)
+	}
+	whole, frac, _ := strings.Cut(mantissa, ".")
+	digits, point := whole+frac, len(whole)+shift
+	switch {
+	case point <= 0:
+		text = "." + strings.Repeat("0", -point) + digits
+	case point >= len(digits):
+		text = digits + strings.Repeat("0", point-len(digits))
+	default:
+		text = digits[:point] + "." + digits[point:]
+	}
+	text = strings.TrimLeft(text, "0")
+	if text == "" || text[0] == '.' {
+		text = "0" + text
+	}
+	if amountProblem(text) != "" {
+		text = Amount{text}.Canonical()
+	}
+	return text, amountProblem(text)
+}
+
+// exponent reads digits with or without a sign.
+func exponent(s string) (int, bool) {
+	digits := s
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		digits = s[1:]
+	}
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil && -maxExponent <= n && n <= maxExponent
 }
 
 // String gives the amount as it was written; empty for the zero Amount.

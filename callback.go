@@ -131,6 +131,11 @@ type Head struct {
 
 	Business int64   // reserved by the service; it has no effect
 	Extra    Members // members without a known meaning
+	// AsSent holds the members that a lenient parse converted or could not read,
+	// as they were sent: an amount with an exponent, a number for a text. Marshal
+	// writes such a member as it was sent, in the callback and in its answer, if
+	// that still says the member's value.
+	AsSent Members
 }
 
 // Common is h.
@@ -152,23 +157,24 @@ func (h *Head) User() string { return h.TenantUserID }
 func (h *Head) Unknown() Members { return h.Extra }
 
 // first and last describe the members of every callback, around its own.
-func (h *Head) first(c *codec, t Type, trackingID presence) {
+func (h *Head) first(c *codec, t Type, trackingID, tenantUserID presence) {
+	c.asSent = &h.AsSent
 	c.kind(&t, t)
-	c.text("trackingId", &h.TrackingID, trackingID)
-	c.text("tenantUserId", &h.TenantUserID, required)
+	c.id("trackingId", &h.TrackingID, trackingID)
+	c.id("tenantUserId", &h.TenantUserID, tenantUserID)
 }
 
 func (h *Head) last(c *codec) {
-	c.whole("business", &h.Business, -maxWhole, maxWhole, 0, false, lenient)
+	c.whole("business", &h.Business, -maxWhole, maxWhole, 0, false, lenient|noEffect)
 	c.extra(&h.Extra, "requestUUID")
 	c.text("requestUUID", &h.RequestUUID, required)
 }
 
 // ParseOptions relax what a parser refuses. The zero value is strict.
 type ParseOptions struct {
-	// Lenient is for services that differ from the interface. It allows members
-	// without effect to be absent or null (those marked L in PROTOCOL.md, M3),
-	// and an amount to be a JSON number.
+	// Lenient is for services that differ from the interface. It allows the
+	// members marked L in PROTOCOL.md, M3, to be absent, and other forms of
+	// members where they say the same (PROTOCOL.md, M12). Head.AsSent keeps those.
 	Lenient bool
 }
 
@@ -176,24 +182,49 @@ type ParseOptions struct {
 // *MemberError or wraps ErrMalformed or ErrUnknownType. ParseCallback neither
 // changes nor keeps plaintext.
 func ParseCallback(plaintext []byte, o ParseOptions) (Callback, error) {
+	m, c, err := readCallback(plaintext, o)
+	if err == nil {
+		err = c.finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Faults gives every error of ParseCallback, where that gives the first: one
+// *MemberError for each member that breaks its rule, in the order of PROTOCOL.md,
+// M3. It is empty for what ParseCallback takes.
+func Faults(plaintext []byte, o ParseOptions) []error {
+	_, c, err := readCallback(plaintext, o)
+	if err != nil {
+		return []error{err}
+	}
+	var faults []error
+	for _, f := range c.faults {
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// readCallback reads as much of a request as can be read. The codec has its
+// faults.
+func readCallback(plaintext []byte, o ParseOptions) (message, *codec, error) {
 	obj, err := scan(plaintext)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	t, err := requestType(obj)
+	t, err := requestType(obj, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !t.Known() {
-		return nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
+		return nil, nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
 	}
 	m := types[t].empty()
 	c := codec{obj: obj, lenient: o.Lenient}
 	m.members(&c)
-	if err := c.finish(); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, &c, nil
 }
 
 // message is a Callback that describes its members to a codec.

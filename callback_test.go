@@ -197,7 +197,9 @@ func TestParseLenient(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &countersign.Deposit{
-		Head: countersign.Head{RequestUUID: "u", TrackingID: "t", TenantUserID: "7"}, TxID: "x", ChainName: "TRON", Symbol: "USDT",
+		Head: countersign.Head{RequestUUID: "u", TrackingID: "t", TenantUserID: "7",
+			AsSent: countersign.Members{{Name: "amount", Value: "2.500000000000000001"}}},
+		TxID: "x", ChainName: "TRON", Symbol: "USDT",
 		Amount: mustAmount("2.500000000000000001"), ToAddress: "T1",
 		RiskLevelFrom: countersign.RiskUnknown, RiskLevelTo: countersign.RiskUnknown, TxIndex: -1,
 	}
@@ -214,7 +216,7 @@ func TestParseLenient(t *testing.T) {
 			t.Errorf("without %s: %v", effect, err)
 		}
 	}
-	for _, bad := range []string{`2.5e1`, `-2.5`, `true`, `{}`} {
+	for _, bad := range []string{`-2.5`, `2.5e1000`, `2.5e78`, `"2.5e"`, `"2.5e+-1"`, `"1e1e1"`, `".5e1"`, `"05e1"`, `true`, `{}`} {
 		broken := strings.Replace(in, `2.500000000000000001`, bad, 1)
 		if _, err := countersign.ParseCallback([]byte(broken), lenient); err == nil {
 			t.Errorf("took amount %s", bad)

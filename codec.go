@@ -45,6 +45,7 @@ const (
 	lenient                         // may be absent or null in a lenient parse
 	optional                        // may be absent or null in any parse
 	nullable                        // like optional, and null is written for an empty text
+	noEffect                        // a lenient parse takes any value, and keeps it in AsSent if it is none of the interface
 )
 
 // codec carries one message in one direction. A message describes its members
@@ -53,11 +54,12 @@ const (
 type codec struct {
 	obj     *strictjson.Object // what to read; nil while writing
 	lenient bool
-	answer  bool // an answer: type and amount may be numbers or strings (PROTOCOL.md, R6)
+	answer  bool     // an answer: type and amount may be numbers or strings (PROTOCOL.md, R6)
+	asSent  *Members // of the message: see Head.AsSent; may be nil
 	out     []byte
 	names   []string // described so far
 	room    [20]string
-	err     error
+	faults  []*MemberError // every member that breaks its rule, in the order of the descriptions
 }
 
 // describe notes that name is a member of the interface.
@@ -71,9 +73,27 @@ func (c *codec) describe(name string) {
 func (c *codec) reading() bool { return c.obj != nil }
 
 func (c *codec) fail(name, problem string) {
-	if c.err == nil {
-		c.err = &MemberError{name, problem}
+	c.faults = append(c.faults, &MemberError{name, problem})
+}
+
+// keep notes that a lenient parse converted the member called name from raw.
+func (c *codec) keep(name, raw string) {
+	*c.asSent = append(*c.asSent, Member{name, Raw(strictjson.Compact(raw))})
+}
+
+// sent is how the member called name came, the empty text if that was its usual
+// form.
+func (c *codec) sent(name string) string {
+	if c.asSent == nil {
+		return ""
 	}
+	return string(c.asSent.Get(name))
+}
+
+// same writes a member as it was sent.
+func (c *codec) same(name, raw string) {
+	c.key(name)
+	c.out = append(c.out, raw...)
 }
 
 // key opens the member called name in the output.
@@ -120,7 +140,7 @@ func (c *codec) text(name string, v *string, p presence) {
 			return
 		}
 		*v = strictjson.Text(raw)
-		if *v == "" && p&(mayBeEmpty|optional|nullable) == 0 {
+		if *v == "" && p&(mayBeEmpty|optional|nullable) == 0 && (p&lenient == 0 || !c.lenient) {
 			c.fail(name, "is empty")
 		}
 		return
@@ -151,8 +171,32 @@ func (c *codec) text(name string, v *string, p presence) {
 	c.out = appendString(c.out, *v)
 }
 
+// id carries an identifier. A lenient parse takes a whole number for the text of
+// its digits.
+func (c *codec) id(name string, v *string, p presence) {
+	if c.reading() {
+		if m, ok := c.obj.Find(name); ok && c.lenient && isDigits(c.obj.Raw(m)) {
+			c.describe(name)
+			*v = c.obj.Raw(m)
+			c.keep(name, *v)
+			return
+		}
+	} else if raw := c.sent(name); raw == *v && isDigits(raw) {
+		c.describe(name)
+		c.same(name, raw)
+		return
+	}
+	c.text(name, v, p)
+}
+
+// isDigits reports whether raw is a number of digits alone, of any size.
+func isDigits(raw string) bool {
+	return raw != "" && strings.Trim(raw, "0123456789") == ""
+}
+
 // whole carries a whole number from lo to hi. A message that lacks the member
 // gives v the value unset. If omit is true, a v equal to unset is not written.
+// A lenient parse takes a number that is written as a text.
 func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
@@ -160,17 +204,31 @@ func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p p
 			*v = unset
 			return
 		}
-		n, ok := wholeNumber(raw)
+		n, problem := c.wholeOf(raw, lo, hi)
 		switch {
-		case !ok:
-			c.fail(name, "is not a whole number")
-		case n < lo || n > hi:
-			c.fail(name, fmt.Sprintf("is not between %d and %d", lo, hi))
+		case problem != "" && c.lenient && p&noEffect != 0:
+			*v = unset
+			c.keep(name, raw)
+			return
+		case problem != "":
+			c.fail(name, problem)
+		case raw[0] == '"':
+			c.keep(name, raw)
 		}
 		*v = n
 		return
 	}
 	c.describe(name)
+	if raw := c.sent(name); raw != "" {
+		n, problem := (&codec{lenient: true}).wholeOf(raw, lo, hi)
+		if problem != "" && p&noEffect != 0 {
+			n, problem = unset, ""
+		}
+		if problem == "" && n == *v {
+			c.same(name, raw)
+			return
+		}
+	}
 	if omit && *v == unset {
 		return
 	}
@@ -182,27 +240,55 @@ func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p p
 	c.out = strconv.AppendInt(c.out, *v, 10)
 }
 
+// wholeOf reads a whole number from lo to hi.
+func (c *codec) wholeOf(raw string, lo, hi int64) (n int64, problem string) {
+	if raw[0] == '"' && c.lenient {
+		raw = strictjson.Text(raw)
+	}
+	n, ok := wholeNumber(raw)
+	switch {
+	case !ok || raw[0] == '+': // no number of JSON begins with it
+		return 0, "is not a whole number"
+	case n < lo || n > hi:
+		return n, fmt.Sprintf("is not between %d and %d", lo, hi)
+	}
+	return n, ""
+}
+
+// amount carries an amount. A lenient parse takes a JSON number and an exponent.
 func (c *codec) amount(name string, v *Amount, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
 		if raw == "" {
 			return
 		}
-		text := raw
-		if raw[0] == '"' {
-			text = strictjson.Text(raw)
-		} else if !c.answer && !c.lenient {
+		if raw[0] != '"' && !c.answer && !c.lenient {
 			c.fail(name, "is not a string")
 			return
 		}
-		if problem := amountProblem(text); problem != "" {
+		text, problem := amountText(raw), ""
+		if c.lenient {
+			text, problem = plainAmount(text)
+		} else {
+			problem = amountProblem(text)
+		}
+		if problem != "" {
 			c.fail(name, problem)
 			return
 		}
 		*v = Amount{text}
+		if c.lenient && (raw[0] != '"' || amountText(raw) != text) {
+			c.keep(name, raw)
+		}
 		return
 	}
 	c.describe(name)
+	if raw := c.sent(name); raw != "" {
+		if text, problem := plainAmount(amountText(raw)); problem == "" && text == v.text {
+			c.same(name, raw)
+			return
+		}
+	}
 	if !v.IsSet() {
 		if p&(lenient|optional) == 0 {
 			c.fail(name, "is empty")
@@ -213,6 +299,14 @@ func (c *codec) amount(name string, v *Amount, p presence) {
 	c.out = appendString(c.out, v.text)
 }
 
+// amountText is what stands for an amount: the text of a string, or a number.
+func amountText(raw string) string {
+	if raw[0] == '"' {
+		return strictjson.Text(raw)
+	}
+	return raw
+}
+
 // kind carries the callback type, which must be want unless want is 0.
 func (c *codec) kind(v *Type, want Type) {
 	if c.reading() {
@@ -220,19 +314,23 @@ func (c *codec) kind(v *Type, want Type) {
 		if raw == "" {
 			return
 		}
-		if raw[0] == '"' && c.answer {
-			raw = raw[1 : len(raw)-1]
-		}
-		n, ok := wholeNumber(raw)
+		n, ok := typeNumber(raw, c.answer || c.lenient)
 		if !ok {
 			c.fail("type", "is not a whole number")
 			return
 		}
+		if raw[0] == '"' && c.lenient {
+			c.keep("type", raw)
+		}
 		*v = Type(n)
 	} else {
 		c.describe("type")
-		c.key("type")
-		c.out = strconv.AppendInt(c.out, int64(*v), 10)
+		if raw := c.sent("type"); raw == `"`+strconv.Itoa(int(*v))+`"` {
+			c.same("type", raw)
+		} else {
+			c.key("type")
+			c.out = strconv.AppendInt(c.out, int64(*v), 10)
+		}
 	}
 	if want != 0 && *v != want {
 		c.fail("type", fmt.Sprintf("is not %d", int(want)))
@@ -300,8 +398,8 @@ func (c *codec) extra(v *Members, later ...string) {
 
 // finish gives the first error and, when writing, closes the output.
 func (c *codec) finish() error {
-	if c.err != nil {
-		return c.err
+	if len(c.faults) > 0 {
+		return c.faults[0]
 	}
 	if !c.reading() {
 		c.out = append(c.out, '}')

@@ -1,7 +1,7 @@
 package countersign
 
-// RiskUnknown is the risk level of a request that left it out, which only a
-// lenient parse allows. It is never written, and is not the level 0.
+// RiskUnknown is the risk level of a request that left it out or said it in words,
+// which only a lenient parse allows. It is never written, and is not the level 0.
 const RiskUnknown = -1
 
 // Deposit is callback type 1: a user's deposit arrived (PROTOCOL.md, Messages).
@@ -37,15 +37,15 @@ func (d *Deposit) CountingAddress() string { return d.ToAddress }
 func (d *Deposit) Marshal() ([]byte, error) { return encode(d) }
 
 func (d *Deposit) members(c *codec) {
-	d.first(c, TypeDeposited, required)
+	d.first(c, TypeDeposited, required, required)
 	c.text("txId", &d.TxID, required)
 	c.text("chainName", &d.ChainName, required)
 	c.text("symbol", &d.Symbol, required)
 	c.amount("amount", &d.Amount, required)
 	c.text("fromAddress", &d.FromAddress, mayBeEmpty|lenient)
 	c.text("toAddress", &d.ToAddress, required)
-	c.whole("riskLevelFrom", &d.RiskLevelFrom, 0, 100, RiskUnknown, true, lenient)
-	c.whole("riskLevelTo", &d.RiskLevelTo, 0, 100, RiskUnknown, true, lenient)
+	c.whole("riskLevelFrom", &d.RiskLevelFrom, 0, 100, RiskUnknown, true, lenient|noEffect)
+	c.whole("riskLevelTo", &d.RiskLevelTo, 0, 100, RiskUnknown, true, lenient|noEffect)
 	c.whole("txIndex", &d.TxIndex, -1, maxWhole, -1, false, lenient)
 	c.text("newAddress", &d.NewAddress, mayBeEmpty|lenient)
 	d.last(c)
@@ -59,7 +59,7 @@ func (d *Deposit) Answer() DepositAnswer {
 		TrackingID: d.TrackingID, TxID: d.TxID, TxIndex: d.TxIndex, ChainName: d.ChainName,
 		Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress,
 		TenantUserID: d.TenantUserID, CallBackID: Null, State: Null, TenantType: Null,
-		RequestUUID: d.RequestUUID,
+		RequestUUID: d.RequestUUID, AsSent: d.AsSent,
 	}
 }
 
@@ -101,7 +101,8 @@ type DepositAnswer struct {
 	// show them as null. The empty Raw leaves the member out.
 	CallBackID, State, TenantType Raw
 
-	RequestUUID string // of the attempt that is answered
+	RequestUUID string  // of the attempt that is answered
+	AsSent      Members // forms that differ from the usual: see Head.AsSent
 	Extra       Members
 }
 
@@ -113,7 +114,7 @@ func (a DepositAnswer) UUID() string { return a.RequestUUID }
 
 // Shortest has the type and the requestUUID.
 func (a DepositAnswer) Shortest() Answer {
-	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID}
+	return DepositAnswer{TxIndex: -1, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
 // Marshal gives the canonical bytes. It inverts ParseDepositAnswer.
@@ -126,9 +127,10 @@ func ParseDepositAnswer(data []byte) (DepositAnswer, error) {
 }
 
 func (a *DepositAnswer) members(c *codec) {
+	c.asSent = &a.AsSent
 	t := TypeDeposited
 	c.kind(&t, TypeDeposited)
-	c.text("trackingId", &a.TrackingID, optional)
+	c.id("trackingId", &a.TrackingID, optional)
 	c.text("txId", &a.TxID, optional)
 	c.whole("txIndex", &a.TxIndex, -1, maxWhole, -1, false, optional)
 	c.text("chainName", &a.ChainName, optional)
@@ -136,7 +138,7 @@ func (a *DepositAnswer) members(c *codec) {
 	c.amount("amount", &a.Amount, optional)
 	c.text("fromAddress", &a.FromAddress, optional)
 	c.text("toAddress", &a.ToAddress, optional)
-	c.text("tenantUserId", &a.TenantUserID, optional)
+	c.id("tenantUserId", &a.TenantUserID, optional)
 	c.raw("callBackId", &a.CallBackID)
 	c.raw("state", &a.State)
 	c.raw("tenantType", &a.TenantType)

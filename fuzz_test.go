@@ -21,6 +21,8 @@ func FuzzParseCallback(f *testing.F) {
 	f.Add([]byte(edit(`"business":0`, `"x":{"y":[1,2e5,"\ud83d\ude00"]},"business":0`)))
 	f.Add([]byte(edit(`"7.4"`, `7.4`)))
 	f.Add([]byte(edit(`"7.4"`, `"7e4"`)))
+	f.Add([]byte(otherDeposit))
+	f.Add([]byte(`{"type":2,"callBackId":7,"requestUUID":"u"}`))
 	f.Add([]byte(`{"type":1,"type":1}`))
 	f.Add([]byte(`{"type":4,"trackingId":null}`))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -34,8 +34,8 @@ func (w *WithdrawalDone) Content() []string {
 func (w *WithdrawalDone) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalDone) members(c *codec) {
-	w.first(c, TypeWithdraw, required)
-	c.text("callBackId", &w.CallBackID, required)
+	w.first(c, TypeWithdraw, required, required)
+	c.id("callBackId", &w.CallBackID, required)
 	c.text("txId", &w.TxID, required)
 	c.text("chainName", &w.ChainName, lenient)
 	c.text("symbol", &w.Symbol, lenient)
@@ -71,7 +71,7 @@ func (a *AddressChange) CountingAddress() string { return a.NewAddress }
 func (a *AddressChange) Marshal() ([]byte, error) { return encode(a) }
 
 func (a *AddressChange) members(c *codec) {
-	a.first(c, TypeAddress, nullable)
+	a.first(c, TypeAddress, nullable, required)
 	c.text("chainName", &a.ChainName, lenient)
 	c.text("symbol", &a.Symbol, lenient)
 	c.text("toAddress", &a.ToAddress, optional)
@@ -100,8 +100,8 @@ func (w *WithdrawalEnded) Content() []string { return []string{w.TenantUserID, w
 func (w *WithdrawalEnded) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalEnded) members(c *codec) {
-	w.first(c, TypeInvalidAddress, required)
-	c.text("callBackId", &w.CallBackID, required)
+	w.first(c, TypeInvalidAddress, required, required)
+	c.id("callBackId", &w.CallBackID, required)
 	c.text("toAddress", &w.ToAddress, optional)
 	w.last(c)
 }
@@ -128,11 +128,11 @@ func (f *FundsShort) Content() []string { return []string{f.TenantUserID, f.Call
 func (f *FundsShort) Marshal() ([]byte, error) { return encode(f) }
 
 func (f *FundsShort) members(c *codec) {
-	f.first(c, f.Type, required)
+	f.first(c, f.Type, required, required)
 	if f.Type != TypeNotEnoughMoney && f.Type != TypeNotEnoughHotMoney {
 		c.fail("type", "is neither 6 nor 7")
 	}
-	c.text("callBackId", &f.CallBackID, required)
+	c.id("callBackId", &f.CallBackID, required)
 	f.last(c)
 }
 
@@ -149,7 +149,8 @@ type NoticeAnswer struct {
 	Amount       Amount
 	FromAddress  string
 	ToAddress    string
-	RequestUUID  string // of the attempt that is answered
+	RequestUUID  string  // of the attempt that is answered
+	AsSent       Members // forms that differ from the usual: see Head.AsSent
 	Extra        Members
 }
 
@@ -158,7 +159,7 @@ func (w *WithdrawalDone) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: TypeWithdraw, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
 		TxID: w.TxID, ChainName: w.ChainName, Symbol: w.Symbol, Amount: w.Amount,
-		FromAddress: w.FromAddress, ToAddress: w.ToAddress, RequestUUID: w.RequestUUID,
+		FromAddress: w.FromAddress, ToAddress: w.ToAddress, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
 	}
 }
 
@@ -183,7 +184,7 @@ func (w *WithdrawalDone) Differs(answer Answer) string {
 func (a *AddressChange) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: TypeAddress, TrackingID: a.TrackingID, TenantUserID: a.TenantUserID, ChainName: a.ChainName,
-		Symbol: a.Symbol, ToAddress: a.CountingAddress(), RequestUUID: a.RequestUUID,
+		Symbol: a.Symbol, ToAddress: a.CountingAddress(), RequestUUID: a.RequestUUID, AsSent: a.AsSent,
 	}
 }
 
@@ -205,7 +206,7 @@ func (a *AddressChange) Differs(answer Answer) string {
 func (w *WithdrawalEnded) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: TypeInvalidAddress, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
-		CallBackID: w.CallBackID, RequestUUID: w.RequestUUID,
+		CallBackID: w.CallBackID, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
 	}
 }
 
@@ -224,7 +225,7 @@ func (w *WithdrawalEnded) Differs(answer Answer) string {
 func (f *FundsShort) Answer() NoticeAnswer {
 	return NoticeAnswer{
 		Type: f.Type, TrackingID: f.TrackingID, TenantUserID: f.TenantUserID,
-		CallBackID: f.CallBackID, RequestUUID: f.RequestUUID,
+		CallBackID: f.CallBackID, RequestUUID: f.RequestUUID, AsSent: f.AsSent,
 	}
 }
 
@@ -246,7 +247,7 @@ func (a NoticeAnswer) UUID() string { return a.RequestUUID }
 
 // Shortest has the type and the requestUUID.
 func (a NoticeAnswer) Shortest() Answer {
-	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID}
+	return NoticeAnswer{Type: a.Type, RequestUUID: a.RequestUUID, AsSent: a.AsSent}
 }
 
 // Marshal gives the canonical bytes. It inverts ParseNoticeAnswer.
@@ -259,13 +260,14 @@ func ParseNoticeAnswer(data []byte) (NoticeAnswer, error) {
 }
 
 func (a *NoticeAnswer) members(c *codec) {
+	c.asSent = &a.AsSent
 	c.kind(&a.Type, 0)
 	if a.Type < TypeWithdraw || !a.Type.Known() {
 		c.fail("type", "is not between 3 and 7")
 	}
-	c.text("trackingId", &a.TrackingID, optional)
-	c.text("tenantUserId", &a.TenantUserID, optional)
-	c.text("callBackId", &a.CallBackID, optional)
+	c.id("trackingId", &a.TrackingID, optional)
+	c.id("tenantUserId", &a.TenantUserID, optional)
+	c.id("callBackId", &a.CallBackID, optional)
 	c.text("txId", &a.TxID, optional)
 	c.text("chainName", &a.ChainName, optional)
 	c.text("symbol", &a.Symbol, optional)

@@ -21,16 +21,25 @@ func scan(src []byte) (*strictjson.Object, error) {
 }
 
 // requestType reads the member that chooses the parser of a request.
-func requestType(obj *strictjson.Object) (Type, error) {
+func requestType(obj *strictjson.Object, o ParseOptions) (Type, error) {
 	m, ok := obj.Find("type")
 	if !ok {
 		return 0, &MemberError{"type", "is missing"}
 	}
-	n, ok := wholeNumber(obj.Raw(m))
+	n, ok := typeNumber(obj.Raw(m), o.Lenient)
 	if !ok {
 		return 0, &MemberError{"type", "is not a whole number"}
 	}
 	return Type(n), nil
+}
+
+// typeNumber reads the value of the member type: a number, or its digits as a
+// text where that is allowed.
+func typeNumber(raw string, orText bool) (int64, bool) {
+	if orText && raw[0] == '"' {
+		raw = raw[1 : len(raw)-1]
+	}
+	return wholeNumber(raw)
 }
 
 // wholeNumber reads a whole number (PROTOCOL.md, M4), within the range in which
@@ -38,4 +47,33 @@ func requestType(obj *strictjson.Object) (Type, error) {
 func wholeNumber(raw string) (int64, bool) {
 	n, ok := strictjson.Int(raw)
 	return n, ok && -maxWhole <= n && n <= maxWhole
+}
+
+// Identity is what names a request. Members that cannot be read are empty.
+type Identity struct {
+	Type       Type
+	TrackingID string
+	CallBackID string
+}
+
+// EventID is Callback.EventID.
+func (i Identity) EventID() string {
+	if i.Type == TypeRequestWithdraw {
+		return i.CallBackID
+	}
+	return i.TrackingID
+}
+
+// Identify reads what names a request, even of one that ParseCallback refuses, for
+// logs and explanations.
+func Identify(plaintext []byte) (id Identity) {
+	obj, err := scan(plaintext)
+	if err != nil {
+		return id
+	}
+	id.Type, _ = requestType(obj, ParseOptions{Lenient: true})
+	c := codec{obj: obj, lenient: true, asSent: new(Members)}
+	c.id("trackingId", &id.TrackingID, optional)
+	c.id("callBackId", &id.CallBackID, optional)
+	return id
 }

@@ -2,7 +2,8 @@ package countersign
 
 // WithdrawalRequest is callback type 2: the service asks the merchant to
 // countersign a withdrawal (PROTOCOL.md, Messages). It says which withdrawal, but
-// not where the money goes; the merchant's answer says that.
+// not where the money goes; the merchant's answer says that. After a lenient parse
+// its TrackingID and TenantUserID may be empty.
 type WithdrawalRequest struct {
 	Head
 	CallBackID string // the withdrawal; unique at the merchant
@@ -17,23 +18,25 @@ func (w *WithdrawalRequest) EventID() string { return w.CallBackID }
 // OrderID is the callBackId.
 func (w *WithdrawalRequest) OrderID() string { return w.CallBackID }
 
-// Content is the user and the trackingId. A second withdrawal with the callBackId
-// of another must not be confirmed by the answer for that other.
+// Content is the user and the trackingId, each empty if the request does not name
+// it. A second withdrawal with the callBackId of another must not be confirmed by
+// the answer for that other.
 func (w *WithdrawalRequest) Content() []string { return []string{w.TenantUserID, w.TrackingID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
 func (w *WithdrawalRequest) Marshal() ([]byte, error) { return encode(w) }
 
 func (w *WithdrawalRequest) members(c *codec) {
-	w.first(c, TypeRequestWithdraw, required)
-	c.text("callBackId", &w.CallBackID, required)
+	w.first(c, TypeRequestWithdraw, lenient, lenient)
+	c.id("callBackId", &w.CallBackID, required)
 	w.last(c)
 }
 
 // Answer is the answer that confirms w with the details of the merchant's order.
+// A w without tenantUserId needs that of the order beside them.
 func (w *WithdrawalRequest) Answer(d Details) WithdrawalAnswer {
 	return WithdrawalAnswer{
-		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID,
+		TenantUserID: w.TenantUserID, CallBackID: w.CallBackID, Details: d, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
 	}
 }
 
@@ -67,7 +70,10 @@ type Details struct {
 func (d Details) Validate() error {
 	c := codec{}
 	d.members(&c)
-	return c.err
+	if len(c.faults) > 0 {
+		return c.faults[0]
+	}
+	return nil
 }
 
 func (d *Details) members(c *codec) {
@@ -103,7 +109,8 @@ type WithdrawalAnswer struct {
 	TenantUserID string
 	CallBackID   string // unchanged from the request
 	Details
-	RequestUUID string // of the attempt that is answered
+	RequestUUID string  // of the attempt that is answered
+	AsSent      Members // forms that differ from the usual: see Head.AsSent
 	Extra       Members
 }
 
@@ -127,10 +134,11 @@ func ParseWithdrawalAnswer(data []byte) (WithdrawalAnswer, error) {
 }
 
 func (a *WithdrawalAnswer) members(c *codec) {
+	c.asSent = &a.AsSent
 	t := TypeRequestWithdraw
 	c.kind(&t, TypeRequestWithdraw)
-	c.text("tenantUserId", &a.TenantUserID, required)
-	c.text("callBackId", &a.CallBackID, required)
+	c.id("tenantUserId", &a.TenantUserID, required)
+	c.id("callBackId", &a.CallBackID, required)
 	a.Details.members(c)
 	c.extra(&a.Extra, "requestUUID")
 	c.text("requestUUID", &a.RequestUUID, required)

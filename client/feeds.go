@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
 	"strconv"
@@ -33,7 +34,7 @@ type DepositEntry struct {
 	TxID              string             `json:"txId" doc:"transaction on the chain"`
 	ChainName         string             `json:"chainName" doc:"the chain"`
 	Symbol            string             `json:"symbol" doc:"the currency"`
-	Amount            countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal, as the service wrote it"`
+	Amount            countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal, as the service wrote it; one that came with an exponent is converted, without loss"`
 	FromAddress       string             `json:"fromAddress" doc:"sender; may be empty"`
 	ToAddress         string             `json:"toAddress" doc:"the user's deposit address"`
 	RiskLevelFrom     *int64             `json:"riskLevelFrom,omitempty" doc:"risk of the sender, 0 to 100; absent if the service did not send it"`
@@ -46,6 +47,8 @@ type DepositEntry struct {
 	Decided           Time               `json:"decided,omitzero" doc:"when a held deposit was credited or rejected; absent where state is held"`
 	DecidedBy         string             `json:"decidedBy,omitempty" doc:"id of the token that credited or rejected it"`
 	Reason            string             `json:"reason,omitempty" doc:"why it was credited or rejected"`
+
+	AsSent map[string]json.RawMessage `json:"asSent,omitempty" doc:"members of the callback, as the service sent them, that the other members here do not show so: those without a meaning here, and those that came in another form, such as an amount with an exponent; absent: none"`
 }
 
 // Deposits is a part of the feed of deposits.

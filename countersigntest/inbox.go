@@ -32,6 +32,7 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"the first final reply stands, late ones too", checkStands},
 		{"only its own claim ends a lease", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
+		{"the user of a withdrawal that names none is kept", checkReplyUser},
 		{"a first block has one rest", checkBlocks},
 		{"a type of its own for every identifier", checkTypes},
 		{"of many at once one gets the claim", checkMany},
@@ -105,6 +106,19 @@ func checkOnce(c *inboxCheck) {
 	next := c.claim(c.other, c.entry(Withdrawal(2), inboxLease), merchant.StateClaimed)
 	if next.Seq <= got.Seq {
 		c.tb.Errorf("%s: number %d comes after %d", c.rule, next.Seq, got.Seq)
+	}
+}
+
+func checkReplyUser(c *inboxCheck) {
+	w := Withdrawal(1)
+	w.TenantUserID = ""
+	e, reply := c.entry(w, inboxLease), confirmed(1)
+	reply.TenantUserID = "65515"
+	got := c.claim(c.inbox, e, merchant.StateClaimed)
+	c.settle(c.inbox, e, got.Claim, reply, true, reply)
+	c.settle(c.other, e, got.Claim, reply, true, reply)
+	if again := c.claim(c.other, e, merchant.StateSettled); again.Reply != reply {
+		c.tb.Errorf("%s: found %+v, want %+v", c.rule, again.Reply, reply)
 	}
 }
 

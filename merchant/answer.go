@@ -44,7 +44,8 @@ const (
 
 // Confirm countersigns the withdrawal with the merchant's order: the user who
 // ordered it and what it moves. A request that names another user is refused for
-// ever with errCode 2002. An empty tenantUserID and details that are not valid
+// ever with errCode 2002; one that names none, which only a lenient Profile takes,
+// is answered with the order's. An empty tenantUserID and details that are not valid
 // confirm nothing: the service is told errCode 5000.
 func Confirm(tenantUserID string, d countersign.Details) Answer {
 	return Answer{kind: answerConfirm, user: tenantUserID, details: d}
@@ -152,7 +153,7 @@ func fromError(err error, keep bool) verdict {
 }
 
 // fromAnswer is the verdict of an OnWithdrawal that returned a when it was asked
-// about a withdrawal of user.
+// about a withdrawal of user, empty if the request named none.
 func fromAnswer(a Answer, user string) verdict {
 	class := a.code.Class()
 	v := verdict{Reply: Reply{Code: a.code, Message: messageFor(a.code, a.message)}}
@@ -161,7 +162,7 @@ func fromAnswer(a Answer, user string) verdict {
 		if a.user == "" {
 			return failed(ReasonFailed, errors.New("the function confirmed an order without a tenantUserId"))
 		}
-		if a.user != user {
+		if user != "" && a.user != user {
 			v := verdict{Reply: refusal(countersign.CodeDetailsDiffer), final: true, reason: ReasonOtherUser}
 			v.cause = errors.New("the order that the function confirmed is another user's")
 			return v
@@ -169,7 +170,11 @@ func fromAnswer(a Answer, user string) verdict {
 		if err := a.details.Validate(); err != nil {
 			return failed(ReasonFailed, fmt.Errorf("the details confirmed by the function: %w", err))
 		}
-		return verdict{Reply: Reply{Details: a.details}, final: true, reason: ReasonConfirmed}
+		v := verdict{Reply: Reply{Details: a.details}, final: true, reason: ReasonConfirmed}
+		if user == "" {
+			v.TenantUserID = a.user
+		}
+		return v
 	case answerRefuse:
 		if class == countersign.ClassRefused || class == countersign.ClassFailure {
 			v.final, v.reason = true, ReasonRefused

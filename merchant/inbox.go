@@ -203,6 +203,9 @@ type Reply struct {
 	Code    countersign.ErrCode
 	Message string              // not empty if Code is not 0
 	Details countersign.Details // of a confirmed withdrawal
+	// TenantUserID is the user of the order, if a withdrawal was confirmed whose
+	// request named none. Otherwise empty.
+	TenantUserID string
 }
 
 // Same reports whether o and p tell the service the same thing.
@@ -210,7 +213,7 @@ func (o Reply) Same(p Reply) bool {
 	if o.Code != p.Code {
 		return false
 	}
-	return o.Details == p.Details || o.Details.Differs(p.Details) == ""
+	return o.TenantUserID == p.TenantUserID && (o.Details == p.Details || o.Details.Differs(p.Details) == "")
 }
 
 // NewEntry makes the Entry of cb. The caller sets Blocks, At and Lease.

@@ -18,7 +18,7 @@ func (h *Handler) sealed(r reply) reply {
 	}
 	plaintext, err := r.plaintext, error(nil)
 	if plaintext == nil {
-		plaintext, err = h.plaintext(r.callback, r.Details)
+		plaintext, err = h.plaintext(r.callback, r.Reply)
 	}
 	if err == nil {
 		var data []byte
@@ -33,8 +33,12 @@ func (h *Handler) sealed(r reply) reply {
 
 // plaintext is the answer that accepts or confirms cb. If the full answer does not
 // fit into a response, plaintext gives the shortest one.
-func (h *Handler) plaintext(cb countersign.Callback, details countersign.Details) ([]byte, error) {
-	a := cb.Accept(details)
+func (h *Handler) plaintext(cb countersign.Callback, r Reply) ([]byte, error) {
+	a := cb.Accept(r.Details)
+	if w, ok := a.(countersign.WithdrawalAnswer); ok && w.TenantUserID == "" {
+		w.TenantUserID = r.TenantUserID
+		a = w
+	}
 	b, err := h.written(a)
 	if err == nil && !h.fits(b) {
 		b, err = h.written(a.Shortest())

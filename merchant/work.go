@@ -32,7 +32,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	if rep.typ != countersign.TypeRequestWithdraw { // type 2 has no answer yet
 		// This comes first, so that no effect happens that could not be answered.
 		var err error
-		if rep.plaintext, err = h.plaintext(cb, countersign.Details{}); err != nil {
+		if rep.plaintext, err = h.plaintext(cb, Reply{}); err != nil {
 			return rep.end(verdict{
 				Reply: Reply{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
 			})
@@ -133,7 +133,7 @@ func (h *Handler) function(cb countersign.Callback) function {
 			v := fromAnswer(a, c.TenantUserID)
 			if v.Code == countersign.CodeAccepted {
 				// Checked before it is recorded: what is recorded must fit into a response.
-				if _, err := h.plaintext(c, v.Details); err != nil {
+				if _, err := h.plaintext(c, v.Reply); err != nil {
 					return failed(ReasonUnanswerable, err)
 				}
 			}

@@ -223,7 +223,8 @@ INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfe
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
 	readInboxSQL = `
-SELECT i.id, i.seq, i.content, i.duplicate, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount
+SELECT i.id, i.seq, i.content, i.duplicate, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
+	i.reply_user
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
@@ -274,7 +275,7 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var duplicate, settled int64
 	var d [4]string
 	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
-		&d[0], &d[1], &d[2], &d[3])
+		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID)
 	if err != nil {
 		return id, nil, err
 	}

@@ -2,21 +2,41 @@ package book
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"countersign"
 	"countersign/internal/db"
 )
 
+// asSent is the JSON object for TakenDeposit.AsSent.
+func asSent(d *countersign.Deposit) string {
+	members := slices.Concat(d.AsSent, d.Extra)
+	if len(members) == 0 {
+		return ""
+	}
+	object := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			object = append(object, ',')
+		}
+		name, _ := json.Marshal(m.Name) // a string always has a form
+		object = append(append(append(object, name...), ':'), m.Value...)
+	}
+	return string(append(object, '}'))
+}
+
 const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
-	risk_from, risk_to, tx_index, business, state, taken, decided, decided_by, reason`
+	risk_from, risk_to, tx_index, business, state, taken, decided, decided_by, reason, as_sent`
 
 func scanDeposit(r db.Rows) (TakenDeposit, error) {
 	var d TakenDeposit
 	var amount string
 	c := &d.Deposit
 	err := r.Scan(&d.Seq, &c.TrackingID, &c.TenantUserID, &c.TxID, &c.ChainName, &c.Symbol, &amount, &c.FromAddress, &c.ToAddress,
-		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason)
+		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason,
+		&d.AsSent)
 	if err == nil {
 		c.Amount, err = countersign.ParseAmount(amount)
 	}

@@ -149,10 +149,11 @@ func patience(batch []*inboxCall) (longest time.Duration) {
 
 const (
 	lockInboxSQL = `
-SELECT claims, settled, code, message, address, chain_name, symbol, amount FROM inbox WHERE type = $1 AND id = $2{lock}`
+SELECT claims, settled, code, message, address, chain_name, symbol, amount, reply_user FROM inbox WHERE type = $1 AND id = $2{lock}`
 
 	keepReplySQL = `
-UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9
+UPDATE inbox SET settled = 1, lease_until = 0, code = $3, message = $4, address = $5, chain_name = $6, symbol = $7, amount = $8, ended = $9,
+	reply_user = $10
 WHERE type = $1 AND id = $2 AND settled = 0`
 
 	endLeaseSQL = `UPDATE inbox SET lease_until = 0 WHERE type = $1 AND id = $2 AND claims = $3 AND settled = 0`
@@ -184,7 +185,7 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		var kept merchant.Reply
 		var details [4]string
 		found, err := db.One(ctx, t, lockInboxSQL, []any{int64(s.Type), s.ID}, &claims, &settled, &kept.Code, &kept.Message,
-			&details[0], &details[1], &details[2], &details[3])
+			&details[0], &details[1], &details[2], &details[3], &kept.TenantUserID)
 		switch {
 		case err != nil:
 			return err
@@ -197,7 +198,7 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 		case s.Final:
 			d := s.Reply.Details
 			_, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
-				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)))
+				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), s.Reply.TenantUserID)
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
 		}

@@ -43,6 +43,7 @@ const (
 type TakenDeposit struct {
 	Seq       int64
 	Deposit   countersign.Deposit // without requestUUID and unknown members
+	AsSent    string              // JSON object of the members that the Deposit does not show as they were sent; empty if there is none
 	State     DepositState
 	Taken     db.Millis
 	Decided   db.Millis // 0 if nothing was decided

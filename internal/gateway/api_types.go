@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -96,12 +97,16 @@ func storedOrder(n client.NewOrder, by string) book.NewOrder {
 
 func depositOf(d book.TakenDeposit) client.DepositEntry {
 	c := d.Deposit
-	return client.DepositEntry{
+	e := client.DepositEntry{
 		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
 		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(),
 		State: client.DepositState(d.State), Taken: timeOf(d.Taken), Decided: timeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
 	}
+	if d.AsSent != "" {
+		_ = json.Unmarshal([]byte(d.AsSent), &e.AsSent) // the book wrote it
+	}
+	return e
 }
 
 func knownRisk(level int64) *int64 {

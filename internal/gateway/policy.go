@@ -140,7 +140,7 @@ func (r *Request) problem() string {
 		return "the order is not complete: " + err.Error()
 	case r.Withdrawal.CallBackID == "":
 		return "the request has no callBackId"
-	case r.Order.TenantUserID == "" || r.Order.TenantUserID != r.Withdrawal.TenantUserID:
+	case r.Order.TenantUserID == "" || r.Withdrawal.TenantUserID != "" && r.Order.TenantUserID != r.Withdrawal.TenantUserID:
 		return "the order belongs to another tenantUserId"
 	case r.Now.IsZero():
 		return "the time is not known"

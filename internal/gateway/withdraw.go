@@ -81,7 +81,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, ""), unknown: true}
 	case o.State == book.OrderUnknown:
 		return finding{answer: merchant.Refuse(countersign.CodeUnknownOrder, "")}
-	case o.TenantUserID != w.TenantUserID:
+	case w.TenantUserID != "" && o.TenantUserID != w.TenantUserID:
 		f := finding{answer: merchant.Refuse(countersign.CodeDetailsDiffer, "")}
 		if o.State.Undecided() {
 			// The refusal stands for this callBackId, so the order is over.
