@@ -42,7 +42,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			credited := map[string]int{}
 			h, err := merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Binding: tc.binding, BodyTimeout: time.Second,
+				Profile: merchant.Profile{Binding: tc.binding}, BodyTimeout: time.Second,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -115,7 +115,7 @@ func TestLargerKeys(t *testing.T) {
 func TestBindingOnlyWhenPresent(t *testing.T) {
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-		Binding: merchant.BindingWhenPresent, BodyTimeout: time.Second,
+		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: time.Second,
 		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

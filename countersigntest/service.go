@@ -119,7 +119,7 @@ func (s *Service) MerchantConfig() merchant.Config {
 		APIKey: s.c.APIKey, CallbackAPIKeys: []countersign.APIKey{s.c.CallbackAPIKey},
 	}
 	if s.c.Unbound {
-		c.Binding = merchant.BindingWhenPresent
+		c.Profile.Binding = merchant.BindingWhenPresent
 	}
 	return c
 }

@@ -34,7 +34,7 @@ func (f BodyForm) String() string {
 }
 
 // member is the field or member that carries the body in FormField and
-// FormObject, exactly so written.
+// FormObject, exactly so written, unless a caller names another.
 const member = "data"
 
 // Unwrap finds the Base64 in body and says in which form it came. The forms, in
@@ -50,7 +50,11 @@ const member = "data"
 //
 // Unwrap also fails with ErrTooLarge above MaxBody, ErrEmpty, and ErrBodyForm.
 // It does not check that inner is valid Base64; Open does.
-func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
+func Unwrap(body []byte) (inner []byte, form BodyForm, err error) { return UnwrapField(body, member) }
+
+// UnwrapField is Unwrap where the form field or the member of the JSON object has
+// the name field in place of data.
+func UnwrapField(body []byte, field string) (inner []byte, form BodyForm, err error) {
 	if len(body) > MaxBody {
 		return nil, FormBare, fmt.Errorf("body of %d bytes: %w: %d are allowed", len(body), ErrTooLarge, MaxBody)
 	}
@@ -64,10 +68,10 @@ func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
 		inner, err = unwrapString(text)
 	case text[0] == '{':
 		form = FormObject
-		inner, err = unwrapObject(text)
-	case isForm(text):
+		inner, err = unwrapObject(text, field)
+	case isForm(text, field):
 		form = FormField
-		inner, err = unwrapField(text)
+		inner, err = unwrapField(text, field)
 	default:
 		inner = text
 	}
@@ -86,26 +90,26 @@ func Unwrap(body []byte) (inner []byte, form BodyForm, err error) {
 // isForm reports whether text is an URL-encoded form. Base64 has no &, and has
 // = only at its end. "data=" alone is no Base64 either: five characters never
 // end in a single =.
-func isForm(text []byte) bool {
-	if bytes.IndexByte(text, '&') >= 0 || bytes.HasPrefix(text, []byte(member+"=")) {
+func isForm(text []byte, field string) bool {
+	if bytes.IndexByte(text, '&') >= 0 || bytes.HasPrefix(text, []byte(field+"=")) {
 		return true
 	}
 	name, value, found := bytes.Cut(text, []byte("="))
 	return found && len(name) < 64 && len(bytes.Trim(value, "="+whiteSpace)) > 0 && !bytes.ContainsAny(name, "+/"+whiteSpace)
 }
 
-func unwrapField(text []byte) ([]byte, error) {
+func unwrapField(text []byte, field string) ([]byte, error) {
 	values, err := url.ParseQuery(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is a form with faulty escapes: percent-encode the Base64", ErrBodyForm)
 	}
-	switch found := values[member]; len(found) {
+	switch found := values[field]; len(found) {
 	case 1:
 		return []byte(found[0]), nil
 	case 0:
-		return nil, fmt.Errorf("%w: it is a form without a field %s", ErrBodyForm, member)
+		return nil, fmt.Errorf("%w: it is a form without a field %s", ErrBodyForm, field)
 	default:
-		return nil, fmt.Errorf("%w: it is a form with %d fields %s", ErrBodyForm, len(found), member)
+		return nil, fmt.Errorf("%w: it is a form with %d fields %s", ErrBodyForm, len(found), field)
 	}
 }
 
@@ -119,7 +123,7 @@ func unwrapString(text []byte) ([]byte, error) {
 
 // unwrapObject walks through the members itself, because encoding/json takes
 // Data for data and the last of duplicates.
-func unwrapObject(text []byte) ([]byte, error) {
+func unwrapObject(text []byte, field string) ([]byte, error) {
 	broken := fmt.Errorf("%w: it begins like a JSON object and is not one", ErrBodyForm)
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {
@@ -141,11 +145,11 @@ func unwrapObject(text []byte) ([]byte, error) {
 		if d.Decode(&value) != nil {
 			return nil, broken
 		}
-		if name != member {
+		if name != field {
 			continue
 		}
 		if value[0] != '"' {
-			return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, member)
+			return nil, fmt.Errorf("%w: it is a JSON object whose member %s is not a string", ErrBodyForm, field)
 		}
 		if inner, err = unwrapString(value); err != nil {
 			return nil, err
@@ -157,8 +161,8 @@ func unwrapObject(text []byte) ([]byte, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%w: more follows its JSON object", ErrBodyForm)
 	}
-	if !seen[member] {
-		return nil, fmt.Errorf("%w: it is a JSON object without a member %s", ErrBodyForm, member)
+	if !seen[field] {
+		return nil, fmt.Errorf("%w: it is a JSON object without a member %s", ErrBodyForm, field)
 	}
 	return inner, nil
 }

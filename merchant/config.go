@@ -86,7 +86,7 @@ type Config struct {
 
 	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
-	// CallbackAPIKeys are the accepted values of the header X-API-KEY: one, or
+	// CallbackAPIKeys are the accepted values of Profile.Header: one, or
 	// two while the service changes from one to the other. Required where Key has
 	// a private part, because its public part can forge callbacks (PROTOCOL.md,
 	// K8). Otherwise empty means that the header is not checked: strangers can
@@ -94,11 +94,9 @@ type Config struct {
 	// again.
 	CallbackAPIKeys []countersign.APIKey
 
-	// Binding says which bindings are accepted. Zero: BindingRequired.
-	Binding Binding
-	// Lenient accepts requests that leave out members without effect, those
-	// marked L in PROTOCOL.md, M3. Zero: such requests are malformed.
-	Lenient bool
+	// Profile says what the provider does. Zero: it is a service of this project.
+	// For others begin with OtherProvider.
+	Profile Profile
 
 	// Inbox records callbacks and answers. Required. NewMemoryInbox, which forgets
 	// everything when the process ends, is only for trying out.
@@ -170,6 +168,9 @@ func (c *Config) complete() error {
 	if err := c.completeKeys(); err != nil {
 		return err
 	}
+	if err := c.Profile.complete(); err != nil {
+		return err
+	}
 	if c.APIKey == "" {
 		return configError("APIKey is missing: it goes into every response")
 	}
@@ -185,8 +186,6 @@ func (c *Config) complete() error {
 	case c.OnDeposit != nil && c.OnPossibleDuplicate == nil:
 		return configError("OnPossibleDuplicate is missing: somebody must decide on deposits that may have been " +
 			"credited before under another trackingId; KeepForReview leaves them in the Inbox and in the log")
-	case c.Binding < BindingRequired || c.Binding > BindingOff:
-		return configError("Binding is not one of the known values")
 	case c.Timeout < 0 || c.BodyTimeout < 0:
 		return configError("a time-out is negative")
 	case c.MaxOpening < 0 || c.MaxWaitingBlocks < 0:

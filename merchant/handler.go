@@ -40,7 +40,7 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		c:       c,
-		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Binding, lenient: c.Lenient},
+		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Profile.Binding, lenient: c.Profile.Lenient, field: c.Profile.BodyField},
 		opening: newOpenings(&c),
 		lease:   2*c.Timeout + leaseMargin,
 		flights: map[entryKey]*flight{},
@@ -125,7 +125,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if r.Method != http.MethodPost {
 		return reply{status: http.StatusMethodNotAllowed, reason: ReasonMethod}
 	}
-	if !h.knowsAPIKey(r.Header.Values("X-API-KEY")) {
+	if !h.knowsAPIKey(r.Header.Values(h.c.Profile.Header)) {
 		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}
 	}
 	body, refused := h.readBody(r, deadline)
@@ -159,7 +159,7 @@ func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (counters
 	return h.opener.open(at, body)
 }
 
-// keyCheck gives the check of the values of the header X-API-KEY. The check
+// keyCheck gives the check of the values of Profile.Header. The check
 // compares the digest of the value with that of every accepted key, so that it
 // takes the same time for every value of every length. There must be exactly one
 // header: of two, a proxy may have checked the other.
@@ -184,9 +184,11 @@ func keyCheck(accepted []countersign.APIKey) func(values []string) bool {
 	}
 }
 
-// write sends r. If r cannot be sent, write sends a failure and changes r to it.
+// write sends r with the provider's codes. If r cannot be sent, write sends a
+// failure. It changes r to what was sent.
 func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	header := w.Header()
+	r.Code = h.c.Profile.code(r.Code)
 	switch r.status {
 	case http.StatusMethodNotAllowed:
 		header.Set("Allow", http.MethodPost)
@@ -194,7 +196,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 		return
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", `ApiKey realm="callbacks"`)
-		plain(w, r.status, "wrong X-API-KEY")
+		plain(w, r.status, "wrong "+h.c.Profile.Header)
 		return
 	}
 	switch r.reason {
@@ -208,6 +210,7 @@ func (h *Handler) write(w http.ResponseWriter, r *reply) {
 	if err != nil {
 		r.cause = errors.Join(r.cause, err)
 		r.Reply, r.data, r.reason = failure, "", ReasonSeal
+		r.Code = h.c.Profile.code(r.Code)
 		body, err = countersign.Response{APIKey: h.apiKey(), ErrCode: r.Code, Message: r.Message}.Marshal()
 	}
 	if err != nil { // an APIKey that is not UTF-8

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/countersigntest"
@@ -270,7 +271,7 @@ func TestLenient(t *testing.T) {
 		`"amount":2.5,"toAddress":"a","requestUUID":"7c0f1b52-9f0e-4a53-9d4b-4a1c2b7d9e10"}`
 	for _, lenient := range []bool{false, true} {
 		w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
-			c.Lenient, c.Binding = lenient, merchant.BindingOff
+			c.Profile.Lenient, c.Profile.Binding = lenient, merchant.BindingOff
 		})
 		body, err := w.service.Seal([]byte(plaintext))
 		if err != nil {
@@ -305,7 +306,7 @@ func TestBinding(t *testing.T) {
 		{merchant.BindingOff, false, true, merchant.ReasonAccepted},
 	} {
 		t.Run(fmt.Sprintf("%v unbound=%v broken=%v", c.binding, c.unbound, c.broken), func(t *testing.T) {
-			w := newWorld(t, countersigntest.ServiceConfig{Unbound: c.unbound}, func(mc *merchant.Config) { mc.Binding = c.binding })
+			w := newWorld(t, countersigntest.ServiceConfig{Unbound: c.unbound}, func(mc *merchant.Config) { mc.Profile.Binding = c.binding })
 			plaintext, _, err := w.service.Plaintext(countersigntest.Deposit(1))
 			if err != nil {
 				t.Fatal(err)
@@ -521,7 +522,7 @@ func TestLongMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	off := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.Binding = merchant.BindingOff })
+	off := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.Profile.Binding = merchant.BindingOff })
 	body, err := off.service.Seal(plaintext)
 	if err != nil {
 		t.Fatal(err)
@@ -565,7 +566,12 @@ func TestNew(t *testing.T) {
 		"OAEP with a public key":   func(c *merchant.Config) { c.Padding = envelope.OAEP },
 		"unknown padding":          func(c *merchant.Config) { c.Padding = 9 },
 		"unknown response padding": func(c *merchant.Config) { c.ResponsePadding = 9 },
-		"unknown binding":          func(c *merchant.Config) { c.Binding = 9 },
+		"unknown binding":          func(c *merchant.Config) { c.Profile.Binding = 9 },
+		"unknown hold":             func(c *merchant.Config) { c.Profile.Hold = 9 },
+		"wait too long":            func(c *merchant.Config) { c.Profile.Wait = 2 * time.Minute },
+		"no name of a header":      func(c *merchant.Config) { c.Profile.Header = "X API" },
+		"no name of a field":       func(c *merchant.Config) { c.Profile.BodyField = "a=b" },
+		"negative waiting":         func(c *merchant.Config) { c.Profile.MaxWaiting = -1 },
 		"negative bound":           func(c *merchant.Config) { c.MaxOpening = -1 },
 		"negative queue":           func(c *merchant.Config) { c.MaxWaitingBlocks = -1 },
 		"negative time-out":        func(c *merchant.Config) { c.Timeout = -1 },

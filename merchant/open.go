@@ -19,6 +19,7 @@ type opener struct {
 	padding envelope.Padding
 	binding Binding
 	lenient bool
+	field   string
 }
 
 // reply is the response to a request, and what the log says of it.
@@ -69,7 +70,7 @@ const (
 // response as a body that does not open (PROTOCOL.md, S7); otherwise a peer could
 // test paddings.
 func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, refused *reply) {
-	inner, _, err := envelope.Unwrap(body)
+	inner, _, err := envelope.UnwrapField(body, o.field)
 	if err != nil {
 		return nil, nil, cannotOpen(err)
 	}

@@ -118,7 +118,7 @@ func TestCheckPasses(t *testing.T) {
 // TestCheckFails: the report of a failed case says all that one needs, in text,
 // JSON and JUnit.
 func TestCheckFails(t *testing.T) {
-	c := startChecked(t, func(m *merchant.Config) { m.Binding = merchant.BindingWhenPresent })
+	c := startChecked(t, func(m *merchant.Config) { m.Profile.Binding = merchant.BindingWhenPresent })
 	junit := filepath.Join(c.dir, "junit.xml")
 	status, out, errOut := c.check(t, "--run", "^binding/|^101$", "--junit", junit)
 	if status != exitFailed || !strings.Contains(errOut, "the endpoint does not pass") {

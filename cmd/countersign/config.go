@@ -19,6 +19,11 @@ import (
 //	[serve]
 //	listen = "127.0.0.1:8080"
 //
+// A table inside it holds the flags of the group of that name:
+//
+//	[gateway.profile]
+//	binding = "seen"
+//
 // Flags come before the environment, the environment before the file, and the
 // file before the defaults.
 type settingsFile map[string]any
@@ -44,9 +49,20 @@ func (s settingsFile) Validate(app *kong.Application) error {
 		if i < 0 {
 			return fmt.Errorf("settings file: there is no subcommand %s", name)
 		}
-		for setting := range table {
-			if !slices.ContainsFunc(app.Children[i].Flags, func(f *kong.Flag) bool { return f.Name == setting }) {
-				return fmt.Errorf("settings file: %s has no setting %s", name, setting)
+		for setting, value := range table {
+			group, isGroup := value.(map[string]any)
+			if !isGroup {
+				group = map[string]any{setting: value}
+			}
+			for inner := range group {
+				if _, twice := table[inner]; twice && isGroup {
+					return fmt.Errorf("settings file: %s has %s and %s.%s", name, inner, setting, inner)
+				}
+				if !slices.ContainsFunc(app.Children[i].Flags, func(f *kong.Flag) bool {
+					return f.Name == inner && (!isGroup || f.Group != nil && f.Group.Key == setting)
+				}) {
+					return fmt.Errorf("settings file: %s has no setting %s", name, inner)
+				}
 			}
 		}
 	}
@@ -71,6 +87,13 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 	table, ok := s[node.Name].(map[string]any)
 	if !ok {
 		return nil, nil
+	}
+	if flag.Group != nil {
+		if group, ok := table[flag.Group.Key].(map[string]any); ok {
+			if v, ok := group[flag.Name]; ok {
+				return v, nil
+			}
+		}
 	}
 	return table[flag.Name], nil
 }

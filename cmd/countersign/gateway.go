@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"countersign"
 	"countersign/envelope"
@@ -28,13 +27,11 @@ type gatewayCmd struct {
 	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
 	NotifyPath     string       `help:"Path of callbacks of types 1 and 3 to 7." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
-	Binding        string       `help:"Binding of requests. required: only bound requests are accepted; seen: broken bindings are refused; off: not checked." enum:"required,seen,off" default:"required"`
-	Lenient        bool         `help:"Accept requests that leave out members without effect, from services that differ from the interface."`
+	providerFlags
 
-	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	Grace         time.Duration `help:"For how long the service is told to ask again for an order that is not known yet." default:"30s" placeholder:"TIME"`
-	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
-	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
+	Policy        string     `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	ForwardURL    string     `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
+	ForwardSecret secretText `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -87,7 +84,7 @@ func (c *gatewayCmd) Run(std streams) error {
 			"and can post recorded callbacks again; see --callback-api-key")
 	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-		"binding", c.Binding, "database", g.Dialect(), "version", daemon.Version)
+		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version)
 	err = g.Run(ctx)
 	log.Info("stopped")
 	return err
@@ -129,11 +126,9 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 		return m, &hintedError{errors.New("--callback-api-key is missing: with a pair that the merchant made, every holder of its public part can forge callbacks"),
 			[]string{"it is the X-API-KEY that the service sends (callbackApiKey of the merchant there), and tells the service from others."}}
 	}
-	if m.Binding, err = merchant.ParseBinding(c.Binding); err != nil {
-		return m, err
-	}
-	m.Lenient, m.NotifyPath, m.WithdrawPath = c.Lenient, c.NotifyPath, c.WithdrawPath
-	return m, nil
+	m.NotifyPath, m.WithdrawPath = c.NotifyPath, c.WithdrawPath
+	m.Profile, err = c.profile()
+	return m, err
 }
 
 func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {

@@ -88,6 +88,7 @@ func run(args []string, std streams) int {
 		kong.Configuration(loadSettings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		end,
+		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
 		kong.Bind(std),
 	)
 	if err != nil {

@@ -269,6 +269,11 @@ func TestSettings(t *testing.T) {
 		"[sevre]\nlease = \"2s\"\n": "there is no subcommand sevre",
 		"lease = \"2s\"\n":          "lease is not a table",
 		"[serve\n":                  "settings file",
+
+		"[gateway.profile]\nnonsense = 1\n":                                      "gateway has no setting nonsense",
+		"[gateway.profile]\ndata = \"x\"\n":                                      "gateway has no setting data",
+		"[gateway]\nbinding = \"seen\"\n[gateway.profile]\nbinding = \"seen\"\n": "gateway has binding and profile.binding",
+		"[serve.profile]\nlease = \"2s\"\n":                                      "serve has no setting lease",
 	} {
 		write(text)
 		if got := out(); !strings.Contains(got, want) {

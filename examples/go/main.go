@@ -97,16 +97,16 @@ func run() error {
 	if callbackKey == "" {
 		return errors.New("CALLBACK_API_KEY is not set")
 	}
-	binding := merchant.BindingRequired
-	if os.Getenv("BINDING") == "off" { // for services that do not bind
-		binding = merchant.BindingWhenPresent
+	var provider merchant.Profile // of a service that binds
+	if os.Getenv("BINDING") == "off" {
+		provider.Binding = merchant.BindingWhenPresent
 	}
 	book := ledger{credited: map[string]bool{}}
 	h, err := merchant.New(merchant.Config{
 		Key:             key,
 		APIKey:          countersign.APIKey(os.Getenv("API_KEY")),
 		CallbackAPIKeys: []countersign.APIKey{callbackKey},
-		Binding:         binding,
+		Profile:         provider,
 		BodyTimeout:     bodyTimeout,
 		// In memory, only for trying out: after a restart it credits again what is
 		// told again. In production use an Inbox on your database, or run the

@@ -20,7 +20,7 @@ func TestNotBound(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Binding = merchant.BindingRequired })
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
 			for n := range 3 {
 				if code := r.deliver(countersigntest.Deposit(n + 1)); code != countersign.CodeMalformed {
 					t.Fatalf("errCode %d", code)

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"countersign/internal/db/dbtest"
+	"countersign/merchant"
+)
+
+// otherService is a wallet service written apart from this project's sending
+// code: with nothing but the standard library, as the interface describes it. Its
+// requestUUIDs are random, and any errCode but 0 makes it ask again.
+type otherService struct {
+	t   *testing.T
+	key *rsa.PrivateKey
+}
+
+func newOtherService(t *testing.T) *otherService {
+	key, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &otherService{t: t, key: key}
+}
+
+// publicKey is what it hands over: the bare Base64 of the public part.
+func (s *otherService) publicKey() string {
+	der, err := x509.MarshalPKIXPublicKey(&s.key.PublicKey)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(der)
+}
+
+func (s *otherService) uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// seal encrypts with the private key, in chunks of 117 bytes.
+func (s *otherService) seal(plain string) string {
+	var sealed []byte
+	for rest := []byte(plain); len(rest) > 0; {
+		n := min(len(rest), s.key.Size()-11)
+		block, err := rsa.SignPKCS1v15(nil, s.key, 0, rest[:n])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		sealed, rest = append(sealed, block...), rest[n:]
+	}
+	return base64.StdEncoding.EncodeToString(sealed)
+}
+
+// otherAnswer is what came back for one attempt.
+type otherAnswer struct {
+	APIKey  string `json:"apiKey"`
+	Data    string `json:"data"`
+	ErrCode int    `json:"errCode"`
+	Message string `json:"message"`
+
+	uuid    string
+	members map[string]json.RawMessage // of the opened data
+}
+
+// post makes one attempt. members is the plaintext without its requestUUID.
+func (s *otherService) post(url, members string) otherAnswer {
+	s.t.Helper()
+	uuid := s.uuid()
+	body := s.seal(strings.TrimSuffix(members, "}") + `,"requestUUID":"` + uuid + `"}`)
+	response, err := http.Post(url, "application/x-www-form-urlencoded", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a := otherAnswer{uuid: uuid}
+	if err := json.Unmarshal(b, &a); err != nil {
+		s.t.Fatalf("status %d: %s", response.StatusCode, b)
+	}
+	if a.ErrCode == 0 {
+		sealed, err := base64.StdEncoding.DecodeString(a.Data)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var plain []byte
+		for ; len(sealed) > 0; sealed = sealed[s.key.Size():] {
+			//lint:ignore SA1019 answers of the interface are padded so
+			chunk, err := rsa.DecryptPKCS1v15(nil, s.key, sealed[:s.key.Size()])
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			plain = append(plain, chunk...)
+		}
+		if err := json.Unmarshal(plain, &a.members); err != nil {
+			s.t.Fatalf("%s: %v", plain, err)
+		}
+		if got := string(a.members["requestUUID"]); got != `"`+uuid+`"` {
+			s.t.Errorf("the answer is to %s, not to %s", got, uuid)
+		}
+	}
+	return a
+}
+
+// TestOtherProvider is a merchant whose provider is not of this project, with no
+// setting but the key and the API key: every deposit is booked once and exactly,
+// and every withdrawal that was ordered is confirmed.
+func TestOtherProvider(t *testing.T) {
+	for name, database := range map[string]func(*testing.T) []string{
+		"sqlite":   func(*testing.T) []string { return nil },
+		"postgres": func(t *testing.T) []string { return []string{"--db", dbtest.Postgres(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testOtherProvider(t, database(t))
+		})
+	}
+}
+
+func testOtherProvider(t *testing.T, database []string) {
+	s := newOtherService(t)
+	m := startOtherMerchant(t, s, database...)
+	amounts := []struct{ sent, booked string }{
+		{`"2.500000000000"`, "2.500000000000"}, {`2.5`, "2.5"}, {`"1E-7"`, "0.0000001"}, {`1E-7`, "0.0000001"}, {`3.10e+2`, "310"},
+		{`123456789012345678901234567890.123456789`, "123456789012345678901234567890.123456789"}, {`0.1`, "0.1"},
+	}
+	for round := range 2 { // it tells everything again, with other requestUUIDs
+		for i, amount := range amounts {
+			a := s.post(m.notify, fmt.Sprintf(`{"type":1,"txId":"0x%064x","chainName":"ETH","symbol":"WETH","amount":%s,`+
+				`"fromAddress":"0xef1c6e67703c7bd7107eed8303fbe6ec2554bf6b","toAddress":"0x7054b0f980a7eb5b3a6b3446f3c947d80162775c",`+
+				`"riskLevelFrom":"LOW","riskLevelTo":7,"txIndex":-1,"tenantUserId":65515,"trackingId":"d-%d","coin":{"id":60}}`, i, amount.sent, i))
+			if a.ErrCode != 0 || a.APIKey != "k-other" {
+				t.Fatalf("round %d, deposit %d: %+v\n%s", round, i, a, m.d.output)
+			}
+			for member, want := range map[string]string{"amount": amount.sent, "tenantUserId": "65515", "type": "1"} {
+				if got := string(a.members[member]); got != want {
+					t.Errorf("deposit %d: the answer has %s %s, want %s", i, member, got, want)
+				}
+			}
+		}
+	}
+	var feed struct {
+		Deposits []struct {
+			TrackingID, TenantUserID, Amount, State string
+			RiskLevelFrom                           *int
+			RiskLevelTo                             int
+			AsSent                                  map[string]json.RawMessage
+		}
+	}
+	m.call("GET", "/v1/deposits?limit=100", nil, &feed)
+	if len(feed.Deposits) != len(amounts) {
+		t.Fatalf("%d deposits are booked, want %d", len(feed.Deposits), len(amounts))
+	}
+	for i, d := range feed.Deposits {
+		if d.TrackingID != fmt.Sprint("d-", i) || d.Amount != amounts[i].booked || d.TenantUserID != "65515" || d.State != "taken" ||
+			d.RiskLevelFrom != nil || d.RiskLevelTo != 7 {
+			t.Errorf("deposit %d is booked as %+v, want amount %s", i, d, amounts[i].booked)
+		}
+		for member, want := range map[string]string{"riskLevelFrom": `"LOW"`, "coin": `{"id":60}`, "tenantUserId": `65515`} {
+			if got := string(d.AsSent[member]); got != want {
+				t.Errorf("deposit %d: %s is kept as %s, want %s", i, member, got, want)
+			}
+		}
+		if got := string(d.AsSent["amount"]); got != amounts[i].sent && got != "" {
+			t.Errorf("deposit %d: the amount is kept as %s, want %s", i, got, amounts[i].sent)
+		}
+	}
+
+	for i := range 3 {
+		id := fmt.Sprint("w-", i)
+		m.order(id)
+		for range 2 {
+			a := s.post(m.withdraw, `{"type":2,"callBackId":"`+id+`"}`)
+			if a.ErrCode != 0 {
+				t.Fatalf("%s: %+v\n%s", id, a, m.d.output)
+			}
+			for member, want := range map[string]string{"callBackId": `"` + id + `"`, "tenantUserId": `"1945"`, "amount": `"120.50"`, "symbol": `"USDT"`,
+				"chainName": `"TRON"`, "address": `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`} {
+				if got := string(a.members[member]); got != want {
+					t.Errorf("%s: the answer has %s %s, want %s", id, member, got, want)
+				}
+			}
+		}
+	}
+	if code := m.d.stop(t); code != exitDone {
+		t.Errorf("exit status %d", code)
+	}
+	if strings.Contains(m.d.output.String(), "k-other") {
+		t.Error("the API key is in the log")
+	}
+}
+
+// TestProfileInSettings: the table gateway.profile is read, and flags come before it.
+func TestProfileInSettings(t *testing.T) {
+	s, dir := newOtherService(t), t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	settings := file("settings.toml", "[gateway]\nservice-key = "+fmt.Sprintf("%q", file("key", s.publicKey()))+"\napi-key = \"k\"\n"+
+		"[gateway.profile]\nprovider = \"other\"\nlenient = false\nretry-code = 9\nhold-wait = \"5m\"\n")
+	start := func(args ...string) string {
+		_, _, errOut := shell(t, "", append([]string{"--config", settings, "gateway", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+			"--api-listen", "127.0.0.1:0"}, args...)...)
+		return errOut
+	}
+	if got := start(); !strings.Contains(got, "Wait is not between 0 and 1m30s") {
+		t.Errorf("from the file: %s", got)
+	}
+	if got := start("--hold-wait", "5s", "--api-key-header", "a b"); !strings.Contains(got, "Header is no name") {
+		t.Errorf("a flag before the file: %s", got)
+	}
+	if got := start("--hold-wait", "5s", "--hold", "sometimes"); !strings.Contains(got, "--hold") {
+		t.Errorf("--hold sometimes: %s", got)
+	}
+}
+
+// TestProviderFlags: what each provider is, and what flags change of it.
+func TestProviderFlags(t *testing.T) {
+	no := false
+	for name, c := range map[string]struct {
+		flags providerFlags
+		want  merchant.Profile
+	}{
+		"countersign": {providerFlags{Provider: "countersign"}, merchant.Profile{}},
+		"other":       {providerFlags{Provider: "other"}, merchant.OtherProvider()},
+		"other, changed": {providerFlags{Provider: "other", Binding: "off", Lenient: &no, Hold: "ask", HoldCode: 7, APIKeyHeader: "X"},
+			merchant.Profile{Binding: merchant.BindingOff, HoldCode: 7, Header: "X"}},
+	} {
+		if got, err := c.flags.profile(); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// otherMerchant is a gateway whose provider is an otherService.
+type otherMerchant struct {
+	t                *testing.T
+	d                *process
+	notify, withdraw string
+	token            string
+}
+
+// startOtherMerchant starts the gateway with the key and the API key alone; where it
+// listens and keeps its data is the test's.
+func startOtherMerchant(t *testing.T, s *otherService, args ...string) *otherMerchant {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"provider.pub": s.publicKey(), "api.key": "k-other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	m := &otherMerchant{t: t}
+	m.d = startDaemon(t, append([]string{"gateway", "--provider", "other", "--service-key", filepath.Join(dir, "provider.pub"),
+		"--api-key", "@" + filepath.Join(dir, "api.key"), "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0"}, args...)...)
+	m.notify, m.withdraw = m.d.urls["callbacks"]+"/callbacks/notify", m.d.urls["callbacks"]+"/callbacks/withdraw"
+	token, err := os.ReadFile(filepath.Join(data, tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.token = string(bytes.TrimSpace(token))
+	return m
+}
+
+func (m *otherMerchant) call(method, path string, in, out any) {
+	m.t.Helper()
+	if err := call(m.t.Context(), method, m.d.url+path, m.token, in, out); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *otherMerchant) order(id string) {
+	m.t.Helper()
+	m.call("POST", "/v1/orders", map[string]any{"callBackId": id, "tenantUserId": "1945", "address": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+		"chainName": "TRON", "symbol": "USDT", "amount": "120.50"}, nil)
+}

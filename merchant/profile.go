@@ -1,0 +1,135 @@
+package merchant
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"countersign"
+)
+
+// Profile says what a provider, the service at the other end, does (PROTOCOL.md,
+// Profiles). The zero Profile is that of a service of this project.
+type Profile struct {
+	// Binding says which bindings are accepted. Zero: BindingRequired.
+	Binding Binding
+	// Lenient takes requests that lack the members marked L in PROTOCOL.md, M3,
+	// or have members in other forms that say the same (M12). Zero: such requests
+	// are malformed.
+	Lenient bool
+	// Header is the header that carries the callback API key. Empty: X-API-KEY.
+	Header string
+	// BodyField is the form field or the member of a JSON object that carries the
+	// Base64, where the body is not the bare Base64 (PROTOCOL.md, F2). Empty: data.
+	BodyField string
+
+	// Hold says what a withdrawal gets that OnWithdrawal holds. Zero: HoldAsk.
+	Hold HoldMode
+	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 25 s.
+	// The http.Server's WriteTimeout must be longer.
+	Wait time.Duration
+	// MaxWaiting is how many exchanges HoldWait keeps open at once; what exceeds
+	// it is answered like HoldAsk. Zero: 64.
+	MaxWaiting int
+
+	// HoldCode, RefuseCode and RetryCode are what the provider is told in place of
+	// this project's codes for "ask again", "refused for good" and "not now, or not
+	// understood" (PROTOCOL.md, Error codes). Zero: this project's codes. Codes
+	// that the merchant's functions choose themselves outside of 1000 to 3999 stay.
+	HoldCode, RefuseCode, RetryCode countersign.ErrCode
+}
+
+// OtherProvider is the Profile of a service that is not of this project and of which
+// nothing more is known: it does not bind, may differ in the forms of members, and
+// may take any errCode but 0 for a refusal.
+func OtherProvider() Profile {
+	return Profile{Binding: BindingWhenPresent, Lenient: true, Hold: HoldWait}
+}
+
+// The values of Profile.Header, BodyField, Wait and MaxWaiting if they are zero.
+const (
+	DefaultHeader     = "X-API-KEY"
+	DefaultBodyField  = "data"
+	DefaultWait       = 25 * time.Second
+	DefaultMaxWaiting = 64
+)
+
+// maxWait bounds Profile.Wait. The listeners of the gateway end a response after
+// two minutes.
+const maxWait = 90 * time.Second
+
+// HoldMode says what the provider gets for a withdrawal that is held.
+type HoldMode int
+
+const (
+	// HoldAsk answers at once with a code that makes the provider ask again.
+	HoldAsk HoldMode = iota
+	// HoldWait first keeps the exchange open for the merchant to decide. It is for
+	// providers to which any errCode but 0 may be a refusal.
+	HoldWait
+)
+
+// String names h as settings do: ask or wait.
+func (h HoldMode) String() string {
+	switch h {
+	case HoldAsk:
+		return "ask"
+	case HoldWait:
+		return "wait"
+	}
+	return fmt.Sprintf("HoldMode(%d)", int(h))
+}
+
+// ParseHold inverts HoldMode.String.
+func ParseHold(s string) (HoldMode, error) {
+	for _, h := range []HoldMode{HoldAsk, HoldWait} {
+		if s == h.String() {
+			return h, nil
+		}
+	}
+	return HoldAsk, fmt.Errorf("the hold must be ask or wait")
+}
+
+// CanHold reports whether the provider is known to ask again when it is told to.
+func (p Profile) CanHold() bool { return p.Hold == HoldAsk || p.HoldCode != 0 }
+
+// complete checks p and fills in the defaults.
+func (p *Profile) complete() error {
+	switch {
+	case p.Binding < BindingRequired || p.Binding > BindingOff:
+		return configError("Profile.Binding is not one of the known values")
+	case p.Hold < HoldAsk || p.Hold > HoldWait:
+		return configError("Profile.Hold is not one of the known values")
+	case p.Wait < 0 || p.Wait > maxWait:
+		return configError("Profile.Wait is not between 0 and %v", maxWait)
+	case p.MaxWaiting < 0:
+		return configError("Profile.MaxWaiting is negative")
+	case !isName(p.Header):
+		return configError("Profile.Header is no name of a header")
+	case !isName(p.BodyField):
+		return configError("Profile.BodyField has characters other than letters, digits, - and _")
+	}
+	setDefault(&p.Header, DefaultHeader)
+	setDefault(&p.BodyField, DefaultBodyField)
+	setDefault(&p.Wait, DefaultWait)
+	setDefault(&p.MaxWaiting, DefaultMaxWaiting)
+	return nil
+}
+
+func isName(s string) bool {
+	return len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
+
+// code is what the provider is told for c.
+func (p Profile) code(c countersign.ErrCode) countersign.ErrCode {
+	switch class := c.Class(); {
+	case class == countersign.ClassHold:
+		return cmp.Or(p.HoldCode, c)
+	case class == countersign.ClassRefused:
+		return cmp.Or(p.RefuseCode, c)
+	case class == countersign.ClassNotUnderstood || c == countersign.CodeInternal:
+		return cmp.Or(p.RetryCode, c)
+	}
+	return c
+}
