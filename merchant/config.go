@@ -117,6 +117,10 @@ type Config struct {
 	// confirms nothing; a *CodeError says which errCode is returned. Nil:
 	// every order is unknown.
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
+	// OnHeld returns when OnWithdrawal may answer w otherwise than with Hold, or
+	// when ctx ends. It is called while Profile.Hold keeps an exchange open, and
+	// OnWithdrawal is asked again after it. Nil: OnWithdrawal is asked every second.
+	OnHeld func(ctx context.Context, w countersign.WithdrawalRequest)
 	// OnNotice does the merchant's part of types 3 to 7: *WithdrawalDone,
 	// *AddressChange, *WithdrawalEnded, *FundsShort of package countersign. A
 	// type 4 without trackingId comes once for every attempt, because nothing

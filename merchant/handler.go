@@ -31,6 +31,8 @@ type Handler struct {
 	mu      sync.Mutex
 	flights map[entryKey]*flight    // the merchant's functions that are running
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
+
+	holds holds
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
@@ -45,6 +47,7 @@ func New(c Config) (*Handler, error) {
 		lease:   2*c.Timeout + leaseMargin,
 		flights: map[entryKey]*flight{},
 		unkept:  map[entryKey]Settlement{},
+		holds:   newHolds(c.Profile.MaxWaiting),
 	}
 	apiKey := c.APIKey
 	h.apiKey = func() countersign.APIKey { return apiKey }
@@ -150,7 +153,8 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		}
 		return *refused
 	}
-	return h.work(r.Context(), cb, blocks)
+	work := func() reply { return h.work(r.Context(), cb, blocks) }
+	return h.held(r.Context(), work(), work)
 }
 
 // open calls leave when body is opened, or panics.

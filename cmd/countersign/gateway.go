@@ -83,6 +83,11 @@ func (c *gatewayCmd) Run(std streams) error {
 		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +
 			"and can post recorded callbacks again; see --callback-api-key")
 	}
+	if c.Provider != "countersign" && !callbacks.Profile.CanHold() && policy.MayAsk() {
+		log.Warn("the policy can hold a withdrawal for a person, and nothing says that this provider asks again: it may take the answer for a "+
+			"refusal when the person has not decided in time; if it asks again, say so with --hold ask or --hold-code",
+			"time", c.HoldWait.String())
+	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
 		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version)
 	err = g.Run(ctx)

@@ -58,11 +58,12 @@ func New(d *db.DB, c Config) *Book {
 	return &Book{DB: d, forward: c.Forward, lease: c.Lease, selfApproval: c.SelfApproval, turn: make(chan struct{}, 1)}
 }
 
-// The topics of the merchant's database: both feeds and the queue of forwards.
+// The topics of the merchant's database: both feeds, the queue of forwards, orders.
 const (
 	TopicDeposits db.Topic = 3
 	TopicEvents   db.Topic = 4
 	TopicForwards db.Topic = 5
+	TopicOrders   db.Topic = 6 // new orders, on this node alone
 )
 
 // inboxFeed numbers the inbox. A transaction takes its number before all other locks.

@@ -106,6 +106,7 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 			return Order{}, false, &db.ConflictError{Member: "callBackId", Reason: "is in use by an order with another " + member}
 		}
 	}
+	b.WakeHere(TopicOrders)
 	return o, duplicate, nil
 }
 

@@ -107,7 +107,7 @@ func New(c Config) (*Gateway, error) {
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
-	h.OnWithdrawal = g.onWithdrawal
+	h.OnWithdrawal, h.OnHeld = g.onWithdrawal, g.onHeld
 	h.Log, h.Now = c.Log, c.Now
 	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, raised: map[db.Alarm]db.Millis{}}
 	h.Observer = g.refusals
@@ -134,10 +134,13 @@ func (g *Gateway) Callbacks() http.Handler { return g.handler }
 // serves.
 func (g *Gateway) API() http.Handler { return g.api }
 
-// Stop makes waiting requests of the API answer at once and /readyz answer 503.
-// Call it before http.Server.Shutdown, which would otherwise wait for those
-// requests.
-func (g *Gateway) Stop() { g.api.stop() }
+// Stop makes waiting requests of the API and exchanges that are kept open answer at
+// once, and /readyz answer 503. Call it before http.Server.Shutdown, which would
+// otherwise wait for those requests.
+func (g *Gateway) Stop() {
+	g.handler.Stop()
+	g.api.stop()
+}
 
 // What Run does besides forwarding, how often and how much at once.
 const (

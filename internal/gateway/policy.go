@@ -115,6 +115,9 @@ type Policy interface {
 	// SelfApproval says whether the token that ordered a withdrawal may approve
 	// it.
 	SelfApproval() bool
+	// MayAsk reports whether a Ruling can be Ask, so that a service must be able
+	// to ask again.
+	MayAsk() bool
 }
 
 // ExactOrders is the policy without a file: it allows every order of the book
@@ -122,6 +125,8 @@ type Policy interface {
 func ExactOrders() Policy { return exactOrders{} }
 
 type exactOrders struct{}
+
+func (exactOrders) MayAsk() bool { return false }
 
 func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
 	if p := r.problem(); p != "" {

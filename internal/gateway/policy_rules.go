@@ -50,6 +50,12 @@ type limit struct {
 
 var _ Policy = (*RulePolicy)(nil)
 
+// MayAsk implements Policy.
+func (p *RulePolicy) MayAsk() bool {
+	return p.fallback == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
+		slices.ContainsFunc(p.limits, func(l limit) bool { return l.above == Ask })
+}
+
 // Decide implements Policy.
 func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if problem := r.problem(); problem != "" {

@@ -62,6 +62,33 @@ func (g *Gateway) decide(ctx context.Context, w countersign.WithdrawalRequest) (
 	return f.answer, err
 }
 
+// heldPoll is how often an order is looked up that an exchange waits for. Changes on
+// this node wake it at once, those of others mostly.
+const heldPoll = time.Second
+
+// onHeld returns when the order is known and awaits no person any more, or ctx ends.
+func (g *Gateway) onHeld(ctx context.Context, w countersign.WithdrawalRequest) {
+	orders, stopOrders := g.book.Watch(book.TopicOrders)
+	defer stopOrders()
+	events, stopEvents := g.book.Watch(book.TopicEvents)
+	defer stopEvents()
+	poll := time.NewTicker(heldPoll)
+	defer poll.Stop()
+	for {
+		asked, err := g.book.AskedFor(ctx, w.CallBackID, db.MillisOf(g.c.Now()))
+		if err == nil && asked.Known && asked.Order.State != book.OrderHeld {
+			return
+		}
+		select {
+		case <-orders:
+		case <-events:
+		case <-poll.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // finding is what a question comes to: an answer, and what must be done before
 // it may be given.
 type finding struct {
