@@ -59,7 +59,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
-		others: []string{"github.com/prometheus/client_golang"},
+		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",

@@ -31,8 +31,9 @@ var (
 	// ErrTooMany: the token made more calls than it may (429). The Problem
 	// says when to try again.
 	ErrTooMany = errors.New("too many requests")
-	// ErrUnavailable: this end cannot be reached, or cannot work at the moment
-	// (502, 503 or 504). Repeat the call later; it may have been carried out.
+	// ErrUnavailable: this end cannot be reached, or cannot work at the moment (502,
+	// 503, 504, or 507 if the disk of its database is full). Repeat the call later; it
+	// may have been carried out.
 	ErrUnavailable = errors.New("unavailable")
 )
 
@@ -86,7 +87,7 @@ func (p *Problem) Is(target error) bool {
 		return target == ErrConflict
 	case http.StatusTooManyRequests:
 		return target == ErrTooMany
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInsufficientStorage:
 		return target == ErrUnavailable
 	}
 	return false

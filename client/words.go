@@ -142,6 +142,7 @@ func (Reason) Values() []Reason {
 		"http",            // it was not valid HTTP/1.1
 		"too_large",       // its header or body was over the limit
 		"stopped",         // the node stopped or stalled
+		"open_files",      // the node had too many open files; it does not count against the merchant
 		"internal",        // the node's own failure
 		"lost",            // the node stopped during the attempt
 

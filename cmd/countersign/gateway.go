@@ -77,7 +77,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	ctx, stop := untilSignal(log)
 	defer stop()
 	if err := g.Open(ctx); err != nil {
-		return err
+		return explainStart(err)
 	}
 	if len(callbacks.CallbackAPIKeys) == 0 {
 		log.Warn("X-API-KEY is not checked: everybody who reaches the callback address reads the apiKey in the response, costs RSA operations " +

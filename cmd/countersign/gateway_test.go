@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,10 @@ type gatewayDaemon struct {
 func newGatewayDaemon(t *testing.T, args ...string) *gatewayDaemon {
 	dir := t.TempDir()
 	g := &gatewayDaemon{t: t, data: filepath.Join(dir, "data"), service: countersigntest.NewService(t)}
+	if i := slices.Index(args, "--data"); i >= 0 {
+		g.data = args[i+1]
+		args = slices.Delete(slices.Clone(args), i, i+2)
+	}
 	key, secret, apiKey := filepath.Join(dir, "key"), filepath.Join(dir, "callback-api-key"), filepath.Join(dir, "api-key")
 	for path, text := range map[string]string{key: g.service.MerchantKey().PublicBase64(), secret: g.service.CallbackAPIKey().Reveal(), apiKey: g.service.APIKey().Reveal()} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

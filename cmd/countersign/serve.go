@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,7 +63,7 @@ func (c *serveCmd) Run(std streams) error {
 	ctx, stop := untilSignal(log)
 	defer stop()
 	if err := s.Open(ctx); err != nil {
-		return err
+		return explainStart(err)
 	}
 	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version)
 	err = s.Run(ctx)
@@ -78,4 +79,18 @@ func (std streams) showToken(token, file string) {
 		return
 	}
 	fmt.Fprintf(std.out, "admin token  in %s\n", file)
+}
+
+// explainStart adds what to try to the errors of a start.
+func explainStart(err error) error {
+	switch {
+	case errors.Is(err, daemon.ErrBroken):
+		return &hintedError{err, []string{
+			"keep a copy of the data directory as it is now, then put the last whole copy of the database in its place; it does not know what was released after it was made.",
+			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
+		}}
+	case errors.Is(err, daemon.ErrNoMasterKey):
+		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY; no other key opens this database."}}
+	}
+	return err
 }

@@ -15,7 +15,7 @@ import (
 
 // Backend is the part of the outbox that the API uses. *outbox.Outbox is one.
 type Backend interface {
-	Ping(ctx context.Context) error
+	Ready(ctx context.Context) error
 
 	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
 	UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*outbox.Merchant) error) (outbox.Merchant, error)
@@ -61,8 +61,6 @@ type Config struct {
 	DefaultAllowPrivate bool
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
-	// Ready says whether the service can work. Nil: the outbox's Ping.
-	Ready func(ctx context.Context) error
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Log gets one line for every call that changes something, is refused or
@@ -99,9 +97,6 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
 		return nil, errors.New("admin: a limit is below 0")
-	}
-	if c.Ready == nil {
-		c.Ready = c.Outbox.Ping
 	}
 	if c.Now == nil {
 		c.Now = time.Now

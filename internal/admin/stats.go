@@ -1,10 +1,6 @@
 package admin
 
 import (
-	"context"
-	"net/http"
-	"time"
-
 	"countersign/client"
 	"countersign/internal/jsonapi"
 )
@@ -40,18 +36,6 @@ func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, err
 	return Health{"ok"}, nil
 }
 
-// readyTimeout bounds the check of /readyz.
-const readyTimeout = 5 * time.Second
-
 func (s *Server) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
-	if s.api.Stopping() {
-		return Health{}, jsonapi.ErrStopping
-	}
-	ctx, cancel := context.WithTimeout(c.R.Context(), readyTimeout)
-	defer cancel()
-	if err := s.Ready(ctx); err != nil {
-		s.Log.Warn("not ready", "cause", err.Error())
-		return Health{}, jsonapi.NewProblem(http.StatusServiceUnavailable, "the service is not ready; its log says why")
-	}
-	return Health{"ok"}, nil
+	return Health{"ok"}, c.Ready(s.Outbox.Ready)
 }

@@ -286,6 +286,43 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// TestStartOnFullDisk: a start beside an existing master key writes no other one, and
+// says what is the matter.
+func TestStartOnFullDisk(t *testing.T) {
+	dir := dbtest.SmallDisk(t, 2<<20)
+	data := filepath.Join(dir, "data")
+	open := func() error {
+		s := must(NewService(ServiceConfig{Storage: Storage{Dir: data}, Listen: "127.0.0.1:0"}))
+		if err := s.Open(t.Context()); err != nil {
+			return err
+		}
+		return s.Close()
+	}
+	if err := open(); err != nil {
+		t.Fatal(err)
+	}
+	names := func() string {
+		var list []string
+		for _, f := range must(os.ReadDir(data)) {
+			if !strings.Contains(f.Name(), "-") { // the log comes and goes
+				list = append(list, f.Name())
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	before := names()
+	f := must(os.Create(filepath.Join(dir, "ballast")))
+	defer f.Close()
+	for err := error(nil); err == nil; _, err = f.Write(make([]byte, 512)) {
+	}
+	if err := open(); err != nil && !errors.Is(err, db.ErrFull) && !errors.Is(err, db.ErrUnavailable) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if after := names(); after != before {
+		t.Errorf("the files were %s and are %s", before, after)
+	}
+}
+
 // TestNewRefuses: a Config that lacks what is required is refused before anything
 // is opened.
 func TestNewRefuses(t *testing.T) {

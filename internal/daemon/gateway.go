@@ -170,7 +170,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run})
+	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run})
 	return errors.Join(err, g.db.Close())
 }
 

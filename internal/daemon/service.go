@@ -161,7 +161,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run})
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run})
 	return errors.Join(err, s.db.Close())
 }
 

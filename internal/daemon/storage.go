@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -34,6 +35,12 @@ type Storage struct {
 	Keys db.KeyWrapper
 }
 
+// ErrBroken: the file of the database is missing, empty, cut off or damaged.
+var ErrBroken = db.ErrBroken
+
+// ErrNoMasterKey: the database was sealed with a master key that is not there.
+var ErrNoMasterKey = errors.New("the master key of the database is missing")
+
 // ParseMasterKey reads a master key of 64 hexadecimal digits.
 func ParseMasterKey(text string) (db.KeyWrapper, error) {
 	var key [32]byte
@@ -50,18 +57,22 @@ func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	keys := s.Keys
-	if keys == nil {
-		var err error
-		if keys, err = s.masterKey(); err != nil {
+	c := db.Config{URL: cmp.Or(s.DB, s.file(DatabaseFile)), Keys: s.Keys, Log: log}
+	if c.Keys == nil {
+		// The first start makes the database and then the key. So a start that failed
+		// or died is a first start again as long as there is no key, and a key without
+		// its database says that the database was lost.
+		keys, err := s.masterKey()
+		switch {
+		case err == nil:
+			c.Keys, c.Used = keys, true
+		case errors.Is(err, fs.ErrNotExist):
+			c.FindKeys = s.firstMasterKey
+		default:
 			return nil, fmt.Errorf("master key: %w", err)
 		}
 	}
-	url := s.DB
-	if url == "" {
-		url = s.file(DatabaseFile)
-	}
-	return db.Open(ctx, db.Config{URL: url, Keys: keys, Log: log}, end)
+	return db.Open(ctx, c, end)
 }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
@@ -81,11 +92,29 @@ func (s Storage) makeDir() error {
 	return nil
 }
 
-// masterKey reads the master key of the data directory; the first start makes it.
+// firstMasterKey gives the master key where there was none when the process started.
+// It makes one for a new database alone: no other key opens one that is sealed.
+func (s Storage) firstMasterKey(newDatabase bool) (db.KeyWrapper, error) {
+	if newDatabase {
+		var fresh [32]byte
+		_, _ = rand.Read(fresh[:]) // never fails
+		if _, err := keepSecret(s.file(MasterKeyFile), hex.EncodeToString(fresh[:])); err != nil {
+			return nil, fmt.Errorf("master key: %w", err)
+		}
+	}
+	keys, err := s.masterKey()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile))
+	case err != nil:
+		return nil, fmt.Errorf("master key: %w", err)
+	}
+	return keys, nil
+}
+
+// masterKey reads the master key of the data directory.
 func (s Storage) masterKey() (db.KeyWrapper, error) {
-	var fresh [32]byte
-	_, _ = rand.Read(fresh[:]) // never fails
-	text, err := keepSecret(s.file(MasterKeyFile), hex.EncodeToString(fresh[:]))
+	text, err := readSecret(s.file(MasterKeyFile))
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +128,17 @@ func (s Storage) masterKey() (db.KeyWrapper, error) {
 // keepSecret reads the secret in the file at path. If there is no file, it makes
 // one with the secret fresh.
 func keepSecret(path, fresh string) (string, error) {
-	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
-	switch {
-	case err == nil:
-		return fresh, nil
-	case !errors.Is(err, fs.ErrExist):
-		return "", err
+	if text, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
+		return text, err
 	}
+	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return readSecret(path) // another process was faster
+	}
+	return fresh, err
+}
+
+func readSecret(path string) (string, error) {
 	b, err := ReadSecret(path, maxSecret)
 	return strings.TrimSpace(string(b)), err
 }
@@ -119,18 +152,16 @@ func (e *existsError) Unwrap() error { return fs.ErrExist }
 // CreateFile makes a new file, durably. It appears under its name with its whole
 // content or not at all, even if this process dies. If path exists, the error wraps
 // fs.ErrExist.
-func CreateFile(path string, data []byte, mode fs.FileMode) (err error) {
-	part := path + "." + rand.Text()
-	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+func CreateFile(path string, data []byte, mode fs.FileMode) error {
+	w, err := newUnnamed(path, mode)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(part)) }()
 	_, werr := w.Write(data)
-	if err := errors.Join(werr, w.Sync(), w.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	if err := errors.Join(werr, w.Sync()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, errors.Join(err, w.drop()))
 	}
-	if err := os.Link(part, path); errors.Is(err, fs.ErrExist) {
+	if err := errors.Join(w.link(path), w.drop()); errors.Is(err, fs.ErrExist) {
 		return &existsError{path}
 	} else if err != nil {
 		return err

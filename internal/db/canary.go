@@ -15,8 +15,9 @@ const (
 // and not at the first secret.
 const canary = "countersign"
 
-// checkKeys seals the canary in a new database and opens it in any.
-func (d *DB) checkKeys(ctx context.Context) error {
+// checkKeys seals the canary in a new database and opens it in any. find gives the
+// keys if there are none.
+func (d *DB) checkKeys(ctx context.Context, find func(newDatabase bool) (KeyWrapper, error)) error {
 	place := Record{Table: "meta", Row: "canary", Version: 1}
 	read := func(q Querier, value *[]byte) (bool, error) {
 		return One(ctx, q, readMetaSQL, []any{"canary"}, value)
@@ -25,6 +26,11 @@ func (d *DB) checkKeys(ctx context.Context) error {
 	found, err := read(d, &kept)
 	if err != nil {
 		return err
+	}
+	if d.keys == nil {
+		if d.keys, err = find(!found); err != nil {
+			return err
+		}
 	}
 	if !found {
 		dataKey, sealed, err := d.Seal(ctx, place, []string{"canary"}, [][]byte{[]byte(canary)})

@@ -13,8 +13,15 @@ import (
 // Config says which database to open.
 type Config struct {
 	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
-	Keys KeyWrapper   // required: seals secrets at rest
+	Keys KeyWrapper   // seals secrets at rest; required, or FindKeys
 	Log  *slog.Logger // nil: discards
+	// FindKeys gives the Keys if there were none at first. It is called when the
+	// schema is up to date, and is told whether nothing was ever sealed in this
+	// database.
+	FindKeys func(newDatabase bool) (KeyWrapper, error)
+	// Used says that the database was used before. A SQLite file that is missing or
+	// empty is then refused, and not made anew.
+	Used bool
 }
 
 // End describes the database of one of the two ends. Its first migration makes the
@@ -39,41 +46,42 @@ type DB struct {
 	log     *slog.Logger
 	dialect *Dialect
 	hub     *hub
+	health  health
 }
 
 // Open opens the database at c.URL for end, brings its schema up to date and
 // checks that c.Keys opens it. Errors: ErrNewerSchema if a later version of this
 // program wrote the schema, ErrOtherEnd if the database holds rows of the other
 // end, ErrMasterKey if the key is another one, ErrInUse if another process has the
-// SQLite file open.
+// SQLite file open, ErrBroken if that file is not whole.
 func Open(ctx context.Context, c Config, end End) (*DB, error) {
-	if c.URL == "" || c.Keys == nil || end.Name == "" || end.Migrations == nil {
+	if c.URL == "" || c.Keys == nil && c.FindKeys == nil || end.Name == "" || end.Migrations == nil {
 		return nil, errors.New("opening the database: URL, Keys and an end are required")
 	}
-	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}}
+	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}, health: health{failed: make(chan struct{}, 1)}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	if err := d.open(ctx, c.URL, end); err != nil {
+	if err := d.open(ctx, c, end); err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	if err := d.checkKeys(ctx); err != nil {
+	if err := d.checkKeys(ctx, c.FindKeys); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
 	return d, nil
 }
 
-func (d *DB) open(ctx context.Context, url string, end End) error {
-	if isPostgres(url) {
-		p, err := openPostgres(ctx, url, end, d.log, d.hub)
+func (d *DB) open(ctx context.Context, c Config, end End) error {
+	if isPostgres(c.URL) {
+		p, err := openPostgres(ctx, c.URL, end, d.log, d.hub)
 		if err != nil {
 			return err
 		}
 		d.backend, d.dialect = p, p.d
 		return nil
 	}
-	s, err := openSQLite(ctx, url, end, d.hub)
+	s, err := openSQLite(ctx, c.URL, c.Used, end, d.log, d.hub)
 	if err != nil {
 		return err
 	}

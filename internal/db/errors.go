@@ -23,11 +23,20 @@ var (
 	ErrOtherEnd = errors.New("the database is not of this end alone")
 	// ErrInUse means that another process has the SQLite file open.
 	ErrInUse = errors.New("the database is in use by another process")
+	// ErrBroken means that the file of a SQLite database is missing, empty, cut off or
+	// damaged. Nothing was changed.
+	ErrBroken = errors.New("the database is not whole")
+	// ErrGone means that the file of a SQLite database, or of its log, was removed or
+	// replaced while it was in use.
+	ErrGone = errors.New("the database was removed or replaced while it was in use")
 	// ErrClosed means that the DB was closed.
 	ErrClosed = errors.New("the database is closed")
-	// ErrUnavailable means that the database cannot be reached, or that the
-	// connection broke: the call may have changed the database or not.
+	// ErrUnavailable means that the database cannot be reached, read or written, or
+	// that the connection broke: the call may have changed the database or not.
 	ErrUnavailable = errors.New("the database is not available")
+	// ErrFull means that the database has no room left on its disk. The call has
+	// changed nothing.
+	ErrFull = errors.New("the disk of the database is full")
 )
 
 // ConflictError says what prevents a change. It wraps ErrConflict.

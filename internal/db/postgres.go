@@ -133,6 +133,9 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 
 func (db *postgresDB) Ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }
 
+// gone: the files are the server's.
+func (db *postgresDB) gone() error { return nil }
+
 func (db *postgresDB) Close() error {
 	if db.closed.CompareAndSwap(false, true) {
 		db.bell.close()

@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// explain maps errors of a server that cannot be reached to ErrUnavailable, and
-// of a database that was closed to ErrClosed.
+// explain maps errors of a server that cannot be reached or does not do its work to
+// ErrUnavailable, of one without room to ErrFull, and of a database that was closed
+// to ErrClosed.
 func (db *postgresDB) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case db.closed.Load():
 		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case code(err) == diskFull && !errors.Is(err, ErrFull):
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	case unreachable(err) && !errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -37,9 +41,11 @@ func unreachable(err error) bool {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // the caller's own
 	case c != "":
-		// Connection exceptions, a server that stops or starts, a session that was
-		// idle in its transaction, no connection left.
-		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P") || c == "25P03" || c == "53300" || c == readOnly
+		// Connection exceptions, a server that stops or starts, no memory or
+		// connection left, failures of its disk, damaged data, rights that were taken
+		// away, a session that was idle in its transaction.
+		return slices.ContainsFunc([]string{"08", "53", "58", "XX", "57P"}, func(class string) bool { return strings.HasPrefix(c, class) }) ||
+			c == "42501" || c == "25P03" || c == readOnly
 	}
 	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
@@ -52,8 +58,10 @@ func retryable(err error) bool {
 	return c == "40001" || c == "40P01" || c == readOnly
 }
 
-// readOnly is the code of a write to a server that no longer takes writes.
-const readOnly = "25006"
+const (
+	readOnly = "25006" // a write to a server that no longer takes writes
+	diskFull = "53100"
+)
 
 // code is PostgreSQL's, empty for any other error.
 func code(err error) string {

@@ -42,6 +42,7 @@ func TestUnreachable(t *testing.T) {
 	}{
 		{io.ErrUnexpectedEOF, true}, {net.ErrClosed, true}, {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
 		{&pgconn.PgError{Code: "57P01"}, true}, {&pgconn.PgError{Code: "25006"}, true}, {&pgconn.PgError{Code: "08006"}, true},
+		{&pgconn.PgError{Code: "42501"}, true}, {&pgconn.PgError{Code: "58030"}, true}, {&pgconn.PgError{Code: "XX001"}, true}, {&pgconn.PgError{Code: "53200"}, true},
 		{&pgconn.PgError{Code: "23505"}, false}, {&pgconn.PgError{Code: "57014"}, false}, {ctx.Err(), false}, {ErrConflict, false},
 	} {
 		if got := c.err != nil && unreachable(fmt.Errorf("inserting: %w", c.err)); got != c.want {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,6 +26,7 @@ type sqliteDB struct {
 	hub      *hub
 	lock     *os.File
 	file     *os.File // the database; see createPrivate
+	files    []keptFile
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
 	copier   *checkpointer
@@ -43,7 +46,7 @@ type writeRequest struct {
 	done     chan error
 }
 
-func openSQLite(ctx context.Context, path string, end End, h *hub) (*sqliteDB, error) {
+func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.Logger, h *hub) (*sqliteDB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -56,20 +59,35 @@ func openSQLite(ctx context.Context, path string, end End, h *hub) (*sqliteDB, e
 		d: newSQLiteDialect(), hub: h, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := db.open(ctx, path, end); err != nil {
+	if err := db.open(ctx, path, used, end, log); err != nil {
+		if db.file != nil {
+			err = broken(err, db.file)
+		}
 		db.closeFiles()
-		return nil, err
+		return nil, explainSQLite(err)
 	}
 	go db.copier.run()
 	go db.run()
 	return db, nil
 }
 
-func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
+func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End, log *slog.Logger) error {
+	if _, err := os.Stat(path); used && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrBroken, path)
+	}
 	var err error
 	if db.file, err = createPrivate(path); err != nil {
 		return err
 	}
+	if err := lockDatabase(db.file); err != nil {
+		return err
+	}
+	if err := checkWhole(db.file, used); err != nil {
+		return err
+	}
+	// A clean end removes the log.
+	logFile, err := os.Stat(path + "-wal")
+	unclean := err == nil && logFile.Size() > 0
 	dsn := func(pragmas ...string) string {
 		q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
 			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
@@ -81,6 +99,19 @@ func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
 	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
 		return err
+	}
+	if unclean {
+		if err := db.conn.quickCheck(ctx, db.file, log); err != nil {
+			return err
+		}
+	}
+	if used {
+		// Without its log, a file that was never copied into has a header and nothing else.
+		if found, err := (sqliteMigration{db.conn, ctx}).lock("schema_version"); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%w: %s has no tables", ErrBroken, path)
+		}
 	}
 	steps, err := readMigrations(end.Migrations, db.d.Name)
 	if err != nil {
@@ -97,6 +128,32 @@ func (db *sqliteDB) open(ctx context.Context, path string, end End) error {
 	}
 	db.readers.SetMaxOpenConns(4)
 	db.readers.SetMaxIdleConns(4)
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		db.files = append(db.files, keptFile{name, info})
+	}
+	return nil
+}
+
+// keptFile is a file that must stay where it is while the database is open.
+type keptFile struct {
+	name string
+	info os.FileInfo
+}
+
+// gone: SQLite goes on writing to files that nobody will find again.
+func (db *sqliteDB) gone() error {
+	for _, f := range db.files {
+		switch info, err := os.Stat(f.name); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: %s is not there any more", ErrGone, f.name)
+		case err == nil && !os.SameFile(info, f.info):
+			return fmt.Errorf("%w: %s is another file now", ErrGone, f.name)
+		}
+	}
 	return nil
 }
 
@@ -136,7 +193,7 @@ func (db *sqliteDB) hand(r *writeRequest) error {
 	r.done = make(chan error, 1)
 	select {
 	case db.requests <- r:
-		return <-r.done
+		return explainSQLite(<-r.done)
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	case <-db.closing:
@@ -273,7 +330,7 @@ func (db *sqliteDB) Ping(ctx context.Context) error {
 	case <-db.closing:
 		return ErrClosed
 	default:
-		return db.readers.PingContext(ctx)
+		return explainSQLite(db.readers.PingContext(ctx))
 	}
 }
 

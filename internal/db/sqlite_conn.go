@@ -14,7 +14,7 @@ func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) 
 	}
 	s, err := db.readers.PrepareContext(ctx, db.d.sql(text))
 	if err != nil {
-		return nil, err
+		return nil, explainSQLite(err)
 	}
 	if first, loaded := db.cached.LoadOrStore(text, s); loaded {
 		s.Close()
@@ -28,7 +28,11 @@ func (db *sqliteDB) Query(ctx context.Context, text string, args ...any) (Rows, 
 	if err != nil {
 		return nil, err
 	}
-	return s.QueryContext(ctx, args...)
+	r, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, explainSQLite(err)
+	}
+	return sqliteRows{r}, nil
 }
 
 func (db *sqliteDB) Exec(context.Context, string, ...any) (int64, error) {

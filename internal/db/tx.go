@@ -30,17 +30,13 @@ type Statement struct {
 
 // backend is an open database of one kind.
 type backend interface {
-	Querier // reads outside a transaction
-	// Write runs fn in a transaction and returns after a durable commit. fn may run
-	// more than once and must reset its variables each time; their values count only
-	// if Write gives nil.
-	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
-	// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does
-	// not wait for the disk. They survive the process at once, and the machine from
-	// the next Write on.
+	Querier                                                                     // reads outside a transaction
+	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
 	// Ping checks that the database answers.
 	Ping(ctx context.Context) error
+	// gone fails with ErrGone if the database's files were removed or replaced.
+	gone() error
 	// Close ends background work and closes the database. Waiting calls fail with
 	// ErrClosed.
 	Close() error

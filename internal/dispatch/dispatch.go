@@ -27,6 +27,7 @@ type Dispatcher struct {
 	merchants *merchants
 	cores     *cores
 	previous  *previous
+	files     *openFiles
 	lanes     [2]*lane
 	offline   bool // a test without a network, which needs no poller
 	ran       atomic.Bool
@@ -44,6 +45,7 @@ func New(c Config) (*Dispatcher, error) {
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores:    newCores(c.RSA),
 		previous: newPrevious(),
+		files:    &openFiles{log: c.Log},
 	}
 	d.post = d.transport.post
 	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWidth)

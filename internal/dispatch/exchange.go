@@ -121,6 +121,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
+		if r.Failure == ReasonOpenFiles {
+			d.files.short()
+		}
 	}
 	r.Done = db.MillisOf(d.cfg.Now())
 	record.HTTPStatus = r.Status
@@ -223,6 +226,8 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		s.State = outbox.CallbackExhausted
 	case v.Reason == ReasonStopped:
 		again(0)
+	case v.Reason == ReasonOpenFiles:
+		again(filesDue)
 	case v.Result == Hold:
 		s.Held = true
 		delay, more := schedule.holdDelay(lane, c.Held)

@@ -68,7 +68,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 		// Only a body over the limit shows that the server works. Of the other
 		// failures, this node's own must not count against the merchant.
 		reached := r.Failure == ReasonTooLarge && r.Status == 200 ||
-			r.Failure == ReasonStopped || r.Failure == ReasonInternal
+			r.Failure == ReasonStopped || r.Failure == ReasonInternal || r.Failure == ReasonOpenFiles
 		return Verdict{Result: Retry, Reason: r.Failure, Reached: reached}
 	}
 	if r.Status != 200 {

@@ -162,6 +162,7 @@ func (l *lane) run(stop, work context.Context) {
 	}
 	claimNow, full := true, false
 	for stop.Err() == nil {
+		l.d.files.wait(stop)
 		looked := !claimNow
 		if looked {
 			next, err := l.nextDue(stop)

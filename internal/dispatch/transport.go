@@ -229,6 +229,9 @@ func classify(ctx context.Context, err error) Reason {
 	)
 	text := err.Error()
 	switch {
+	// By the text too: the errors of the resolver do not wrap their cause.
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
+		return ReasonOpenFiles
 	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
 		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
 		return ReasonBlockedAddress

@@ -28,6 +28,7 @@ const (
 	ReasonHTTP           Reason = "http"            // not valid HTTP/1.1
 	ReasonTooLarge       Reason = "too_large"       // header, body or data over its limit
 	ReasonStopped        Reason = "stopped"         // this node stopped during the exchange, or stood still until it was too late to send
+	ReasonOpenFiles      Reason = "open_files"      // this node has too many open files; it does not count against the merchant
 	ReasonInternal       Reason = "internal"        // this node's own failure
 )
 
@@ -57,7 +58,7 @@ const (
 // Reasons lists every Reason, for tables and metrics.
 var Reasons = []Reason{
 	ReasonBlockedAddress, ReasonResolve, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonClosed, ReasonHTTP,
-	ReasonTooLarge, ReasonStopped, ReasonInternal,
+	ReasonTooLarge, ReasonStopped, ReasonOpenFiles, ReasonInternal,
 	ReasonStatus, ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonMerchantRefused,
 	ReasonMerchantHold, ReasonMerchantFailure, ReasonDataNotSealed, ReasonDataEncoding, ReasonDataUnopened,
 	ReasonNotOpened, ReasonOtherType, ReasonOtherAttempt, ReasonOtherCallback, ReasonAnswerDiffers,

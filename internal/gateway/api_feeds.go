@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"countersign/client"
@@ -138,18 +137,6 @@ func (a *api) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error)
 	return Health{"ok"}, nil
 }
 
-// readyTimeout bounds how long /readyz waits for the database.
-const readyTimeout = 5 * time.Second
-
 func (a *api) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
-	if a.base.Stopping() {
-		return Health{}, jsonapi.ErrStopping
-	}
-	ctx, cancel := context.WithTimeout(c.R.Context(), readyTimeout)
-	defer cancel()
-	if err := a.book.Ping(ctx); err != nil {
-		a.c.Log.Warn("not ready", "cause", err)
-		return Health{}, jsonapi.NewProblem(http.StatusServiceUnavailable, "the database does not answer")
-	}
-	return Health{"ready"}, nil
+	return Health{"ready"}, c.Ready(a.book.Ready)
 }

@@ -135,6 +135,7 @@ var meanings = map[int]string{
 	http.StatusTooManyRequests:       "the token made too many requests; the header Retry-After says in how many seconds to repeat it",
 	http.StatusInternalServerError:   "an error inside this end; its log has the cause",
 	http.StatusServiceUnavailable:    "this end cannot work at the moment; repeat the request later",
+	http.StatusInsufficientStorage:   "the disk of this end's database is full; nothing was changed; repeat the request when it has room",
 }
 
 var pathMember = regexp.MustCompile(`\{(\w+)\}`)

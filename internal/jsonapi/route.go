@@ -124,6 +124,9 @@ func (rt *Endpoint) statuses() []int {
 			list = append(list, 429)
 		}
 	}
+	if rt.Need != Open && rt.Method != http.MethodGet {
+		list = append(list, 507)
+	}
 	if rt.schema != nil && rt.Method != http.MethodGet {
 		list = append(list, 400, 413, 415)
 	}

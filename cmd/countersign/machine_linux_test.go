@@ -1,0 +1,331 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"countersign/internal/daemon"
+	"countersign/internal/db/dbtest"
+)
+
+// The faults of a machine: a full disk, too few files, a data directory that goes, a
+// power cut during the first start.
+
+// newMachineLoad starts a service with a merchant.
+func newMachineLoad(t *testing.T, args ...string) *killLoad {
+	t.Helper()
+	m := newKilledMerchant(t)
+	l := &killLoad{t: t, m: m, deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
+		args: append([]string{"serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--exchange-timeout", "2s"}, args...)}
+	l.start()
+	l.register()
+	return l
+}
+
+// readyz gives the status of /readyz and what it says.
+func readyz(t *testing.T, d *process) (status int, detail string) {
+	t.Helper()
+	resp, err := http.Get(d.url + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	var problem struct{ Detail string }
+	_ = json.NewDecoder(resp.Body).Decode(&problem)
+	return resp.StatusCode, problem.Detail
+}
+
+// status gives the status of a call's error, 200 if there is none.
+func status(t *testing.T, err error) int {
+	t.Helper()
+	var refused *apiError
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &refused):
+		return refused.status
+	}
+	t.Fatal(err)
+	return 0
+}
+
+// TestFullDisk: on a full disk both ends say so in their answers and on /readyz, keep
+// what they acknowledged, and go on when there is room.
+func TestFullDisk(t *testing.T) {
+	t.Run("serve", func(t *testing.T) {
+		dir := dbtest.SmallDisk(t, 8<<20)
+		l := newMachineLoad(t, "--data", filepath.Join(dir, "data"))
+		testFullDisk(t, dir, l.d, func() error { return l.addDeposits(t.Context()) })
+		l.finish()
+	})
+	t.Run("gateway", func(t *testing.T) {
+		dir := dbtest.SmallDisk(t, 8<<20)
+		g := newGatewayDaemon(t, "--data", filepath.Join(dir, "data"))
+		n := 0
+		testFullDisk(t, dir, g.d, func() error {
+			n++
+			return g.call(t.Context(), "POST", "/v1/orders", map[string]any{"callBackId": fmt.Sprint("order-", n), "tenantUserId": "7",
+				"address": "TX", "chainName": "TRON", "symbol": "USDT", "amount": "1"}, nil)
+		})
+	})
+}
+
+func testFullDisk(t *testing.T, dir string, d *process, write func() error) {
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until the disk is full
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	refused := 0
+	waitUntil(t, "a write that is refused", d.output.String, func() bool { refused = status(t, write()); return refused != http.StatusOK })
+	if refused != http.StatusInsufficientStorage {
+		t.Errorf("on a full disk the API answers %d, want 507\n%s", refused, d.output)
+	}
+	waitUntil(t, "/readyz says 503", d.output.String, func() bool {
+		status, detail := readyz(t, d)
+		return status == http.StatusServiceUnavailable && strings.Contains(detail, "full")
+	})
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "/readyz says 200", d.output.String, func() bool { status, _ := readyz(t, d); return status == http.StatusOK })
+	if err := write(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFileSizeLimit: a write that fails for another reason gives 503.
+func TestFileSizeLimit(t *testing.T) {
+	l := newMachineLoad(t, "--data", t.TempDir())
+	limit(t, l.d, unix.RLIMIT_FSIZE, 4096)
+	refused := 0
+	waitUntil(t, "a write that is refused", l.d.output.String, func() bool {
+		refused = status(t, l.addDeposits(t.Context()))
+		return refused != http.StatusOK
+	})
+	if refused != http.StatusServiceUnavailable {
+		t.Errorf("the API answers %d, want 503\n%s", refused, l.d.output)
+	}
+	waitUntil(t, "/readyz says 503", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusServiceUnavailable })
+	limit(t, l.d, unix.RLIMIT_FSIZE, unix.RLIM_INFINITY)
+	waitUntil(t, "/readyz says 200", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusOK })
+	l.finish()
+}
+
+// limit sets a limit of a running process.
+func limit(t *testing.T, d *process, what int, to uint64) {
+	t.Helper()
+	var was unix.Rlimit
+	if err := unix.Prlimit(d.cmd.Process.Pid, what, nil, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(d.cmd.Process.Pid, what, &unix.Rlimit{Cur: min(to, was.Max), Max: was.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTooManyOpenFiles: a node without file descriptors blames no merchant for it.
+func TestTooManyOpenFiles(t *testing.T) {
+	l := newMachineLoad(t, "--data", t.TempDir())
+	api := []string{"--api", l.d.url, "--token", l.token}
+	// The connection of this test stays open, so the API still answers.
+	if err := l.addDeposits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the first deposits are accepted", l.d.output.String, l.told)
+	l.m.CloseClientConnections()
+	limit(t, l.d, unix.RLIMIT_NOFILE, 3) // those that are open stay
+	waitUntil(t, "deposits are taken", l.d.output.String, func() bool { return l.addDeposits(t.Context()) == nil })
+	waitUntil(t, "an attempt without files", l.d.output.String, func() bool { return strings.Contains(l.d.output.String(), "reason=open_files") })
+	if !strings.Contains(l.d.output.String(), "too many open files on this node") {
+		t.Errorf("the log does not name it:\n%s", l.d.output)
+	}
+	limit(t, l.d, unix.RLIMIT_NOFILE, unix.RLIM_INFINITY)
+	waitUntil(t, "all deposits are accepted", l.d.output.String, l.told)
+	status, out, errOut := shell(t, "", append([]string{"callbacks", "list"}, api...)...)
+	if status != exitDone {
+		t.Fatal(errOut)
+	}
+	for line := range strings.Lines(out) {
+		var c struct{ Attempt, Failed int }
+		if err := json.Unmarshal([]byte(line), &c); err != nil || c.Failed > 1 {
+			t.Errorf("an attempt counts against the merchant: %s%v", line, err)
+		}
+	}
+}
+
+// told reports whether the merchant was told of every deposit.
+func (l *killLoad) told() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	for id := range l.deposits {
+		if l.m.deposits[id] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestDataDirectoryGoes: a process whose data directory was moved away ends and says
+// so. What it had acknowledged is in the directory that was moved.
+func TestDataDirectoryGoes(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	l := newMachineLoad(t, "--data", data)
+	if err := l.addDeposits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	moved := data + ".moved"
+	if err := os.Rename(data, moved); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-l.d.exited:
+		l.d.exited <- err
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(l.d.output.String(), "removed or replaced") {
+			t.Errorf("it ended with %v:\n%s", err, l.d.output)
+		}
+	case <-time.After(wholeRun(t)):
+		t.Fatalf("it goes on:\n%s", l.d.output)
+	}
+	l.args[slices.Index(l.args, "--data")+1] = moved
+	l.start()
+	l.finish()
+}
+
+// TestNoSecondProcess: two processes never serve from the same data.
+func TestNoSecondProcess(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	l := newMachineLoad(t, "--data", data)
+	if err := os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")); err != nil {
+		t.Fatal(err)
+	}
+	second := func(dir string) {
+		t.Helper()
+		c := exec.Command(os.Args[0], "serve", "--data", dir, "--listen", "127.0.0.1:0")
+		c.Env = append(os.Environ(), runAsCountersign+"=1")
+		out, err := c.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "in use") {
+			t.Errorf("a second process on %s: %v\n%s", dir, err, out)
+		}
+	}
+	second(data)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	second(link)
+	l.finish()
+}
+
+// TestLostDatabase: a database that is lost is never made anew beside its master key.
+func TestLostDatabase(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	l := newMachineLoad(t, "--data", data)
+	if status := l.d.stop(t); status != exitDone {
+		t.Fatalf("status %d\n%s", status, l.d.output)
+	}
+	file := filepath.Join(data, daemon.DatabaseFile)
+	refused := func(want string) {
+		t.Helper()
+		status, _, errOut := shell(t, "", "serve", "--data", data, "--listen", "127.0.0.1:0")
+		if status != exitFailed || !strings.Contains(errOut, want) || !strings.Contains(errOut, "try: ") {
+			t.Errorf("status %d, %s; want %q", status, errOut, want)
+		}
+	}
+	kept := file + ".kept"
+	if err := os.Rename(file, kept); err != nil {
+		t.Fatal(err)
+	}
+	refused("is missing")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was made anew: %v", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("is empty")
+	if err := os.Rename(kept, file); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(data, daemon.MasterKeyFile)
+	if err := os.Rename(key, key+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	refused("the master key of the database is missing")
+	if _, err := os.Stat(key); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("another key was made: %v", err)
+	}
+	if err := os.Rename(key+".kept", key); err != nil {
+		t.Fatal(err)
+	}
+	l.start()
+	l.finish()
+}
+
+// TestKillDuringFirstStart: whenever a first start is killed, the next start works, and
+// nothing but the known files is left.
+func TestKillDuringFirstStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts many processes")
+	}
+	known := []string{daemon.DatabaseFile, daemon.DatabaseFile + ".lock", daemon.DatabaseFile + "-wal", daemon.DatabaseFile + "-shm",
+		daemon.DatabaseFile + "-journal", daemon.MasterKeyFile, tokenFile}
+	half := 0
+	for i := range 40 {
+		data := filepath.Join(t.TempDir(), "data")
+		c := exec.Command(os.Args[0], "serve", "--data", data, "--listen", "127.0.0.1:0")
+		c.Env = append(os.Environ(), runAsCountersign+"=1")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Killed when some of its files are there, a little later.
+		some := i % len(known)
+		waitUntil(t, "files of the first start", c.String, func() bool {
+			files, _ := os.ReadDir(data)
+			return len(files) >= min(some, 5)
+		})
+		time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		files, err := os.ReadDir(data)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !slices.Contains(known, f.Name()) {
+				t.Errorf("%s was left", f.Name())
+			}
+		}
+		if n := len(files); n > 0 && n < len(known)-1 {
+			half++
+		}
+		d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
+		if err := call(t.Context(), "GET", d.url+"/v1/merchants", adminToken(t, data), nil, nil); err != nil {
+			t.Error(err)
+		}
+		d.kill()
+	}
+	t.Logf("%d of 40 first starts were killed half way", half)
+}

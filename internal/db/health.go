@@ -1,0 +1,128 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	lookEvery  = time.Second      // between two looks at the database's files
+	probeAfter = 3 * time.Second  // without any write, Run makes a small one
+	probeSlow  = 5 * time.Second  // a small write that takes longer is a fault
+	probeLimit = 10 * time.Second // of one small write
+)
+
+// health keeps what the last write said about the database.
+type health struct {
+	last    atomic.Pointer[written]
+	probing atomic.Pointer[time.Time] // when the small write under way began; nil: there is none
+	failed  chan struct{}             // buffered 1: a write has failed
+}
+
+// written is the end of a write.
+type written struct {
+	err error // wraps ErrFull or ErrUnavailable; nil: the database takes writes
+	at  time.Time
+}
+
+// Write runs fn in a transaction and returns after a durable commit. fn may run more
+// than once and must reset its variables each time; their values count only if Write
+// gives nil.
+func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
+	return d.health.wrote(d.backend.Write(ctx, fn))
+}
+
+// WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not
+// wait for the disk. They survive the process at once, and the machine from the next
+// Write on.
+func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
+	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
+}
+
+// wrote notes the error of a write and gives it back. What the caller's function
+// refused says nothing about the database.
+func (h *health) wrote(err error) error {
+	switch {
+	case err == nil:
+		h.last.Store(&written{at: time.Now()})
+	case errors.Is(err, ErrFull), errors.Is(err, ErrUnavailable):
+		h.last.Store(&written{err: err, at: time.Now()})
+		select {
+		case h.failed <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Ready says whether the database answers and takes writes: the last write says so,
+// or the small one that Run makes when there was none for some seconds.
+func (d *DB) Ready(ctx context.Context) error {
+	if since := d.health.probing.Load(); since != nil && time.Since(*since) > probeSlow {
+		return fmt.Errorf("%w: a small write takes longer than %v", ErrUnavailable, probeSlow)
+	}
+	if last := d.health.last.Load(); last != nil && last.err != nil {
+		return last.err
+	}
+	return d.Ping(ctx)
+}
+
+// Run watches the database until ctx ends, for Ready, and logs when the database takes
+// no writes and when it takes them again. It fails with ErrGone if the files of a
+// SQLite database were removed or replaced.
+func (d *DB) Run(ctx context.Context) error {
+	turn := time.NewTicker(lookEvery)
+	defer turn.Stop()
+	healthy := true
+	for {
+		failed := d.health.failed // one failure may be that of one connection: a probe says more
+		if !healthy {
+			failed = nil // the next turn probes
+		}
+		select {
+		case <-turn.C:
+		case <-failed:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := d.gone(); err != nil {
+			return err
+		}
+		last := d.health.last.Load()
+		if last == nil || last.err != nil || time.Since(last.at) >= probeAfter {
+			d.probe(ctx)
+			last = d.health.last.Load()
+		}
+		if is := last == nil || last.err == nil; is != healthy && ctx.Err() == nil {
+			healthy = is
+			if healthy {
+				d.log.LogAttrs(ctx, slog.LevelInfo, "the database takes writes again")
+			} else {
+				d.log.LogAttrs(ctx, slog.LevelError, "the database takes no writes", slog.String("error", last.err.Error()))
+			}
+		}
+	}
+}
+
+const probeSQL = `
+INSERT INTO meta (name, value) VALUES ('written', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+// probe makes a small write.
+func (d *DB) probe(ctx context.Context) {
+	begun := time.Now()
+	d.health.probing.Store(&begun)
+	defer d.health.probing.Store(nil)
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		_, err := t.Exec(ctx, probeSQL, []byte(begun.UTC().Format(time.RFC3339)))
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.health.wrote(fmt.Errorf("%w: %w", ErrUnavailable, err))
+	}
+}

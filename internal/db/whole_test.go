@@ -1,0 +1,199 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"countersign/internal/db/dbtest"
+)
+
+// filled gives a database with many pages that was closed.
+func filled(t *testing.T) (path string) {
+	t.Helper()
+	path = dbtest.SQLite(t)
+	d := openAt(t, path)
+	fill(t, d, 0)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const fillRows = 200
+
+func fill(t *testing.T, d *DB, from int) {
+	t.Helper()
+	for i := range fillRows {
+		exec(t, d, `INSERT INTO things (name, content) VALUES ($1, $2)`, fmt.Sprint(from+i), strings.Repeat("x", 1000))
+	}
+}
+
+// openUsed opens a database that was used before.
+func openUsed(t *testing.T, path string) error {
+	t.Helper()
+	d, err := Open(ctx, Config{URL: path, Keys: testKeys, Used: true}, testEnd)
+	if err == nil {
+		d.Close()
+	}
+	return err
+}
+
+// A database that was used and is not whole is refused, and nothing is made in its
+// place.
+func TestNotWhole(t *testing.T) {
+	truncate := func(to int64) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.Truncate(path, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		spoil func(*testing.T, string)
+		want  string
+	}{
+		"missing": {func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, "is missing"},
+		"empty": {truncate(0), "is empty"},
+		"without its log": {func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			fresh := dbtest.SQLite(t)
+			d := openAt(t, fresh) // all it has is in its log
+			copyFile(t, fresh, path)
+			d.Close()
+		}, "has no tables"},
+		"cut off":       {truncate(10 * 4096), "has 40960 bytes, and its header says "},
+		"cut off early": {truncate(50), "has 50 bytes, and its header says 4096"},
+		"another file": {func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("text ", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "is not a SQLite database"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filled(t)
+			tt.spoil(t, path)
+			before, _ := os.ReadFile(path)
+			for range 2 {
+				if err := openUsed(t, path); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+					t.Fatalf("got %v, want %q", err, tt.want)
+				}
+			}
+			after, err := os.ReadFile(path)
+			if string(before) != string(after) || (name == "missing") != errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the file was changed, %v", err)
+			}
+		})
+	}
+	openAt(t, dbtest.SQLite(t)) // one that was never used is made
+}
+
+// copyFile copies what is at path now.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.WriteFile(to, must(os.ReadFile(from))(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that dies while the log is copied leaves a file that is shorter than its
+// header says, and a log with the rest.
+func TestCutOffAmidCheckpoint(t *testing.T) {
+	path, left := dbtest.SQLite(t), dbtest.SQLite(t)
+	d := openAt(t, path)
+	fill(t, d, 0)
+	copyFile(t, path+"-wal", left+"-wal")
+	if err := d.Close(); err != nil { // copies the log
+		t.Fatal(err)
+	}
+	copyFile(t, path, left)
+	if err := os.Truncate(left, 3*4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := openUsed(t, left); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	must(One(ctx, openAt(t, left), `SELECT COUNT(*) FROM things`, nil, &n))(t)
+	if n != fillRows {
+		t.Errorf("%d rows, want %d", n, fillRows)
+	}
+}
+
+// After an unclean end the database is read, and a page that is damaged is named.
+func TestDamagedPage(t *testing.T) {
+	path := filled(t)
+	d := openAt(t, path)
+	fill(t, d, fillRows)
+	left := dbtest.SQLite(t)
+	for _, part := range []string{"", "-wal"} {
+		copyFile(t, path+part, left+part)
+	}
+	if err := openUsed(t, left); err != nil {
+		t.Fatalf("undamaged: %v", err)
+	}
+	for _, part := range []string{"", "-wal"} {
+		copyFile(t, path+part, left+part)
+	}
+	f := must(os.OpenFile(left, os.O_WRONLY, 0))(t)
+	const page = 20
+	must(f.WriteAt([]byte(strings.Repeat("\xff", 4096)), (page-1)*4096))(t)
+	f.Close()
+	if err := openUsed(t, left); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), fmt.Sprintf("page %d", page)) {
+		t.Errorf("got %v, want page %d to be named", err, page)
+	}
+}
+
+// badDisk fails to read one byte.
+type badDisk struct {
+	io.ReaderAt
+	bad int64
+}
+
+var errDisk = errors.New("input/output error")
+
+func (d badDisk) ReadAt(p []byte, at int64) (int, error) {
+	if at <= d.bad && d.bad < at+int64(len(p)) {
+		return 0, errDisk
+	}
+	return len(p), nil
+}
+
+func TestUnreadablePage(t *testing.T) {
+	for bad, want := range map[int64]int64{0: 1, 4095: 1, 4096: 2, 40_000: 10, 40_999: 11, 41_000: 0} {
+		page, err := unreadable(badDisk{bad: bad}, 41_000, 4096)
+		if page != want || (want != 0) != errors.Is(err, errDisk) {
+			t.Errorf("byte %d: page %d, %v; want page %d", bad, page, err, want)
+		}
+	}
+}
+
+// The lock is on the database: removing the file beside it frees nothing.
+func TestLockFileRemoved(t *testing.T) {
+	path := dbtest.SQLite(t)
+	openAt(t, path)
+	if err := os.Remove(path + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	// A hard link too leads to the same database.
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, link} {
+		if _, err := Open(ctx, Config{URL: p, Keys: testKeys}, testEnd); !errors.Is(err, ErrInUse) {
+			t.Errorf("a second one gives %v", err)
+		}
+	}
+}
