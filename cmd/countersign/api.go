@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -104,27 +103,6 @@ func show[C, T any](std streams, f apiFlags, newClient func(client.Config) (C, e
 			return err
 		}
 		return printJSON(std.out, v, "  ")
-	})
-}
-
-// list prints a list as lines of JSON, at most limit of them.
-func list[C, T any](std streams, f apiFlags, limit int, newClient func(client.Config) (C, error), call func(context.Context, C) iter.Seq2[T, error]) error {
-	return ask(f, newClient, func(ctx context.Context, api C) error {
-		n := 0
-		for v, err := range call(ctx, api) {
-			switch {
-			case err != nil:
-				return err
-			case n == limit:
-				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
-				return nil
-			}
-			if err := printJSON(std.out, v, ""); err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
 	})
 }
 

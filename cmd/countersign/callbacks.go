@@ -9,7 +9,7 @@ import (
 )
 
 type callbacksCmd struct {
-	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first, a line of JSON each."`
+	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first."`
 	Show   callbacksShowCmd   `cmd:"" help:"Show one callback with its attempts."`
 	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again: one by its id, or all that match."`
 }
@@ -31,11 +31,21 @@ func (f callbackFilter) api() client.CallbackFilter {
 type callbacksListCmd struct {
 	apiFlags
 	callbackFilter
-	Limit int `help:"Most lines." default:"100"`
+	listFlags
 }
 
 func (c *callbacksListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
+	columns := []column[client.Callback]{
+		{"ID", func(v client.Callback) any { return v.ID }},
+		{"CREATED", func(v client.Callback) any { return v.Created }},
+		{"MERCHANT", func(v client.Callback) any { return v.Merchant }},
+		{"TYPE", func(v client.Callback) any { return v.Type }},
+		{"STATE", func(v client.Callback) any { return v.State }},
+		{"ATTEMPTS", func(v client.Callback) any { return v.Attempt }},
+		{"TRACKING ID", func(v client.Callback) any { return v.TrackingID }},
+		{"LAST REASON", func(v client.Callback) any { return v.LastReason }},
+	}
+	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
 		return api.AllCallbacks(ctx, c.api())
 	})
 }

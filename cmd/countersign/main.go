@@ -21,7 +21,8 @@ const (
 
 // cli is the whole command line: one field a subcommand.
 type cli struct {
-	Config kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
+	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
+	Version versionFlag     `help:"Say which build this is." env:"-"`
 
 	Demo        demoCmd        `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
 	Serve       serveCmd       `cmd:"" help:"Run the service: the API, the outbox and its sender."`
@@ -29,20 +30,26 @@ type cli struct {
 	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
 	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
 	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
+	Alarms      alarmsCmd      `cmd:"" help:"Alarms of the service; with --gateway, of the gateway."`
 	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
 	//lint:ignore SA5008 kong reads every one of several set tags
 	Orders ordersCmd `cmd:"" help:"The merchant's orders, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
+	//lint:ignore SA5008 kong reads every one of several set tags
+	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+	//lint:ignore SA5008 kong reads every one of several set tags
+	Events eventsCmd `cmd:"" help:"What happened to orders, addresses and held deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
-	Keys    keysCmd    `cmd:"" help:"Make RSA key pairs and show what a key is."`
-	Seal    sealCmd    `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
-	Open    openCmd    `cmd:"" help:"Open one body: Base64 in, plaintext out."`
-	Check   checkCmd   `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
-	Bench   benchCmd   `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
-	Version versionCmd `cmd:"" help:"Say which build this is."`
+	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`
+	Seal       sealCmd       `cmd:"" help:"Seal one message: plaintext in, Base64 body out."`
+	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`
+	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
+	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
+	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
+	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -94,6 +101,13 @@ func run(args []string, std streams) int {
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
+	}
+	switch {
+	case len(args) > 0 && args[0] == completeWord:
+		complete(std.out, parser.Model.Node, args[1:])
+		return exitDone
+	case len(args) > 0 && args[0] == "help":
+		args = append(args[1:], "--help")
 	}
 	ctx, err := parser.Parse(args)
 	if status >= 0 {

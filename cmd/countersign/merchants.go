@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"countersign/client"
@@ -12,8 +13,9 @@ import (
 
 type merchantsCmd struct {
 	Add    merchantsAddCmd    `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once."`
-	List   merchantsListCmd   `cmd:"" help:"List merchants, a line of JSON each."`
+	List   merchantsListCmd   `cmd:"" help:"List merchants."`
 	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
+	Edit   merchantsEditCmd   `cmd:"" help:"Change settings of a merchant; what is not given stays."`
 	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant; its callbacks are still taken."`
 	Resume merchantsResumeCmd `cmd:"" help:"Send to a merchant again."`
 	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys. The next attempt uses them."`
@@ -110,11 +112,19 @@ func keySpec(std streams, bits int, privateFile, publicFile string) (*client.Key
 
 type merchantsListCmd struct {
 	apiFlags
-	Limit int `help:"Most lines." default:"1000"`
+	listFlags `set:"lines=1000"`
 }
 
 func (c *merchantsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
+	columns := []column[client.Merchant]{
+		{"ID", func(m client.Merchant) any { return m.ID }},
+		{"NAME", func(m client.Merchant) any { return m.Name }},
+		{"STATE", func(m client.Merchant) any { return m.State }},
+		{"SCHEME", func(m client.Merchant) any { return m.Scheme }},
+		{"NOTIFY URL", func(m client.Merchant) any { return m.NotifyURL }},
+		{"PAUSED BECAUSE", func(m client.Merchant) any { return m.PausedReason }},
+	}
+	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
 		return api.AllMerchants(ctx)
 	})
 }
@@ -131,6 +141,64 @@ func (c *merchantsShowCmd) Run(std streams) error {
 	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
 		return api.Merchant(ctx, c.ID)
 	})
+}
+
+type merchantsEditCmd struct {
+	merchantID
+	Name           *string         `help:"Name for people." env:"-"`
+	NotifyURL      *string         `name:"notify-url" help:"Where callbacks of types 1 and 3 to 7 go." placeholder:"URL" env:"-"`
+	WithdrawURL    *string         `name:"withdraw-url" help:"Where callbacks of type 2 go." placeholder:"URL" env:"-"`
+	APIKey         secretText      `name:"api-key" help:"What the merchant's responses carry, or @FILE." placeholder:"KEY" env:"-"`
+	CallbackAPIKey secretText      `name:"callback-api-key" help:"What is sent as X-API-KEY, or @FILE." placeholder:"KEY" env:"-"`
+	Collect        *client.Collect `help:"bound or any; see merchants add." placeholder:"bound|any" env:"-"`
+	Concurrency    *int            `help:"Exchanges at once in each lane." placeholder:"N" env:"-"`
+	Rate           *float64        `help:"Callbacks a second in each lane." placeholder:"N" env:"-"`
+	ConfirmWithin  *time.Duration  `help:"How long a withdrawal awaits its confirmation." placeholder:"TIME" env:"-"`
+	Clear          []string        `help:"Set these back to their defaults: callback-api-key, collect, concurrency, rate, confirm-within." enum:"callback-api-key,collect,concurrency,rate,confirm-within" placeholder:"SETTING" env:"-"`
+}
+
+func (c *merchantsEditCmd) Run(std streams) error {
+	apiKey, err := c.APIKey.reveal("api-key")
+	if err != nil {
+		return err
+	}
+	callbackKey, err := c.CallbackAPIKey.reveal("callback-api-key")
+	if err != nil {
+		return err
+	}
+	clear := func(setting string) bool { return slices.Contains(c.Clear, setting) }
+	var confirmWithin *client.Duration
+	if c.ConfirmWithin != nil {
+		confirmWithin = new(client.Duration(*c.ConfirmWithin))
+	}
+	p := client.MerchantPatch{
+		Name: patch(c.Name, false), NotifyURL: patch(c.NotifyURL, false), WithdrawURL: patch(c.WithdrawURL, false),
+		APIKey: patch(secretOf(apiKey), false), CallbackAPIKey: patch(secretOf(callbackKey), clear("callback-api-key")),
+		Collect: patch(c.Collect, clear("collect")), Concurrency: patch(c.Concurrency, clear("concurrency")),
+		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(confirmWithin, clear("confirm-within")),
+	}
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.UpdatedMerchant, error) {
+		return api.UpdateMerchant(ctx, c.ID, p)
+	})
+}
+
+// patch gives the member of a request that sets v, or clears it, or leaves it alone
+// where v is nil.
+func patch[T any](v *T, clear bool) client.Patch[T] {
+	switch {
+	case clear:
+		return client.Clear[T]()
+	case v != nil:
+		return client.Change(*v)
+	}
+	return client.Patch[T]{}
+}
+
+func secretOf(text string) *client.Secret {
+	if text == "" {
+		return nil
+	}
+	return new(client.Secret(text))
 }
 
 type merchantsPauseCmd struct {

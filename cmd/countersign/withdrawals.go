@@ -11,7 +11,7 @@ import (
 
 type withdrawalsCmd struct {
 	Add     withdrawalsAddCmd     `cmd:"" help:"Ask a merchant to confirm a withdrawal, given as a JSON object."`
-	List    withdrawalsListCmd    `cmd:"" help:"List withdrawals, the newest first, a line of JSON each."`
+	List    withdrawalsListCmd    `cmd:"" help:"List withdrawals, the newest first."`
 	Show    withdrawalsShowCmd    `cmd:"" help:"Show one withdrawal."`
 	Cancel  withdrawalsCancelCmd  `cmd:"" help:"Withdraw the question while it awaits its answer."`
 	Release withdrawalsReleaseCmd `cmd:"" help:"Take the one permit to execute a confirmed withdrawal."`
@@ -39,13 +39,35 @@ type withdrawalsListCmd struct {
 	Merchant   string                 `help:"Only of this merchant." placeholder:"ID"`
 	CallBackID string                 `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
 	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed" default:"" placeholder:"STATE"`
-	Limit      int                    `help:"Most lines." default:"100"`
+	listFlags
 }
 
 func (c *withdrawalsListCmd) Run(std streams) error {
-	return list(std, c.apiFlags, c.Limit, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
+	columns := []column[client.Withdrawal]{
+		{"ID", func(v client.Withdrawal) any { return v.ID }},
+		{"CREATED", func(v client.Withdrawal) any { return v.Created }},
+		{"STATE", func(v client.Withdrawal) any { return v.State }},
+		{"MERCHANT", func(v client.Withdrawal) any { return v.Merchant }},
+		{"CALLBACK ID", func(v client.Withdrawal) any { return v.CallBackID }},
+		{"USER", func(v client.Withdrawal) any { return v.TenantUserID }},
+		{"AMOUNT", func(v client.Withdrawal) any { return detailsOf(v).Amount }},
+		{"SYMBOL", func(v client.Withdrawal) any { return detailsOf(v).Symbol }},
+		{"REASON", func(v client.Withdrawal) any { return v.Reason }},
+	}
+	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
 		return api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State})
 	})
+}
+
+// detailsOf gives what was confirmed, or else what was ordered, if anything.
+func detailsOf(w client.Withdrawal) client.Details {
+	switch {
+	case w.Details != nil:
+		return *w.Details
+	case w.Ordered != nil:
+		return *w.Ordered
+	}
+	return client.Details{}
 }
 
 // withdrawalID is a subcommand about one withdrawal.

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/client"
+	"countersign/countersigntest"
+)
+
+// TestGatewayLists: what a person of the merchant looks at and decides on, from the
+// shell, as tables and as lines of JSON.
+func TestGatewayLists(t *testing.T) {
+	g := newGatewayDaemon(t)
+	flags := []string{"--api", g.d.url, "--data", g.data}
+	run := func(args ...string) string {
+		t.Helper()
+		status, out, errOut := shell(t, "", slices.Concat(args, flags)...)
+		if status != exitDone {
+			t.Fatalf("%v: status %d\n%s", args, status, errOut)
+		}
+		return out
+	}
+	// rows gives the cells of a table, without its titles.
+	rows := func(args ...string) [][]string {
+		t.Helper()
+		var all [][]string
+		for line := range strings.Lines(run(append(args, "--no-json")...)) {
+			all = append(all, strings.Fields(line))
+		}
+		if len(all) == 0 || all[0][0] != strings.ToUpper(all[0][0]) {
+			t.Fatalf("%v: no titles: %v", args, all)
+		}
+		return all[1:]
+	}
+
+	for _, id := range []string{"order-1", "order-2", "order-3"} {
+		mustShell(t, nil, `{"callBackId":"`+id+`","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`,
+			slices.Concat([]string{"orders", "add", "-"}, flags)...)
+	}
+	run("orders", "decline", "order-2", "--reason", "too late")
+	if got := rows("orders", "list"); len(got) != 3 || got[0][0] != "order-3" {
+		t.Errorf("all orders: %v", got)
+	}
+	if got := rows("orders", "list", "--state", "declined"); len(got) != 1 || got[0][0] != "order-2" || got[0][2] != "declined" || got[0][8] != "too" {
+		t.Errorf("the declined order: %v", got)
+	}
+	if got := rows("orders", "list", "--state", "held"); len(got) != 0 {
+		t.Errorf("held orders: %v", got)
+	}
+	var o client.Order
+	if err := json.Unmarshal([]byte(run("orders", "list", "--state", "declined")), &o); err != nil || o.CallBackID != "order-2" || o.Reason != "too late" {
+		t.Errorf("the declined order as JSON: %+v, %v", o, err)
+	}
+	if status, out, errOut := shell(t, "", slices.Concat([]string{"orders", "list", "--limit", "2"}, flags)...); status != exitDone ||
+		strings.Count(out, "\n") != 2 || !strings.Contains(errOut, "raise --limit") {
+		t.Errorf("two of three: %d %s%s", status, out, errOut)
+	}
+
+	// Three times one transfer: the second and third are held.
+	for i := range 3 {
+		d := countersigntest.Deposit(1)
+		d.TrackingID += strings.Repeat("-again", i)
+		if result := g.service.Deliver(t.Context(), g.to, d); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+	if got := rows("deposits", "list"); len(got) != 3 || got[0][0] != "1" || got[0][2] != "taken" || got[1][2] != "held" {
+		t.Errorf("deposits: %v", got)
+	}
+	run("deposits", "credit", "2", "--reason", "seen twice on the chain")
+	run("deposits", "reject", "3")
+	for state, seq := range map[string]string{"credited": "2", "rejected": "3"} {
+		if got := rows("deposits", "list", "--state", state); len(got) != 1 || got[0][0] != seq {
+			t.Errorf("%s: %v", state, got)
+		}
+	}
+	var d client.DepositEntry
+	if err := json.Unmarshal([]byte(run("deposits", "show", "2")), &d); err != nil || d.State != client.DepositCredited || d.Reason != "seen twice on the chain" {
+		t.Errorf("deposit 2: %+v, %v", d, err)
+	}
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"deposits", "reject", "2"}, flags)...); status != exitFailed || !strings.Contains(errOut, "409") {
+		t.Errorf("rejecting what was credited: %d %s", status, errOut)
+	}
+	var kinds []string
+	for _, row := range rows("events") {
+		kinds = append(kinds, row[2])
+	}
+	if want := []string{"order.declined", "deposit.credited", "deposit.rejected"}; !slices.Equal(kinds, want) {
+		t.Errorf("events %v, want %v", kinds, want)
+	}
+	if got := rows("events", "--after", "2"); len(got) != 1 || got[0][0] != "3" || got[0][3] != "3" {
+		t.Errorf("events after 2: %v", got)
+	}
+	if got := rows("alarms", "list", "--gateway"); len(got) != 2 || got[0][2] != "possible_duplicate" {
+		t.Errorf("alarms: %v", got)
+	}
+}
+
+// TestMerchantsEdit: what is given changes, what is cleared goes back to its
+// default, and the rest stays. The environment changes nothing.
+func TestMerchantsEdit(t *testing.T) {
+	data := t.TempDir()
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	flags := []string{"--api", d.url, "--data", data}
+	t.Setenv("COUNTERSIGN_NAME", "of the environment")
+	var m, before client.Merchant
+	mustShell(t, nil, "", slices.Concat([]string{"merchants", "add", "shop", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w",
+		"--name", "Shop", "--rate", "5", "--concurrency", "3"}, flags)...)
+	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "shop"}, flags)...)
+	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "--notify-url", "http://127.0.0.1:2/n", "--concurrency", "7",
+		"--confirm-within", "20m", "--clear", "rate"}, flags)...)
+	want := before
+	want.NotifyURL, want.Concurrency, want.ConfirmWithin, want.RatePerSecond = "http://127.0.0.1:2/n", 7, m.ConfirmWithin, 0
+	want.Version, want.Updated = m.Version, m.Updated
+	got, _ := json.Marshal(m)
+	wanted, _ := json.Marshal(want)
+	if string(got) != string(wanted) || m.ConfirmWithin.String() != "20m0s" || m.Name != "Shop" {
+		t.Errorf("got  %s\nwant %s", got, wanted)
+	}
+	for _, bad := range [][]string{{"--withdraw-url", m.NotifyURL}, {"--concurrency", "-1"}, {"--clear", "name"}, {"--collect", "all"}} {
+		if status, _, _ := shell(t, "", slices.Concat([]string{"merchants", "edit", "shop"}, bad, flags)...); status == exitDone {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+	status, out, errOut := shell(t, "", slices.Concat([]string{"merchants", "list", "--no-json"}, flags)...)
+	if status != exitDone || !strings.Contains(out, "shop  Shop  active  service  http://127.0.0.1:2/n  -\n") {
+		t.Errorf("%d %s%s", status, out, errOut)
+	}
+}
+
+// TestCell: what others wrote cannot steer the terminal that it is shown on.
+func TestCell(t *testing.T) {
+	for text, want := range map[string]string{"": "-", "a\tb\nc": "a?b?c", "\x1b[2Jgone\u009b1m\x7f": "?[2Jgone?1m?", "Zürich": "Zürich"} {
+		if got := cell(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	if got := cell(client.Time(0)); got != "-" {
+		t.Errorf("no time is shown as %q", got)
+	}
+}
+
+// TestCompletion: the words that may come next, and what bash makes of them.
+func TestCompletion(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                     "merchants",
+		"orders":               "list",
+		"orders list":          "--state",
+		"orders list --state":  "held",
+		"orders --api x list":  "--state",
+		"token new --role":     "app",
+		"completion":           "--help",
+		"merchants edit shop":  "--notify-url",
+		"merchants nonsense -": "list",
+	} {
+		status, out, _ := shell(t, "", append([]string{completeWord}, strings.Fields(words)...)...)
+		if status != exitDone || !strings.Contains("\n"+out, "\n"+want+"\n") {
+			t.Errorf("after %q: %d, no %s in\n%s", words, status, want, out)
+		}
+	}
+	for _, sh := range []string{"bash", "zsh", "fish"} {
+		status, script, _ := shell(t, "", "completion", sh)
+		if status != exitDone || !strings.Contains(script, completeWord) {
+			t.Errorf("%s: %d %s", sh, status, script)
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	_, script, _ := shell(t, "", "completion", "bash")
+	script += `
+countersign() { printf '%s\n' list show approve; }
+COMP_WORDS=(countersign orders l); COMP_CWORD=2
+_countersign; echo "${COMPREPLY[@]}"`
+	out, err := exec.Command(bash, "-c", script).CombinedOutput()
+	if err != nil || string(out) != "list\n" {
+		t.Errorf("bash completes %q, %v", out, err)
+	}
+}
