@@ -80,8 +80,8 @@ func (e *LineError) Unwrap() error { return e.Problem }
 // StreamDeposits sends any number of deposits as lines and gives what became
 // of each as soon as it is committed. A fault ends it with a *LineError, or
 // with a *Problem where nothing was taken; what came before is in. The service ends
-// it with a *LineError of status 408 after 10 minutes: go on with that deposit in
-// another stream. deposits is read by another goroutine, which has ended when the
+// it with a *LineError of status 408 after 10 minutes, and of 503 when it stops: go
+// on with that deposit in another stream. deposits is read by another goroutine, which has ended when the
 // iteration ends.
 func (s *Service) StreamDeposits(ctx context.Context, deposits iter.Seq[NewDeposit]) iter.Seq2[Accepted, error] {
 	return func(yield func(Accepted, error) bool) {

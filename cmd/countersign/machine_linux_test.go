@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -212,6 +213,72 @@ func TestDataDirectoryGoes(t *testing.T) {
 	l.args[slices.Index(l.args, "--data")+1] = moved
 	l.start()
 	l.finish()
+}
+
+// TestDrainNotice: after SIGTERM /readyz says 503 and everything goes on for the time of
+// the notice. A second signal ends it.
+func TestDrainNotice(t *testing.T) {
+	l := newMachineLoad(t, "--data", t.TempDir(), "--drain-notice", "1h")
+	if err := l.d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "/readyz says 503", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusServiceUnavailable })
+	if err := l.addDeposits(t.Context()); err != nil {
+		t.Errorf("during the notice: %v", err)
+	}
+	waitUntil(t, "the deposits are accepted", l.d.output.String, l.told)
+	if status := l.d.stop(t); status != exitFailed {
+		t.Errorf("the second signal ends it with %d", status)
+	}
+}
+
+// TestStopDuringLines: SIGTERM ends an upload that goes on, and the process ends well.
+func TestStopDuringLines(t *testing.T) {
+	l := newMachineLoad(t, "--data", t.TempDir())
+	body, w := io.Pipe()
+	defer w.Close()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", l.d.url+"/v1/deposits", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+l.token)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	const lines = 100
+	go func() {
+		for i := range lines {
+			fmt.Fprintf(w, `{"merchant":"m","trackingId":"L%d","tenantUserId":"7","txId":"x%d","chainName":"TRON","symbol":"USDT","amount":"1",`+
+				`"fromAddress":"TA","toAddress":"TB","riskLevelFrom":1,"riskLevelTo":2,"txIndex":-1}`+"\n", i, i)
+		}
+	}()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answers := json.NewDecoder(resp.Body)
+	for i := range lines + 1 {
+		var a struct {
+			Line  int
+			Error *struct{ Status int }
+		}
+		if err := answers.Decode(&a); err != nil || a.Line != i+1 || (a.Error != nil) != (i == lines) {
+			t.Fatalf("answer %d: %+v, %v", i+1, a, err)
+		}
+		switch i {
+		case lines - 1:
+			if err := l.d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		case lines:
+			if a.Error.Status != http.StatusServiceUnavailable {
+				t.Errorf("it says %d", a.Error.Status)
+			}
+		}
+	}
+	if err := <-l.d.exited; err != nil || strings.Contains(l.d.output.String(), "cut off") {
+		t.Errorf("it ended with %v:\n%s", err, l.d.output)
+	}
+	l.d.exited <- nil
 }
 
 // TestNoSecondProcess: two processes never serve from the same data.

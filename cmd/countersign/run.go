@@ -9,10 +9,16 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // What serve, gateway, demo and bench are as processes: their log, what ends
 // them, and their garbage collector.
+
+// drainFlags are how a daemon ends.
+type drainFlags struct {
+	DrainNotice time.Duration `help:"How long everything goes on after SIGTERM while /readyz already answers 503, so that a load balancer sends no more calls." default:"0s" placeholder:"TIME"`
+}
 
 // logFlags are the settings of a daemon's log.
 type logFlags struct {

@@ -24,6 +24,7 @@ const (
 	defaultLife = 10 * time.Minute // of one request; its end says how far it got
 	drainLimit  = 64 << 20         // bytes read and thrown away after a fault
 	drainFor    = 10 * time.Second // likewise
+	stoppedFor  = time.Second      // likewise, if the service stops
 )
 
 // line is one line that has been read: a callback, or what is wrong with it.
@@ -39,8 +40,8 @@ type line struct {
 // committed. The first line at fault ends it: those before are taken, it and
 // those after are not, and the last line of the answer says so. Where the very
 // first line is at fault nothing was taken and the answer is an ordinary
-// problem. A token that is revoked meanwhile and the end of StreamLife are such
-// faults too, of the first line that was not taken. Each line counts in the
+// problem. A token that is revoked meanwhile, the end of StreamLife and a service that
+// stops are such faults too, of the first line that was not taken. Each line counts in the
 // token's rate; lines wait where requests are refused.
 //
 // One goroutine reads while this one commits, so that each commit has all lines
@@ -62,6 +63,13 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 	}()
 	life, cancel := context.WithTimeout(c.R.Context(), s.StreamLife)
 	defer cancel()
+	go func() {
+		select {
+		case <-s.api.Stopping():
+			cancel()
+		case <-life.Done():
+		}
+	}()
 	err := s.commitLines(life, c, conn, lines)
 	close(done)
 	if err != nil {
@@ -72,7 +80,11 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 		// The client may still be sending. It reads the answer only if the
 		// connection stays open, so the rest of the body is read and discarded,
 		// within bounds.
-		_ = conn.SetReadDeadline(time.Now().Add(drainFor))
+		drain := drainFor
+		if s.stopping() {
+			drain, err = stoppedFor, jsonapi.ErrStopping
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(drain))
 		<-readerGone
 		_, _ = io.CopyN(io.Discard, c.R.Body, drainLimit)
 	}
@@ -196,12 +208,15 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 }
 
 // mayTake waits until lines fit in the token's rate and says how many of most do, or
-// why none is taken: the token was revoked, or the request has gone on for too long.
+// why none is taken: the token was revoked, the request has gone on for too long, or
+// the service stops.
 func (s *Server) mayTake(life context.Context, c *jsonapi.Call, most int) (n int, fault *client.Problem) {
 	n, err := c.Spend(life, most)
 	switch {
 	case c.R.Context().Err() != nil: // the client is gone
 		err = c.R.Context().Err()
+	case s.stopping():
+		err = jsonapi.ErrStopping
 	case err != nil || life.Err() != nil:
 		err = jsonapi.NewProblem(http.StatusRequestTimeout,
 			fmt.Sprintf("a request of lines ends after %v; send this line and those after it in a new one", s.StreamLife))
@@ -218,15 +233,30 @@ func (s *Server) mayTake(life context.Context, c *jsonapi.Call, most int) (n int
 	return 0, &p
 }
 
+func (s *Server) stopping() bool {
+	select {
+	case <-s.api.Stopping():
+		return true
+	default:
+		return false
+	}
+}
+
 // gather waits for a line and takes those that are there beside it, up to
-// maxBatch. more is false at the end of the lines. At the end of life it gives none.
+// maxBatch. more is false at the end of the lines. At the end of life it gives none, and
+// more is false only if there is none.
 func gather(life context.Context, lines <-chan line) (chunk []line, more bool) {
 	var l line
 	var ok bool
 	select {
 	case l, ok = <-lines:
 	case <-life.Done():
-		return nil, true
+		select {
+		case _, more = <-lines: // a line that is not taken
+			return nil, more
+		default:
+			return nil, true
+		}
 	}
 	for ok {
 		chunk = append(chunk, l)

@@ -302,6 +302,37 @@ func TestLinesEnd(t *testing.T) {
 	}
 }
 
+// A service that stops ends a request of lines at its next line and says so, also while
+// nothing comes. What was answered is in.
+func TestLinesEndWhenTheServiceStops(t *testing.T) {
+	for name, sends := range map[string]bool{"busy": true, "idle": false} {
+		t.Run(name, func(t *testing.T) {
+			h := sqlite(t)
+			h.merchant("acme")
+			s := h.stream(t)
+			s.next()
+			h.server.Stop()
+			var l client.AcceptedLine
+			for l.Error == nil && sends { // a line may be on its way
+				l = s.next()
+			}
+			if !sends {
+				l = s.answer()
+				s.line++
+			}
+			if l.Line != s.line || l.Error == nil || l.Error.Status != 503 || !strings.Contains(l.Error.Detail, "the lines before this one were taken; the service is stopping") {
+				t.Errorf("%+v after %d lines", l, s.line-1)
+			}
+			if stored := h.stored(); int64(stored) != s.line-1 {
+				t.Errorf("%d stored, want %d", stored, s.line-1)
+			}
+			if _, err := s.in.ReadByte(); err != io.EOF {
+				t.Errorf("then %v, want the end of the answer", err)
+			}
+		})
+	}
+}
+
 // Lines count in the token's rate: they wait until they fit in, and leave room for
 // the token's other requests.
 func TestLinesCountInTheRate(t *testing.T) {

@@ -138,6 +138,10 @@ func New(c Config) (*Server, error) {
 // included.
 func (s *Server) Handler() http.Handler { return s.api.Mux() }
 
-// Stop makes waiting requests answer at once and /readyz answer 503. Call it before
-// http.Server.Shutdown, which would otherwise wait for those requests.
+// Leave makes /readyz answer 503 while everything else goes on.
+func (s *Server) Leave() { s.api.Leave() }
+
+// Stop makes waiting requests answer at once, requests of lines end at their next line
+// and /readyz answer 503. Call it before http.Server.Shutdown, which would otherwise
+// wait for those requests.
 func (s *Server) Stop() { s.api.Stop() }

@@ -234,6 +234,32 @@ func TestStopEndsCallsThatWait(t *testing.T) {
 	}
 }
 
+// TestNoticed: who watches is told first, and what runs ends after the notice.
+func TestNoticed(t *testing.T) {
+	for _, notice := range []time.Duration{0, time.Millisecond} {
+		ctx, end := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		run, cancel := noticed(ctx, notice, func() { close(left) })
+		if run.Err() != nil {
+			t.Error("it ended before its time")
+		}
+		end()
+		<-left
+		<-run.Done()
+		cancel()
+	}
+	ctx, end := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	run, cancel := noticed(ctx, time.Hour, func() { close(left) })
+	end()
+	<-left
+	if run.Err() != nil {
+		t.Error("it ended before the notice was over")
+	}
+	cancel() // a part has failed
+	<-run.Done()
+}
+
 // TestOpenFails: what cannot work is said by Open, which leaves nothing open.
 func TestOpenFails(t *testing.T) {
 	taken, err := Listen("taken", "127.0.0.1:0", http.NotFoundHandler(), 0, slog.New(slog.DiscardHandler))

@@ -41,6 +41,9 @@ type GatewayConfig struct {
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
 	Forward gateway.Forwarding
+	// DrainNotice is how long everything goes on after Run's context has ended,
+	// while /readyz already answers 503. Zero: no time.
+	DrainNotice time.Duration
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -170,6 +173,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx, cancel := noticed(ctx, g.c.DrainNotice, g.gateway.Leave)
+	defer cancel()
 	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run})
 	return errors.Join(err, g.db.Close())
 }

@@ -44,6 +44,28 @@ func RunParts(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
+// noticed gives a context that ends the time notice after ctx. It calls leave when ctx
+// ends, so that who watches /readyz sends no more calls while they are still answered.
+func noticed(ctx context.Context, notice time.Duration, leave func()) (context.Context, context.CancelFunc) {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer cancel()
+		select {
+		case <-ctx.Done():
+		case <-run.Done():
+			return
+		}
+		leave()
+		wait := time.NewTimer(notice)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-run.Done():
+		}
+	}()
+	return run, cancel
+}
+
 // Listener is an HTTP server on a bound port, with the time-outs that every
 // listener of a daemon has.
 type Listener struct {

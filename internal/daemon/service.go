@@ -38,6 +38,9 @@ type ServiceConfig struct {
 	// DrainTimeout is how long exchanges under way may still take after Run's
 	// context has ended. Zero: as long as an exchange.
 	DrainTimeout time.Duration
+	// DrainNotice is how long everything goes on after Run's context has ended,
+	// while /readyz already answers 503. Zero: no time.
+	DrainNotice time.Duration
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
@@ -56,6 +59,7 @@ type Service struct {
 	clock  *db.Clock
 	sender *dispatch.Dispatcher
 	api    *Listener
+	leave  func() // makes /readyz answer 503
 }
 
 // NewService checks c. It opens and starts nothing.
@@ -132,7 +136,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.api, err = Listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, c.Log); err != nil {
 		return err
 	}
-	s.api.beforeStop = api.Stop
+	s.api.beforeStop, s.leave = api.Stop, api.Leave
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken)
 }
@@ -161,6 +165,8 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx, cancel := noticed(ctx, s.c.DrainNotice, s.leave)
+	defer cancel()
 	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run})
 	return errors.Join(err, s.db.Close())
 }

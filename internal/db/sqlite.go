@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // groupMax is how many waiting writes share one commit. With more, the first would
@@ -24,6 +25,7 @@ const groupMax = 256
 type sqliteDB struct {
 	d        *Dialect
 	hub      *hub
+	log      *slog.Logger
 	lock     *os.File
 	file     *os.File // the database; see createPrivate
 	files    []keptFile
@@ -31,7 +33,8 @@ type sqliteDB struct {
 	unsynced atomic.Bool // how conn commits; see sync
 	copier   *checkpointer
 	readers  *sql.DB
-	cached   sync.Map // text → *sql.Stmt of readers
+	readMost time.Duration // bounds one read of a reader
+	cached   sync.Map      // text → *sql.Stmt of readers
 
 	requests chan *writeRequest
 	closing  chan struct{}
@@ -56,10 +59,10 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 		return nil, err
 	}
 	db := &sqliteDB{
-		d: newSQLiteDialect(), hub: h, lock: lock,
+		d: newSQLiteDialect(), hub: h, log: log, lock: lock, readMost: readMost,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := db.open(ctx, path, used, end, log); err != nil {
+	if err := db.open(ctx, path, used, end); err != nil {
 		if db.file != nil {
 			err = broken(err, db.file)
 		}
@@ -71,7 +74,7 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 	return db, nil
 }
 
-func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End, log *slog.Logger) error {
+func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) error {
 	if _, err := os.Stat(path); used && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrBroken, path)
 	}
@@ -101,7 +104,7 @@ func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End, l
 		return err
 	}
 	if unclean {
-		if err := db.conn.quickCheck(ctx, db.file, log); err != nil {
+		if err := db.conn.quickCheck(ctx, db.file, db.log); err != nil {
 			return err
 		}
 	}

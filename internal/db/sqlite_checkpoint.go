@@ -36,6 +36,9 @@ type checkpointer struct {
 	finish  chan chan struct{}
 	stop    chan struct{}
 	ended   chan struct{}
+
+	blocked time.Time // since when a reader has kept the log from being copied; zero: none does
+	warned  time.Time
 }
 
 func newCheckpointer(ctx context.Context, db *sqliteDB, dsn string) (*checkpointer, error) {
@@ -77,12 +80,14 @@ func (c *checkpointer) run() {
 func (c *checkpointer) checkpoint() {
 	size, copied, ok := c.pragma("PRAGMA wal_checkpoint(NOOP)")
 	if !ok || size < checkpointAt {
+		c.blocked = time.Time{}
 		return
 	}
 	for n, before := 0, -1; n < checkpointTries && size-copied > checkpointRest; n++ {
 		if copied == before {
 			// A reader prevents the rest from being copied until it ends. Wait for
 			// it.
+			c.warn(size)
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-c.stop:
@@ -108,6 +113,22 @@ func (c *checkpointer) checkpoint() {
 	case c.finish <- done:
 		<-done
 	case <-c.stop:
+	}
+}
+
+const warnEvery = time.Minute
+
+// warn says that the log grows, if it is not a reader of this process: those end by
+// themselves.
+func (c *checkpointer) warn(size int) {
+	now := time.Now()
+	if c.blocked.IsZero() {
+		c.blocked = now
+	}
+	if now.Sub(c.blocked) > c.db.readMost && now.Sub(c.warned) > warnEvery {
+		c.warned = now
+		c.db.log.Warn("another program reads the database and keeps its log from being copied; the log grows until that program ends",
+			"log", c.db.file.Name()+"-wal", "megabytes", size*4096/1_000_000)
 	}
 }
 

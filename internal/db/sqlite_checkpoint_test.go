@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +16,30 @@ import (
 // as long as the writer has something to write.
 func TestLogBeginsAnew(t *testing.T) {
 	path := dbtest.SQLite(t)
+	logBeginsAnew(t, path, openAt(t, path))
+}
+
+// TestStalledReader: a reader that goes no further is ended, and the log does not grow
+// behind it.
+func TestStalledReader(t *testing.T) {
+	path := dbtest.SQLite(t)
 	s := openAt(t, path)
+	s.backend.(*sqliteDB).readMost = 100 * time.Millisecond
+	keep(t, s, "a")
+	keep(t, s, "b")
+	rows := must(s.Query(ctx, `SELECT name FROM things`))(t)
+	defer rows.Close()
+	if !rows.Next() && !errors.Is(rows.Err(), context.DeadlineExceeded) { // a slow machine is late here already
+		t.Fatal(rows.Err())
+	}
+	logBeginsAnew(t, path, s)
+	if rows.Next() || !errors.Is(rows.Err(), context.DeadlineExceeded) {
+		t.Errorf("the reader goes on: %v", rows.Err())
+	}
+}
+
+func logBeginsAnew(t *testing.T, path string, s *DB) {
+	t.Helper()
 	look := must(openSQLiteConn(ctx, s.dialect, "file:"+path))(t)
 	t.Cleanup(func() { look.close() })
 	things := NewInsert(`INSERT INTO things (name, content) VALUES ($1, $2)`, 100, 10)

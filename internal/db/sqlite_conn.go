@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver
 )
@@ -23,16 +24,23 @@ func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) 
 	return s, nil
 }
 
+// readMost bounds a read outside a transaction, from the query to the last row. While
+// it is open, the log cannot begin anew and grows with every write.
+const readMost = 30 * time.Second
+
 func (db *sqliteDB) Query(ctx context.Context, text string, args ...any) (Rows, error) {
+	ctx, cancel := context.WithTimeout(ctx, db.readMost)
 	s, err := db.reader(ctx, text)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	r, err := s.QueryContext(ctx, args...)
 	if err != nil {
+		cancel()
 		return nil, explainSQLite(err)
 	}
-	return sqliteRows{r}, nil
+	return sqliteRows{r, cancel}, nil
 }
 
 func (db *sqliteDB) Exec(context.Context, string, ...any) (int64, error) {

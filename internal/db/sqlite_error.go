@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -34,8 +35,15 @@ func sqliteCode(err error) int {
 	return e.Code() & 0xff
 }
 
-// sqliteRows are read outside a transaction.
-type sqliteRows struct{ *sql.Rows }
+// sqliteRows are read outside a transaction. They end when their time is over.
+type sqliteRows struct {
+	*sql.Rows
+	cancel context.CancelFunc
+}
 
-func (r sqliteRows) Err() error   { return explainSQLite(r.Rows.Err()) }
-func (r sqliteRows) Close() error { return explainSQLite(r.Rows.Close()) }
+func (r sqliteRows) Err() error { return explainSQLite(r.Rows.Err()) }
+
+func (r sqliteRows) Close() error {
+	defer r.cancel()
+	return explainSQLite(r.Rows.Close())
+}

@@ -134,6 +134,9 @@ func (g *Gateway) Callbacks() http.Handler { return g.handler }
 // serves.
 func (g *Gateway) API() http.Handler { return g.api }
 
+// Leave makes /readyz answer 503 while everything else goes on.
+func (g *Gateway) Leave() { g.api.base.Leave() }
+
 // Stop makes waiting requests of the API and exchanges that are kept open answer at
 // once, and /readyz answer 503. Call it before http.Server.Shutdown, which would
 // otherwise wait for those requests.

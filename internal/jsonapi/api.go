@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -79,6 +80,7 @@ type API struct {
 	mux       *http.ServeMux
 	document  []byte
 	tokens    tokens
+	leaving   atomic.Bool
 	stopOnce  sync.Once
 	stopping  chan struct{}
 }
@@ -140,18 +142,19 @@ func (a *API) Registry() huma.Registry { return a.registry }
 // Document is the OpenAPI document.
 func (a *API) Document() json.RawMessage { return a.document }
 
-// Stop makes calls that wait for something to happen answer at once.
-func (a *API) Stop() { a.stopOnce.Do(func() { close(a.stopping) }) }
+// Leave makes /readyz answer 503 while everything else goes on, so that no new calls
+// are sent to this process.
+func (a *API) Leave() { a.leaving.Store(true) }
 
-// Stopping says whether Stop was called.
-func (a *API) Stopping() bool {
-	select {
-	case <-a.stopping:
-		return true
-	default:
-		return false
-	}
+// Stop makes calls that wait for something to happen answer at once, and /readyz
+// answer 503.
+func (a *API) Stop() {
+	a.Leave()
+	a.stopOnce.Do(func() { close(a.stopping) })
 }
+
+// Stopping is closed by Stop.
+func (a *API) Stopping() <-chan struct{} { return a.stopping }
 
 // noRoute answers a request that no route takes: 405 if the path has a route for
 // another method, else 404.
