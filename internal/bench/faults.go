@@ -27,7 +27,7 @@ func (b *Bench) populations() []population {
 	if b.Quick {
 		return []population{{12, 2, pathSlow, 5, 0}, {20, 10, pathHang, b.Rate / 10, 0}}
 	}
-	full := 1.2 * float64(b.Concurrency) / slowAnswer.Seconds()
+	full := 1.05 * float64(b.Concurrency) / slowAnswer.Seconds()
 	return []population{{52, 2, pathSlow, full, slowAnswer}, {109, 9, pathSlow, full, slowAnswer}, {1000, 500, pathHang, b.Rate / 500, 0}}
 }
 
