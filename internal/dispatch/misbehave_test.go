@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"countersign"
@@ -426,5 +427,31 @@ func TestBodyForms(t *testing.T) {
 	}
 	if _, err := wireBody("xml", []byte("x")); err == nil {
 		t.Error("an unknown form is written")
+	}
+}
+
+// firstRead is how much a reader was asked for at first.
+type firstRead int
+
+func (f *firstRead) Read(p []byte) (int, error) {
+	if *f == 0 {
+		*f = firstRead(len(p))
+	}
+	return 0, io.EOF
+}
+
+// A response that announces the most and does not come takes no memory for it.
+func TestResponsesTakeMemoryAsTheyCome(t *testing.T) {
+	for _, length := range []int64{-1, 0, 100, maxResponseBody} {
+		var f firstRead
+		if _, err := readBody(&f, length); err != nil || f > 4<<10+1 {
+			t.Errorf("length %d: room for %d bytes, %v", length, f, err)
+		}
+	}
+	whole := bytes.Repeat([]byte("x"), maxResponseBody)
+	for _, length := range []int64{-1, maxResponseBody} {
+		if got, err := readBody(iotest.OneByteReader(bytes.NewReader(whole)), length); err != nil || !bytes.Equal(got, whole) {
+			t.Errorf("length %d: %d bytes, %v", length, len(got), err)
+		}
 	}
 }

@@ -191,9 +191,11 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	return Response{Status: resp.StatusCode, Body: body}
 }
 
-// readBody reads at most one byte more than the limit.
+// readBody reads at most one byte more than the limit. Beyond a usual response it
+// takes memory for what has come, not for what length announces: thousands of
+// exchanges may wait for the rest.
 func readBody(r io.Reader, length int64) ([]byte, error) {
-	size := length + 1 // one byte more, so that reading the end needs no larger buffer
+	size := min(length, 4<<10) + 1 // one byte more, so that reading the end needs no larger buffer
 	if length < 0 {
 		size = 1 << 10
 	}
