@@ -25,10 +25,10 @@ type population struct {
 // as the others, and are measured from the first moment on.
 func (b *Bench) populations() []population {
 	if b.Quick {
-		return []population{{12, 2, pathSlow, 5, 0}, {20, 10, pathHang, b.Rate / 10, 0}}
+		return []population{{12, 2, pathSlow, 5, 0}, {20, 10, pathHang, b.Rate / 20, 0}}
 	}
 	full := 1.05 * float64(b.Concurrency) / slowAnswer.Seconds()
-	return []population{{52, 2, pathSlow, full, slowAnswer}, {109, 9, pathSlow, full, slowAnswer}, {1000, 500, pathHang, b.Rate / 500, 0}}
+	return []population{{52, 2, pathSlow, full, slowAnswer}, {109, 9, pathSlow, full, slowAnswer}, {1000, 500, pathHang, b.Rate / 1000, 0}}
 }
 
 // faults measures the latency of healthy merchants in both lanes, first without and
@@ -74,18 +74,18 @@ func (r *rig) faults(ctx context.Context, p population) error {
 	return nil
 }
 
-// bothLanes times deposits and withdrawals of the merchants at the bench's rate each,
-// at the same time.
+// bothLanes times deposits and withdrawals of the merchants, each at half of the bench's
+// rate and both at the same time.
 func (r *rig) bothLanes(ctx context.Context, merchants []string, set string) (l [2]*latencies, err error) {
 	var errs [2]error
 	var both sync.WaitGroup
 	both.Go(func() {
-		l[0], errs[0] = r.openLoop(ctx, r.b.Rate, r.b.For, func(ctx context.Context, n int) (string, error) {
+		l[0], errs[0] = r.openLoop(ctx, r.b.Rate/2, r.b.For, func(ctx context.Context, n int) (string, error) {
 			return r.oneDeposit(ctx, merchants[n%len(merchants)], set, n)
 		})
 	})
 	both.Go(func() {
-		l[1], errs[1] = r.openLoop(ctx, r.b.Rate, r.b.For, func(ctx context.Context, n int) (string, error) {
+		l[1], errs[1] = r.openLoop(ctx, r.b.Rate/2, r.b.For, func(ctx context.Context, n int) (string, error) {
 			return r.oneWithdrawal(ctx, merchants[n%len(merchants)], set, n)
 		})
 	})
