@@ -22,15 +22,25 @@ type Answer interface {
 // callback of another type, or wraps ErrMalformed or, if t is not known,
 // ErrUnknownType.
 func ParseAnswer(t Type, data []byte) (Answer, error) {
+	return parseAnswerOf(t, data, ParseOptions{})
+}
+
+// ParseLenientAnswer is ParseAnswer for an answer that repeats members in other
+// forms, as a lenient merchant does if they came so (PROTOCOL.md, M12).
+func ParseLenientAnswer(t Type, data []byte) (Answer, error) {
+	return parseAnswerOf(t, data, ParseOptions{Lenient: true})
+}
+
+func parseAnswerOf(t Type, data []byte, o ParseOptions) (Answer, error) {
 	switch {
 	case !t.Known():
 		return nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
 	case t == TypeDeposited:
-		return answerOrError(ParseDepositAnswer(data))
+		return answerOrError(parseAnswer[DepositAnswer](data, o))
 	case t == TypeRequestWithdraw:
-		return answerOrError(ParseWithdrawalAnswer(data))
+		return answerOrError(parseAnswer[WithdrawalAnswer](data, o))
 	}
-	a, err := ParseNoticeAnswer(data)
+	a, err := parseAnswer[NoticeAnswer](data, o)
 	if err == nil && a.Type != t {
 		err = &MemberError{"type", fmt.Sprintf("is not %d", int(t))}
 	}
@@ -49,13 +59,13 @@ func answerOrError(a Answer, err error) (Answer, error) {
 func parseAnswer[A any, P interface {
 	*A
 	members(c *codec)
-}](data []byte) (A, error) {
+}](data []byte, o ParseOptions) (A, error) {
 	var a, none A
 	obj, err := scan(data)
 	if err != nil {
 		return none, err
 	}
-	c := codec{obj: obj, answer: true}
+	c := codec{obj: obj, answer: true, lenient: o.Lenient}
 	P(&a).members(&c)
 	if err := c.finish(); err != nil {
 		return none, err

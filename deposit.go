@@ -123,7 +123,7 @@ func (a DepositAnswer) Marshal() ([]byte, error) { return encode(&a) }
 // ParseDepositAnswer reads the opened data of a response to a Deposit. Errors
 // are a *MemberError or wrap ErrMalformed.
 func ParseDepositAnswer(data []byte) (DepositAnswer, error) {
-	return parseAnswer[DepositAnswer](data)
+	return parseAnswer[DepositAnswer](data, ParseOptions{})
 }
 
 func (a *DepositAnswer) members(c *codec) {

@@ -256,7 +256,7 @@ func (a NoticeAnswer) Marshal() ([]byte, error) { return encode(&a) }
 // ParseNoticeAnswer reads the opened data of a response to a callback of types
 // 3 to 7. Errors are a *MemberError or wrap ErrMalformed.
 func ParseNoticeAnswer(data []byte) (NoticeAnswer, error) {
-	return parseAnswer[NoticeAnswer](data)
+	return parseAnswer[NoticeAnswer](data, ParseOptions{})
 }
 
 func (a *NoticeAnswer) members(c *codec) {

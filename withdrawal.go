@@ -130,7 +130,7 @@ func (a WithdrawalAnswer) Marshal() ([]byte, error) { return encode(&a) }
 // WithdrawalRequest. Errors are a *MemberError or wrap ErrMalformed. A parsed
 // answer is complete but decides nothing: see Decision.
 func ParseWithdrawalAnswer(data []byte) (WithdrawalAnswer, error) {
-	return parseAnswer[WithdrawalAnswer](data)
+	return parseAnswer[WithdrawalAnswer](data, ParseOptions{})
 }
 
 func (a *WithdrawalAnswer) members(c *codec) {

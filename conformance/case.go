@@ -26,6 +26,8 @@ const (
 	NeedCallbackKey Need = "a callback API key"
 	NeedBound       Need = "a service that binds"
 	NeedUnbound     Need = "a service that does not bind"
+	NeedUsual       Need = "a service that keeps to the forms of the interface"
+	NeedOther       Need = "a service that is not of this project"
 	NeedNoDetails   Need = "a service that is not given the details of withdrawals"
 	NeedOwnPair     Need = "a pair that the merchant made"
 	NeedPKCS1       Need = "PKCS #1 v1.5 padding of requests"
@@ -108,7 +110,7 @@ func (s *Summary) add(o Ending) {
 // Cases lists all cases by number.
 func Cases() []Case {
 	return slices.Concat(depositCases(), repeatCases(), noticeCases(), withdrawalCases(), responseCases(),
-		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases())
+		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases())
 }
 
 // verdict is the error of a case that did not pass.

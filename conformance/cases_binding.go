@@ -199,8 +199,8 @@ func withdrawalOtherRest(s *session) error {
 		return err
 	}
 	q := s.attempt("an unknown order, requestUUID first", first.bytes())
-	c1 := cutAt(q.plaintext, `"trackingId"`)
-	c2 := cutAt(s.attempt("", second.bytes()).plaintext, `"trackingId"`)
+	c1 := cutAt(q.plaintext, `"type"`)
+	c2 := cutAt(s.attempt("", second.bytes()).plaintext, `"type"`)
 	head := s.sealChunks(c1[0])
 	q.to, q.body = toWithdraw, join(append(head[:1:1], s.sealChunks(c1[1])...)...)
 	if err := s.notConfirmed(s.send(q)); err != nil {

@@ -149,6 +149,17 @@ func sameDeposit(m message, r *reply) error {
 	if err != nil {
 		return err
 	}
+	if err := sameAnswer(m, a); err != nil {
+		return err
+	}
+	if raw := answerMember(r, "txIndex"); raw != "" && raw != m.get("txIndex") {
+		return fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
+	}
+	return nil
+}
+
+// sameAnswer is sameDeposit for an answer that was parsed, but for its txIndex.
+func sameAnswer(m message, a countersign.DepositAnswer) error {
 	if want, _ := countersign.ParseAmount(m.str("amount")); a.Amount.IsSet() && !a.Amount.Equal(want) {
 		return fail("Keep amounts as text or as exact decimals from end to end; a floating-point number changes them.",
 			"the amount of the answer is %s, not %s", a.Amount, want)
@@ -163,9 +174,6 @@ func sameDeposit(m message, r *reply) error {
 	}
 	if a.ToAddress != "" && !countersign.SameAddress(a.ToAddress, m.str("toAddress")) {
 		return fail("Return toAddress as it came. In type 1 newAddress has no effect.", "toAddress of the answer is not that of the request")
-	}
-	if raw := answerMember(r, "txIndex"); raw != "" && raw != m.get("txIndex") {
-		return fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
 	}
 	return nil
 }

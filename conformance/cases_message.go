@@ -9,6 +9,7 @@ import (
 // messageCases are malformed messages, correctly sealed and bound, so that only
 // the parser can refuse them.
 func messageCases() []Case {
+	usual := []Need{NeedUsual}
 	return []Case{
 		{801, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
 			malformed(each("amount", "999"), func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
@@ -33,17 +34,17 @@ func messageCases() []Case {
 		{808, "message/empty-text", "Messages, M3", "An empty text is refused where the member must not be empty.", nil,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"},
 				func(_ *session, m message, name string) []byte { return m.set(name, `""`).bytes() })},
-		{809, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", nil,
+		{809, "message/number-for-text", "Messages, M3", "A number in place of a text is refused.", usual,
 			malformed([]string{"trackingId", "tenantUserId", "txId", "toAddress"},
 				func(_ *session, m message, name string) []byte { return m.set(name, "17").bytes() })},
-		{810, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", nil,
+		{810, "message/text-for-number", "Messages, M4, M5", "A text in place of a number is refused.", usual,
 			malformed([]string{"type", "txIndex", "riskLevelFrom"},
 				func(_ *session, m message, name string) []byte { return m.set(name, text(m.get(name))).bytes() })},
-		{811, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", nil,
+		{811, "message/number-out-of-range", "Messages, M4", "txIndex below −1 and risk levels outside 0 to 100 are refused.", usual,
 			malformed([]string{"txIndex -2", "txIndex 9007199254740992", "riskLevelFrom -1", "riskLevelTo 101"}, withValue)},
-		{812, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", nil,
+		{812, "message/number-with-fraction", "Messages, M4", "A whole number has no fraction and no exponent.", usual,
 			malformed([]string{"txIndex 3.5", "txIndex 3.0", "txIndex 1e2", "riskLevelTo 5.5", "type 1.0"}, withValue)},
-		{813, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", nil, badAmount("1e3", "1E-18", "0.5e1")},
+		{813, "message/amount-exponent", "Amounts, A1", "An amount with an exponent is refused.", usual, badAmount("1e3", "1E-18", "0.5e1")},
 		{814, "message/amount-sign", "Amounts, A1", "An amount with a sign is refused.", nil, badAmount("-1", "+1", "-0")},
 		{815, "message/amount-shape", "Amounts, A1", "An amount is digits with at most one point between them.", nil,
 			badAmount(".5", "5.", "1,000", "1_000", "0x10", "1.2.3", " 1", "1 ", "007", "00.5", "NaN", "Infinity", "１")},
@@ -74,7 +75,7 @@ func messageCases() []Case {
 		{822, "message/loose-json", "Messages, M1", "What only lenient parsers read is refused.", nil,
 			malformed([]string{"'a'", "0x1", "01", "+1", "1.", ".5", "NaN", "[1,]", "{\"a\":1,}", "undefined", "True", "\"\t\"", "\"\\x41\"", "/* */ 1"},
 				func(_ *session, m message, v string) []byte { return m.add("extra", v).bytes() })},
-		{823, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", nil, shortWithdrawal},
+		{823, "message/withdrawal-missing-member", "Messages, M3", "A withdrawal request without one of its members is refused.", usual, shortWithdrawal},
 	}
 }
 

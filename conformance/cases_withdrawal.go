@@ -18,7 +18,7 @@ func withdrawalCases() []Case {
 		{403, "withdrawal/known-at-once", "Decision, D4", "The same question asked eight times at once gets the same details, each time with its own requestUUID.", order, knownAtOnce},
 		{404, "withdrawal/unknown", "Error codes, E3", "An unknown callBackId is not confirmed.", nil, unknownOrder},
 		{405, "withdrawal/unknown-repeat", "Error codes, E3", "An unknown callBackId asked twice is not confirmed the second time either.", nil, unknownAgain},
-		{406, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", order, otherUser},
+		{406, "withdrawal/other-user", "Answers, R4", "A known callBackId with another tenantUserId is not confirmed.", []Need{NeedOrder, NeedUsual}, otherUser},
 		{407, "withdrawal/other-case", "Decision, D2", "A callBackId that differs from a known one by the case of a letter is unknown.", order,
 			similar(func(id string) string {
 				return strings.Map(func(r rune) rune {
@@ -33,8 +33,8 @@ func withdrawalCases() []Case {
 		{409, "withdrawal/smuggled-details", "Messages, M6", "Details in unknown members of the request have no effect on the answer.", order, smuggled},
 		{410, "withdrawal/smuggled-unknown", "Messages, M6", "An unknown callBackId is not confirmed from details in the request.", nil, smuggledUnknown},
 		{411, "withdrawal/details-bound", "Decision, D7", "Each detail lies whole in a block that also holds the whole callBackId or requestUUID.",
-			[]Need{NeedOrder, NeedNoDetails}, detailsBound},
-		{412, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", order, secondTrackingID},
+			[]Need{NeedOrder, NeedNoDetails, NeedUsual}, detailsBound},
+		{412, "withdrawal/second-tracking-id", "Deposit identity, I1", "A known callBackId under another trackingId is another withdrawal: errCode 2002.", []Need{NeedOrder, NeedUsual}, secondTrackingID},
 	}
 }
 

@@ -94,6 +94,10 @@ type Config struct {
 
 	// Unbound says that the service does not bind (see the package comment).
 	Unbound bool
+	// Other says that the service is not of this project: it does not bind, its
+	// type 2 has the callBackId alone, and its messages may have the forms that a
+	// lenient receiver takes (PROTOCOL.md, Profiles).
+	Other bool
 	// Ordered: the service is given the details of every withdrawal, so answers
 	// need not show that theirs belong to it (PROTOCOL.md, Decision, D7).
 	Ordered bool
@@ -105,7 +109,8 @@ type Config struct {
 	// no redirect, uses no proxy and asks for no compression.
 	Client *http.Client
 
-	// Timeout of one exchange. Zero: 15 seconds.
+	// Timeout of one exchange. Zero: 15 seconds, or 40 if Other, since such a
+	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
 	Timeout time.Duration
 	// SlowBody is how long the endpoint may wait for the rest of a body that is
 	// never sent. Zero: 30 seconds.
@@ -176,8 +181,12 @@ func New(c Config) (*Checker, error) {
 			k.cfg.User = c.Order.TenantUserID
 		}
 	}
+	k.cfg.Unbound = c.Unbound || c.Other
 	if c.Timeout <= 0 {
 		k.cfg.Timeout = 15 * time.Second
+		if c.Other {
+			k.cfg.Timeout = 40 * time.Second
+		}
 	}
 	if c.SlowBody <= 0 {
 		k.cfg.SlowBody = 30 * time.Second

@@ -46,6 +46,7 @@ func allPass(t *testing.T, c conformance.Config, maySkip ...string) {
 		case r.Ending == conformance.Fail:
 			t.Errorf("failed: %s", describe(r))
 		case r.Problem == "needs "+string(conformance.NeedOwnPair) && c.Key.HasPrivate():
+		case r.Problem == "needs "+string(conformance.NeedOther) && !c.Other, r.Problem == "needs "+string(conformance.NeedUsual) && c.Other:
 		case r.Ending == conformance.Skip && !slices.ContainsFunc(maySkip, func(p string) bool { return strings.Contains(r.Problem, p) }):
 			t.Errorf("skipped: %d %s: %s", r.Number, r.Name, r.Problem)
 		}
@@ -64,6 +65,7 @@ const (
 func TestHonestMerchantPasses(t *testing.T) {
 	t.Run("bound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(false).start(t), needsUnbound) })
 	t.Run("unbound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(true).start(t), needsBound) })
+	t.Run("other", func(t *testing.T) { t.Parallel(); allPass(t, newOther().start(t), needsBound) })
 	t.Run("allowed liberties", func(t *testing.T) {
 		t.Parallel()
 		allPass(t, newFake(false, "numbers as texts", "no null members", "knows its withdrawals", "a code of its own", "amounts as numbers", "hangs up on slow bodies").start(t), needsUnbound)
@@ -206,6 +208,13 @@ var wrong = []struct {
 	{"lax parser", `message/(duplicate.*|other-case|missing-member|null-member|empty-text|number-.*|text-for-number|amount-.*|bytes-not-utf8|surrogates-and-nul|more-behind|no-object|nested-17-deep|withdrawal-missing-member)`},
 	{"no binding", `binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other|withdrawal-other).*`},
 	{"binding in any case", `binding/upper-case`},
+
+	{"strict", `other/(members-absent|num.*|risk-levels|amount-.*|answer-forms|repeat|notices|withdrawal-(nulls|number|smuggled))`},
+	{"identifiers are floats", `other/numeric-identifiers`},
+	{"amounts are floats", `other/(amount-(numbers|exponents)|repeat)`},
+	{"usual forms in answers", `other/answer-forms`},
+	{"repeats every member", `other/withdrawal-smuggled`},
+	{"lax parser", `other/(withdrawal-)?not-guessed`},
 }
 
 // TestEveryCaseCanFail runs the cases against merchants that are wrong in one
@@ -217,8 +226,11 @@ func TestEveryCaseCanFail(t *testing.T) {
 		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
 			only := regexp.MustCompile(`^(` + w.cases + `)$`)
 			ran := 0
-			for _, unbound := range []bool{false, true} {
-				f := newFake(unbound, w.fault)
+			fakes := []*fake{newFake(false, w.fault), newFake(true, w.fault)}
+			if strings.HasPrefix(w.cases, "other/") {
+				fakes = []*fake{newOther(w.fault)}
+			}
+			for _, f := range fakes {
 				c := f.start(t)
 				c.Only = func(k conformance.Case) bool { return only.MatchString(k.Name) }
 				switch w.fault {
@@ -239,7 +251,7 @@ func TestEveryCaseCanFail(t *testing.T) {
 					}
 					ran++
 					if r.Ending != conformance.Fail {
-						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", unbound, name, w.fault, r.Ending)
+						t.Errorf("unbound=%v: %s with a merchant wrong in %q: %s", f.unbound, name, w.fault, r.Ending)
 						continue
 					}
 					if r.Problem == "" || r.Fix == "" || len(r.Exchanges) == 0 {

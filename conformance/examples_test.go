@@ -34,7 +34,7 @@ var examples = []struct {
 	{"php", "php", []string{"../examples/php/merchant.php"}, true},
 }
 
-var unboundCases = regexp.MustCompile(`^(binding|repeat|withdrawal)/|^deposit/(plain|any-order|short-chunks)$`)
+var otherCases = regexp.MustCompile(`^(other|binding|repeat|withdrawal)/|^deposit/(plain|any-order|short-chunks)$`)
 
 // started is an example that runs.
 type started struct {
@@ -79,8 +79,8 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 	return s
 }
 
-// TestExamples: every example passes every case, with a service that binds and
-// with one that does not.
+// TestExamples: every example passes every case, with this project's service and
+// with another provider.
 func TestExamples(t *testing.T) {
 	if raceDetector {
 		t.Skip("the examples are processes of their own, which the race detector does not see: run without -race")
@@ -101,32 +101,32 @@ func TestExamples(t *testing.T) {
 					t.Fatalf("building it: %v\n%s", err, out)
 				}
 			}
-			for _, unbound := range []bool{false, true} {
-				binding, skips, key := "required", needsUnbound, testKey()
-				if unbound {
-					binding, skips, key = "off", needsBound, vectorKey(t)
+			for _, other := range []bool{false, true} {
+				provider, skips, key := "countersign", needsUnbound, testKey()
+				if other {
+					provider, skips, key = "other", needsBound, vectorKey(t)
 				}
-				env := append(exampleFiles(t, key), "BINDING="+binding)
+				env := append(exampleFiles(t, key), "PROVIDER="+provider)
 				state := filepath.Join(t.TempDir(), "state")
 				if ex.durable {
 					env = append(env, "STATE_FILE="+state)
 				}
 				s := startExample(t, command, args, env...)
-				t.Run("binding "+binding, func(t *testing.T) {
-					c := exampleConfig(s.url, unbound)
-					c.Key = key
+				t.Run("provider "+provider, func(t *testing.T) {
+					c := exampleConfig(s.url)
+					c.Key, c.Other = key, other
 					if ex.durable {
 						c.Effects = effectsIn(state)
 					}
-					if unbound { // all but these is the same code in either setting
-						c.Only = func(k conformance.Case) bool { return unboundCases.MatchString(k.Name) }
+					if other { // all but these is the same code in either setting
+						c.Only = func(k conformance.Case) bool { return otherCases.MatchString(k.Name) }
 					}
 					allPass(t, c, skips)
 				})
-				if unbound {
+				if other {
 					t.Run("vectors", func(t *testing.T) { postVectors(t, s.url) })
 				}
-				if ex.durable && !unbound {
+				if ex.durable && !other {
 					restartExample(t, s, state, func() started { return startExample(t, command, args, env...) })
 				}
 				s.stop()
@@ -200,7 +200,7 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 func restartExample(t *testing.T, s started, state string, restart func() started) {
 	t.Helper()
 	tell := func(s started) string {
-		c := exampleConfig(s.url, false)
+		c := exampleConfig(s.url)
 		c.Random = &rewinding{} // so that every run sends the same deposit
 		c.Only = func(k conformance.Case) bool { return k.Number == 101 || k.Number == 401 }
 		results, sum := check(t, c)
@@ -250,10 +250,10 @@ func trackingID(t *testing.T, r conformance.Result) string {
 	return m.TrackingID
 }
 
-func exampleConfig(url string, unbound bool) conformance.Config {
+func exampleConfig(url string) conformance.Config {
 	return conformance.Config{
 		NotifyURL: url + "/callbacks/notify", WithdrawURL: url + "/callbacks/withdraw", Key: testKey(), APIKey: testAPIKey,
-		CallbackAPIKey: countersign.APIKey(testCallbackKey), Order: &testOrder, Unbound: unbound,
+		CallbackAPIKey: countersign.APIKey(testCallbackKey), Order: &testOrder,
 	}
 }
 

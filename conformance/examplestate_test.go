@@ -71,8 +71,8 @@ func postVectors(t *testing.T, url string) {
 	n := 0
 	for line := range bytes.Lines(data) {
 		var v struct {
-			Name, Key, Part, Padding, Body, Result, Binding string
-			Plaintext                                       []byte
+			Name, Key, Part, Padding, Body, Result, Binding, Message string
+			Plaintext                                                []byte
 		}
 		if err := json.Unmarshal(line, &v); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func postVectors(t *testing.T, url string) {
 		status, code := http.StatusBadRequest, countersign.CodeCannotOpen
 		path := "/callbacks/notify"
 		if v.Result == "opens" {
-			cb, err := countersign.ParseCallback(v.Plaintext, countersign.ParseOptions{})
+			cb, err := countersign.ParseCallback(v.Plaintext, countersign.ParseOptions{Lenient: true})
 			switch {
 			case errors.Is(err, countersign.ErrUnknownType):
 				status, code = http.StatusOK, countersign.CodeUnknownType
@@ -101,6 +101,9 @@ func postVectors(t *testing.T, url string) {
 		gotStatus, gotCode := postBody(t, url+path, v.Body)
 		if v.Binding == "broken" && gotStatus == http.StatusOK && (gotCode == countersign.CodeMalformed || gotCode == countersign.CodeDetailsDiffer) {
 			continue // who looks at bindings may refuse it, also where they need not be there, and so does who knows its trackingId otherwise
+		}
+		if v.Message == "malformed" && code == countersign.CodeUnknownOrder && gotStatus == http.StatusOK && gotCode == countersign.CodeDetailsDiffer {
+			continue // a lenient merchant reads it, and may know its callBackId with other members
 		}
 		if gotStatus != status || gotCode != code {
 			t.Errorf("%s: status %d, errCode %d; want %d, %d", v.Name, gotStatus, gotCode, status, code)

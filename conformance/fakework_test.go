@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -174,6 +175,9 @@ func (f *fake) spoilDeposit(answer, m map[string]any) {
 // withdrawal answers from a book of one order. f.mu is held.
 func (f *fake) withdrawal(m map[string]any) verdict {
 	id, user := str(m["callBackId"]), str(m["tenantUserId"])
+	if f.other && user == "" {
+		user = testOrder.TenantUserID
+	}
 	f.asked[id]++
 	known := id == testOrder.CallBackID && user == testOrder.TenantUserID
 	o := testOrder
@@ -260,4 +264,73 @@ func (f *fake) notice(kind int, m map[string]any) verdict {
 		answer["toAddress"] = m["newAddress"]
 	}
 	return verdict{status: 200, answer: answer}
+}
+
+// usual gives the members of m in the forms of the interface.
+func (f *fake) usual(m map[string]any) map[string]any {
+	usual := maps.Clone(m)
+	for name, v := range m {
+		number, isNumber := v.(json.Number)
+		text, isText := v.(string)
+		if v == nil {
+			delete(usual, name)
+			continue
+		}
+		switch name {
+		case "trackingId", "tenantUserId", "callBackId":
+			if isNumber {
+				usual[name] = number.String()
+				if n, _ := number.Float64(); f.has("identifiers are floats") {
+					usual[name] = strconv.FormatFloat(n, 'f', -1, 64)
+				}
+			}
+			if text == "" && !isNumber {
+				delete(usual, name)
+			}
+		case "amount":
+			if isNumber {
+				text = number.String()
+			}
+			usual[name] = plain(text)
+			if n, _ := strconv.ParseFloat(text, 64); f.has("amounts are floats") {
+				usual[name] = strconv.FormatFloat(n, 'f', -1, 64)
+			}
+		case "type", "txIndex":
+			if isText {
+				usual[name] = json.Number(text)
+			}
+		}
+	}
+	if _, ok := usual["txIndex"]; !ok && number(m["type"]) == 1 {
+		usual["txIndex"] = json.Number("-1")
+	}
+	return usual
+}
+
+// plain is a decimal with or without an exponent as one without.
+func plain(text string) string {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		panic("no amount: " + text)
+	}
+	return strings.TrimSuffix(strings.TrimRight(r.FloatString(100), "0"), ".")
+}
+
+// asCame puts the forms of m into the answer of v.
+func (f *fake) asCame(m map[string]any, v verdict) verdict {
+	if f.has("usual forms in answers") || v.answer == nil {
+		return v
+	}
+	v.answer = maps.Clone(v.answer)
+	for _, name := range []string{"type", "trackingId", "tenantUserId", "callBackId", "txIndex", "amount"} {
+		_, answered := v.answer[name]
+		switch {
+		case !answered || m[name] == nil || m[name] == "":
+		case name == "amount" && (number(m["type"]) == 2 && !f.has("repeats every member") || f.has("amounts are floats")):
+		case f.has("identifiers are floats") && strings.HasSuffix(name, "Id"):
+		default:
+			v.answer[name] = m[name]
+		}
+	}
+	return v
 }

@@ -121,7 +121,11 @@ func (s *session) opensTo(r *reply, t countersign.Type) error {
 		}
 		return fail(fix, "%s: data does not open: %v", r.what, r.openErr)
 	}
-	a, err := countersign.ParseAnswer(t, r.answer)
+	parse := countersign.ParseAnswer
+	if s.cfg.Other {
+		parse = countersign.ParseLenientAnswer
+	}
+	a, err := parse(t, r.answer)
 	if err != nil {
 		fix := fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))
 		var m *countersign.MemberError

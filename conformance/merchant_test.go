@@ -27,14 +27,15 @@ func TestMerchantLibraryPasses(t *testing.T) {
 	}
 	details := countersign.Details{Address: testOrder.Address, ChainName: testOrder.ChainName, Symbol: testOrder.Symbol, Amount: amount}
 	for _, tc := range []struct {
-		name    string
-		binding merchant.Binding
-		unbound bool
-		skips   string
+		name           string
+		profile        merchant.Profile
+		unbound, other bool
+		skips          string
 	}{
-		{"required", merchant.BindingRequired, false, needsUnbound},
-		{"when present, of a service that does not bind", merchant.BindingWhenPresent, true, needsBound},
-		{"off, of a service that does not bind", merchant.BindingOff, true, needsBound},
+		{"required", merchant.Profile{}, false, false, needsUnbound},
+		{"when present, of a service that does not bind", merchant.Profile{Binding: merchant.BindingWhenPresent}, true, false, needsBound},
+		{"off, of a service that does not bind", merchant.Profile{Binding: merchant.BindingOff}, true, false, needsBound},
+		{"another provider", merchant.OtherProvider(), false, true, needsBound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +43,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			credited := map[string]int{}
 			h, err := merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Profile: merchant.Profile{Binding: tc.binding}, BodyTimeout: time.Second,
+				Profile: tc.profile, BodyTimeout: time.Second,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -65,7 +66,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			t.Cleanup(srv.Close)
 			allPass(t, conformance.Config{
 				NotifyURL: srv.URL + merchant.DefaultNotifyPath, WithdrawURL: srv.URL + merchant.DefaultWithdrawPath, Key: testKey(),
-				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound,
+				APIKey: testAPIKey, CallbackAPIKey: testCallbackKey, Order: &testOrder, Unbound: tc.unbound, Other: tc.other,
 				Effects: func(_ context.Context, id string) (int, error) {
 					mu.Lock()
 					defer mu.Unlock()

@@ -32,8 +32,12 @@ func (s *session) deposit() message {
 	}
 }
 
-// withdrawal asks about the withdrawal called callBackID.
+// withdrawal asks about the withdrawal called callBackID. Another service names
+// nothing else.
 func (s *session) withdrawal(trackingID, callBackID, user string) message {
+	if s.cfg.Other {
+		return message{{"type", "2"}, {"callBackId", text(callBackID)}, {"requestUUID", text(countersign.UnboundUUID)}}
+	}
 	return message{
 		{"type", "2"},
 		{"trackingId", text(trackingID)},

@@ -120,6 +120,10 @@ func (k *Checker) has(n Need) bool {
 		return !k.cfg.Unbound
 	case NeedUnbound:
 		return k.cfg.Unbound
+	case NeedUsual:
+		return !k.cfg.Other
+	case NeedOther:
+		return k.cfg.Other
 	case NeedNoDetails:
 		return !k.cfg.Ordered
 	case NeedOwnPair:

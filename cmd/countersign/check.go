@@ -31,6 +31,7 @@ type checkCmd struct {
 	OAEP         bool   `name:"oaep" help:"Requests are sealed with OAEP, and --key is the merchant's public key."`
 	ResponseOAEP bool   `name:"response-oaep" help:"Answers are sealed with OAEP."`
 	Unbound      bool   `help:"Check as a service that does not bind its requests."`
+	Provider     string `help:"Check as which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give another --order for each." enum:"countersign,other" default:"countersign"`
 	Ordered      bool   `help:"Check as a service that is given the details of every withdrawal, and need not take them from answers."`
 
 	APIKey         secretText `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
@@ -44,7 +45,7 @@ type checkCmd struct {
 	List     bool          `help:"List the cases and run none."`
 	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
 	JUnit    string        `name:"junit" help:"Write the results as JUnit XML, too." type:"path" placeholder:"FILE"`
-	Timeout  time.Duration `help:"How long one exchange may take." default:"15s"`
+	Timeout  time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
 	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
 
 	YesPublic bool `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
@@ -84,8 +85,8 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--oaep needs --key, the merchant's public key")
 	case c.OAEP && c.ResponseKey == "":
 		return errors.New("--oaep needs --response-key, the private key that opens answers")
-	case c.Timeout <= 0 || c.SlowBody <= 0:
-		return errors.New("--timeout and --slow-body must be above 0")
+	case c.Timeout < 0 || c.SlowBody <= 0:
+		return errors.New("--timeout must not be below 0, and --slow-body must be above 0")
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func explainRun(err error) error {
 func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	config := conformance.Config{
 		NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, User: c.User, DepositAddress: c.DepositAddress,
-		Unbound: c.Unbound, Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody,
+		Unbound: c.Unbound, Other: c.Provider == "other", Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody,
 	}
 	for _, s := range []struct {
 		name string

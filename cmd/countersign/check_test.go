@@ -115,6 +115,21 @@ func TestCheckPasses(t *testing.T) {
 	}
 }
 
+// TestCheckOtherProvider: --provider other holds a merchant to what such a provider
+// sends, and a merchant that knows this project's service alone does not pass.
+func TestCheckOtherProvider(t *testing.T) {
+	flags := []string{"--provider", "other", "--run", "^other/|^message/|^withdrawal/|^101$"}
+	status, out, errOut := startChecked(t, func(m *merchant.Config) { m.Profile = merchant.OtherProvider() }).check(t, flags...)
+	if status != exitDone || !strings.Contains(out, "\n1006  pass  other/amount-exponents\n") ||
+		!strings.Contains(out, "\n813  skip  message/amount-exponent  (needs a service that keeps to the forms of the interface)\n") {
+		t.Errorf("status %d\n%s%s", status, out, errOut)
+	}
+	status, out, _ = startChecked(t, nil).check(t, flags...)
+	if status != exitFailed || !strings.Contains(out, "\n1006  FAIL  other/amount-exponents\n") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
+
 // TestCheckFails: the report of a failed case says all that one needs, in text,
 // JSON and JUnit.
 func TestCheckFails(t *testing.T) {

@@ -97,9 +97,9 @@ func run() error {
 	if callbackKey == "" {
 		return errors.New("CALLBACK_API_KEY is not set")
 	}
-	var provider merchant.Profile // of a service that binds
-	if os.Getenv("BINDING") == "off" {
-		provider.Binding = merchant.BindingWhenPresent
+	var provider merchant.Profile // of a service of this project
+	if os.Getenv("PROVIDER") == "other" {
+		provider = merchant.OtherProvider()
 	}
 	book := ledger{credited: map[string]bool{}}
 	h, err := merchant.New(merchant.Config{

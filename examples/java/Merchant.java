@@ -57,7 +57,7 @@ public class Merchant {
     final int k = (n.bitLength() + 7) / 8; // block size from the modulus, never a constant (K6)
     final String apiKey = env("API_KEY", null); // goes into every response (R1)
     final byte[] callbackKey = sha256(utf8(env("CALLBACK_API_KEY", null))); // must come in X-API-KEY (H2)
-    final boolean bound = !env("BINDING", "required").equals("off"); // off: for services that do not bind (B4, B5)
+    static final boolean OTHER = env("PROVIDER", "countersign").equals("other"); // a service that may not bind and has other forms (P1)
     final Path orders = Path.of(env("ORDERS_FILE", null));
 
     Merchant() throws Exception {
@@ -138,7 +138,7 @@ public class Merchant {
     }
 
     String seal(Map<String, Object> answer) { // block type 2, the padding random and never 0
-        byte[] plain = utf8(answer.get("type").equals(2L) ? grouped(answer) : Json.write(answer));
+        byte[] plain = utf8(answer.containsKey("address") ? grouped(answer) : Json.write(answer));
         byte[] sealed = new byte[(plain.length + k - 12) / (k - 11) * k];
         for (int at = 0, to = 0; at < plain.length; at += k - 11, to += k) {
             int size = Math.min(k - 11, plain.length - at);
@@ -291,15 +291,15 @@ public class Merchant {
     }
 
     // ---- Messages (M3-M5, A1): t text, e text that may be empty, n whole number,
-    // a amount; ? may be absent or null.
+    // a amount; ? may be absent or null, L may be if PROVIDER is other.
 
-    static final String COMMON = "trackingId:t tenantUserId:t callBackId:t business:n requestUUID:t";
+    static final String COMMON = "trackingId:t tenantUserId:t callBackId:t business:nL requestUUID:t";
     static final Map<Integer, String> MEMBERS = Map.of(
-        1, "trackingId:t tenantUserId:t txId:t chainName:t symbol:t amount:a fromAddress:e toAddress:t riskLevelFrom:n riskLevelTo:n "
-            + "txIndex:n newAddress:e business:n requestUUID:t",
-        2, COMMON,
-        3, COMMON + " txId:t chainName:t symbol:t amount:a fromAddress:e? toAddress:t newAddress:e?",
-        4, "trackingId:e? tenantUserId:t chainName:t symbol:t toAddress:e? newAddress:t business:n requestUUID:t",
+        1, "trackingId:t tenantUserId:t txId:t chainName:t symbol:t amount:a fromAddress:eL toAddress:t riskLevelFrom:nL riskLevelTo:nL "
+            + "txIndex:nL newAddress:eL business:nL requestUUID:t",
+        2, "trackingId:tL tenantUserId:tL callBackId:t business:nL requestUUID:t",
+        3, COMMON + " txId:t chainName:tL symbol:tL amount:aL fromAddress:e? toAddress:tL newAddress:e?",
+        4, "trackingId:e? tenantUserId:t chainName:tL symbol:tL toAddress:e? newAddress:t business:nL requestUUID:t",
         5, COMMON + " toAddress:e?",
         6, COMMON,
         7, COMMON);
@@ -313,7 +313,9 @@ public class Merchant {
         } catch (CharacterCodingException x) {
             throw malformed("not UTF-8");
         }
-        if (!(new Json(text).document() instanceof Map<?, ?> o)) throw malformed("not an object");
+        if (!(new Json(text).document() instanceof Map<?, ?> message)) throw malformed("not an object");
+        Map<String, Object> o = pick(message, message.keySet().toArray(String[]::new));
+        Map<String, Object> asSent = OTHER ? usualForms(o) : Map.of();
         long type = whole(o, "type");
         String rules = type < 1 || type > 7 ? null : MEMBERS.get((int) type);
         if (rules == null) throw new Refusal(1003, "the callback type is unknown", 200);
@@ -324,29 +326,74 @@ public class Merchant {
             String name = rule.substring(0, rule.indexOf(':')), kind = rule.substring(name.length() + 1);
             exact.add(name);
             Object v = o.get(name);
-            if (v == null && kind.endsWith("?")) continue;
-            if (kind.equals("n")) {
+            if (v == null && kind.endsWith("?") || (v == null || v.equals("")) && kind.endsWith("L") && OTHER) continue;
+            if (kind.startsWith("n")) {
                 m.put(name, whole(o, name));
                 continue;
             }
             if (!(v instanceof String t) || t.isEmpty() && !kind.startsWith("e")) throw malformed(name + " is missing or no text");
-            if (kind.equals("a") && (!t.matches("(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?") || t.replace(".", "").length() > 78)) throw malformed("amount");
+            if (kind.startsWith("a") && (!t.matches("(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?") || t.replace(".", "").length() > 78)) throw malformed("amount");
             m.put(name, t);
         }
         known.addAll(exact);
-        for (Object name : o.keySet()) { // M2: another case of a known name would be read by lax parsers
+        for (String name : o.keySet()) { // M2: another case of a known name would be read by lax parsers
             if (!exact.contains(name) && known.contains(name)) throw malformed(name + " is in another case");
         }
+        if (type == 1) m.putIfAbsent("txIndex", -1L);
+        asSent = pick(asSent, exact.toArray(String[]::new));
+        if (!asSent.isEmpty()) m.put("asSent", asSent);
         return m;
     }
 
-    static long whole(Map<?, ?> o, String name) throws Refusal { // M4: no fraction, no exponent, exact
+    static final List<String> IDS = List.of("trackingId", "tenantUserId", "callBackId"), NO_EFFECT = List.of("riskLevelFrom", "riskLevelTo", "business");
+
+    // M12: other forms of members become the interface's own where they say the same.
+    // The result has them as they were sent.
+    static Map<String, Object> usualForms(Map<String, Object> o) {
+        Map<String, Object> asSent = new LinkedHashMap<>();
+        o.replaceAll((name, v) -> {
+            Object usual = v;
+            if (IDS.contains(name)) {
+                if (v instanceof Num n && n.text().matches("[0-9]+")) usual = n.text();
+            } else if (name.equals("amount")) {
+                if (v instanceof Num n) usual = plainAmount(n.text());
+                if (v instanceof String t) usual = plainAmount(t);
+            } else if (name.equals("type") || name.equals("txIndex") || NO_EFFECT.contains(name)) {
+                if (v instanceof String t) usual = new Num(t);
+                if (NO_EFFECT.contains(name) && !isWhole(name, usual)) usual = null;
+            }
+            if (!Objects.equals(usual, v)) asSent.put(name, Json.write(v));
+            return usual;
+        });
+        return asSent;
+    }
+
+    static final Pattern EXPONENT = Pattern.compile("(0|[1-9][0-9]{0,77})(?:\\.([0-9]{1,78}))?[eE]([+-]?0*[0-9]{1,3})");
+
+    // A4: an exponent moves the point. Nothing is computed, so nothing is lost.
+    static String plainAmount(String text) {
+        var found = EXPONENT.matcher(text);
+        if (!found.matches()) return text;
+        String fraction = found.group(2) == null ? "" : found.group(2);
+        int shifted = found.group(1).length() + new BigInteger(found.group(3)).intValue(), point = Math.max(shifted, 1);
+        String digits = "0".repeat(Math.max(1 - shifted, 0)) + found.group(1) + fraction;
+        digits += "0".repeat(Math.max(point - digits.length(), 0));
+        String whole = digits.substring(0, point).replaceFirst("^0+(?=.)", "");
+        fraction = digits.substring(point);
+        if (whole.length() + fraction.length() > 78) fraction = fraction.replaceFirst("0+$", "");
+        return fraction.isEmpty() ? whole : whole + "." + fraction;
+    }
+
+    static long whole(Map<?, ?> o, String name) throws Refusal {
+        if (!isWhole(name, o.get(name))) throw malformed(name + " is no whole number in its range");
+        return Long.parseLong(((Num) o.get(name)).text());
+    }
+
+    static boolean isWhole(String name, Object v) { // M4: no fraction, no exponent, exact
         long[] range = RANGES.getOrDefault(name, new long[] {-EXACT, EXACT});
-        if (o.get(name) instanceof Num v && v.text().matches("0|-?[1-9][0-9]{0,15}")) {
-            long value = Long.parseLong(v.text());
-            if (value >= range[0] && value <= range[1]) return value;
-        }
-        throw malformed(name + " is no whole number in its range");
+        if (!(v instanceof Num n) || !n.text().matches("0|-?[1-9][0-9]{0,15}")) return false;
+        long value = Long.parseLong(n.text());
+        return range[0] <= value && value <= range[1];
     }
 
     // ---- Binding (B1-B5)
@@ -356,10 +403,11 @@ public class Merchant {
     void checkBinding(byte[] plain, String uuid, byte[][] blocks) throws Exception {
         // As Latin-1 every byte is one character, so positions are those of the bytes.
         String latin = new String(plain, StandardCharsets.ISO_8859_1);
-        if (bound) {
+        boolean version8 = VERSION_8.matcher(uuid).matches();
+        if (!OTHER || version8) {
             int at = latin.indexOf(uuid); // it cannot be anywhere else in a message that it was made from
             Refusal notBound = new Refusal(1002, "the request is not bound", 200);
-            if (!VERSION_8.matcher(uuid).matches() || at < 0 || latin.indexOf(uuid, at + 1) >= 0) throw notBound;
+            if (!version8 || at < 0 || latin.indexOf(uuid, at + 1) >= 0) throw notBound;
             byte[] unbound = plain.clone(), made = new BigInteger("1" + uuid.replace("-", ""), 16).toByteArray(); // the 1 keeps leading zeros
             Arrays.fill(unbound, at, at + 36, (byte) '0');
             MessageDigest d = MessageDigest.getInstance("SHA-256");
@@ -508,18 +556,22 @@ public class Merchant {
     }
 
     // A withdrawal is confirmed from your own order book. The request gives only the
-    // two identifiers. A confirmation is repeated for every later request (D4).
+    // two identifiers. A confirmation is repeated for every later request (D4). Other
+    // services name no user, and then callBackId alone finds the order.
     synchronized Map<?, ?> detailsOf(Map<String, Object> m) throws Exception {
         String id = (String) m.get("callBackId");
         for (Object o : (List<?>) new Json(Files.readString(orders)).document()) {
             Map<?, ?> order = (Map<?, ?>) o;
             if (!order.get("callBackId").equals(id)) continue;
-            if (!order.get("tenantUserId").equals(m.get("tenantUserId"))) throw new Refusal(2002, "the order is of another user", 200);
-            Map<String, Object> details = pick(order, "address", "chainName", "symbol", "amount");
-            if (!confirmed.containsKey(id)) remember(Map.of("confirmed", id, "trackingId", m.get("trackingId"), "details", details));
+            if (m.containsKey("tenantUserId") && !m.get("tenantUserId").equals(order.get("tenantUserId"))) throw new Refusal(2002, "the order is of another user", 200);
+            Map<String, Object> record = new LinkedHashMap<>();
+            record.put("confirmed", id);
+            record.put("trackingId", m.get("trackingId"));
+            record.put("details", pick(order, "tenantUserId", "address", "chainName", "symbol", "amount"));
+            if (!confirmed.containsKey(id)) remember(record);
             Map<?, ?> kept = confirmed.get(id);
             // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
-            if (kept.containsKey("trackingId") && !kept.get("trackingId").equals(m.get("trackingId"))) throw new Refusal(2002, "the order is of another withdrawal", 200);
+            if (kept.containsKey("trackingId") && !Objects.equals(kept.get("trackingId"), m.get("trackingId"))) throw new Refusal(2002, "the order is of another withdrawal", 200);
             return (Map<?, ?>) kept.get("details");
         }
         throw new Refusal(2001, "the order is unknown", 200);
@@ -539,7 +591,11 @@ public class Merchant {
         Map<String, Object> m = parseCallback(plain);
         if (m.get("type").equals(2L) != path.equals(WITHDRAW)) throw new Refusal(1004, "the callback type does not belong to this URL", 200);
         checkBinding(plain, (String) m.get("requestUUID"), blocks);
-        return seal(answerTo(m));
+        Map<String, Object> answer = answerTo(m);
+        if (m.get("asSent") instanceof Map<?, ?> asSent) { // what came in another form goes back in that form (M12)
+            answer.replaceAll((name, v) -> asSent.containsKey(name) ? new Num((String) asSent.get(name)) : v);
+        }
+        return seal(answer);
     }
 
     final long bodyTimeout = Long.parseLong(env("BODY_TIMEOUT_MS", "10000"));

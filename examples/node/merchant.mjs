@@ -17,7 +17,7 @@ const env = process.env;
 const key = createPublicKey(readKey(env.KEY_FILE)); // what the service gave you: a secret (K5)
 const apiKey = need('API_KEY');                     // goes into every response (R1)
 const callbackKey = need('CALLBACK_API_KEY');       // must come in X-API-KEY (H2)
-const bound = (env.BINDING || 'required') !== 'off'; // off: for services that do not bind (B4, B5)
+const other = env.PROVIDER === 'other';             // a service that may not bind and has other forms (P1)
 const bodyTimeout = Number(env.BODY_TIMEOUT_MS || 10_000);
 const notifyPath = '/callbacks/notify', withdrawPath = '/callbacks/withdraw';
 const maxBody = 65_536; // bytes, H2
@@ -83,18 +83,24 @@ function openBlock(block) {
 }
 
 function seal(answer) { // block type 2, each chunk at most k - 11 bytes
-  const plain = Buffer.from(answer.type === 2 ? grouped(answer) : JSON.stringify(answer)), size = blockSize - 11, blocks = [];
+  const plain = Buffer.from(answer.address ? grouped(answer) : write(answer)), size = blockSize - 11, blocks = [];
   for (let i = 0; i < plain.length; i += size) {
     blocks.push(publicEncrypt({ key, padding: constants.RSA_PKCS1_PADDING }, plain.subarray(i, i + size)));
   }
   return Buffer.concat(blocks).toString('base64');
 }
 
+function write(answer) {
+  return `{${Object.entries(answer).map(([name, v]) => `"${name}":${jsonText(v)}`)}}`;
+}
+
+function jsonText(v) { return v instanceof Num ? v.text : JSON.stringify(v); }
+
 // A service that was not given the details of a withdrawal confirms them only where
 // each lies in one block with callBackId or requestUUID. So they come in two groups,
 // and the second begins a block where it does not fit into the first (D7, R7).
 function grouped(answer) {
-  const group = (...names) => JSON.stringify(pick(answer, ...names)).slice(1, -1);
+  const group = (...names) => write(pick(answer, ...names)).slice(1, -1);
   const first = `{${group('callBackId', 'address')},`, second = group('chainName', 'symbol', 'amount', 'requestUUID');
   const size = blockSize - 11, room = size - Buffer.byteLength(first) % size;
   return first + (Buffer.byteLength(second) > room ? ' '.repeat(room) : '') + second + `,${group('type', 'tenantUserId')}}`;
@@ -168,17 +174,17 @@ function parseJSON(text) {
 }
 
 // ---- Messages (M3-M5, A1): t text, e text that may be empty, n whole number,
-// a amount; ? may be absent or null.
+// a amount; ? may be absent or null, L may be if PROVIDER is other.
 
 const members = {
-  1: { trackingId: 't', tenantUserId: 't', txId: 't', chainName: 't', symbol: 't', amount: 'a', fromAddress: 'e', toAddress: 't',
-    riskLevelFrom: 'n', riskLevelTo: 'n', txIndex: 'n', newAddress: 'e', business: 'n', requestUUID: 't' },
-  2: { trackingId: 't', tenantUserId: 't', callBackId: 't', business: 'n', requestUUID: 't' },
-  3: { trackingId: 't', tenantUserId: 't', callBackId: 't', txId: 't', chainName: 't', symbol: 't', amount: 'a', fromAddress: 'e?',
-    toAddress: 't', newAddress: 'e?', business: 'n', requestUUID: 't' },
-  4: { trackingId: 'e?', tenantUserId: 't', chainName: 't', symbol: 't', toAddress: 'e?', newAddress: 't', business: 'n', requestUUID: 't' },
-  5: { trackingId: 't', tenantUserId: 't', callBackId: 't', toAddress: 'e?', business: 'n', requestUUID: 't' },
-  6: { trackingId: 't', tenantUserId: 't', callBackId: 't', business: 'n', requestUUID: 't' },
+  1: { trackingId: 't', tenantUserId: 't', txId: 't', chainName: 't', symbol: 't', amount: 'a', fromAddress: 'eL', toAddress: 't',
+    riskLevelFrom: 'nL', riskLevelTo: 'nL', txIndex: 'nL', newAddress: 'eL', business: 'nL', requestUUID: 't' },
+  2: { trackingId: 'tL', tenantUserId: 'tL', callBackId: 't', business: 'nL', requestUUID: 't' },
+  3: { trackingId: 't', tenantUserId: 't', callBackId: 't', txId: 't', chainName: 'tL', symbol: 'tL', amount: 'aL', fromAddress: 'e?',
+    toAddress: 'tL', newAddress: 'e?', business: 'nL', requestUUID: 't' },
+  4: { trackingId: 'e?', tenantUserId: 't', chainName: 'tL', symbol: 'tL', toAddress: 'e?', newAddress: 't', business: 'nL', requestUUID: 't' },
+  5: { trackingId: 't', tenantUserId: 't', callBackId: 't', toAddress: 'e?', business: 'nL', requestUUID: 't' },
+  6: { trackingId: 't', tenantUserId: 't', callBackId: 't', business: 'nL', requestUUID: 't' },
 };
 members[7] = members[6];
 const ranges = { riskLevelFrom: [0, 100], riskLevelTo: [0, 100], txIndex: [-1, Number.MAX_SAFE_INTEGER] };
@@ -189,40 +195,80 @@ function parseCallback(plain) {
   try { text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(plain); } catch { throw malformed('not UTF-8'); }
   const o = parseJSON(text);
   if (!(o instanceof Map)) throw malformed('not an object');
+  const asSent = other ? usualForms(o) : {};
   const type = whole(o, 'type');
   if (!members[type]) throw new Refusal(1003, 'the callback type is unknown');
   const known = { ...members[type] }, m = { type };
   for (const [name, kind] of Object.entries(known)) {
     const v = o.get(name) ?? null;
-    if (v === null && kind.endsWith('?')) continue;
-    if (kind === 'n') m[name] = whole(o, name);
+    if (v === null && kind.endsWith('?') || (v === null || v === '') && kind.endsWith('L') && other) continue;
+    if (kind.startsWith('n')) m[name] = whole(o, name);
     else if (typeof v !== 'string' || (v === '' && !kind.startsWith('e'))) throw malformed(`${name} is missing or no text`);
     else m[name] = v;
-    if (kind === 'a' && (!/^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/.test(v) || v.replace('.', '').length > 78)) throw malformed('amount');
+    if (kind.startsWith('a') && (!/^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/.test(v) || v.replace('.', '').length > 78)) throw malformed('amount');
   }
   for (const name of o.keys()) { // M2: another case of a known name would be read by lax parsers
     if (name !== 'type' && !Object.hasOwn(known, name) && ['type', ...Object.keys(known)].some((k) => fold(k) === fold(name))) {
       throw malformed(`${name} is in another case`);
     }
   }
-  return m;
+  if (type === 1) m.txIndex ??= -1;
+  const kept = pick(asSent, 'type', ...Object.keys(known));
+  return Object.keys(kept).length ? { ...m, asSent: kept } : m;
 }
 
-function whole(o, name) { // M4: no fraction, no exponent, exact
-  const v = o.get(name), [low, high] = ranges[name] || [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
-  if (!(v instanceof Num) || !/^(?:0|-?[1-9][0-9]*)$/.test(v.text)) throw malformed(`${name} is no whole number`);
-  const n = Number(v.text);
-  if (n < low || n > high) throw malformed(`${name} is out of range`);
-  return n;
+const ids = ['trackingId', 'tenantUserId', 'callBackId'], noEffect = ['riskLevelFrom', 'riskLevelTo', 'business'];
+
+// M12: other forms of members become the interface's own where they say the same.
+// The result has them as they were sent.
+function usualForms(o) {
+  const asSent = {};
+  for (const [name, v] of o) {
+    const text = v instanceof Num ? v.text : v;
+    let usual = v;
+    if (ids.includes(name)) usual = v instanceof Num && /^[0-9]+$/.test(text) ? text : v;
+    else if (name === 'amount') usual = typeof text === 'string' ? plainAmount(text) : v;
+    else if (name === 'type' || name === 'txIndex' || noEffect.includes(name)) {
+      if (typeof v === 'string') usual = new Num(v);
+      if (noEffect.includes(name) && !isWhole(name, usual)) usual = null;
+    }
+    if (usual === v) continue;
+    o.set(name, usual);
+    asSent[name] = jsonText(v);
+  }
+  return asSent;
+}
+
+// A4: an exponent moves the point. Nothing is computed, so nothing is lost.
+function plainAmount(text) {
+  const found = /^(0|[1-9][0-9]{0,77})(?:\.([0-9]{1,78}))?[eE]([+-]?0*[0-9]{1,3})$/.exec(text);
+  if (!found) return text;
+  const shifted = found[1].length + Number(found[3]), point = Math.max(shifted, 1);
+  const digits = '0'.repeat(Math.max(1 - shifted, 0)) + found[1] + (found[2] || '');
+  const whole = digits.slice(0, point).padEnd(point, '0').replace(/^0+(?=.)/, '');
+  let fraction = digits.slice(point);
+  if (whole.length + fraction.length > 78) fraction = fraction.replace(/0+$/, '');
+  return fraction ? `${whole}.${fraction}` : whole;
+}
+
+function whole(o, name) {
+  if (!isWhole(name, o.get(name))) throw malformed(`${name} is no whole number in its range`);
+  return Number(o.get(name).text);
+}
+
+function isWhole(name, v) { // M4: no fraction, no exponent, exact
+  const [low, high] = ranges[name] || [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+  return v instanceof Num && /^(?:0|-?[1-9][0-9]*)$/.test(v.text) && low <= Number(v.text) && Number(v.text) <= high;
 }
 
 // ---- Binding (B1-B5)
 
 function checkBinding(plain, uuid, blocks) {
-  if (bound) {
+  const version8 = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(uuid);
+  if (!other || version8) {
     // A message cannot hold the UUID a second time, because the UUID was made from it.
-    const at = plain.indexOf(uuid), shape = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-    if (!shape.test(uuid) || at < 0 || plain.indexOf(uuid, at + 1) >= 0) throw new Refusal(1002, 'the request is not bound');
+    const at = plain.indexOf(uuid);
+    if (!version8 || at < 0 || plain.indexOf(uuid, at + 1) >= 0) throw new Refusal(1002, 'the request is not bound');
     const unbound = Buffer.from(plain);
     unbound.fill('0', at, at + 36);
     const id = Buffer.from(uuid.replaceAll('-', ''), 'hex');
@@ -337,7 +383,7 @@ function answerTo(m) {
       callBackId: null, state: null, tenantType: null, requestUUID: m.requestUUID };
   }
   if (m.type === 2) {
-    return { type: 2, tenantUserId: m.tenantUserId, callBackId: m.callBackId, ...detailsOf(m), requestUUID: m.requestUUID };
+    return { ...pick(m, 'type', 'tenantUserId', 'callBackId'), ...detailsOf(m), requestUUID: m.requestUUID };
   }
   take(m);
   const a = pick(m, 'type', 'trackingId', 'tenantUserId', 'callBackId', 'txId', 'chainName', 'symbol', 'amount', 'fromAddress', 'toAddress');
@@ -346,17 +392,19 @@ function answerTo(m) {
 }
 
 // A withdrawal is confirmed from your own order book. The request gives only the
-// two identifiers. A confirmation is repeated for every later request (D4).
+// two identifiers. A confirmation is repeated for every later request (D4). Other
+// services name no user, and then callBackId alone finds the order.
 function detailsOf(m) {
   const order = JSON.parse(readFileSync(need('ORDERS_FILE'), 'utf8')).find((o) => o.callBackId === m.callBackId);
   if (!order) throw new Refusal(2001, 'the order is unknown');
-  if (order.tenantUserId !== m.tenantUserId) throw new Refusal(2002, 'the order is of another user');
+  if (order.tenantUserId !== (m.tenantUserId ?? order.tenantUserId)) throw new Refusal(2002, 'the order is of another user');
   const confirmed = state.confirmed.get(m.callBackId);
   // I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
-  if (confirmed?.trackingId && confirmed.trackingId !== m.trackingId) throw new Refusal(2002, 'the order is of another withdrawal');
+  const trackingId = m.trackingId ?? null;
+  if (confirmed && 'trackingId' in confirmed && confirmed.trackingId !== trackingId) throw new Refusal(2002, 'the order is of another withdrawal');
   if (confirmed) return confirmed.details;
-  const details = pick(order, 'address', 'chainName', 'symbol', 'amount');
-  remember({ confirmed: m.callBackId, trackingId: m.trackingId, details });
+  const details = pick(order, 'tenantUserId', 'address', 'chainName', 'symbol', 'amount');
+  remember({ confirmed: m.callBackId, trackingId, details });
   return details;
 }
 
@@ -386,7 +434,10 @@ function handle(path, body) {
   const m = parseCallback(plain);
   if ((m.type === 2) !== (path === withdrawPath)) throw new Refusal(1004, 'the callback type does not belong to this URL');
   checkBinding(plain, m.requestUUID, blocks);
-  return seal(answerTo(m));
+  const answer = answerTo(m);
+  // What came in another form goes back in that form (M12).
+  for (const name in pick(m.asSent || {}, ...Object.keys(answer))) answer[name] = new Num(m.asSent[name]);
+  return seal(answer);
 }
 
 // Headers that do not end must not hold a connection either. Node looks at its

@@ -52,7 +52,7 @@ function setting(string $name, ?string $default = null): string
 
 define('API_KEY', setting('API_KEY')); // goes into every response (R1)
 define('CALLBACK_API_KEY', setting('CALLBACK_API_KEY')); // must come in X-API-KEY (H2)
-define('BOUND', setting('BINDING', 'required') !== 'off'); // off: for services that do not bind (B4, B5)
+define('OTHER', setting('PROVIDER', 'countersign') === 'other'); // a service that may not bind and has other forms (P1)
 define('BODY_TIMEOUT', (float) setting('BODY_TIMEOUT_MS', '10000') / 1000);
 define('ORDERS_FILE', setting('ORDERS_FILE'));
 
@@ -130,7 +130,7 @@ function openBlock(string $block): string
 function seal(array $answer): string
 {
     $sealed = '';
-    foreach (str_split($answer['type'] === 2 ? grouped($answer) : write($answer), K - 11) as $chunk) {
+    foreach (str_split(isset($answer['address']) ? grouped($answer) : write($answer), K - 11) as $chunk) {
         if (!openssl_public_encrypt($chunk, $block, KEY, OPENSSL_PKCS1_PADDING)) {
             throw new Exception('an answer cannot be sealed');
         }
@@ -139,9 +139,14 @@ function seal(array $answer): string
     return base64_encode($sealed);
 }
 
-function write(array $value): string
+function write(array $answer): string
 {
-    return json_encode($value, JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_THROW_ON_ERROR);
+    return '{' . implode(',', array_map(fn($name) => "\"$name\":" . json($answer[$name]), array_keys($answer))) . '}';
+}
+
+function json(mixed $value): string
+{
+    return $value instanceof Num ? $value->text : json_encode($value, JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_THROW_ON_ERROR);
 }
 
 /**
@@ -249,18 +254,18 @@ final class Json
 }
 
 // ---- Messages (M3-M5, A1): t text, e text that may be empty, n whole number,
-// a amount; ? may be absent or null.
+// a amount; ? may be absent or null, L may be if PROVIDER is other.
 
-const WITHDRAWAL = ['trackingId' => 't', 'tenantUserId' => 't', 'callBackId' => 't', 'business' => 'n', 'requestUUID' => 't'];
+const WITHDRAWAL = ['trackingId' => 't', 'tenantUserId' => 't', 'callBackId' => 't', 'business' => 'nL', 'requestUUID' => 't'];
 const MEMBERS = [
     1 => ['trackingId' => 't', 'tenantUserId' => 't', 'txId' => 't', 'chainName' => 't', 'symbol' => 't', 'amount' => 'a',
-        'fromAddress' => 'e', 'toAddress' => 't', 'riskLevelFrom' => 'n', 'riskLevelTo' => 'n', 'txIndex' => 'n', 'newAddress' => 'e',
-        'business' => 'n', 'requestUUID' => 't'],
-    2 => WITHDRAWAL,
-    3 => [...WITHDRAWAL, 'txId' => 't', 'chainName' => 't', 'symbol' => 't', 'amount' => 'a', 'fromAddress' => 'e?', 'toAddress' => 't',
+        'fromAddress' => 'eL', 'toAddress' => 't', 'riskLevelFrom' => 'nL', 'riskLevelTo' => 'nL', 'txIndex' => 'nL', 'newAddress' => 'eL',
+        'business' => 'nL', 'requestUUID' => 't'],
+    2 => [...WITHDRAWAL, 'trackingId' => 'tL', 'tenantUserId' => 'tL'],
+    3 => [...WITHDRAWAL, 'txId' => 't', 'chainName' => 'tL', 'symbol' => 'tL', 'amount' => 'aL', 'fromAddress' => 'e?', 'toAddress' => 'tL',
         'newAddress' => 'e?'],
-    4 => ['trackingId' => 'e?', 'tenantUserId' => 't', 'chainName' => 't', 'symbol' => 't', 'toAddress' => 'e?', 'newAddress' => 't',
-        'business' => 'n', 'requestUUID' => 't'],
+    4 => ['trackingId' => 'e?', 'tenantUserId' => 't', 'chainName' => 'tL', 'symbol' => 'tL', 'toAddress' => 'e?', 'newAddress' => 't',
+        'business' => 'nL', 'requestUUID' => 't'],
     5 => [...WITHDRAWAL, 'toAddress' => 'e?'],
     6 => WITHDRAWAL,
     7 => WITHDRAWAL,
@@ -273,22 +278,23 @@ function parseCallback(string $plain): array
     if (!$o instanceof stdClass) {
         throw malformed('not an object');
     }
+    $asSent = OTHER ? usualForms($o) : [];
     $type = whole($o, 'type');
     $known = MEMBERS[$type] ?? throw new Refusal(1003, 'the callback type is unknown');
     $m = ['type' => $type];
     foreach ($known as $name => $kind) {
         $v = $o->{$name} ?? null;
-        if ($v === null && str_ends_with($kind, '?')) {
+        if ($v === null && $kind[-1] === '?' || ($v === null || $v === '') && $kind[-1] === 'L' && OTHER) {
             continue;
         }
-        if ($kind === 'n') {
+        if ($kind[0] === 'n') {
             $m[$name] = whole($o, $name);
             continue;
         }
         if (!is_string($v) || $v === '' && $kind[0] !== 'e') {
             throw malformed("$name is missing or no text");
         }
-        if ($kind === 'a' && (!preg_match('/\A(?:0|[1-9][0-9]*)(?:\.[0-9]+)?\z/', $v) || strlen(str_replace('.', '', $v)) > 78)) {
+        if ($kind[0] === 'a' && (!preg_match('/\A(?:0|[1-9][0-9]*)(?:\.[0-9]+)?\z/', $v) || strlen(str_replace('.', '', $v)) > 78)) {
             throw malformed('amount');
         }
         $m[$name] = $v;
@@ -300,28 +306,76 @@ function parseCallback(string $plain): array
             throw malformed("$name is in another case");
         }
     }
-    return $m;
+    if ($type === 1) {
+        $m += ['txIndex' => -1];
+    }
+    $asSent = pick($asSent, 'type', ...array_keys($known));
+    return $asSent ? [...$m, 'asSent' => $asSent] : $m;
+}
+
+const IDS = ['trackingId', 'tenantUserId', 'callBackId'], NO_EFFECT = ['riskLevelFrom', 'riskLevelTo', 'business'];
+
+/** M12: other forms of members become the interface's own where they say the same. The result has them as they were sent. */
+function usualForms(stdClass $o): array
+{
+    $asSent = [];
+    foreach (array_intersect(array_keys(get_object_vars($o)), ['type', 'txIndex', 'amount', ...IDS, ...NO_EFFECT]) as $name) {
+        $v = $usual = $o->{$name};
+        $text = $v instanceof Num ? $v->text : $v;
+        if (in_array($name, IDS, true)) {
+            $usual = $v instanceof Num && ctype_digit($text) ? $text : $v;
+        } elseif ($name === 'amount') {
+            $usual = is_string($text) ? plainAmount($text) : $v;
+        } else {
+            $usual = is_string($v) ? new Num($v) : $v;
+            $usual = in_array($name, NO_EFFECT, true) && !isWhole($name, $usual) ? null : $usual;
+        }
+        if ($usual !== $v) {
+            [$o->{$name}, $asSent[$name]] = [$usual, json($v)];
+        }
+    }
+    return $asSent;
+}
+
+/** A4: an exponent moves the point. Nothing is computed, so nothing is lost. */
+function plainAmount(string $text): string
+{
+    if (!preg_match('/\A(0|[1-9][0-9]{0,77})(?:\.([0-9]{1,78}))?[eE]([+-]?0*[0-9]{1,3})\z/', $text, $found)) {
+        return $text;
+    }
+    [, $whole, $fraction, $exponent] = $found;
+    $point = strlen($whole) + (int) $exponent;
+    $digits = str_repeat('0', max(0, 1 - $point)) . $whole . $fraction;
+    $point = max($point, 1);
+    $whole = ltrim(str_pad(substr($digits, 0, $point), $point, '0'), '0');
+    [$whole, $fraction] = [$whole === '' ? '0' : $whole, substr($digits, $point)];
+    if (strlen($whole . $fraction) > 78) {
+        $fraction = rtrim($fraction, '0');
+    }
+    return $fraction === '' ? $whole : "$whole.$fraction";
+}
+
+function whole(stdClass $o, string $name): int
+{
+    $v = $o->{$name} ?? null;
+    return isWhole($name, $v) ? (int) $v->text : throw malformed("$name is no whole number in its range");
 }
 
 /** M4: no fraction, no exponent, exact. */
-function whole(stdClass $o, string $name): int
+function isWhole(string $name, mixed $v): bool
 {
-    $text = ($o->{$name} ?? null) instanceof Num ? $o->{$name}->text : '';
     [$low, $high] = RANGES[$name] ?? [-EXACT, EXACT];
-    if (!preg_match('/\A(?:0|-?[1-9][0-9]{0,15})\z/', $text) || (int) $text < $low || (int) $text > $high) {
-        throw malformed("$name is no whole number in its range");
-    }
-    return (int) $text;
+    return $v instanceof Num && preg_match('/\A(?:0|-?[1-9][0-9]{0,15})\z/', $v->text) && (int) $v->text >= $low && (int) $v->text <= $high;
 }
 
 // ---- Binding (B1-B5)
 
 function checkBinding(State $state, string $plain, string $uuid, array $blocks): void
 {
-    if (BOUND) {
+    $version8 = preg_match('/\A[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z/', $uuid);
+    if (!OTHER || $version8) {
         // A message cannot hold the UUID a second time, because the UUID was made from it.
-        $shape = '/\A[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z/';
-        if (!preg_match($shape, $uuid) || substr_count($plain, $uuid) !== 1) {
+        if (!$version8 || substr_count($plain, $uuid) !== 1) {
             throw new Refusal(1002, 'the request is not bound');
         }
         $unbound = str_replace($uuid, str_repeat('0', 36), $plain);
@@ -375,7 +429,7 @@ final class State
     public function remember(array $record): void
     {
         if ($this->file) {
-            $line = write($record) . "\n";
+            $line = json($record) . "\n";
             // A disk that becomes full takes a part and reports no error.
             if (@fwrite($this->file, $line) !== strlen($line) || !@fsync($this->file)) {
                 error_log("the state cannot be kept");
@@ -417,7 +471,7 @@ function contentOf(array $m): string
     $to = $m['type'] === 5 ? '' : evm($m['toAddress'] ?? '');
     $replaced = $m['type'] === 4 ? evm($m['newAddress']) : '';
     $same = array_map(fn($name) => $m[$name] ?? null, ['tenantUserId', 'callBackId', 'txId', 'chainName', 'symbol']);
-    return write([...$same, $amount, $to, $replaced]);
+    return json([...$same, $amount, $to, $replaced]);
 }
 
 /** What moved to where, without regard to spelling (I3). */
@@ -425,13 +479,13 @@ function transferOf(array $m): string
 {
     $fold = fn($text) => strtolower(trim($text, WHITE));
     $hex = fn($text) => preg_replace('/\A0x/', '', $fold($text));
-    return write([$fold($m['chainName']), $hex($m['txId']), $fold($m['symbol']), $hex($m['toAddress'])]);
+    return json([$fold($m['chainName']), $hex($m['txId']), $fold($m['symbol']), $hex($m['toAddress'])]);
 }
 
 function take(State $state, array $m): void
 {
     $tracking = $m['trackingId'] ?? '';
-    $key = write([$m['type'], $tracking !== '' ? $tracking : $m['requestUUID']]);
+    $key = json([$m['type'], $tracking !== '' ? $tracking : $m['requestUUID']]);
     if (isset($state->taken[$key])) {
         if ($state->taken[$key] === contentOf($m)) {
             return; // I1: told before; answered again, done once
@@ -485,22 +539,23 @@ function answerTo(State $state, array $m): array
 
 /**
  * A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
- * A confirmation is repeated for every later request (D4).
+ * A confirmation is repeated for every later request (D4). Other services name no user, and then callBackId
+ * alone finds the order.
  */
 function detailsOf(State $state, array $m): array
 {
     $book = json_decode(file_get_contents(ORDERS_FILE), true, 512, JSON_THROW_ON_ERROR);
     $found = array_filter($book, fn($order) => $order['callBackId'] === $m['callBackId']);
     $order = reset($found) ?: throw new Refusal(2001, 'the order is unknown');
-    if ($order['tenantUserId'] !== $m['tenantUserId']) {
+    if ($order['tenantUserId'] !== ($m['tenantUserId'] ?? $order['tenantUserId'])) {
         throw new Refusal(2002, 'the order is of another user');
     }
     if (!isset($state->confirmed[$m['callBackId']])) {
-        $details = pick($order, 'address', 'chainName', 'symbol', 'amount');
-        $state->remember(['confirmed' => $m['callBackId'], 'trackingId' => $m['trackingId'], 'details' => $details]);
+        $details = pick($order, 'tenantUserId', 'address', 'chainName', 'symbol', 'amount');
+        $state->remember(['confirmed' => $m['callBackId'], 'trackingId' => $m['trackingId'] ?? null, 'details' => $details]);
     }
     $kept = $state->confirmed[$m['callBackId']];
-    if ($kept['trackingId'] !== $m['trackingId']) { // I1: one order pays one withdrawal
+    if ($kept['trackingId'] !== ($m['trackingId'] ?? null)) { // I1: one order pays one withdrawal
         throw new Refusal(2002, 'the order is of another withdrawal');
     }
     return $kept['details'];
@@ -515,7 +570,11 @@ function handle(State $state, string $path, string $body): string
         throw new Refusal(1004, 'the callback type does not belong to this URL');
     }
     checkBinding($state, $plain, $m['requestUUID'], $blocks);
-    return seal(answerTo($state, $m));
+    $answer = answerTo($state, $m);
+    foreach (pick($m['asSent'] ?? [], ...array_keys($answer)) as $name => $raw) {
+        $answer[$name] = new Num($raw); // what came in another form goes back in that form (M12)
+    }
+    return seal($answer);
 }
 
 /** The status and the body of the response to any request (H2). It knows nothing of how requests arrive. */
@@ -538,7 +597,7 @@ function respond(State $state, string $method, string $path, string $apiKey, str
         error_log("callback failed: {$e->getMessage()} at line {$e->getLine()}");
         [$status, $response] = [200, ['data' => '', 'errCode' => 5000, 'message' => 'internal error']];
     }
-    return [$status, write(['apiKey' => API_KEY, ...$response])];
+    return [$status, json(['apiKey' => API_KEY, ...$response])];
 }
 
 // ---- HTTP (H2). One process serves all connections: the code of each is a Fiber,

@@ -80,7 +80,7 @@ N, E = read_key(os.environ["KEY_FILE"])  # what the service gave you: a secret (
 K = (N.bit_length() + 7) // 8  # block size from the modulus, never a constant (K6)
 API_KEY = os.environ["API_KEY"]  # goes into every response (R1)
 CALLBACK_API_KEY = os.environ["CALLBACK_API_KEY"]  # must come in X-API-KEY (H2)
-BOUND = os.environ.get("BINDING", "required") != "off"  # off: for services that do not bind (B4, B5)
+OTHER = os.environ.get("PROVIDER", "countersign") == "other"  # a service that may not bind and has other forms (P1)
 BODY_TIMEOUT = float(os.environ.get("BODY_TIMEOUT_MS", "10000")) / 1000
 ORDERS_FILE = os.environ["ORDERS_FILE"]
 
@@ -134,7 +134,7 @@ def open_block(block):
 
 def seal(answer):
     """Block type 2, each chunk at most k - 11 bytes, the padding random and never 0."""
-    plain, sealed = grouped(answer) if answer["type"] == 2 else write(answer), b""
+    plain, sealed = grouped(answer) if "address" in answer else write(answer), b""
     for at in range(0, len(plain), K - 11):
         chunk = plain[at : at + K - 11]
         padding = bytes(1 + secrets.randbelow(255) for _ in range(K - 3 - len(chunk)))
@@ -144,7 +144,11 @@ def seal(answer):
 
 
 def write(answer):
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+    return ("{" + ",".join(f'"{name}":{json_text(v)}' for name, v in answer.items()) + "}").encode()
+
+
+def json_text(value):
+    return value if isinstance(value, Num) else json.dumps(value, ensure_ascii=False)
 
 
 def grouped(answer):
@@ -212,15 +216,15 @@ def texts(value):
 
 
 # ---- Messages (M3-M5, A1): t text, e text that may be empty, n whole number,
-# a amount; ? may be absent or null.
+# a amount; ? may be absent or null, L may be if PROVIDER is other.
 
-WITHDRAWAL = {"trackingId": "t", "tenantUserId": "t", "callBackId": "t", "business": "n", "requestUUID": "t"}
+WITHDRAWAL = {"trackingId": "t", "tenantUserId": "t", "callBackId": "t", "business": "nL", "requestUUID": "t"}
 MEMBERS = {
-    1: {"trackingId": "t", "tenantUserId": "t", "txId": "t", "chainName": "t", "symbol": "t", "amount": "a", "fromAddress": "e",
-        "toAddress": "t", "riskLevelFrom": "n", "riskLevelTo": "n", "txIndex": "n", "newAddress": "e", "business": "n", "requestUUID": "t"},
-    2: WITHDRAWAL,
-    3: {**WITHDRAWAL, "txId": "t", "chainName": "t", "symbol": "t", "amount": "a", "fromAddress": "e?", "toAddress": "t", "newAddress": "e?"},
-    4: {"trackingId": "e?", "tenantUserId": "t", "chainName": "t", "symbol": "t", "toAddress": "e?", "newAddress": "t", "business": "n",
+    1: {"trackingId": "t", "tenantUserId": "t", "txId": "t", "chainName": "t", "symbol": "t", "amount": "a", "fromAddress": "eL",
+        "toAddress": "t", "riskLevelFrom": "nL", "riskLevelTo": "nL", "txIndex": "nL", "newAddress": "eL", "business": "nL", "requestUUID": "t"},
+    2: {**WITHDRAWAL, "trackingId": "tL", "tenantUserId": "tL"},
+    3: {**WITHDRAWAL, "txId": "t", "chainName": "tL", "symbol": "tL", "amount": "aL", "fromAddress": "e?", "toAddress": "tL", "newAddress": "e?"},
+    4: {"trackingId": "e?", "tenantUserId": "t", "chainName": "tL", "symbol": "tL", "toAddress": "e?", "newAddress": "t", "business": "nL",
         "requestUUID": "t"},
     5: {**WITHDRAWAL, "toAddress": "e?"},
     6: WITHDRAWAL,
@@ -238,35 +242,77 @@ def parse_callback(plain):
     o = parse_json(text)
     if not isinstance(o, dict):
         raise malformed("not an object")
+    as_sent = usual_forms(o) if OTHER else {}
     kind = whole(o, "type")
     if kind not in MEMBERS:
         raise Refusal(1003, "the callback type is unknown")
     known, m = MEMBERS[kind], {"type": kind}
     for name, rule in known.items():
         v = o.get(name)
-        if v is None and rule.endswith("?"):
+        if v is None and "?" in rule or v in (None, "") and "L" in rule and OTHER:
             continue
-        if rule == "n":
+        if rule.startswith("n"):
             m[name] = whole(o, name)
             continue
         if not isinstance(v, str) or isinstance(v, Num) or (v == "" and not rule.startswith("e")):
             raise malformed(f"{name} is missing or no text")
-        if rule == "a" and (not AMOUNT.fullmatch(v) or len(v.replace(".", "")) > 78):
+        if rule.startswith("a") and (not AMOUNT.fullmatch(v) or len(v.replace(".", "")) > 78):
             raise malformed("amount")
         m[name] = v
     folded = {name.casefold() for name in ["type", *known]}
     for name in o:  # M2: another case of a known name would be read by lax parsers
         if name != "type" and name not in known and name.casefold() in folded:
             raise malformed(f"{name} is in another case")
-    return m
+    if kind == 1:
+        m.setdefault("txIndex", -1)
+    as_sent = pick(as_sent, "type", *known)
+    return {**m, "asSent": as_sent} if as_sent else m
+
+
+IDS, NO_EFFECT = ("trackingId", "tenantUserId", "callBackId"), ("riskLevelFrom", "riskLevelTo", "business")
+
+
+def usual_forms(o):
+    """M12: other forms of members become the interface's own where they say the same. The result has them as they were sent."""
+    as_sent = {}
+    for name, v in o.items():
+        usual = v
+        if name in IDS and isinstance(v, Num) and v.isdigit():
+            usual = str(v)
+        elif name == "amount" and isinstance(v, str):
+            usual = plain_amount(str(v))
+        elif name in ("type", "txIndex", *NO_EFFECT):
+            usual = Num(v) if isinstance(v, str) else v
+            if name in NO_EFFECT and not is_whole(name, usual):
+                usual = None
+        if type(usual) is not type(v) or usual != v:
+            o[name], as_sent[name] = usual, json_text(v)
+    return as_sent
+
+
+def plain_amount(text):
+    """A4: an exponent moves the point. Nothing is computed, so nothing is lost."""
+    found = re.fullmatch(r"(0|[1-9][0-9]{0,77})(?:\.([0-9]{1,78}))?[eE]([+-]?0*[0-9]{1,3})", text)
+    if not found:
+        return text
+    digits, point = found[1] + (found[2] or ""), len(found[1]) + int(found[3])
+    digits, point = "0" * (1 - point) + digits, max(point, 1)
+    whole, fraction = digits[:point].ljust(point, "0").lstrip("0") or "0", digits[point:]
+    if len(whole + fraction) > 78:
+        fraction = fraction.rstrip("0")
+    return whole + ("." + fraction if fraction else "")
 
 
 def whole(o, name):
-    """M4: no fraction, no exponent, exact."""
-    v, (low, high) = o.get(name), RANGES.get(name, (-EXACT, EXACT))
-    if not isinstance(v, Num) or not re.fullmatch(r"0|-?[1-9][0-9]{0,15}", v) or not low <= int(v) <= high:
+    if not is_whole(name, o.get(name)):
         raise malformed(f"{name} is no whole number in its range")
-    return int(v)
+    return int(o[name])
+
+
+def is_whole(name, v):
+    """M4: no fraction, no exponent, exact."""
+    low, high = RANGES.get(name, (-EXACT, EXACT))
+    return isinstance(v, Num) and bool(re.fullmatch(r"0|-?[1-9][0-9]{0,15}", v)) and low <= int(v) <= high
 
 
 # ---- Binding (B1-B5)
@@ -275,7 +321,7 @@ VERSION_8 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-
 
 
 def check_binding(plain, uuid, blocks):
-    if BOUND:
+    if not OTHER or VERSION_8.fullmatch(uuid):
         # A message cannot hold the UUID a second time, because the UUID was made from it.
         if not VERSION_8.fullmatch(uuid) or plain.count(uuid.encode()) != 1:
             raise Refusal(1002, "the request is not bound")
@@ -412,20 +458,21 @@ def answer_to(m):
 
 def details_of(m):
     """A withdrawal is confirmed from your own order book. The request gives only the two identifiers.
-    A confirmation is repeated for every later request (D4)."""
+    A confirmation is repeated for every later request (D4). Other services name no user, and then callBackId
+    alone finds the order."""
     with open(ORDERS_FILE, encoding="utf-8") as f:
         order = next((o for o in json.load(f) if o["callBackId"] == m["callBackId"]), None)
     if order is None:
         raise Refusal(2001, "the order is unknown")
-    if order["tenantUserId"] != m["tenantUserId"]:
+    if order["tenantUserId"] != m.get("tenantUserId", order["tenantUserId"]):
         raise Refusal(2002, "the order is of another user")
     with LOCK:
         if m["callBackId"] not in confirmed:
-            details = pick(order, "address", "chainName", "symbol", "amount")
-            remember({"confirmed": m["callBackId"], "trackingId": m["trackingId"], "details": details})
+            details = pick(order, "tenantUserId", "address", "chainName", "symbol", "amount")
+            remember({"confirmed": m["callBackId"], "trackingId": m.get("trackingId"), "details": details})
         kept = confirmed[m["callBackId"]]
         # I1: one order pays one withdrawal. Files of earlier versions lack the trackingId.
-        if kept.get("trackingId", m["trackingId"]) != m["trackingId"]:
+        if kept.get("trackingId", m.get("trackingId")) != m.get("trackingId"):
             raise Refusal(2002, "the order is of another withdrawal")
         return kept["details"]
 
@@ -572,7 +619,9 @@ class Merchant(BaseHTTPRequestHandler):
         if (m["type"] == 2) != (self.path == WITHDRAW):
             raise Refusal(1004, "the callback type does not belong to this URL")
         check_binding(plain, m["requestUUID"], blocks)
-        return seal(answer_to(m))
+        answer, as_sent = answer_to(m), m.get("asSent", {})
+        # What came in another form goes back in that form (M12).
+        return seal({name: Num(as_sent[name]) if name in as_sent else v for name, v in answer.items()})
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = serve
 
