@@ -102,6 +102,15 @@ func TestProblemIsItsSentinel(t *testing.T) {
 	}
 }
 
+// What the detail says is not said twice.
+func TestProblemSaysItOnce(t *testing.T) {
+	p := &client.Problem{Title: "Conflict", Status: 409, Detail: "callBackId is in use", Faults: []client.Fault{
+		{Location: "body.callBackId", Message: "is in use"}, {Location: "body.amount", Message: "is missing"}}}
+	if want := "409 Conflict: callBackId is in use: body.amount is missing"; p.Error() != want {
+		t.Errorf("%v, want %s", p, want)
+	}
+}
+
 // A call that its own context ended is that and nothing else; one that did not
 // reach a server may be repeated.
 func TestUnreachable(t *testing.T) {

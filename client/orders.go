@@ -39,7 +39,7 @@ type NewOrder struct {
 	Address      string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
 	ChainName    string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters"`
 	Symbol       string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters"`
-	Amount       countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal above 0 of at most 78 digits"`
+	Amount       countersign.Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal above 0 of at most 78 digits"`
 	ExpiresAt    Time               `json:"expiresAt,omitzero" doc:"it is not confirmed at this time or later; absent: it does not expire"`
 	Labels       map[string]string  `json:"labels,omitempty" doc:"texts for the policy's conditions: at most 32, names of 1 to 64 bytes, values of at most 200 bytes"`
 }

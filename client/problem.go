@@ -62,12 +62,14 @@ func (p *Problem) Error() string {
 	if p.Detail != "" {
 		b.WriteString(": " + p.Detail)
 	}
-	for i, f := range p.Faults {
-		separator := "; "
-		if i == 0 {
-			separator = ": "
+	separator := ": "
+	for _, f := range p.Faults {
+		_, member, _ := strings.Cut(f.Location, ".")
+		if p.Detail == member+" "+f.Message {
+			continue // Detail says it
 		}
 		b.WriteString(separator + f.Location + " " + f.Message)
+		separator = "; "
 	}
 	return b.String()
 }

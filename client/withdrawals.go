@@ -36,7 +36,7 @@ type Details struct {
 	Address   string             `json:"address" minLength:"1" maxLength:"200" doc:"target, 1 to 200 characters"`
 	ChainName string             `json:"chainName" minLength:"1" maxLength:"64" doc:"the chain, 1 to 64 characters" example:"TRON"`
 	Symbol    string             `json:"symbol" minLength:"1" maxLength:"64" doc:"the currency, 1 to 64 characters" example:"USDT"`
-	Amount    countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
+	Amount    countersign.Amount `json:"amount,omitzero" required:"true" doc:"in units of the currency: an exact decimal of at most 78 digits, without sign and exponent; kept as written"`
 }
 
 // NewWithdrawal is a withdrawal that the merchant is asked to confirm.

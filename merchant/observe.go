@@ -113,7 +113,7 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.Int("status", r.status), slog.String("reason", string(r.reason)),
-		slog.Duration("duration", took))
+		slog.Int64("ms", took.Milliseconds()))
 	if r.hasResponse() {
 		attrs = append(attrs, slog.Int64("errCode", int64(r.Code)))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -95,7 +96,24 @@ func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Fla
 			}
 		}
 	}
-	return table[flag.Name], nil
+	v := table[flag.Name]
+	if v != nil && !fits(flag.Target.Type(), v) {
+		return nil, fmt.Errorf("[%s] of the settings file has no text for it: write it in quotes", node.Name)
+	}
+	return v, nil
+}
+
+// fits says whether a flag that is a text, or a list of texts, has one in the file.
+// kong would take anything else as JSON and say so.
+func fits(t reflect.Type, v any) bool {
+	switch list, isList := v.([]any); {
+	case t.Kind() == reflect.String:
+		_, ok := v.(string)
+		return ok
+	case t.Kind() == reflect.Slice && isList:
+		return !slices.ContainsFunc(list, func(e any) bool { return !fits(t.Elem(), e) })
+	}
+	return true
 }
 
 // secretText is a flag that holds a secret, or @FILE to read it from there. It

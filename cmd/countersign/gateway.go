@@ -132,6 +132,10 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 		return m, &hintedError{errors.New("--callback-api-key is missing: with a pair that the merchant made, every holder of its public part can forge callbacks"),
 			[]string{"it is the X-API-KEY that the service sends (callbackApiKey of the merchant there), and tells the service from others."}}
 	}
+	if m.Key.HasPrivate() && m.ResponseKey == nil {
+		return m, &hintedError{errors.New("--response-key is missing: with a pair that the merchant made, answers are sealed to a pair of the service"),
+			[]string{"it is the file response.b64 of merchants add --out, or responsePublicKey in the service's reply."}}
+	}
 	m.NotifyPath, m.WithdrawPath = c.NotifyPath, c.WithdrawPath
 	m.Profile, err = c.profile()
 	return m, err

@@ -297,8 +297,19 @@ func TestGatewayByHand(t *testing.T) {
 	order := `{"callBackId":"order-1","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
 	flags := []string{"--api", g.d.url, "--data", g.data}
 	var o struct{ CallBackID, State, Amount, Reason string }
+	if status, _, errOut := shell(t, "{}", append([]string{"orders", "add", "-"}, flags...)...); status != exitFailed ||
+		strings.Count(errOut, "body.") != 6 || !strings.Contains(errOut, "body.amount is missing") {
+		t.Errorf("an order without members: %d %s", status, errOut)
+	}
+	if status, _, errOut := shell(t, "", append([]string{"orders", "show", "none"}, flags...)...); status != exitFailed || !strings.Contains(errOut, "404 Not Found: there is no such order") {
+		t.Errorf("no such order: %d %s", status, errOut)
+	}
 	own := `{"callBackId":"order-2","tenantUserId":"60001","address":"TX","chainName":"TRON","symbol":"USDT","amount":"2.50"}`
 	mustShell(t, &o, own, append([]string{"orders", "add", "-"}, flags...)...)
+	if status, _, errOut := shell(t, strings.Replace(own, "2.50", "3", 1), append([]string{"orders", "add", "-"}, flags...)...); status != exitFailed ||
+		strings.Count(errOut, "is in use by an order with another amount") != 1 {
+		t.Errorf("other content under its id: %d %s", status, errOut)
+	}
 	if status, _, errOut := shell(t, "", append([]string{"orders", "approve", "order-2"}, flags...)...); status != exitFailed ||
 		!strings.Contains(errOut, "another operator's token can") {
 		t.Errorf("approving its own order: %d %s", status, errOut)
@@ -387,6 +398,9 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"forward url":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
 		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
 		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
+		"no text":         {[]string{"--config", file("c.toml", "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has no text for it"},
+		"no texts":        {[]string{"--config", file("d.toml", "[gateway]\ncallback-api-key = [\"a\", 5]")}, "--callback-api-key: [gateway] of the settings file has no text"},
+		"no response key": {[]string{"--api-key", "k", "--callback-api-key", "c", "--service-key", pair}, "--response-key is missing"},
 		"no callback key": {[]string{"--api-key", "k", "--service-key", pair, "--response-key", key}, "--callback-api-key is missing"},
 		"binding":         {[]string{"--api-key", "k", "--service-key", key, "--binding", "maybe"}, "--binding"},
 	} {

@@ -269,6 +269,8 @@ func TestSettings(t *testing.T) {
 		"[sevre]\nlease = \"2s\"\n": "there is no subcommand sevre",
 		"lease = \"2s\"\n":          "lease is not a table",
 		"[serve\n":                  "settings file",
+		"[serve]\nlisten = 5":       "--listen: [serve] of the settings file has no text for it: write it in quotes",
+		"[serve]\ndb = true":        "--db: [serve] of the settings file has no text for it",
 
 		"[gateway.profile]\nnonsense = 1\n":                                      "gateway has no setting nonsense",
 		"[gateway.profile]\ndata = \"x\"\n":                                      "gateway has no setting data",

@@ -48,7 +48,7 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		held:     prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
 		open:     prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
 		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
-		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "Age of the oldest of them in seconds; 0 if there is none.", nil, nil),
+		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
 		online:   prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	m.registry.MustRegister(m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),

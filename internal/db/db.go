@@ -58,6 +58,9 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if c.URL == "" || c.Keys == nil && c.FindKeys == nil || end.Name == "" || end.Migrations == nil {
 		return nil, errors.New("opening the database: URL, Keys and an end are required")
 	}
+	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
+		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
+	}
 	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}, health: health{failed: make(chan struct{}, 1)}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)

@@ -141,6 +141,16 @@ func TestFileModes(t *testing.T) {
 }
 
 func TestBadURL(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"mysql://user:hunter2@host/db", "http://x", "file:///tmp/x", "Postgres://host/db"} {
+		_, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "is not taken: give a postgres:// URL") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if made, err := os.ReadDir("."); err != nil || len(made) != 0 {
+		t.Errorf("%v, %v", made, err)
+	}
 	for _, url := range []string{"postgres://user:hunter2@/?port=x", "postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=1"} {
 		_, err := Open(ctx, Config{URL: url, Keys: testKeys}, testEnd)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {

@@ -210,7 +210,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	}
 	level := slog.LevelDebug
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
-		slog.String("outcome", string(result)), slog.Duration("duration", took)}
+		slog.String("outcome", string(result)), slog.Int64("ms", took.Milliseconds())}
 	if !done.Done {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Int("status", status))

@@ -22,7 +22,7 @@ type wordPolicy struct {
 }
 
 func (p *wordPolicy) SelfApproval() bool { return p.self }
-func (p *wordPolicy) MayAsk() bool { return true }
+func (p *wordPolicy) MayAsk() bool       { return true }
 
 func (p *wordPolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if p.look != nil {

@@ -177,8 +177,17 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = c.answer()
 	}
 	if err != nil && c.W.status == 0 {
-		WriteProblem(c.W, a.ProblemOf(err))
+		WriteProblem(c.W, rt.problemOf(err))
 	}
+}
+
+// problemOf is API.ProblemOf with the name of what was not found.
+func (rt *Endpoint) problemOf(err error) *client.Problem {
+	p := rt.a.ProblemOf(err)
+	if p.Status == http.StatusNotFound && p.Detail == noSuchThing {
+		p.Detail = "there is no such " + strings.TrimSuffix(tagOf(rt.Path), "s")
+	}
+	return p
 }
 
 // answer runs the handler and writes what it gives.

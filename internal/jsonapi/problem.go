@@ -48,6 +48,8 @@ func (f Faults) Err() error {
 // It gives a 503 that is not logged as a failure.
 var ErrStopping = errors.New("stopping")
 
+const noSuchThing = "there is no such thing"
+
 // statuses is the one table from errors to statuses; the first row that matches
 // decides. A row without a detail shows the error's own text to the caller: such
 // errors hold no secret. END stands for Config.Self.
@@ -57,7 +59,7 @@ var statuses = []struct {
 	detail string
 }{
 	{db.ErrConflict, http.StatusConflict, ""},
-	{db.ErrNotFound, http.StatusNotFound, "there is no such thing"},
+	{db.ErrNotFound, http.StatusNotFound, noSuchThing},
 	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds a value that cannot be stored"},
 	{db.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
 	{db.ErrFull, http.StatusInsufficientStorage, "the disk of END's database is full; repeat the request when it has room"},
