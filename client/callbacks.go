@@ -84,13 +84,14 @@ type CallbackFilter struct {
 	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
 }
 
-// Resend selects refused and exhausted callbacks to be sent again.
+// Resend selects callbacks to be sent: refused and exhausted ones again, and pending
+// ones before they are due.
 type Resend struct {
 	Filter CallbackFilter `json:"filter" doc:"which callbacks; at least one member"`
 	DryRun bool           `json:"dryRun,omitempty" doc:"only count them"`
 }
 
-// Resent says how many callbacks were, or would be, sent again.
+// Resent says how many callbacks are, or would be, due at once.
 type Resent struct {
 	Count  int64 `json:"count" doc:"how many callbacks"`
 	DryRun bool  `json:"dryRun" doc:"they were only counted"`
@@ -114,13 +115,14 @@ func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, erro
 	return ask[CallbackDetail](ctx, &s.caller, http.MethodGet, pathOf("callbacks", id, ""), nil)
 }
 
-// ResendCallback sends a refused or exhausted callback again. For one of type 2 the
-// error is ErrConflict: make a new withdrawal instead.
+// ResendCallback sends a refused or exhausted callback again, and a pending one
+// before it is due. For one of type 2 that is not pending the error is ErrConflict: make
+// a new withdrawal instead.
 func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
 	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
 }
 
-// ResendCallbacks sends all refused and exhausted callbacks that match again.
+// ResendCallbacks does what ResendCallback does for all callbacks that match.
 func (s *Service) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) {
 	return ask[Resent](ctx, &s.caller, http.MethodPost, "/v1/callbacks/resend", r)
 }

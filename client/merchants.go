@@ -215,6 +215,11 @@ type Pause struct {
 	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"200" doc:"shown with the merchant, 1 to 200 characters; absent: paused by an operator"`
 }
 
+// Resume says how sending is resumed.
+type Resume struct {
+	Resend bool `json:"resend,omitempty" doc:"make all pending callbacks of the merchant due at once and restart their schedules"`
+}
+
 // CreateMerchant makes a merchant and its keys. The answer's keys are shown only
 // once.
 func (s *Service) CreateMerchant(ctx context.Context, m NewMerchant) (CreatedMerchant, error) {
@@ -251,8 +256,8 @@ func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchan
 }
 
 // ResumeMerchant resumes sending to a merchant.
-func (s *Service) ResumeMerchant(ctx context.Context, id string) (Merchant, error) {
-	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), nil)
+func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merchant, error) {
+	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
 }
 
 // RotateKeys makes or sets new keys. The next attempt uses them: pause the merchant

@@ -11,7 +11,7 @@ import (
 type callbacksCmd struct {
 	List   callbacksListCmd   `cmd:"" help:"List callbacks, the newest first."`
 	Show   callbacksShowCmd   `cmd:"" help:"Show one callback with its attempts."`
-	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again: one by its id, or all that match."`
+	Resend callbacksResendCmd `cmd:"" help:"Send refused or exhausted callbacks again, and pending ones now: one by its id, or all that match."`
 }
 
 // callbackFilter selects callbacks.
@@ -65,7 +65,7 @@ type callbacksResendCmd struct {
 	apiFlags
 	callbackFilter
 	ID     string `arg:"" optional:"" help:"One callback; without it the flags select."`
-	DryRun bool   `help:"Only count what would be sent again."`
+	DryRun bool   `help:"Only count what would be sent."`
 }
 
 func (c *callbacksResendCmd) Run(std streams) error {

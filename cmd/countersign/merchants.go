@@ -212,11 +212,14 @@ func (c *merchantsPauseCmd) Run(std streams) error {
 	})
 }
 
-type merchantsResumeCmd struct{ merchantID }
+type merchantsResumeCmd struct {
+	merchantID
+	Resend bool `help:"Send all its pending callbacks at once, not when each is due."`
+}
 
 func (c *merchantsResumeCmd) Run(std streams) error {
 	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
-		return api.ResumeMerchant(ctx, c.ID)
+		return api.ResumeMerchant(ctx, c.ID, client.Resume{Resend: c.Resend})
 	})
 }
 

@@ -84,11 +84,14 @@ func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Rese
 	if in.Filter == (client.CallbackFilter{}) {
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "is empty; give at least one member"))
 	}
-	if st := outbox.CallbackState(in.Filter.State); st != "" && st != outbox.CallbackRefused && st != outbox.CallbackExhausted {
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused nor exhausted"))
-	}
-	if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
+	switch in.Filter.State {
+	case "", client.CallbackPending:
+	case client.CallbackRefused, client.CallbackExhausted:
+		if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
+			return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
+		}
+	default:
+		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused, exhausted nor pending"))
 	}
 	n, err := s.Outbox.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err

@@ -289,6 +289,10 @@ func TestWrongByMeaning(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
+	decided := acceptWithdrawal(h, newWithdrawal("acme", 3))
+	if _, err := h.client(client.RoleOperator).CancelWithdrawal(t.Context(), decided.ID); err != nil {
+		t.Fatal(err)
+	}
 	pub, priv := testKey().PublicBase64(), privatePEM(testKey())
 	before := h.counts()
 	type edit func(m map[string]any)
@@ -345,9 +349,9 @@ func TestWrongByMeaning(t *testing.T) {
 		"outcome too early":       {post, "/v1/withdrawals/" + w.ID + "/outcome", client.Outcome{Permit: "p", Failed: &client.Failed{Reason: "r"}}, 409, ""},
 		"release too early":       {post, "/v1/withdrawals/" + w.ID + "/release", client.Claim{Holder: "c"}, 409, ""},
 		"resend of all":           {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{}}, 422, "body.filter"},
-		"resend of pending":       {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "pending"}}, 422, "body.filter.state"},
-		"resend of type 2":        {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2}}, 422, "body.filter.type"},
-		"resend of the decided":   {post, "/v1/callbacks/" + w.Callback + "/resend", nil, 409, ""},
+		"resend of accepted":      {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"state": "accepted"}}, 422, "body.filter.state"},
+		"resend of type 2":        {post, "/v1/callbacks/resend", map[string]any{"filter": map[string]any{"type": 2, "state": "refused"}}, 422, "body.filter.type"},
+		"resend of the decided":   {post, "/v1/callbacks/" + decided.Callback + "/resend", nil, 409, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contentType := jsonapi.TypeJSON

@@ -246,8 +246,12 @@ func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Pause)
 	return s.setState(c, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
-func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, error) {
-	return s.setState(c, outbox.MerchantActive, "")
+func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Resume) (client.Merchant, error) {
+	m, err := s.setState(c, outbox.MerchantActive, "")
+	if err == nil && in.Resend {
+		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
+	}
+	return m, err
 }
 
 func (s *Server) setState(c *jsonapi.Call, state outbox.MerchantState, reason string) (client.Merchant, error) {

@@ -231,7 +231,7 @@ func TestPauseAndResume(t *testing.T) {
 	if m, err := c.PauseMerchant(ctx, "acme", ""); err != nil || m.State != "paused" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if m, err := c.ResumeMerchant(ctx, "acme"); err != nil || m.State != "active" || m.PausedReason != "" {
+	if m, err := c.ResumeMerchant(ctx, "acme", client.Resume{}); err != nil || m.State != "active" || m.PausedReason != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }

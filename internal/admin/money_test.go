@@ -326,8 +326,8 @@ func TestResend(t *testing.T) {
 	if cb, err := c.ResendCallback(ctx, claimed[0].ID); err != nil || cb.State != "pending" {
 		t.Errorf("%+v, %v", cb, err)
 	}
-	if _, err := c.ResendCallback(ctx, claimed[0].ID); !errors.Is(err, client.ErrConflict) {
-		t.Errorf("a pending one: %v", err)
+	if cb, err := c.ResendCallback(ctx, claimed[0].ID); err != nil || cb.State != "pending" {
+		t.Errorf("once more: %+v, %v", cb, err)
 	}
 	if r, err := c.ResendCallbacks(ctx, client.Resend{Filter: filter}); err != nil || r != (client.Resent{Count: 2, DryRun: false}) {
 		t.Errorf("%+v, %v", r, err)
@@ -335,6 +335,55 @@ func TestResend(t *testing.T) {
 	if st, err := c.Stats(ctx); err != nil || len(st.Lanes) == 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
+}
+
+// A pending callback is sent before it is due: one, all that match, or all of a merchant
+// that is resumed.
+func TestResendPending(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	c, ctx := h.client(client.RoleOperator), t.Context()
+	addDeposit(h, newDeposit("acme", 1))
+	fail := func() (id string) {
+		t.Helper()
+		now := db.MillisOf(h.now())
+		claimed, err := h.store.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "test", Now: now, LeaseUntil: now + 45_000, Max: 10})
+		if err != nil || len(claimed) != 1 {
+			t.Fatalf("%d are due, %v", len(claimed), err)
+		}
+		if _, err := h.store.Settle(ctx, []outbox.Settlement{{
+			Merchant: "acme", CallbackID: claimed[0].ID, State: outbox.CallbackPending, Due: now + 24*3_600_000, Reached: true, Counts: true,
+			Attempt: outbox.Attempt{Number: claimed[0].Attempts, Started: now, Result: "retry", Reason: "connect"},
+		}}, now); err != nil {
+			t.Fatal(err)
+		}
+		return claimed[0].ID
+	}
+	id := fail()
+	if cb, err := c.ResendCallback(ctx, id); err != nil || cb.State != "pending" || cb.Failed != 0 {
+		t.Errorf("one: %+v, %v", cb, err)
+	}
+	fail()
+	pending := client.Resend{Filter: client.CallbackFilter{State: "pending"}}
+	for want := int64(1); want >= 0; want-- { // the second finds it due already
+		if r, err := c.ResendCallbacks(ctx, pending); err != nil || r.Count != want {
+			t.Errorf("all: %+v, %v, want %d", r, err, want)
+		}
+	}
+	fail()
+	for _, r := range []client.Resume{{}, {Resend: true}} {
+		if _, err := c.PauseMerchant(ctx, "acme", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ResumeMerchant(ctx, "acme", r); err != nil {
+			t.Fatal(err)
+		}
+		pending.DryRun = true
+		if left, err := c.ResendCallbacks(ctx, pending); err != nil || (left.Count == 0) != r.Resend {
+			t.Errorf("%+v: %d are not due, %v", r, left.Count, err)
+		}
+	}
+	fail()
 }
 
 // Pages join without a gap and without an entry twice.

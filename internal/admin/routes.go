@@ -26,7 +26,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/merchants/{id}", "merchant", jsonapi.Viewer, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still accepted", nil},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Resume sending to a merchant", nil},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Resume sending to a merchant; with resend, all its pending callbacks at once", nil},
 		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
 
 		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
@@ -43,8 +43,8 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", jsonapi.Viewer, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again", []int{409}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallbacks), "Send all refused and exhausted callbacks that match again", nil},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
 		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},

@@ -171,7 +171,7 @@ func (b *Bench) backlog(ctx context.Context) error {
 		if err := r.allDeposits(ctx, "backlog", b.Backlog); err != nil {
 			return err
 		}
-		if _, err := r.api.ResumeMerchant(ctx, r.ids[0]); err != nil {
+		if _, err := r.api.ResumeMerchant(ctx, r.ids[0], client.Resume{}); err != nil {
 			return err
 		}
 		before := r.tracker.accepted.Load()

@@ -82,7 +82,7 @@ func (b *Bench) memory(ctx context.Context) (err error) {
 	if err := measured(fmt.Sprintf("%d taken and waiting", b.Pending)); err != nil {
 		return err
 	}
-	if _, err := p.api.ResumeMerchant(ctx, r.ids[0]); err != nil {
+	if _, err := p.api.ResumeMerchant(ctx, r.ids[0], client.Resume{}); err != nil {
 		return err
 	}
 	deliver := time.NewTimer(b.For / 2)

@@ -36,6 +36,28 @@ func TestDefaultSchedules(t *testing.T) {
 	}
 }
 
+// The sweep takes a due time beyond outbox.LongestDelay for that of a wrong clock. No
+// schedule gives one.
+func TestLongestDelay(t *testing.T) {
+	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
+		for _, own := range []*outbox.Retry{nil, {}, {Delays: []int64{0, 1000}}, {Every: 5000}, {Delays: []int64{0, 7 * 24 * 3_600_000}, Every: 60_000},
+			{Delays: []int64{1 << 62}}, {Every: 1 << 62}} {
+			s, most := ScheduleFor(lane, own), outbox.LongestDelay(lane, own)
+			check := func(what string, d time.Duration) {
+				if due, _ := dueAfter(0, d, 0.999, db.Never); due > db.Millis(most.Milliseconds()) {
+					t.Errorf("%v %+v: %s of %v is beyond the longest, %v", lane, own, what, d, most)
+				}
+			}
+			for n := range 30 {
+				d, _ := s.Delay(n)
+				check("a delay", d)
+				d, _ = s.holdDelay(lane, n)
+				check("a hold", d)
+			}
+		}
+	}
+}
+
 func TestOwnSchedule(t *testing.T) {
 	s := ScheduleFor(countersign.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {

@@ -131,6 +131,76 @@ func testResend(t *testing.T, s *Outbox) {
 	}
 }
 
+// again settles one as failed, to be asked again at due.
+func again(t testing.TB, s *Outbox, one Claimed, now, due db.Millis) {
+	t.Helper()
+	n := settlementOf(one)
+	n.State, n.Counts, n.Due = CallbackPending, true, due
+	must(s.Settle(ctx, []Settlement{n}, now))(t)
+}
+
+const dayOf db.Millis = 24 * 3_600_000
+
+// testResendPending: what waits for its next attempt is due at once, and its schedule
+// begins anew; a withdrawal's question keeps its deadline.
+func testResendPending(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	one := claimOne(t, s, "a", 100)
+	again(t, s, one, 110, 110+dayOf)
+	_, ask := asked(t, s, "cb", 2*dayOf, 120)
+	again(t, s, ask, 130, 130+dayOf)
+	for _, c := range []Claimed{one, ask} {
+		lane := c.Type.Lane()
+		if got := claim(t, s, lane, 200, 10); len(got) != 0 {
+			t.Errorf("claimed too early: %+v", got)
+		}
+		wake, stop := s.Watch(TopicOf(lane))
+		for range 2 { // the second changes nothing
+			got := must(s.Resend(ctx, c.ID, 200))(t)
+			if got.State != CallbackPending || got.Due != 200 || got.Failed != 0 || got.Attempts != 1 || got.Deadline != c.Deadline {
+				t.Errorf("moved up: %+v", got)
+			}
+		}
+		<-wake
+		stop()
+		got := claim(t, s, lane, 200, 10)
+		if len(got) != 1 || got[0].ID != c.ID {
+			t.Fatalf("claimed %+v", got)
+		}
+		if _, err := s.Resend(ctx, c.ID, 210); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("what is sending: %v", err)
+		}
+		again(t, s, got[0], 220, 220+dayOf)
+	}
+	refused := ended(t, s, "r", CallbackRefused, 230)
+	for _, c := range []struct {
+		f    CallbackFilter
+		want int64
+	}{
+		{CallbackFilter{State: CallbackPending}, 2},
+		{CallbackFilter{Type: countersign.TypeRequestWithdraw}, 1},
+		{CallbackFilter{State: CallbackRefused}, 1},
+		{CallbackFilter{Merchant: "m0"}, 3},
+	} {
+		if n, err := s.ResendMatching(ctx, c.f, true, 300); err != nil || n != c.want {
+			t.Errorf("%+v selects %d, %v, want %d", c.f, n, err, c.want)
+		}
+	}
+	if n, err := s.ResendMatching(ctx, CallbackFilter{Merchant: "m0"}, false, 300); err != nil || n != 3 {
+		t.Errorf("resent %d, %v", n, err)
+	}
+	if n, err := s.ResendMatching(ctx, CallbackFilter{Merchant: "m0"}, false, 301); err != nil || n != 0 {
+		t.Errorf("once more: %d, %v", n, err)
+	}
+	got := append(claim(t, s, countersign.LaneNotify, 302, 10), claim(t, s, countersign.LaneWithdraw, 302, 10)...)
+	if len(got) != 3 {
+		t.Errorf("claimed %d, want 3", len(got))
+	}
+	if l := lanesOf(t, s)[0]; l.final != [finals]int64{} || l.inFlight != 2 {
+		t.Errorf("the lane has %+v; refused was %s", l, refused.ID)
+	}
+}
+
 func testResendMatching(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	for i := range 4 {

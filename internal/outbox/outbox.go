@@ -22,8 +22,9 @@ func End() db.End {
 type Outbox struct {
 	*db.DB
 	ids   idMaker
-	known sync.Map // ids of merchants that were seen; merchants are never deleted
-	swept sweepPlace
+	known sync.Map   // ids of merchants that were seen; merchants are never deleted
+	swept sweepPlace // of sweepLanes
+	far   sweepPlace // of sweepFar
 }
 
 // New gives the outbox in d, which was opened for End.

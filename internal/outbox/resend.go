@@ -13,8 +13,13 @@ UPDATE outbox SET state = 'pending', due = $4, failed = 0, held = 0, settled = 0
 	deadline = CASE WHEN deadline <= $4 THEN 4611686018427387904 ELSE deadline END
 WHERE merchant = $1 AND id = $2 AND state = $3 AND lane = 0`
 
-// Resend makes a refused or exhausted callback due at once and restarts its schedule.
-// Any other state is a *ConflictError, and so is type 2, whose withdrawal is decided.
+// A pending callback keeps its deadline: no attempt after it is wanted.
+const moveUpSQL = `
+UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2 AND state = 'pending' AND due > $3 RETURNING lane`
+
+// Resend makes a refused, exhausted or pending callback due at once and restarts its
+// schedule. A pending one that is due already stays as it is. Any other state is a
+// *ConflictError, and so is type 2 unless it is pending: its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -31,6 +36,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 			return err
 		}
 		switch {
+		case was == CallbackPending:
 		case c.Type == countersign.TypeRequestWithdraw:
 			return &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 		case was != CallbackRefused && was != CallbackExhausted:
@@ -45,11 +51,19 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 	return c, err
 }
 
-// resend makes those callbacks of list pending that are in state was.
+// resend makes those callbacks of list due that are in state was.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was CallbackState, now db.Millis) (int64, error) {
 	resent := make([]int64, len(list))
+	lanes := make([]countersign.Lane, len(list)) // zero: the lane of everything but type 2
 	statements := make([]db.Statement, len(list))
 	for i, f := range list {
+		if was == CallbackPending {
+			statements[i] = db.Statement{SQL: moveUpSQL, Args: []any{f.merchant, f.id, int64(now)}, Row: func(r db.Rows) error {
+				resent[i] = 1
+				return r.Scan(&lanes[i])
+			}}
+			continue
+		}
 		statements[i] = db.Statement{SQL: resendSQL, Args: []any{f.merchant, f.id, string(was), int64(now)}, N: &resent[i]}
 	}
 	if err := t.Batch(ctx, statements); err != nil {
@@ -60,29 +74,32 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	for i, f := range list {
 		if resent[i] == 1 {
 			total++
-			change := changes.of(f.merchant, countersign.LaneNotify)
-			change.final[finalIndex(was)]--
+			change := changes.of(f.merchant, lanes[i])
+			if was != CallbackPending {
+				change.final[finalIndex(was)]--
+			}
 			change.back(now)
-			t.Wake(TopicOf(countersign.LaneNotify))
+			t.Wake(TopicOf(lanes[i]))
 		}
 	}
 	return total, o.changeLanes(ctx, t, changes, now)
 }
 
-// ResendMatching resends the refused and exhausted callbacks that f selects, except
-// type 2, and gives their number; with dryRun it only counts. It works in bounded
+// ResendMatching does what Resend does for all callbacks that f selects, and gives their
+// number; with dryRun it only counts. It leaves out what Resend would refuse, and what
+// is due already. It works in bounded
 // steps, so that other transactions do not wait long. If it fails, it gives the number
 // that were resent.
 func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bool, now db.Millis) (int64, error) {
 	total := int64(0)
-	for _, state := range []CallbackState{CallbackRefused, CallbackExhausted} {
+	for _, state := range []CallbackState{CallbackRefused, CallbackExhausted, CallbackPending} {
 		if f.State != "" && f.State != state {
 			continue
 		}
 		f := f
 		f.State = state
 		for cursor := ""; ; {
-			list, next, err := o.matching(ctx, f, cursor)
+			list, next, err := o.matching(ctx, f, cursor, now)
 			if err != nil {
 				return total, err
 			}
@@ -107,12 +124,16 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 }
 
 // matching gives the callbacks of one step.
-func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string) (list []swept, next string, err error) {
+func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
 	q, from, ordered, err := f.query(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	q.Add("o.lane = 0")
+	if f.State == CallbackPending {
+		q.Add("o.due > ?", int64(now))
+	} else {
+		q.Add("o.lane = 0")
+	}
 	text := q.with + `SELECT c.merchant, c.id` + from + q.Where() + q.newest(ordered, sweepMost)
 	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
 		var f swept

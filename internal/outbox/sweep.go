@@ -14,13 +14,14 @@ type Swept struct {
 	Expired   []string // withdrawals that expired
 	Exhausted int      // callbacks other than type 2 that passed their deadline
 	Repaired  int      // lanes whose waiting work was overlooked, or delayed by a clock that was set back
+	PulledIn  int      // callbacks whose next attempt was further away than their schedule allows
 	More      bool     // a bound was reached: sweep again soon
 }
 
 // sweepMost bounds each part of a sweep.
 const sweepMost = 500
 
-// sweepPlace is where the next sweep continues to repair lanes.
+// sweepPlace is where the next sweep continues to look at lanes.
 type sweepPlace struct {
 	mu    sync.Mutex
 	after string // merchant
@@ -51,7 +52,10 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
 	if _, err := o.sweepLeases(ctx, now, now, &done); err != nil {
 		return done, err
 	}
-	return done, o.sweepLanes(ctx, now, &done)
+	if err := o.sweepLanes(ctx, now, &done); err != nil {
+		return done, err
+	}
+	return done, o.sweepFar(ctx, now, &done)
 }
 
 // ReclaimAll ends every lease at once and gives their number. It does so only if no
