@@ -17,10 +17,11 @@ import (
 	"countersign/internal/db/dbtest"
 )
 
-// TestReadme runs every sh block of the README, in order and in one shell, in
+// runDocument runs every sh block of a document, in order and in one shell, in
 // a fresh copy of the tree, as a new user would: nothing in it may have
-// drifted. Only the ports are others, since those of the README may be taken.
-func TestReadme(t *testing.T) {
+// drifted. Only the ports are others, since those of the document may be taken.
+func runDocument(t *testing.T, name string, wantBlocks int) (text []byte, out string) {
+	t.Helper()
 	for _, program := range []string{"sh", "openssl", "split", "base64", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
@@ -29,23 +30,23 @@ func TestReadme(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(filepath.Join("../..", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(readme, -1)
-	if len(blocks) < 10 {
-		t.Fatalf("the README has %d sh blocks", len(blocks))
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(blocks) < wantBlocks {
+		t.Fatalf("%s has %d sh blocks, want %d or more", name, len(blocks), wantBlocks)
 	}
 	const mark = "== end of block"
-	var script strings.Builder
-	for _, b := range blocks {
-		script.Write(b[1])
-		script.WriteString("echo; echo '" + mark + "'\n")
+	var b strings.Builder
+	for _, block := range blocks {
+		b.Write(block[1])
+		b.WriteString("echo; echo '" + mark + "'\n")
 	}
-	text := script.String()
-	var env []string // the defaults of the shell's subcommands
-	for readme, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8090": "", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
+	script := b.String()
+	env := []string{"GOFLAGS=-trimpath"} // so that the copies of the tree share what is built; then the defaults of the subcommands
+	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8090": "", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
 		here, err := dbtest.FreePort()
 		if err != nil {
 			t.Fatal(err)
@@ -53,21 +54,33 @@ func TestReadme(t *testing.T) {
 		if setting != "" {
 			env = append(env, setting+"=http://"+here)
 		}
-		if !strings.Contains(text, readme) {
-			t.Errorf("the README does not use %s", readme)
-		}
-		text = strings.ReplaceAll(text, readme, here)
+		script = strings.ReplaceAll(script, documented, here)
 	}
 	dir := t.TempDir()
 	if err := copyTree("../..", dir); err != nil {
 		t.Fatal(err)
 	}
-	out := runScript(t, dir, text, env...)
+	out = runScript(t, dir, script, env...)
 	outputs := strings.Split(out, mark)
 	if len(outputs) != len(blocks)+1 {
 		t.Fatalf("%d of %d blocks ran:\n%s", len(outputs)-1, len(blocks), out)
 	}
+	return text, out
+}
 
+// holds fails for each of the texts that out lacks.
+func holds(t *testing.T, out string, texts ...string) {
+	t.Helper()
+	for _, want := range texts {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
+func TestReadme(t *testing.T) {
+	readme, out := runDocument(t, "README.md", 10)
+	holds(t, string(readme), "127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091")
 	deposit, err := os.ReadFile("../../testdata/deposit.json")
 	if err != nil {
 		t.Fatal(err)
@@ -78,17 +91,13 @@ func TestReadme(t *testing.T) {
 	if got := strings.Count(out, head); got != 3 {
 		t.Errorf("the sample deposit was printed %d times, want 3:\n%s", got, out)
 	}
-	for _, want := range []string{
+	holds(t, out,
 		`"trackingId":"17173049-0001","state":"pending"`, // the service took the deposit
 		`"deposits":[{"seq":1,`,                          // the merchant has it
 		`"permit": "`,                                    // the withdrawal was countersigned
 		`deposit/plain`,                                  // the list of cases
 		`binding    holds`,
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %s in\n%s", want, out)
-		}
-	}
+	)
 	// What the README says of the number of cases.
 	claimed := regexp.MustCompile(`with (\d+) cases`).FindSubmatch(readme)
 	if claimed == nil {
@@ -97,6 +106,26 @@ func TestReadme(t *testing.T) {
 	if got := len(regexp.MustCompile(`(?m)^\d{3,4} `).FindAllString(out, -1)); string(claimed[1]) != strconv.Itoa(got) {
 		t.Errorf("the README says %s cases, check --list lists %d", claimed[1], got)
 	}
+}
+
+func TestQuickstartMerchant(t *testing.T) {
+	_, out := runDocument(t, "docs/quickstart-merchant.md", 9)
+	holds(t, out,
+		`"amount":"0.0000001"`,    // the deposit is booked, exactly
+		`"asSent":{"amount":1E-7`, // and kept as it came
+		`"state": "confirmed"`,    // so is the withdrawal
+		`1014  pass  other/withdrawal-not-guessed`,
+	)
+}
+
+func TestQuickstartProvider(t *testing.T) {
+	_, out := runDocument(t, "docs/quickstart-provider.md", 12)
+	holds(t, out,
+		`"trackingId":"d-1","state":"pending"`,
+		`"decision":"confirmed"`,
+		`"claim": "order-1-execution"`,
+		`"state": "executed"`,
+	)
 }
 
 // TestReadmeGo compiles the README's Go, in a program around it.
