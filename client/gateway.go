@@ -69,7 +69,7 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 type GatewayAlarm struct {
 	Seq     int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
 	Kind    GatewayAlarmKind `json:"kind" doc:"what the alarm is about"`
-	Subject string           `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound"`
+	Subject string           `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
 	Advice  string           `json:"advice,omitempty" doc:"what to do, for people; absent where the kind says it"`
 	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 }

@@ -41,13 +41,14 @@ const (
 	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
 	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback was refused because it begins with the first block of another
 	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
+	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
 )
 
 // Values lists every kind.
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
 		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent}
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused}
 }
 
 // RefusalReason says why the gateway refused a request to its public listener.
@@ -58,6 +59,7 @@ type RefusalReason string
 func (RefusalReason) Values() []RefusalReason {
 	return []RefusalReason{
 		// It was no callback.
+		"path",          // its path is neither of the two
 		"method",        // its method was not POST
 		"api_key",       // its X-API-KEY was not the service's
 		"too_large",     // its body was over the limit

@@ -32,7 +32,8 @@ type Handler struct {
 	flights map[entryKey]*flight    // the merchant's functions that are running
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
 
-	holds holds
+	holds     holds
+	strangers strangers
 }
 
 // New checks c and makes a Handler. It starts nothing. Errors wrap ErrConfig.
@@ -76,6 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serve(countersign.LaneWithdraw, w, r)
 	default:
 		http.NotFound(w, r)
+		h.record(r, time.Now(), reply{status: http.StatusNotFound, reason: ReasonPath})
 	}
 }
 
@@ -115,7 +117,7 @@ func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Requ
 	began := time.Now()
 	rep := h.handle(at, w, r)
 	h.write(w, &rep)
-	h.record(r.Context(), began, rep)
+	h.record(r, began, rep)
 }
 
 // handle does the checks in order: first those that cost least and stop

@@ -1,11 +1,14 @@
 package merchant
 
 import (
-	"context"
+	"errors"
 	"log/slog"
+	"net/http"
+	"sync"
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 )
 
 // Reason says how a request ended. The list is fixed: reasons are labels of metrics
@@ -14,6 +17,7 @@ type Reason string
 
 // Reasons of requests that were no callback.
 const (
+	ReasonPath         Reason = "path"          // 404
 	ReasonMethod       Reason = "method"        // 405
 	ReasonAPIKey       Reason = "api_key"       // 401
 	ReasonTooLarge     Reason = "too_large"     // 413
@@ -56,12 +60,34 @@ const (
 
 // Reasons lists every Reason, for tables and metrics.
 var Reasons = []Reason{
-	ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
+	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
 	ReasonMalformed,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable,
 	ReasonAccepted, ReasonPossibleDuplicate, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
+}
+
+// Refusal reports whether r is the reason of a request that was no callback, or of a
+// callback that was not acted on.
+func (r Reason) Refusal() bool {
+	switch r {
+	case ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload,
+		ReasonNotOpened, ReasonMalformed, ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced,
+		ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable:
+		return true
+	}
+	return false
+}
+
+// Answered reports whether r is the reason of a callback that the merchant's end
+// answered as it should, also with a refusal or a hold.
+func (r Reason) Answered() bool {
+	switch r {
+	case ReasonAccepted, ReasonPossibleDuplicate, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated:
+		return true
+	}
+	return false
 }
 
 // level is the log level of r. Errors need a person: attempts to move money with a
@@ -97,9 +123,9 @@ type Observer interface {
 const maxLoggedNames = 8
 
 // record logs one line for a request and counts it. Of the values that a peer
-// chose it logs only identifiers.
-func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
-	took := time.Since(began)
+// chose it logs only identifiers and, of a refused request, the path.
+func (h *Handler) record(req *http.Request, began time.Time, r reply) {
+	ctx, took := req.Context(), time.Since(began)
 	if h.c.Observer != nil {
 		o := Observation{Type: r.typ, Status: r.status, Code: r.Code, Reason: r.reason, Duration: took}
 		if r.callback != nil {
@@ -111,7 +137,7 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	if !h.c.Log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 12)
+	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.Int("status", r.status), slog.String("reason", string(r.reason)),
 		slog.Int64("ms", took.Milliseconds()))
 	if r.hasResponse() {
@@ -119,6 +145,24 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 	}
 	if r.typ != countersign.TypeUnknown {
 		attrs = append(attrs, slog.Int("type", int(r.typ)))
+	}
+	if r.reason.Refusal() {
+		if r.reason == ReasonPath || r.reason == ReasonMethod {
+			logged, more := h.strangers.log(began)
+			if !logged {
+				return
+			}
+			if more > 0 {
+				attrs = append(attrs, slog.Int("notLogged", more))
+			}
+		}
+		attrs = append(attrs, slog.String("method", clip(req.Method)), slog.String("path", clip(req.URL.Path)), slog.String("remote", req.RemoteAddr))
+		if id := r.identity(); id.TrackingID != "" {
+			attrs = append(attrs, slog.String("trackingId", clip(id.TrackingID)))
+		}
+		if setting := r.setting(); setting != "" {
+			attrs = append(attrs, slog.String("setting", setting))
+		}
 	}
 	if cb := r.callback; cb != nil {
 		attrs = append(attrs, slog.String("id", clip(cb.EventID())), slog.String("requestUUID", clip(cb.UUID())))
@@ -136,6 +180,70 @@ func (h *Handler) record(ctx context.Context, began time.Time, r reply) {
 		attrs = append(attrs, slog.String("cause", r.cause.Error()))
 	}
 	h.c.Log.LogAttrs(ctx, level, "callback", attrs...)
+}
+
+// identity is what names the callback of r, as far as it could be read.
+func (r reply) identity() countersign.Identity {
+	if cb := r.callback; cb != nil {
+		return countersign.Identity{Type: cb.CallbackType(), TrackingID: cb.Common().TrackingID, CallBackID: cb.OrderID()}
+	}
+	return countersign.Identify(r.request)
+}
+
+// setting is the gateway's flag, and the member of Config, that would let a refused
+// request through. It is empty if none would, and for what may be an attack: nobody
+// should switch the defence off because a log line says so.
+func (r reply) setting() string {
+	switch r.reason {
+	case ReasonPath, ReasonWrongURL:
+		return "--notify-path, --withdraw-path (NotifyPath, WithdrawPath)"
+	case ReasonAPIKey:
+		return "--callback-api-key, --api-key-header (CallbackAPIKeys, Profile.Header)"
+	case ReasonNotBound:
+		return "--provider other, or --binding seen (Profile.Binding)"
+	case ReasonNotOpened, ReasonMalformed: // a private part has one reason for both
+		switch {
+		case r.request != nil && countersign.Faults(r.request, countersign.ParseOptions{Lenient: true}) == nil:
+			return "--provider other, or --lenient (Profile.Lenient)"
+		case r.request != nil:
+			return ""
+		case errors.Is(r.cause, envelope.ErrBodyForm):
+			return "--body-field (Profile.BodyField)"
+		}
+		return "--service-key, --oaep (Key, Padding)"
+	}
+	return ""
+}
+
+// strangers bounds the log lines about requests that are not for this handler: a
+// scan of paths must not hide the callbacks.
+type strangers struct {
+	mu      sync.Mutex
+	began   time.Time // of the present span
+	logged  int       // in it
+	skipped int       // since the last line
+}
+
+// In each span of this length, this many such requests are logged.
+const (
+	strangersSpan = time.Minute
+	strangersMost = 10
+)
+
+// log reports whether a request at now is logged, and how many before it were not.
+func (s *strangers) log(now time.Time) (logged bool, skipped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.began) >= strangersSpan {
+		s.began, s.logged = now, 0
+	}
+	if s.logged == strangersMost {
+		s.skipped++
+		return false, 0
+	}
+	s.logged++
+	skipped, s.skipped = s.skipped, 0
+	return true, skipped
 }
 
 // clip bounds how much a peer can write into the log with one request.

@@ -33,13 +33,14 @@ type reply struct {
 
 	typ      countersign.Type
 	callback countersign.Callback // nil if none was read
+	request  []byte               // the plaintext of a request that was opened and not read; nil otherwise
 	seq      int64
 }
 
 // hasResponse reports whether r is a response of the protocol. A peer that does not
 // show the API key, or does not POST, gets nothing that names the merchant.
 func (r reply) hasResponse() bool {
-	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed
+	return r.status != http.StatusUnauthorized && r.status != http.StatusMethodNotAllowed && r.status != http.StatusNotFound
 }
 
 func refuse(status int, code countersign.ErrCode, message string, reason Reason, cause error) *reply {
@@ -79,13 +80,17 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 		return nil, nil, cannotOpen(err)
 	}
 	cb, err = countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: o.lenient})
-	switch {
-	case errors.Is(err, countersign.ErrUnknownType):
-		return nil, nil, refuse(http.StatusOK, countersign.CodeUnknownType, "", ReasonUnknownType, err)
-	case err != nil && o.key.HasPrivate():
-		return nil, nil, cannotOpen(err)
-	case err != nil:
-		return nil, nil, refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
+	if err != nil {
+		switch {
+		case errors.Is(err, countersign.ErrUnknownType):
+			refused = refuse(http.StatusOK, countersign.CodeUnknownType, "", ReasonUnknownType, err)
+		case o.key.HasPrivate():
+			refused = cannotOpen(err)
+		default:
+			refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
+		}
+		refused.request = plaintext
+		return nil, nil, refused
 	}
 	if cb.CallbackType().Lane() != at {
 		return cb, nil, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
@@ -98,7 +103,7 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 		case o.binding != BindingWhenPresent:
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
-				errors.New("the requestUUID is not bound; for a service that never binds, set the binding to \"seen\""))
+				errors.New("the requestUUID is not bound"))
 		}
 	}
 	blocks, err = o.firstBlock(plaintext, inner)

@@ -14,7 +14,16 @@ INSERT INTO refusals (reason, count) VALUES ($1, $2)
 ON CONFLICT (reason) DO UPDATE SET count = refusals.count + excluded.count`
 
 	countRefusalsSQL = `SELECT reason, count FROM refusals`
+
+	lastTakenSQL = `SELECT created FROM inbox ORDER BY seq DESC LIMIT 1`
 )
+
+// LastTaken is when the last new callback was taken into the inbox, by any node; 0 if
+// there is none.
+func (b *Book) LastTaken(ctx context.Context) (at db.Millis, err error) {
+	_, err = db.One(ctx, b, lastTakenSQL, nil, &at)
+	return at, err
+}
 
 // AddRefusals adds to the numbers of refused requests, by reason, and raises alarms,
 // in one transaction. A caller that repeats it after an error may count twice what

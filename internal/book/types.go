@@ -215,6 +215,7 @@ const (
 	AlarmBindingBroken       = "binding_broken"        // a callback is bound to other bytes than its own
 	AlarmSpliced             = "spliced"               // a callback begins with the first block of another one
 	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
+	AlarmAllRefused          = "all_refused"           // all callbacks of ten minutes were refused
 )
 
 // Cursor is how far a named reader has acknowledged the feeds.

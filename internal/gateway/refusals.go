@@ -2,11 +2,9 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
-	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -24,6 +22,11 @@ type refusals struct {
 	counts map[string]int64
 	alarms []db.Alarm
 	raised map[db.Alarm]db.Millis // when this process last raised each; keys are without At
+
+	// Since the last callback that was not refused: when the first was refused, 0 if
+	// none was, and how many were, by reason.
+	since   db.Millis
+	refused map[merchant.Reason]int
 }
 
 const (
@@ -34,6 +37,11 @@ const (
 	// also knows the alarms of the last hour.
 	maxRaised  = 10_000
 	alarmPause = db.Millis(time.Hour / time.Millisecond)
+
+	// If all callbacks of this time are refused, and at least so many, there is an
+	// alarm. One alone may be a stranger's.
+	allRefusedTime  = db.Millis(10 * time.Minute / time.Millisecond)
+	allRefusedLeast = 2
 )
 
 // refusalAlarms are the reasons that raise an alarm. The service repeats what was
@@ -53,8 +61,11 @@ const subjectNotBound = "--binding"
 func advice(kind string) string {
 	switch kind {
 	case book.AlarmNotBound:
-		return "if this service never binds its requests, start the gateway with --binding seen and compare each deposit with the chain " +
+		return "if this service never binds its requests, start the gateway with --provider other or --binding seen and compare each deposit with the chain " +
 			"before you credit it; otherwise ask the service why this request was not bound"
+	case book.AlarmAllRefused:
+		return "all callbacks of ten minutes were refused, mostly for the reason that is the subject: the log names the setting that would change it, " +
+			"/v1/stats counts all reasons, and gateway --learn says what this provider does"
 	case book.AlarmBindingBroken, book.AlarmSpliced:
 		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
 	case book.AlarmOtherContent:
@@ -68,11 +79,17 @@ func (r *refusals) Observe(o merchant.Observation) {
 	if r.observer != nil {
 		r.observer.Observe(o)
 	}
-	if !slices.Contains(client.RefusalReason("").Values(), client.RefusalReason(o.Reason)) {
+	if !o.Reason.Refusal() {
+		if o.Reason.Answered() {
+			r.mu.Lock()
+			r.since, r.refused = 0, nil
+			r.mu.Unlock()
+		}
 		return
 	}
 	r.mu.Lock()
 	r.counts[string(o.Reason)]++
+	r.refusing(o.Reason)
 	kind, alarming := refusalAlarms[o.Reason]
 	alarming = alarming && r.alarm(kind, o.ID)
 	r.mu.Unlock()
@@ -99,14 +116,63 @@ func (r *refusals) alarm(kind, subject string) bool {
 	return true
 }
 
+// refusing notes a refusal for the alarm that all are refused. Wrong paths and
+// methods do not count, since scans of strangers have them, nor does what this
+// process has no time for. r is locked.
+func (r *refusals) refusing(reason merchant.Reason) {
+	switch reason {
+	case merchant.ReasonPath, merchant.ReasonMethod, merchant.ReasonOverload:
+		return
+	}
+	if r.since == 0 {
+		r.since, r.refused = db.MillisOf(r.c.Now()), map[merchant.Reason]int{}
+	}
+	r.refused[reason]++
+}
+
+// allRefused raises the alarm if all callbacks of allRefusedTime were refused, here
+// and, as far as the inbox shows, at the other nodes.
+func (r *refusals) allRefused(ctx context.Context) error {
+	r.mu.Lock()
+	since, n, most := r.since, 0, merchant.Reason("")
+	for _, reason := range merchant.Reasons {
+		n += r.refused[reason]
+		if r.refused[reason] > r.refused[most] {
+			most = reason
+		}
+	}
+	r.mu.Unlock()
+	if since == 0 || db.MillisOf(r.c.Now())-since < allRefusedTime {
+		return nil
+	}
+	taken, err := r.book.LastTaken(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since != since { // one was answered meanwhile
+		return nil
+	}
+	r.since, r.refused = 0, nil
+	if n >= allRefusedLeast && taken < since && r.alarm(book.AlarmAllRefused, string(most)) {
+		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", book.AlarmAllRefused, "refused", n, "mostly", string(most),
+			"advice", advice(book.AlarmAllRefused))
+	}
+	return nil
+}
+
 // keep records what was counted since the last call. What could not be recorded
 // waits for the next one.
 func (r *refusals) keep(ctx context.Context) error {
+	if err := r.allRefused(ctx); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	counts, alarms := r.counts, r.alarms
 	r.counts, r.alarms = map[string]int64{}, nil
 	r.mu.Unlock()
-	if len(counts) == 0 {
+	if len(counts) == 0 && len(alarms) == 0 {
 		return nil
 	}
 	err := r.book.AddRefusals(ctx, counts, alarms)

@@ -32,7 +32,7 @@ func TestNotBound(t *testing.T) {
 			if err != nil || list.Alarms[0].Subject != "--binding" || !strings.Contains(list.Alarms[0].Advice, "--binding seen") {
 				t.Errorf("%+v, %v", list, err)
 			}
-			if log := r.log.String(); strings.Count(log, "--binding seen") != 1 || strings.Contains(log, "BindingWhenPresent") {
+			if log := r.log.String(); strings.Count(log, "advice=") != 1 || strings.Count(log, `setting="--provider other, or --binding seen`) != 3 {
 				t.Errorf("log:\n%s", log)
 			}
 
@@ -44,7 +44,7 @@ func TestNotBound(t *testing.T) {
 			r.clock.advance(2 * time.Hour)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(book.AlarmNotBound, book.AlarmNotBound)
+			r.wantAlarms(book.AlarmNotBound, book.AlarmNotBound, book.AlarmAllRefused) // nothing else came in those hours
 		})
 	}
 }
@@ -98,13 +98,81 @@ func TestRefusalReasons(t *testing.T) {
 		merchant.ReasonRepeated, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
 		merchant.ReasonInbox, merchant.ReasonSeal,
 	}
+	for _, reason := range acted {
+		if reason.Refusal() {
+			t.Errorf("%s is a refusal to package merchant", reason)
+		}
+	}
 	for _, reason := range client.RefusalReason("").Values() {
 		acted = append(acted, merchant.Reason(reason))
+		if r := merchant.Reason(reason); !r.Refusal() || r.Answered() {
+			t.Errorf("%s is no refusal to package merchant", reason)
+		}
 	}
 	slices.Sort(acted)
 	if want := slices.Sorted(slices.Values(merchant.Reasons)); !slices.Equal(acted, want) {
 		t.Errorf("known here: %v\nof the merchant: %v", acted, want)
 	}
+}
+
+// TestAllRefused: ten minutes in which callbacks came and all were refused raise one
+// alarm that names the commonest reason. One that is answered, here or at another
+// node, prevents it, and strangers do not cause it.
+func TestAllRefused(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			service := newService(t, countersigntest.ServiceConfig{Unbound: true})
+			url := d.url(t)
+			strict := newRig(t, url, service, func(c *Config) { c.Callbacks.Profile.Binding = merchant.BindingRequired })
+			other := secondNode(t, strict, service)
+			keep := func(after time.Duration) {
+				t.Helper()
+				strict.clock.advance(after)
+				if err := strict.refusals.keep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refuse := func() { strict.deliver(countersigntest.Deposit(1)) }
+
+			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
+			keep(10 * time.Minute)
+			strict.wantAlarms() // a single one may be a stranger's
+
+			refuse()
+			keep(5 * time.Minute)
+			refuse()
+			keep(4 * time.Minute)
+			strict.wantAlarms(book.AlarmNotBound)
+			if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			keep(2 * time.Minute)
+			strict.wantAlarms(book.AlarmNotBound) // another node took one
+
+			refuse()
+			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
+			refuse()
+			keep(10 * time.Minute)
+			strict.wantAlarms(book.AlarmNotBound, book.AlarmAllRefused)
+			list, err := strict.client.Alarms(t.Context(), client.FeedOptions{})
+			if a := list.Alarms[len(list.Alarms)-1]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Advice, "--learn") {
+				t.Errorf("%+v, %v", a, err)
+			}
+			keep(10 * time.Minute)
+			strict.wantAlarms(book.AlarmNotBound, book.AlarmAllRefused) // nothing came
+		})
+	}
+}
+
+// secondNode is the endpoint of a second gateway on the database of r, which takes requests
+// that are not bound.
+func secondNode(t *testing.T, r *rig, service *countersigntest.Service) countersigntest.Endpoint {
+	t.Helper()
+	g, err := New(Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return countersigntest.ToHandler(g.Callbacks())
 }
 
 // refused gives the numbers of refused requests.
