@@ -54,6 +54,9 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/db", "countersign/internal/jsonapi"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
+	"countersign/internal/learn": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
+	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
@@ -74,7 +77,8 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway"},
+			"countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
+			"countersign/internal/learn"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

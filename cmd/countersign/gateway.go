@@ -29,6 +29,8 @@ type gatewayCmd struct {
 	NotifyPath     string       `help:"Path of callbacks of types 1 and 3 to 7." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
+	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, say what each shows and which flags fit; a signal ends it and writes them into a file."`
+	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
 
 	Policy        string     `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	ForwardURL    string     `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
@@ -42,6 +44,9 @@ func (gatewayCmd) Help() string {
 }
 
 func (c *gatewayCmd) Run(std streams) error {
+	if c.Learn {
+		return c.learn(std)
+	}
 	collectSeldom()
 	callbacks, err := c.callbacks(std)
 	if err != nil {

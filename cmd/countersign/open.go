@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/learn"
+	"countersign/merchant"
 )
 
 type openCmd struct {
@@ -34,10 +37,15 @@ func (c *openCmd) Run(std streams) error {
 	if c.Explain {
 		e := envelope.Explain(key, padding, body)
 		fmt.Fprint(std.out, e)
-		if e.Err != nil {
+		f := learn.Reader{Key: key, Padding: padding, Field: merchant.DefaultBodyField}.Read(body)
+		switch {
+		case e.Err == nil:
+			explainMessage(std, key, f, e.Plaintext)
+		case f.Opened:
+			fmt.Fprintf(std.out, "\nwith other settings:\n%v%s", f, settingsFor(f))
+		default:
 			return errNotOpened
 		}
-		explainMessage(std, e.Plaintext)
 		return nil
 	}
 	inner, _, err := envelope.Unwrap(body)
@@ -52,15 +60,18 @@ func (c *openCmd) Run(std streams) error {
 	return err
 }
 
-// explainMessage says what the protocol makes of an opened plaintext.
-func explainMessage(std streams, plain []byte) {
-	c, err := countersign.ParseCallback(plain, countersign.ParseOptions{})
-	if err == nil {
-		fmt.Fprintf(std.out, "message    callback type %d, %v\n", int(c.CallbackType()), c.CallbackType())
-		fmt.Fprintf(std.out, "binding    %s\n", countersign.CheckBinding(plain))
-		for _, m := range c.Unknown() {
-			fmt.Fprintf(std.out, "unknown    %q\n", m.Name)
-		}
+// settingsFor says which settings of the gateway fit what f shows.
+func settingsFor(f learn.Finding) string {
+	var p learn.Provider
+	p.Add(f, "", "", time.Time{})
+	return fmt.Sprintf("fits       %s\n", learn.Flags(p.Settings()))
+}
+
+// explainMessage says what the protocol makes of an opened plaintext. What the
+// private part opened may be an answer, and most answers pass for a lenient request.
+func explainMessage(std streams, key *envelope.Key, f learn.Finding, plain []byte) {
+	if f.Strict || f.Lenient && !key.HasPrivate() {
+		fmt.Fprint(std.out, f.Message(), settingsFor(f))
 		return
 	}
 	for _, answer := range []struct {
@@ -76,7 +87,7 @@ func explainMessage(std streams, plain []byte) {
 			return
 		}
 	}
-	fmt.Fprintf(std.out, "message    no valid request: %v\n", err)
+	fmt.Fprint(std.out, f.Message())
 }
 
 func parses[A any](parse func([]byte) (A, error)) func([]byte) error {

@@ -47,7 +47,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-var readyLine = regexp.MustCompile(`msg=serving (.*)`)
+var readyLine = regexp.MustCompile(`msg=(?:serving|learning) (.*)`)
 
 // startDaemon runs this test binary as countersign with args and waits for the
 // line that says where it listens.
@@ -80,7 +80,7 @@ func startDaemon(t *testing.T, args ...string) *process {
 	t.Cleanup(func() { d.kill() })
 	select {
 	case line := <-ready:
-		if !strings.Contains(line, " database=sqlite ") && !strings.Contains(line, " database=postgres ") {
+		if !strings.Contains(line, " database=sqlite ") && !strings.Contains(line, " database=postgres ") && !strings.Contains(line, " file=") {
 			t.Errorf("the first line does not name the kind of database: %s", line)
 		}
 		for _, f := range strings.Fields(line) {

@@ -25,6 +25,9 @@ import (
 type otherService struct {
 	t   *testing.T
 	key *rsa.PrivateKey
+
+	header, apiKey string // the header of its API key; none if empty
+	field          string // the body is a JSON object with this member; bare if empty
 }
 
 func newOtherService(t *testing.T) *otherService {
@@ -81,7 +84,18 @@ func (s *otherService) post(url, members string) otherAnswer {
 	s.t.Helper()
 	uuid := s.uuid()
 	body := s.seal(strings.TrimSuffix(members, "}") + `,"requestUUID":"` + uuid + `"}`)
-	response, err := http.Post(url, "application/x-www-form-urlencoded", strings.NewReader(body))
+	if s.field != "" {
+		body = `{"v":1,"` + s.field + `":"` + body + `"}`
+	}
+	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if s.header != "" {
+		request.Header.Set(s.header, s.apiKey)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -249,6 +263,83 @@ func TestProviderFlags(t *testing.T) {
 		if got, err := c.flags.profile(); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
 		}
+	}
+}
+
+// TestLearn: gateway --learn books nothing, says what the provider does, and writes a
+// file with which the gateway takes that provider's callbacks.
+func TestLearn(t *testing.T) {
+	s, dir := newOtherService(t), t.TempDir()
+	for name, text := range map[string]string{"provider.pub": s.publicKey(), "api.key": "k-other", "callback.key": "cb-other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "provider.toml")
+	s.header, s.apiKey = "Provider-Key", "cb-other"
+	s.field = "payload"
+	d := startDaemon(t, "gateway", "--learn", "--learn-file", file, "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"),
+		"--api-key", "@"+filepath.Join(dir, "api.key"), "--callback-api-key", "@"+filepath.Join(dir, "callback.key"))
+	deposit := `{"type":1,"txId":"0xab","chainName":"ETH","symbol":"WETH","amount":1E-7,"toAddress":"0x70","tenantUserId":65515,"trackingId":"d-1","coin":60}`
+	withdrawal := `{"type":2,"callBackId":"w-1"}`
+	for range 2 {
+		for path, plain := range map[string]string{"/api/v1/uu/notify": deposit, "/api/v1/uu/withdraw/info": withdrawal} {
+			if a := s.post(d.urls["callbacks"]+path, plain); a.ErrCode != 5000 || a.APIKey != "k-other" {
+				t.Fatalf("%+v", a)
+			}
+		}
+	}
+	if _, err := http.Get(d.urls["callbacks"] + "/api/v1/uu/notify"); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.stop(t); code != exitDone {
+		t.Fatalf("exit status %d\n%s", code, d.output)
+	}
+	out := d.output.String()
+	for _, want := range []string{
+		"POST /api/v1/uu/notify from 127.0.0.1:", "form       JSON object, in payload\n", " × 1024 bits; the public part opens blocks of type 1\n",
+		"message    callback type 1, NOTIFY_DEPOSITED\n", "members    type, txId, chainName, symbol, amount, toAddress, tenantUserId, trackingId, coin, requestUUID\n",
+		"missing    fromAddress, riskLevelFrom, riskLevelTo, txIndex, newAddress, business\n",
+		"different  tenantUserId is a number, amount is a number with an exponent\n", "unknown    coin\n",
+		"binding    absent; the requestUUID is a UUID of version 4\n", "API key    in the header Provider-Key\n", "again      attempt 2",
+		"missing    trackingId, tenantUserId, business\n", "only POST is a callback",
+		"fits       --notify-path /api/v1/uu/notify --withdraw-path /api/v1/uu/withdraw/info --provider other --api-key-header Provider-Key --body-field payload --hold-code 5000\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	for _, secret := range []string{"k-other", "cb-other", "0xab", "1E-7"} {
+		if strings.Contains(out, secret) {
+			t.Errorf("%s is in\n%s", secret, out)
+		}
+	}
+
+	data := filepath.Join(dir, "data")
+	d = startDaemon(t, "gateway", "--config", file, "--data", data, "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0")
+	if a := s.post(d.urls["callbacks"]+"/api/v1/uu/notify", deposit); a.ErrCode != 0 {
+		t.Errorf("%+v\n%s", a, d.output)
+	}
+	if code := d.stop(t); code != exitDone {
+		t.Errorf("exit status %d", code)
+	}
+
+	// A file of somebody else's is not overwritten, and nothing learned is no file.
+	other := filepath.Join(dir, "other.toml")
+	if err := os.WriteFile(other, []byte("[gateway]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"gateway", "--learn", "--listen", "127.0.0.1:0", "--service-key", filepath.Join(dir, "provider.pub"), "--api-key", "k"}
+	if status, _, errOut := shell(t, "", append(args, "--learn-file", other)...); status != exitFailed || !strings.Contains(errOut, "name another file") {
+		t.Errorf("%d %s", status, errOut)
+	}
+	none := filepath.Join(dir, "none.toml")
+	d = startDaemon(t, append(args, "--learn-file", none)...)
+	if code := d.stop(t); code != exitFailed {
+		t.Errorf("exit status %d", code)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a file was written of nothing")
 	}
 }
 

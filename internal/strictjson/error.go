@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -67,13 +68,13 @@ func where(root string, path []step) string {
 }
 
 // Printable makes a name that the sender chose safe to show: at most 64 bytes,
-// control characters as question marks.
+// what is not printable as question marks.
 func Printable(name string) string {
 	if len(name) > 64 {
 		name = name[:64] + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == utf8.RuneError {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r

@@ -1,0 +1,218 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/strictjson"
+)
+
+// Reader reads what a provider sends.
+type Reader struct {
+	Key     *envelope.Key // opens requests
+	Padding envelope.Padding
+	Field   string               // see merchant.Profile.BodyField
+	APIKeys []countersign.APIKey // that the provider should send; may be empty
+}
+
+// Finding is what one body shows. It holds names of members and headers, and no
+// values.
+type Finding struct {
+	Form  envelope.BodyForm
+	Field string // that carries the body, where it is not the Reader's
+	OAEP  bool   // requests are padded so, where the Reader expected otherwise
+
+	Seal string   // how the body is sealed, or why it does not open
+	Try  []string // what to do about it
+
+	Opened    bool
+	Type      countersign.Type
+	ID        string              // trackingId or callBackId, for attempts of one callback
+	Names     []string            // of the members, in their order
+	Missing   []string            // members of the interface that are not there
+	Different []string            // members that have another form, each with its kind
+	Unknown   []string            // members that the interface does not have
+	Binding   countersign.Binding // of the requestUUID
+	UUID      string              // what the requestUUID is
+	Strict    bool                // the strict rules take it
+	Lenient   bool                // the lenient rules take it
+	Refused   []error             // why they do not
+}
+
+// Read says what body shows.
+func (r Reader) Read(body []byte) Finding {
+	var f Finding
+	inner, form, err := envelope.UnwrapField(body, r.Field)
+	if err != nil {
+		if field := otherField(body); field != "" {
+			f.Field = field
+			inner, form, err = envelope.UnwrapField(body, field)
+		}
+	}
+	f.Form = form
+	if err != nil {
+		f.Seal, f.Try = "no sealed body: "+err.Error(), envelope.Diagnose(r.Key, r.Padding, body, err)
+		return f
+	}
+	plain := r.open(&f, inner)
+	if f.Opened {
+		f.message(plain)
+	}
+	return f
+}
+
+// otherField finds the one form field or JSON member that can be a sealed body.
+func otherField(body []byte) (found string) {
+	var names []string
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) == nil {
+		for name := range members {
+			names = append(names, name)
+		}
+	} else if values, err := url.ParseQuery(string(bytes.TrimSpace(body))); err == nil {
+		for name := range values {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			continue // no name that a setting takes
+		}
+		inner, form, err := envelope.UnwrapField(body, name)
+		if err != nil || form == envelope.FormBare || len(inner) < envelope.MinBits/8 {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
+}
+
+// open opens the body with the Reader's key, in the padding that does it.
+func (r Reader) open(f *Finding, inner []byte) []byte {
+	e := envelope.Explain(r.Key, r.Padding, inner)
+	if e.Err != nil && r.Key.HasPrivate() {
+		other := envelope.OAEP
+		if r.Padding == envelope.OAEP {
+			other = envelope.PKCS1v15
+		}
+		if again := envelope.Explain(r.Key, other, inner); again.Err == nil {
+			e, f.OAEP = again, other == envelope.OAEP
+		}
+	}
+	if e.Err != nil {
+		f.Seal, f.Try = e.Err.Error(), e.Hints
+		return nil
+	}
+	f.Opened = true
+	f.Seal = fmt.Sprintf("%d × %d bits; %s", len(e.Blocks), r.Key.Bits(), e.Direction)
+	return e.Plaintext
+}
+
+// message says what the opened plaintext is.
+func (f *Finding) message(plain []byte) {
+	obj, err := strictjson.ParseObject(plain, countersign.MaxMessage)
+	if err != nil {
+		f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
+		return
+	}
+	kinds := map[string]string{}
+	for _, m := range obj.Members {
+		f.Names = append(f.Names, strictjson.Printable(m.Name))
+		kinds[m.Name] = kindOf(obj.Raw(m))
+	}
+	id := countersign.Identify(plain)
+	f.Type, f.ID = id.Type, id.EventID()
+	strict := countersign.Faults(plain, countersign.ParseOptions{})
+	f.Refused = countersign.Faults(plain, countersign.ParseOptions{Lenient: true})
+	f.Strict, f.Lenient = len(strict) == 0, len(f.Refused) == 0
+	for _, fault := range strict {
+		var at *countersign.MemberError
+		if !errors.As(fault, &at) {
+			continue
+		}
+		if kind, there := kinds[at.Member]; there && kind != "null" {
+			f.Different = append(f.Different, fmt.Sprintf("%s is %s", strictjson.Printable(at.Member), kind))
+		} else {
+			f.Missing = append(f.Missing, at.Member)
+		}
+	}
+	if cb, err := countersign.ParseCallback(plain, countersign.ParseOptions{Lenient: true}); err == nil {
+		for _, m := range cb.Unknown() {
+			f.Unknown = append(f.Unknown, strictjson.Printable(m.Name))
+		}
+	}
+	f.Binding = countersign.CheckBinding(plain)
+	f.UUID = uuidOf(plain)
+}
+
+// kindOf says what a JSON value is, as far as it matters here.
+func kindOf(raw string) string {
+	switch raw[0] {
+	case '"':
+		if strings.ContainsAny(strictjson.Text(raw), "eE") && strings.Trim(strictjson.Text(raw), "0123456789.eE+-") == "" {
+			return "a text with an exponent"
+		}
+		return "a text"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	if strings.ContainsAny(raw, "eE") {
+		return "a number with an exponent"
+	}
+	return "a number"
+}
+
+// uuidOf says what the requestUUID is.
+func uuidOf(plain []byte) string {
+	start, end, ok := countersign.UUIDSpan(plain)
+	if !ok {
+		return "not 36 characters"
+	}
+	id := string(plain[start:end])
+	for i, c := range []byte(id) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
+			return "no UUID"
+		}
+	}
+	return "a UUID of version " + id[14:15]
+}
+
+// usualHeaders are those that say nothing of the provider.
+var usualHeaders = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
+	"Content-Length", "Content-Type", "Cookie", "Date", "Expect", "Forwarded", "Keep-Alive", "Origin", "Pragma", "Referer", "Te", "Traceparent",
+	"Tracestate", "Transfer-Encoding", "Upgrade", "User-Agent", "Via"}
+
+// headers names the headers of the provider's own, and the one that carries one of
+// the API keys.
+func (r Reader) headers(h http.Header) (own []string, carrier string) {
+	for name, values := range h {
+		if slices.Contains(usualHeaders, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Real-") {
+			continue
+		}
+		own = append(own, strictjson.Printable(name))
+		for _, key := range r.APIKeys {
+			if len(values) == 1 && key.Equal(countersign.APIKey(values[0])) {
+				carrier = name
+			}
+		}
+	}
+	slices.Sort(own)
+	return own, carrier
+}

@@ -1,0 +1,91 @@
+package learn
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/strictjson"
+)
+
+// Handler answers every POST with errCode 5000, so that the provider sends it again
+// later, and says what it shows. Nothing is booked. Its fields are required unless
+// they say otherwise.
+type Handler struct {
+	Reader Reader
+	APIKey countersign.APIKey // of the responses; may be empty
+	Out    io.Writer          // gets what each callback shows
+
+	mu       sync.Mutex // held for a whole callback: opening costs, and the texts must not mix
+	provider Provider
+}
+
+// bodyTimeout bounds the time to read a body.
+const bodyTimeout = 5 * time.Second
+
+// message is what the provider is told.
+const message = "learning: nothing was booked; send it again later"
+
+// ServeHTTP takes callbacks at any path.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(io.LimitReader(r.Body, envelope.MaxBody+1))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	where := fmt.Sprintf("%s %s from %s", r.Method, strictjson.Printable(r.URL.Path), r.RemoteAddr)
+	switch {
+	case r.Method != http.MethodPost:
+		fmt.Fprintf(h.Out, "\n%s\nrefused    only POST is a callback\n", where)
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "only POST", http.StatusMethodNotAllowed)
+		return
+	case err != nil:
+		fmt.Fprintf(h.Out, "\n%s\nrefused    its body did not arrive: %v\n", where, err)
+		http.Error(w, "no body", http.StatusBadRequest)
+		return
+	}
+	h.learn(r, where, body)
+	response, err := countersign.Response{APIKey: h.APIKey, ErrCode: countersign.CodeInternal, Message: message}.Marshal()
+	if err != nil {
+		http.Error(w, "no response", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(response)
+}
+
+// learn says what the callback shows, and what fits all that came so far.
+func (h *Handler) learn(r *http.Request, where string, body []byte) {
+	f := h.Reader.Read(body)
+	own, carrier := h.Reader.headers(r.Header)
+	before, since := h.provider.Add(f, r.URL.Path, carrier, time.Now())
+	var s lines
+	fmt.Fprintf(&s, "\ncallback %d: %s\n", h.provider.Calls, where)
+	s.list("headers", own)
+	switch {
+	case carrier != "":
+		s.add("API key", "in the header %s", strictjson.Printable(carrier))
+	case len(own) > 0:
+		s.add("API key", "if one of these headers carries it, give it with --callback-api-key to learn which")
+	}
+	s.WriteString(f.String())
+	if before > 0 {
+		s.add("again", "attempt %d, %v after the one before", before+1, since.Round(time.Second))
+	}
+	if h.provider.Opened > 0 {
+		s.add("fits", "%s", Flags(h.provider.Settings()))
+	}
+	fmt.Fprint(h.Out, s.String())
+}
+
+// File is the settings file that fits what came so far. own are the settings that
+// the gateway was started with; note is said beside them, if it is not empty.
+func (h *Handler) File(own []Setting, note string) (file string, p Provider) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.provider.file(own, note, time.Now()), h.provider
+}

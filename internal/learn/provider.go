@@ -1,0 +1,216 @@
+package learn
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/merchant"
+)
+
+// Setting is one setting of the gateway: a flag without its dashes, in TOML a key.
+type Setting struct {
+	Profile bool // it is one of what the provider does
+	Name    string
+	Value   any // a string, a bool or an int
+}
+
+// Provider is what the callbacks of one provider showed together. The zero Provider
+// has shown nothing.
+type Provider struct {
+	Calls, Opened int
+	types         map[countersign.Type]int
+
+	holds, absent, broken int // bindings
+	lenient               bool
+	oaep                  bool
+	field, header         string
+	paths                 [2]string // by lane
+	again                 [2]bool   // by lane: a callback came again after errCode 5000
+	attempts              map[string]attempts
+}
+
+// attempts are those of one callback.
+type attempts struct {
+	n    int
+	last time.Time
+}
+
+// maxAttempts bounds Provider.attempts.
+const maxAttempts = 10_000
+
+// Add takes in what one callback showed: at path, with the header that carried the
+// API key, empty if none did. It gives how many attempts of the callback came
+// before, and how long ago the last one was.
+func (p *Provider) Add(f Finding, path, header string, at time.Time) (before int, since time.Duration) {
+	p.Calls++
+	if !f.Opened {
+		return 0, 0
+	}
+	p.Opened++
+	if p.types == nil {
+		p.types, p.attempts = map[countersign.Type]int{}, map[string]attempts{}
+	}
+	p.types[f.Type]++
+	switch f.Binding {
+	case countersign.BindingHolds:
+		p.holds++
+	case countersign.BindingBroken:
+		p.broken++
+	default:
+		p.absent++
+	}
+	p.lenient = p.lenient || f.Lenient && !f.Strict
+	p.oaep = p.oaep || f.OAEP
+	if f.Field != "" {
+		p.field = f.Field
+	}
+	if header != "" {
+		p.header = header
+	}
+	lane := f.Type.Lane()
+	if f.Type.Known() {
+		p.paths[lane] = path
+	}
+	if f.ID == "" || len(p.attempts) >= maxAttempts {
+		return 0, 0
+	}
+	id := strconv.Itoa(int(f.Type)) + " " + f.ID
+	a := p.attempts[id]
+	if a.n > 0 {
+		p.again[lane] = true
+		before, since = a.n, at.Sub(a.last)
+	}
+	p.attempts[id] = attempts{a.n + 1, at}
+	return before, since
+}
+
+// Settings are those that fit the provider, where they differ from the defaults.
+func (p *Provider) Settings() []Setting {
+	var list []Setting
+	add := func(profile bool, name string, value any) { list = append(list, Setting{profile, name, value}) }
+	if p.oaep {
+		add(false, "oaep", true)
+	}
+	for lane, setting := range [2]struct{ name, usual string }{
+		{"notify-path", merchant.DefaultNotifyPath}, {"withdraw-path", merchant.DefaultWithdrawPath},
+	} {
+		if path := p.paths[lane]; path != "" && path != setting.usual && !p.onePath() {
+			add(false, setting.name, path)
+		}
+	}
+	profile := merchant.Profile{}
+	if p.absent+p.broken > 0 {
+		add(true, "provider", "other")
+		profile = merchant.OtherProvider()
+	}
+	if p.broken > 0 && p.holds == 0 {
+		add(true, "binding", merchant.BindingOff.String())
+	}
+	if p.lenient && !profile.Lenient {
+		add(true, "lenient", true)
+	}
+	if p.header != "" && p.header != merchant.DefaultHeader && !strings.EqualFold(p.header, merchant.DefaultHeader) {
+		add(true, "api-key-header", p.header)
+	}
+	if p.field != "" {
+		add(true, "body-field", p.field)
+	}
+	if profile.Hold == merchant.HoldWait && p.again[countersign.LaneWithdraw] {
+		add(true, "hold-code", int(countersign.CodeInternal)) // seen: it asks again after this one
+	}
+	return list
+}
+
+// onePath reports whether the provider posts all types to one path, which no
+// setting of the gateway takes.
+func (p *Provider) onePath() bool {
+	return p.paths[countersign.LaneNotify] != "" && p.paths[countersign.LaneNotify] == p.paths[countersign.LaneWithdraw]
+}
+
+// Flags writes the settings as flags; "the defaults" if there is none.
+func Flags(settings []Setting) string {
+	var words []string
+	for _, s := range settings {
+		switch v := s.Value.(type) {
+		case bool:
+			words = append(words, "--"+s.Name)
+		default:
+			words = append(words, fmt.Sprintf("--%s %v", s.Name, v))
+		}
+	}
+	if words == nil {
+		return "the defaults"
+	}
+	return strings.Join(words, " ")
+}
+
+// Notes say what a person must still do or know.
+func (p *Provider) Notes() []string {
+	var notes []string
+	if p.onePath() {
+		notes = append(notes, "the provider posts type 2 to the path of the other types; give it an URL of its own there")
+	}
+	if p.types[countersign.TypeDeposited] == 0 {
+		notes = append(notes, "no deposit (type 1) has come yet")
+	}
+	if p.types[countersign.TypeRequestWithdraw] == 0 {
+		notes = append(notes, "no withdrawal (type 2) has come yet")
+	}
+	if p.absent+p.broken > 0 {
+		notes = append(notes, "it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
+	}
+	if p.broken > 0 && p.holds == 0 {
+		notes = append(notes, "its requestUUIDs are of version 8, so nothing tells a callback that was not bound from one that was changed")
+	}
+	if p.broken > 0 && p.holds > 0 {
+		notes = append(notes, "some callbacks were bound to other bytes than their own: ask the provider, they may be forged")
+	}
+	return notes
+}
+
+// file is a settings file for gateway --config.
+func (p *Provider) file(own []Setting, note string, at time.Time) string {
+	var s strings.Builder
+	types := make([]string, 0, len(p.types))
+	for t := range p.types {
+		types = append(types, strconv.Itoa(int(t)))
+	}
+	slices.Sort(types)
+	fmt.Fprintf(&s, "%s %s: %d callbacks, %d of them opened, of types %s.\n", FileMark, at.UTC().Format(time.DateOnly), p.Calls, p.Opened,
+		strings.Join(types, ", "))
+	notes := p.Notes()
+	if note != "" {
+		notes = append(notes, note)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&s, "# Note: %s.\n", n)
+	}
+	settings := p.Settings()
+	for _, o := range own {
+		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Name == o.Name }) {
+			settings = append(settings, o)
+		}
+	}
+	for _, table := range []struct {
+		name    string
+		profile bool
+	}{{"gateway", false}, {"gateway.profile", true}} {
+		fmt.Fprintf(&s, "\n[%s]\n", table.name)
+		for _, set := range settings {
+			if set.Profile != table.profile {
+				continue
+			}
+			value, _ := json.Marshal(set.Value) // a JSON string, bool or whole number is one in TOML too
+			fmt.Fprintf(&s, "%s = %s\n", set.Name, value)
+		}
+	}
+	return s.String()
+}
+
+// FileMark begins every such file.
+const FileMark = "# What countersign gateway --learn saw of this provider by"
