@@ -51,8 +51,12 @@ func FuzzParseCallback(f *testing.F) {
 				t.Fatalf("%q → %q: %v %s", in, b, err, cmp.Diff(c, again, asWritten))
 			}
 			if !o.Lenient {
-				if _, err := countersign.ParseCallback(in, countersign.ParseOptions{Lenient: true}); err != nil {
-					t.Fatalf("lenient refuses what strict takes: %v", err)
+				lenient, err := countersign.ParseCallback(in, countersign.ParseOptions{Lenient: true})
+				if err != nil || cmp.Diff(c, lenient, asWritten) != "" {
+					t.Fatalf("lenient makes of what strict takes: %v %s", err, cmp.Diff(c, lenient, asWritten))
+				}
+				if sent := c.Common().AsSent; sent != nil {
+					t.Fatalf("strict converts %v", sent)
 				}
 			}
 		}

@@ -34,6 +34,13 @@
 // and the service asks again. The service gets a fixed message; the log gets the
 // cause.
 //
+// # Other providers
+//
+// The zero [Profile] is that of a service of this project. For any other set
+// Config.Profile to [OtherProvider] and change what you know better. Then a request
+// may not be bound, members may be missing or have other forms, and a
+// WithdrawalRequest may name no user: give Confirm the user of your order.
+//
 // # Mounting
 //
 // A Handler routes by the two paths of its Config. Its two halves can also be

@@ -32,7 +32,7 @@ type Handler struct {
 	flights map[entryKey]*flight    // the merchant's functions that are running
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
 
-	holds     holds
+	holds     *holds
 	strangers strangers
 }
 

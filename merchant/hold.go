@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"countersign"
@@ -16,14 +17,44 @@ const askPause = 20 * time.Millisecond
 
 // holds are the exchanges that are kept open.
 type holds struct {
-	slots   chan struct{}   // holds a value for each
+	most    int
 	stopped context.Context // ended by stop
 	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	waiting int
+	by      map[string]int // by callBackId
 }
 
-func newHolds(most int) holds {
+// maxHeldEach is how many exchanges about one withdrawal are kept open: the service
+// may have given up an earlier one, and a recorded question that is posted again and
+// again must not take all places.
+const maxHeldEach = 4
+
+func newHolds(most int) *holds {
 	stopped, stop := context.WithCancel(context.Background())
-	return holds{make(chan struct{}, most), stopped, stop}
+	return &holds{most: most, stopped: stopped, stop: stop, by: map[string]int{}}
+}
+
+// enter reports whether an exchange about id may be kept open. If so, leave ends it.
+func (h *holds) enter(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting >= h.most || h.by[id] >= maxHeldEach {
+		return false
+	}
+	h.waiting++
+	h.by[id]++
+	return true
+}
+
+func (h *holds) leave(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting--
+	if h.by[id]--; h.by[id] == 0 {
+		delete(h.by, id)
+	}
 }
 
 // held keeps the exchange of a withdrawal open that OnWithdrawal holds, if the
@@ -35,12 +66,10 @@ func (h *Handler) held(ctx context.Context, rep reply, again func() reply) reply
 	if !ok || rep.reason != ReasonHold || h.c.Profile.Hold != HoldWait {
 		return rep
 	}
-	select {
-	case h.holds.slots <- struct{}{}:
-		defer func() { <-h.holds.slots }()
-	default: // too many wait
+	if !h.holds.enter(w.CallBackID) {
 		return rep
 	}
+	defer h.holds.leave(w.CallBackID)
 	ctx, cancel := context.WithTimeout(ctx, h.c.Profile.Wait)
 	defer cancel()
 	defer context.AfterFunc(h.holds.stopped, cancel)()

@@ -73,6 +73,25 @@ func TestHoldWait(t *testing.T) {
 	}
 }
 
+// TestHoldEach: a question that is posted again and again does not take all places.
+func TestHoldEach(t *testing.T) {
+	h := newHolding(t, merchant.Profile{Hold: merchant.HoldWait, Wait: 90 * time.Second})
+	var open []chan countersigntest.Result
+	for range 4 {
+		open = append(open, h.ask(t.Context(), 1))
+		<-h.waits
+	}
+	h.refused(t, <-h.ask(t.Context(), 1), http.StatusOK, countersign.CodeAwaitingApproval, merchant.ReasonHold)
+	open = append(open, h.ask(t.Context(), 2))
+	<-h.waits
+	h.handler.Stop()
+	for _, result := range open {
+		if r := <-result; r.Code() != countersign.CodeAwaitingApproval {
+			t.Errorf("errCode %d", r.Code())
+		}
+	}
+}
+
 // TestHoldEnds: the time is over, the service goes away, or the process stops.
 func TestHoldEnds(t *testing.T) {
 	short := newHolding(t, merchant.Profile{Hold: merchant.HoldWait, Wait: time.Millisecond})

@@ -29,8 +29,8 @@ type Profile struct {
 	// Wait is how long HoldWait keeps an exchange open, at most 90 s. Zero: 25 s.
 	// The http.Server's WriteTimeout must be longer.
 	Wait time.Duration
-	// MaxWaiting is how many exchanges HoldWait keeps open at once; what exceeds
-	// it is answered like HoldAsk. Zero: 64.
+	// MaxWaiting is how many exchanges HoldWait keeps open at once, at most 4 of them
+	// about one withdrawal; what exceeds it is answered like HoldAsk. Zero: 64.
 	MaxWaiting int
 
 	// HoldCode, RefuseCode and RetryCode are what the provider is told in place of

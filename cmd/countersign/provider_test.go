@@ -343,6 +343,27 @@ func TestLearn(t *testing.T) {
 	}
 }
 
+// TestHoldWarning: the start says that a policy can hold what this provider may take
+// for refused, unless the settings say that it asks again.
+func TestHoldWarning(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.toml")
+	if err := os.WriteFile(policy, []byte("default = \"ask\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const warning = "the policy can hold a withdrawal for a person"
+	s := newOtherService(t)
+	for _, c := range []struct {
+		args  []string
+		warns bool
+	}{{[]string{"--policy", policy}, true}, {[]string{"--policy", policy, "--hold-code", "7"}, false}, {[]string{"--policy", policy, "--hold", "ask"}, false}, {nil, false}} {
+		m := startOtherMerchant(t, s, c.args...)
+		if strings.Contains(m.d.output.String(), warning) != c.warns {
+			t.Errorf("%v:\n%s", c.args, m.d.output)
+		}
+		m.d.kill()
+	}
+}
+
 // otherMerchant is a gateway whose provider is an otherService.
 type otherMerchant struct {
 	t                *testing.T
