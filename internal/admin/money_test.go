@@ -454,3 +454,12 @@ func TestPages(t *testing.T) {
 	h.raw(client.RoleViewer, get, "/v1/callbacks?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
 	h.raw(client.RoleViewer, get, "/v1/withdrawals?cursor=nonsense!", "", nil).names(t, 422, "query.cursor")
 }
+
+// Every kind of alarm says what it means and what helps.
+func TestAlarmsHaveTexts(t *testing.T) {
+	for _, kind := range client.ServiceAlarmKind("").Values() {
+		if outbox.AlarmText(string(kind)) == "" {
+			t.Errorf("alarm %s has no text", kind)
+		}
+	}
+}
