@@ -109,8 +109,9 @@ func TestReadme(t *testing.T) {
 }
 
 func TestQuickstartMerchant(t *testing.T) {
-	_, out := runDocument(t, "docs/quickstart-merchant.md", 9)
+	_, out := runDocument(t, "docs/quickstart-merchant.md", 12)
 	holds(t, out,
+		`fits       --provider other`,
 		`"amount":"0.0000001"`,    // the deposit is booked, exactly
 		`"asSent":{"amount":1E-7`, // and kept as it came
 		`"state": "confirmed"`,    // so is the withdrawal
