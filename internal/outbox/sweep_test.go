@@ -179,7 +179,7 @@ func testFar(t *testing.T, s *Outbox) {
 	<-wake
 	for _, c := range append(far, ask) {
 		if got := must(s.Callback(ctx, c.ID))(t); got.Due != now || got.Failed != 1 || got.State != CallbackPending {
-			t.Errorf("%s is %+v", c.EventID, got)
+			t.Errorf("%s is %s, due at %d after %d failures", c.ID, got.State, got.Due, got.Failed)
 		}
 	}
 	for c, due := range map[*Claimed]db.Millis{&near: 500 + dayOf, &own: 500 + 7*dayOf} {
