@@ -200,7 +200,7 @@ func isDigits(raw string) bool {
 func (c *codec) whole(name string, v *int64, lo, hi, unset int64, omit bool, p presence) {
 	if c.reading() {
 		raw := c.read(name, p)
-		if raw == "" {
+		if raw == "" || raw == `""` && c.lenient && p&(lenient|noEffect) == lenient { // M3
 			*v = unset
 			return
 		}

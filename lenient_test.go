@@ -57,6 +57,22 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
+// TestEmptyIsAbsent: an empty text in the place of a number says no more than none.
+func TestEmptyIsAbsent(t *testing.T) {
+	in := strings.Replace(otherDeposit, `"txIndex":"5"`, `"txIndex":""`, 1)
+	cb, err := countersign.ParseCallback([]byte(in), lenientParse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cb.(*countersign.Deposit).TxIndex; got != -1 {
+		t.Errorf("txIndex is %d", got)
+	}
+	checkAgain(t, cb, lenientParse)
+	if _, err := countersign.ParseCallback([]byte(strings.Replace(in, `"amount":1E-7`, `"amount":""`, 1)), lenientParse); err == nil {
+		t.Error("an empty amount is taken")
+	}
+}
+
 // TestWithdrawalByCallBackIDAlone: the field list of the interface has no other
 // member for type 2.
 func TestWithdrawalByCallBackIDAlone(t *testing.T) {
