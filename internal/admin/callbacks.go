@@ -23,7 +23,7 @@ func kept(f client.CallbackFilter) outbox.CallbackFilter {
 
 func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
 	out := client.CallbackPage{Callbacks: []client.Callback{}}
-	list, next, err := s.Outbox.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
+	list, next, err := s.Lists.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
 	for i := range list {
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
@@ -36,11 +36,11 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
-	cb, err := s.Outbox.Callback(c.R.Context(), id)
+	cb, err := s.Lists.Callback(c.R.Context(), id)
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
-	attempts, err := s.Outbox.Attempts(c.R.Context(), id)
+	attempts, err := s.Lists.Attempts(c.R.Context(), id)
 	if err != nil {
 		return client.CallbackDetail{}, err
 	}
@@ -93,7 +93,7 @@ func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Rese
 	default:
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused, exhausted nor pending"))
 	}
-	n, err := s.Outbox.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
+	n, err := s.Lists.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err
 }
 

@@ -14,7 +14,7 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 	wake, stop := s.Outbox.Watch(outbox.TopicDecisions)
 	defer stop()
 	err := c.Follow(time.Duration(q.Wait), wake, func(ctx context.Context) (bool, error) {
-		list, err := s.Outbox.Decisions(ctx, q.After, q.Limit)
+		list, err := s.Lists.Decisions(ctx, q.After, q.Limit)
 		for _, d := range list {
 			out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(d.Withdrawal)})
 			out.Next = d.Seq
@@ -27,7 +27,7 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 func (s *Server) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
-		list, err := s.Outbox.Alarms(ctx, q.After, q.Limit)
+		list, err := s.Lists.Alarms(ctx, q.After, q.Limit)
 		for _, a := range list {
 			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
 			out.Next = a.Seq

@@ -92,7 +92,7 @@ func (h *harness) stored() (n int64) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, l := range stats {
+	for _, l := range stats.Lanes {
 		if l.State == outbox.CallbackPending {
 			n += l.Count
 		}

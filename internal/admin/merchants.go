@@ -149,7 +149,7 @@ func normalURL(raw string) string {
 }
 
 func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (client.MerchantPage, error) {
-	list, err := s.Outbox.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
+	list, err := s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
 	if err != nil {
 		return client.MerchantPage{}, err
 	}

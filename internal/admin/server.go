@@ -42,8 +42,7 @@ type Backend interface {
 	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
-	Stats(ctx context.Context) ([]outbox.LaneStats, error)
-	WithdrawalCounts(ctx context.Context) (map[outbox.WithdrawalState]int64, error)
+	Stats(ctx context.Context) (outbox.Stats, error)
 	Breakers(ctx context.Context, now db.Millis) ([]outbox.BreakerState, error)
 }
 
@@ -51,6 +50,9 @@ type Backend interface {
 type Config struct {
 	// Outbox is required.
 	Outbox Backend
+	// Lists is Outbox with connections of its own, for the calls that read lists.
+	// Nil: Outbox.
+	Lists Backend
 	// Tokens keeps the service's tokens. Required.
 	Tokens jsonapi.TokenStore
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
@@ -97,6 +99,9 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
 		return nil, errors.New("admin: a limit is below 0")
+	}
+	if c.Lists == nil {
+		c.Lists = c.Outbox
 	}
 	if c.Now == nil {
 		c.Now = time.Now

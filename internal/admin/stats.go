@@ -8,21 +8,17 @@ import (
 func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceStats, error) {
 	ctx := c.R.Context()
 	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}}
-	lanes, err := s.Outbox.Stats(ctx)
+	numbers, err := s.Lists.Stats(ctx)
 	if err != nil {
 		return out, err
 	}
-	for _, l := range lanes {
+	for _, l := range numbers.Lanes {
 		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
 	}
-	counts, err := s.Outbox.WithdrawalCounts(ctx)
-	if err != nil {
-		return out, err
-	}
-	for state, n := range counts {
+	for state, n := range numbers.Withdrawals {
 		out.Withdrawals[client.WithdrawalState(state)] = n
 	}
-	breakers, err := s.Outbox.Breakers(ctx, c.Now)
+	breakers, err := s.Lists.Breakers(ctx, c.Now)
 	if err != nil {
 		return out, err
 	}

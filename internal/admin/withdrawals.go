@@ -68,7 +68,7 @@ func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 	if err != nil {
 		return client.Withdrawal{}, err
 	}
-	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
+	w, err := s.Lists.Withdrawal(c.R.Context(), id)
 	return withdrawalOf(w), err
 }
 
@@ -83,7 +83,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
-		list, next, err := s.Outbox.Withdrawals(ctx, q.Merchant, outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
+		list, next, err := s.Lists.Withdrawals(ctx, q.Merchant, outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
@@ -93,7 +93,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	if q.Merchant == "" {
 		return out, jsonapi.Invalid(jsonapi.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
 	}
-	w, err := s.Outbox.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
+	w, err := s.Lists.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
 		return out, nil

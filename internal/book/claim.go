@@ -72,6 +72,7 @@ type inboxTx struct {
 	transfers map[string][]int64 // the tx_index of every entry with that transfer
 	fresh     []any              // parameters of the rows to insert
 	updates   []db.Statement
+	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
 }
@@ -111,6 +112,9 @@ func (in *inboxTx) run(ctx context.Context) error {
 	if err := in.t.Batch(ctx, append(statements, db.EndFeed(inboxFeed, in.last))); err != nil {
 		return err
 	}
+	for _, n := range in.taken {
+		in.ledger.count(countOpen, -*n)
+	}
 	for i, n := range in.leased {
 		if n != nil && *n == 0 {
 			// The entry was settled meanwhile. Settling does not take this
@@ -141,6 +145,8 @@ func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
 	}
 	if row.settled {
 		settled, ended = 1, int64(db.MillisOf(e.At))
+	} else {
+		in.ledger.count(countOpen, 1)
 	}
 	var transfer any
 	if t := transferOf(e); t != "" {
@@ -286,7 +292,7 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 }
 
 const (
-	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3 WHERE type = $1 AND id = $2`
+	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3 WHERE type = $1 AND id = $2 AND settled = 0`
 
 	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2 AND settled = 0`
 )
@@ -295,7 +301,9 @@ const (
 func (in *inboxTx) update(i int, key inboxKey, e *merchant.Entry, row *inboxRow) {
 	switch in.results[i].State {
 	case merchant.StateTaken:
-		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At))}})
+		n := new(int64)
+		in.taken = append(in.taken, n)
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At))}, N: n})
 	case merchant.StateClaimed:
 		in.leased[i] = new(int64)
 		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}, N: in.leased[i]})

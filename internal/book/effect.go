@@ -73,6 +73,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		in.ledger.unspent(to)
 	}
 	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
+	in.ledger.moved = append(in.ledger.moved, [2]OrderState{o.State, to.State})
 	kind := eventOrderStatePrefix + string(to.State)
 	if to.Waiting != 0 {
 		kind = EventOrderWaiting

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"countersign"
 	"countersign/internal/db"
@@ -127,6 +128,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 		}
 		d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
 		l := ledger{b: b}
+		l.count(countHeld, -1)
 		l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
 			Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
 				Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
@@ -216,33 +218,36 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 	return c, err
 }
 
-const (
-	countOpenSQL     = `SELECT COUNT(*) FROM inbox WHERE settled = 0`
-	countHeldSQL     = `SELECT COUNT(*) FROM deposits WHERE state <> 'taken' AND state = 'held'`
-	countOrdersSQL   = `SELECT state, COUNT(*) FROM orders GROUP BY state`
-	countForwardsSQL = `SELECT COUNT(*), COALESCE(MIN(created), 4611686018427387904) FROM forwards`
-)
+// oldestForwardSQL finds the oldest entry of a feed.
+const oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
 
-// Stats counts rows. Its cost grows with the orders, the open entries and the queue,
-// not with the deposits.
+// Stats gives the numbers of rows. Its cost does not grow with them.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}}
+	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
 	last, err := db.LastSeqs(ctx, b)
 	if err != nil {
 		return s, err
 	}
 	s.Inbox, s.Deposits, s.Events = last[inboxFeed], last[FeedDeposits.String()], last[FeedEvents.String()]
+	counts, err := db.Counts(ctx, b)
+	if err != nil {
+		return s, err
+	}
+	s.InboxOpen, s.DepositsHeld, s.Forwards = counts[countOpen], counts[countHeld], counts[countForwards]
+	for name, n := range counts {
+		if state, ok := strings.CutPrefix(name, countOrders); ok && n != 0 {
+			s.Orders[OrderState(state)] = n
+		}
+	}
+	oldest := func(r db.Rows) error {
+		var at db.Millis
+		err := r.Scan(&at)
+		s.ForwardOldest = min(s.ForwardOldest, at)
+		return err
+	}
 	return s, b.Batch(ctx, []db.Statement{
-		{SQL: countOpenSQL, Row: func(r db.Rows) error { return r.Scan(&s.InboxOpen) }},
-		{SQL: countHeldSQL, Row: func(r db.Rows) error { return r.Scan(&s.DepositsHeld) }},
-		{SQL: countForwardsSQL, Row: func(r db.Rows) error { return r.Scan(&s.Forwards, &s.ForwardOldest) }},
-		{SQL: countOrdersSQL, Row: func(r db.Rows) error {
-			var state OrderState
-			var n int64
-			err := r.Scan(&state, &n)
-			s.Orders[state] = n
-			return err
-		}},
+		{SQL: oldestForwardSQL, Args: []any{int64(FeedDeposits)}, Row: oldest},
+		{SQL: oldestForwardSQL, Args: []any{int64(FeedEvents)}, Row: oldest},
 		{SQL: countRefusalsSQL, Row: func(r db.Rows) error {
 			var reason string
 			var n int64

@@ -65,9 +65,10 @@ func (b *Book) ClaimForwards(ctx context.Context, now db.Millis, lease time.Dura
 // unless it is Done: then the application has the entry.
 func (b *Book) SettleForwards(ctx context.Context, list []Forwarded) error {
 	statements := make([]db.Statement, len(list))
+	done := make([]int64, len(list)) // of each: 1 if it was deleted
 	for i, f := range list {
 		if f.Done {
-			statements[i] = db.Statement{SQL: forwardDoneSQL, Args: []any{int64(f.Feed), f.Seq}}
+			statements[i] = db.Statement{SQL: forwardDoneSQL, Args: []any{int64(f.Feed), f.Seq}, N: &done[i]}
 			continue
 		}
 		if err := db.CheckText("reason", f.Reason); err != nil {
@@ -75,7 +76,17 @@ func (b *Book) SettleForwards(ctx context.Context, list []Forwarded) error {
 		}
 		statements[i] = db.Statement{SQL: forwardAgainSQL, Args: []any{int64(f.Feed), f.Seq, int64(f.Due), f.Reason, f.Attempts}}
 	}
-	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		clear(done)
+		if err := t.Batch(ctx, statements); err != nil {
+			return err
+		}
+		deleted := int64(0)
+		for _, n := range done {
+			deleted += n
+		}
+		return t.Count(ctx, countForwards, -deleted)
+	})
 }
 
 // NextForward is when the next entry is due, Never if none waits.

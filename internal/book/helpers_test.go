@@ -31,7 +31,12 @@ func openAt(t testing.TB, url string) *db.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
+	t.Cleanup(func() {
+		if !t.Failed() && d.Ping(ctx) == nil {
+			checkKept(t, d)
+		}
+		d.Close()
+	})
 	return d
 }
 

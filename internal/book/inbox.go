@@ -197,8 +197,12 @@ func (b *Book) settle(ctx context.Context, s merchant.Settlement) (stands mercha
 			return err
 		case s.Final:
 			d := s.Reply.Details
-			_, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
+			var kept int64
+			kept, err = t.Exec(ctx, keepReplySQL, int64(s.Type), s.ID, int64(s.Reply.Code), s.Reply.Message,
 				d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(db.MillisOf(s.At)), s.Reply.TenantUserID)
+			if err == nil {
+				err = t.Count(ctx, countOpen, -kept)
+			}
 		default:
 			_, err = t.Exec(ctx, endLeaseSQL, int64(s.Type), s.ID, s.Claim)
 		}
@@ -241,28 +245,18 @@ const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, se
 	address, chain_name, symbol, amount`
 
 // Entries lists the inbox, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end.
+// newest). next is 0 at the end. A page looks at scanMost rows at most: it may have
+// fewer than limit entries, also none, and a next page.
 func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
-	var q db.Conditions
-	if f.Type != 0 {
-		q.Add("type = ?", int64(f.Type))
-	}
-	if f.ID != "" {
-		q.Add("id = ?", f.ID)
-	}
-	if f.CallBackID != "" {
-		q.Add("call_back_id <> '' AND call_back_id = ?", f.CallBackID)
-	}
-	if f.Open {
-		q.Add("settled = 0")
-	}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
 	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
 		return nil, 0, nil
 	}
-	text := `SELECT ` + inboxColumns + ` FROM inbox` + q.Where() + newestSeq(&q, limit)
+	q := f.conditions(before)
+	end, err := b.bound(ctx, "inbox", q)
+	if err != nil {
+		return nil, 0, err
+	}
+	text := `SELECT ` + inboxColumns + ` FROM inbox` + q.Where() + newestSeq(q, limit)
 	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
 		var e Record
 		var duplicate, settled int64
@@ -281,9 +275,62 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		next = list[limit-1].Seq
+		end = list[limit-1].Seq
 	}
-	return list, next, nil
+	return list, end, nil
+}
+
+// conditions chooses the index by the member of f that selects the fewest rows. The
+// others are filters. Expressions in them keep the planner from another index.
+func (f Filter) conditions(before int64) *db.Conditions {
+	q := &db.Conditions{}
+	rare := f.Type > countersign.TypeDeposited
+	switch {
+	case f.ID != "": // at most one of each type; sorted
+		q.Add("id = ?", f.ID)
+	case f.CallBackID != "":
+		q.Add("call_back_id <> '' AND call_back_id = ?", f.CallBackID)
+	case f.Open:
+		q.Add("settled = 0")
+	case rare:
+		q.Add(fmt.Sprintf("type <> 1 AND type = %d", f.Type)) // a literal: PostgreSQL sees whether it is rare
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	q.EndWalk()
+	if f.ID != "" && f.CallBackID != "" {
+		q.Add("call_back_id || '' = ?", f.CallBackID)
+	}
+	if f.Open && (f.ID != "" || f.CallBackID != "") {
+		q.Add("settled + 0 = 0")
+	}
+	if f.Type != countersign.TypeUnknown && (!rare || f.ID != "" || f.CallBackID != "" || f.Open) {
+		q.Add("type + 0 = ?", int64(f.Type))
+	}
+	return q
+}
+
+// scanMost is how many rows one page of a list with filters looks at. Where few of
+// them pass, pages are short, and each costs as little as any other.
+const scanMost = 500
+
+func boundSQL(table string, walk db.Conditions) string {
+	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), scanMost-1)
+}
+
+// bound ends a page of a list with filters after scanMost rows and gives the seq of the
+// last one; 0 if there is no end but that of the list.
+func (b *Book) bound(ctx context.Context, table string, q *db.Conditions) (end int64, err error) {
+	if !q.Filtered() {
+		return 0, nil
+	}
+	walk := q.Walk()
+	more, err := db.One(ctx, b, boundSQL(table, walk), walk.Args, &end)
+	if more {
+		q.Add("seq >= ?", end)
+	}
+	return end, err
 }
 
 // newestSeq asks for one row more than limit, to know whether there are more.

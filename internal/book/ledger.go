@@ -14,6 +14,8 @@ type ledger struct {
 	deposits []TakenDeposit
 	events   []Event
 	sums     map[spentKey]exact // by how much each changes
+	moved    [][2]OrderState    // of orders: from and to
+	counts   map[string]int64   // changes of other kept numbers
 }
 
 func (l *ledger) alarm(kind, subject string, at db.Millis) {
@@ -21,6 +23,14 @@ func (l *ledger) alarm(kind, subject string, at db.Millis) {
 }
 
 func (l *ledger) event(e Event) { l.events = append(l.events, e) }
+
+// count changes a kept number.
+func (l *ledger) count(name string, n int64) {
+	if l.counts == nil {
+		l.counts = map[string]int64{}
+	}
+	l.counts[name] += n
+}
 
 const (
 	insertDepositSQL = `
@@ -48,6 +58,9 @@ var (
 
 // write appends everything, to the feeds in the order of their names.
 func (l *ledger) write(ctx context.Context, t *db.Tx) error {
+	if err := l.writeCounts(ctx, t); err != nil {
+		return err
+	}
 	if err := db.RaiseAlarms(ctx, t, l.alarms); err != nil {
 		return err
 	}
@@ -95,6 +108,26 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 		t.Wake(TopicEvents)
 	}
 	return nil
+}
+
+// writeCounts changes the kept numbers.
+func (l *ledger) writeCounts(ctx context.Context, t *db.Tx) error {
+	for i := range l.deposits {
+		if l.deposits[i].State == DepositHeld {
+			l.count(countHeld, 1)
+		}
+	}
+	if l.b.forward {
+		l.count(countForwards, int64(len(l.deposits)+len(l.events)))
+	}
+	var list []db.Statement
+	for name, n := range l.counts {
+		list = t.Counted(list, name, n)
+	}
+	for _, m := range l.moved {
+		list = countMoved(t, list, m[0], m[1])
+	}
+	return t.Batch(ctx, list)
 }
 
 // append writes the new rows of one feed, which end with seq.

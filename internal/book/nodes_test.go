@@ -93,6 +93,7 @@ func TestInboxSettledMeanwhile(t *testing.T) {
 	go func() {
 		done <- other.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			_, err := t.Exec(ctx, keepReplySQL, int64(2), "c", int64(2001), "no", "", "", "", "", int64(70_000), "")
+			err = errors.Join(err, t.Count(ctx, countOpen, -1))
 			close(settled)
 			<-commit
 			return err

@@ -74,7 +74,10 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 	}
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
 		o.Details.Amount.String(), labels, int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
-	return n == 1, err
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, t.Batch(ctx, countMoved(t, nil, "", o.State))
 }
 
 // AddOrder keeps an order in the state open. The same callBackId with the same
@@ -157,22 +160,18 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 }
 
 // Orders lists orders, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end.
+// newest). next is 0 at the end. A page looks at scanMost rows at most: it may have
+// fewer than limit orders, also none, and a next page.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
 	if db.CheckText("", f.TenantUserID) != nil {
 		return nil, 0, nil
 	}
-	var q db.Conditions
-	if f.State != "" {
-		q.Add("state = ?", string(f.State))
+	q := f.conditions(before)
+	end, err := b.bound(ctx, "orders", q)
+	if err != nil {
+		return nil, 0, err
 	}
-	if f.TenantUserID != "" {
-		q.Add("tenant_user_id = ?", f.TenantUserID)
-	}
-	if before > 0 {
-		q.Add("seq < ?", before)
-	}
-	text := `SELECT ` + orderColumns + ` FROM orders` + q.Where() + newestSeq(&q, limit)
+	text := `SELECT ` + orderColumns + ` FROM orders` + q.Where() + newestSeq(q, limit)
 	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
 		o, err := scanOrder(r)
 		list = append(list, o)
@@ -183,7 +182,27 @@ func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int6
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		next = list[limit-1].Seq
+		end = list[limit-1].Seq
 	}
-	return list, next, nil
+	return list, end, nil
+}
+
+func (f OrderFilter) conditions(before int64) *db.Conditions {
+	q := &db.Conditions{}
+	switch {
+	case f.TenantUserID != "":
+		q.Add("tenant_user_id = ?", f.TenantUserID)
+	case f.State.known():
+		q.Add("state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether it is rare
+	case f.State != "":
+		q.Add("state = ?", string(f.State))
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	q.EndWalk()
+	if f.State != "" && f.TenantUserID != "" {
+		q.Add("state || '' = ?", string(f.State))
+	}
+	return q
 }

@@ -94,6 +94,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	case n != 1:
 		return ErrChanged
 	}
+	l.moved = append(l.moved, [2]OrderState{c.From, c.To})
 	l.event(orderEvent(eventOrderStatePrefix+string(o.State), *o, now))
 	return l.write(ctx, t)
 }

@@ -84,6 +84,15 @@ const (
 	OrderUnknown   OrderState = "unknown" // refused to the service before it was ordered
 )
 
+// known reports whether it is one of these.
+func (s OrderState) known() bool {
+	switch s {
+	case OrderOpen, OrderHeld, OrderApproved, OrderConfirmed, OrderExecuted, OrderEnded, OrderDeclined, OrderCancelled, OrderExpired, OrderUnknown:
+		return true
+	}
+	return false
+}
+
 // Undecided reports whether an order in this state can still be confirmed.
 func (s OrderState) Undecided() bool {
 	return s == OrderOpen || s == OrderHeld || s == OrderApproved

@@ -57,7 +57,7 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 }
 
 func (m *gatewayMetrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
 func (m *gatewayMetrics) Observe(o merchant.Observation) {

@@ -124,7 +124,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})

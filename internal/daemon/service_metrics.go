@@ -92,7 +92,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 }
 
 func (m *serviceMetrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
 func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result dispatch.Result, reason dispatch.Reason, took time.Duration) {
@@ -157,21 +157,17 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	now := db.MillisOf(s.now())
-	lanes, err := s.outbox.Stats(ctx)
+	numbers, err := s.outbox.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	for _, l := range lanes {
+	for _, l := range numbers.Lanes {
 		gauge(s.queue, float64(l.Count), l.Lane.String(), string(l.State))
 		if l.State == outbox.CallbackPending {
 			gauge(s.oldest, max(0, float64(now-l.OldestDue)/1000), l.Lane.String())
 		}
 	}
-	counts, err := s.outbox.WithdrawalCounts(ctx)
-	if err != nil {
-		return err
-	}
-	for state, n := range counts {
+	for state, n := range numbers.Withdrawals {
 		gauge(s.withdrawals, float64(n), string(state))
 	}
 	breakers, err := s.outbox.Breakers(ctx, now)

@@ -9,6 +9,20 @@ import (
 type Conditions struct {
 	Args []any // of the statement so far
 	list []string
+
+	walk, walkArgs int // how many of both EndWalk found
+}
+
+// EndWalk says that the conditions so far are those of the index that the list is
+// read by. What follows are filters, which that index does not have.
+func (q *Conditions) EndWalk() { q.walk, q.walkArgs = len(q.list), len(q.Args) }
+
+// Filtered reports whether there are filters.
+func (q *Conditions) Filtered() bool { return len(q.list) > q.walk }
+
+// Walk gives the conditions without the filters.
+func (q *Conditions) Walk() Conditions {
+	return Conditions{Args: q.Args[:q.walkArgs:q.walkArgs], list: q.list[:q.walk:q.walk]}
 }
 
 // Add adds a condition. Each ? in it stands for the next of args.

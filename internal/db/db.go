@@ -46,7 +46,7 @@ type DB struct {
 	log     *slog.Logger
 	dialect *Dialect
 	hub     *hub
-	health  health
+	health  *health
 }
 
 // Open opens the database at c.URL for end, brings its schema up to date and
@@ -61,7 +61,7 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
 		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
 	}
-	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}, health: health{failed: make(chan struct{}, 1)}}
+	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

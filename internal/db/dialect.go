@@ -24,8 +24,8 @@ type Dialect struct {
 	// wait for each other's rows, and do not see what has not committed.
 	ConcurrentWriters bool
 
-	// marks replaces {lock}, {lock c} (of one table alone), {skip} and, around a
-	// placeholder, {in} and {end}, or {list} and {as w}: a table w of the list's
+	// marks replaces {lock}, {lock c} (of one table alone), {skip}, {adding} (a row to
+	// counts; see Tx.Counted) and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w of the list's
 	// values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each value up by an
 	// index of t. Without it, PostgreSQL would choose another plan while t is small
 	// and keep it when t has grown.
@@ -43,6 +43,7 @@ func newSQLiteDialect() *Dialect {
 		Name: "sqlite",
 		// One writer at a time: nothing to lock.
 		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{lock c}", "",
+			"{adding}", " ON CONFLICT (name) DO UPDATE SET n = counts.n + excluded.n",
 			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
 			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", ""),
 		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
@@ -53,7 +54,7 @@ func newPostgresDialect() *Dialect {
 	return &Dialect{
 		Name: "postgres", Shared: true, ConcurrentWriters: true,
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
-			"{lock c}", " FOR UPDATE OF c",
+			"{lock c}", " FOR UPDATE OF c", "{adding}", "",
 			"{in}", "= ANY(", "{end}", ")",
 			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i"),
 		list:     func(l []string) any { return l },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 type postgresDB struct {
 	d      *Dialect
 	pool   *pgxpool.Pool
+	lists  *pgxpool.Pool // of DB.Apart
 	log    *slog.Logger
 	hub    *hub
 	bell   *bell
@@ -45,6 +47,7 @@ const poolSize = 16
 var sessionSettings = []struct{ name, value string }{
 	{"plan_cache_mode", "force_generic_plan"}, {"jit", "off"},
 	{"enable_seqscan", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
+	{"enable_material", "off"},                      // for an empty table it would seem cheaper than looking each row up
 	{"idle_in_transaction_session_timeout", "3000"}, // milliseconds; a transaction here takes a few
 	{"statement_timeout", "0"},
 	{"tcp_user_timeout", "30000"},                                                                   // milliseconds
@@ -123,6 +126,13 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	if err == nil {
 		err = migrate(ctx, db, end, steps)
 	}
+	if err == nil {
+		few := c.Copy()
+		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(c.MaxConns, apartConns)
+		read := append(slices.Clone(list), "SET default_transaction_read_only = on")
+		few.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, read) }
+		db.lists, err = pgxpool.NewWithConfig(ctx, few)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -139,6 +149,7 @@ func (db *postgresDB) gone() error { return nil }
 func (db *postgresDB) Close() error {
 	if db.closed.CompareAndSwap(false, true) {
 		db.bell.close()
+		db.lists.Close()
 		db.pool.Close()
 	}
 	return nil
@@ -242,17 +253,42 @@ func (db *postgresDB) runLater(ctx context.Context, later []Statement) {
 	}
 }
 
+// poolReads reads by a pool, outside transactions.
+type poolReads struct {
+	db   *postgresDB
+	pool *pgxpool.Pool
+}
+
+func (db *postgresDB) reads() poolReads { return poolReads{db, db.pool} }
+func (db *postgresDB) views() Querier   { return poolReads{db, db.lists} }
+
 func (db *postgresDB) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	n, err := pgQuerier{db.d, db.pool}.Exec(ctx, text, args...)
-	return n, db.explain(err)
+	return db.reads().Exec(ctx, text, args...)
 }
 
 func (db *postgresDB) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	r, err := pgQuerier{db.d, db.pool}.Query(ctx, text, args...)
+	return db.reads().Query(ctx, text, args...)
+}
+
+func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
+	return db.reads().Batch(ctx, list)
+}
+
+func (r poolReads) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	n, err := pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
+	return n, r.db.explain(err)
+}
+
+func (r poolReads) Query(ctx context.Context, text string, args ...any) (Rows, error) {
+	rows, err := pgQuerier{r.db.d, r.pool}.Query(ctx, text, args...)
 	if err != nil {
-		return nil, db.explain(err)
+		return nil, r.db.explain(err)
 	}
-	return explainedRows{r, db}, nil
+	return explainedRows{rows, r.db}, nil
+}
+
+func (r poolReads) Batch(ctx context.Context, list []Statement) error {
+	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
 }
 
 // explainedRows are read outside a transaction. They map an error that ends the
@@ -264,10 +300,6 @@ type explainedRows struct {
 
 func (r explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
 func (r explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
-
-func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
-	return db.explain(pgQuerier{db.d, db.pool}.Batch(ctx, list))
-}
 
 // pgConn is a pool or a transaction.
 type pgConn interface {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // groupMax is how many waiting writes share one commit. With more, the first would
@@ -32,9 +30,8 @@ type sqliteDB struct {
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
 	copier   *checkpointer
-	readers  *sql.DB
-	readMost time.Duration // bounds one read of a reader
-	cached   sync.Map      // text → *sql.Stmt of readers
+	*sqliteReaders
+	lists *sqliteReaders // of DB.Apart
 
 	requests chan *writeRequest
 	closing  chan struct{}
@@ -59,7 +56,7 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 		return nil, err
 	}
 	db := &sqliteDB{
-		d: newSQLiteDialect(), hub: h, log: log, lock: lock, readMost: readMost,
+		d: newSQLiteDialect(), hub: h, log: log, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if err := db.open(ctx, path, used, end); err != nil {
@@ -126,11 +123,13 @@ func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) e
 	if db.copier, err = newCheckpointer(ctx, db, dsn("cache_size(-100)")); err != nil {
 		return err
 	}
-	if db.readers, err = sql.Open("sqlite", dsn("query_only(ON)", "cache_size(-4000)")); err != nil {
+	read := dsn("query_only(ON)", "cache_size(-4000)")
+	if db.sqliteReaders, err = openSQLiteReaders(db.d, read, 4); err != nil {
 		return err
 	}
-	db.readers.SetMaxOpenConns(4)
-	db.readers.SetMaxIdleConns(4)
+	if db.lists, err = openSQLiteReaders(db.d, read, apartConns); err != nil {
+		return err
+	}
 	for _, name := range []string{path, path + "-wal"} {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -159,6 +158,8 @@ func (db *sqliteDB) gone() error {
 	}
 	return nil
 }
+
+func (db *sqliteDB) views() Querier { return db.lists }
 
 // createPrivate makes sure that only this user can read the file. SQLite gives its
 // other files the same mode. The file must stay open as long as SQLite uses it: a
@@ -270,6 +271,9 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		}
 	}
 	if err == nil {
+		err = all.writeCounts(ctx)
+	}
+	if err == nil {
 		err = db.conn.control(ctx, "COMMIT")
 	}
 	if err != nil {
@@ -314,6 +318,9 @@ func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx)
 		}
 	} else {
 		all.here |= t.here
+		for name, n := range t.counts {
+			all.count(name, n)
+		}
 	}
 	return db.conn.control(ctx, "RELEASE one")
 }
@@ -333,7 +340,7 @@ func (db *sqliteDB) Ping(ctx context.Context) error {
 	case <-db.closing:
 		return ErrClosed
 	default:
-		return explainSQLite(db.readers.PingContext(ctx))
+		return explainSQLite(db.pool.PingContext(ctx))
 	}
 }
 
@@ -352,9 +359,10 @@ func (db *sqliteDB) Close() error {
 // closeFiles closes all open files, the lock last.
 func (db *sqliteDB) closeFiles() error {
 	var errs []error
-	db.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })
-	if db.readers != nil {
-		errs = append(errs, db.readers.Close())
+	for _, r := range []*sqliteReaders{db.sqliteReaders, db.lists} {
+		if r != nil {
+			errs = append(errs, r.close())
+		}
 	}
 	if db.copier != nil {
 		errs = append(errs, db.copier.conn.close())

@@ -4,20 +4,39 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
 )
 
-func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) {
-	if s, ok := db.cached.Load(text); ok {
-		return s.(*sql.Stmt), nil
-	}
-	s, err := db.readers.PrepareContext(ctx, db.d.sql(text))
+// sqliteReaders are connections that only read, with their prepared statements.
+type sqliteReaders struct {
+	d        *Dialect
+	pool     *sql.DB
+	readMost time.Duration // bounds one read
+	cached   sync.Map      // text → *sql.Stmt
+}
+
+func openSQLiteReaders(d *Dialect, dsn string, conns int) (*sqliteReaders, error) {
+	pool, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, explainSQLite(err)
 	}
-	if first, loaded := db.cached.LoadOrStore(text, s); loaded {
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	return &sqliteReaders{d: d, pool: pool, readMost: readMost}, nil
+}
+
+func (r *sqliteReaders) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s, ok := r.cached.Load(text); ok {
+		return s.(*sql.Stmt), nil
+	}
+	s, err := r.pool.PrepareContext(ctx, r.d.sql(text))
+	if err != nil {
+		return nil, explainSQLite(err)
+	}
+	if first, loaded := r.cached.LoadOrStore(text, s); loaded {
 		s.Close()
 		return first.(*sql.Stmt), nil
 	}
@@ -28,26 +47,34 @@ func (db *sqliteDB) reader(ctx context.Context, text string) (*sql.Stmt, error) 
 // it is open, the log cannot begin anew and grows with every write.
 const readMost = 30 * time.Second
 
-func (db *sqliteDB) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	ctx, cancel := context.WithTimeout(ctx, db.readMost)
-	s, err := db.reader(ctx, text)
+func (r *sqliteReaders) Query(ctx context.Context, text string, args ...any) (Rows, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.readMost)
+	s, err := r.stmt(ctx, text)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	r, err := s.QueryContext(ctx, args...)
+	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
 		cancel()
 		return nil, explainSQLite(err)
 	}
-	return sqliteRows{r, cancel}, nil
+	return sqliteRows{rows, cancel}, nil
 }
 
-func (db *sqliteDB) Exec(context.Context, string, ...any) (int64, error) {
+func (r *sqliteReaders) Exec(context.Context, string, ...any) (int64, error) {
 	return 0, errors.New("writing outside a transaction")
 }
 
-func (db *sqliteDB) Batch(ctx context.Context, list []Statement) error { return inTurn(ctx, db, list) }
+func (r *sqliteReaders) Batch(ctx context.Context, list []Statement) error {
+	return inTurn(ctx, r, list)
+}
+
+func (r *sqliteReaders) close() error {
+	var errs []error
+	r.cached.Range(func(_, s any) bool { errs = append(errs, s.(*sql.Stmt).Close()); return true })
+	return errors.Join(append(errs, r.pool.Close())...)
+}
 
 // sqliteConn is one connection with its prepared statements: the writer's or the
 // checkpointer's. Only one goroutine uses it.

@@ -33,6 +33,8 @@ type backend interface {
 	Querier                                                                     // reads outside a transaction
 	Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error // see DB.Write
 	WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error
+	// views reads by connections of its own; see DB.Apart.
+	views() Querier
 	// Ping checks that the database answers.
 	Ping(ctx context.Context) error
 	// gone fails with ErrGone if the database's files were removed or replaced.
@@ -45,10 +47,11 @@ type backend interface {
 // Tx is a transaction.
 type Tx struct {
 	Querier
-	deferred bool        // Later waits for the commit
-	later    []Statement // the statements of Later
-	here     topicSet    // watchers of this node to wake after the commit
-	abroad   topicSet    // and those of other nodes
+	deferred bool             // Later waits for the commit
+	later    []Statement      // the statements of Later
+	here     topicSet         // watchers of this node to wake after the commit
+	abroad   topicSet         // and those of other nodes
+	counts   map[string]int64 // changes of kept numbers, to be written before the commit
 }
 
 // Wake wakes the watchers of topic on every node after the commit.

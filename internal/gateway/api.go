@@ -23,6 +23,7 @@ const maxBody = 64 << 10
 type api struct {
 	c        Config
 	book     *book.Book
+	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
 	tokens   *jsonapi.Tokens
 	base     *jsonapi.API
@@ -30,7 +31,7 @@ type api struct {
 }
 
 func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
-	a := &api{c: c, book: b, refusals: r, tokens: jsonapi.NewTokens(b.DB)}
+	a := &api{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: jsonapi.NewTokens(b.DB)}
 	var routes []jsonapi.Route
 	for _, r := range a.routes() {
 		routes = append(routes, jsonapi.Route(r))

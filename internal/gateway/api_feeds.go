@@ -19,7 +19,7 @@ func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error
 	if c.R.URL.Query().Has("after") {
 		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "and after exclude each other"))
 	}
-	cursor, err := a.book.Cursor(c.R.Context(), q.Reader)
+	cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
 	if feed == book.FeedEvents {
 		return cursor.Events, err
 	}
@@ -38,10 +38,10 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 	}
 	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: after}
 	err = a.follow(c, q.Wait, book.TopicDeposits, func(ctx context.Context) (bool, error) {
-		read := a.book.Deposits
+		read := a.lists.Deposits
 		if state := book.DepositState(q.State); state != "" {
 			read = func(ctx context.Context, after int64, limit int) ([]book.TakenDeposit, error) {
-				return a.book.DepositsIn(ctx, state, after, limit)
+				return a.lists.DepositsIn(ctx, state, after, limit)
 			}
 		}
 		list, err := read(ctx, after, int(q.Limit))
@@ -64,7 +64,7 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Even
 	}
 	out := client.Events{Events: []client.EventEntry{}, Next: after}
 	err = a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.book.Events(ctx, after, int(q.Limit))
+		list, err := a.lists.Events(ctx, after, int(q.Limit))
 		for _, e := range list {
 			out.Events = append(out.Events, eventOf(e))
 			out.Next = e.Seq
@@ -77,7 +77,7 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Even
 func (a *api) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.GatewayAlarms, error) {
 	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.book.Alarms(ctx, int64(q.After), int(q.Limit))
+		list, err := a.lists.Alarms(ctx, int64(q.After), int(q.Limit))
 		for _, x := range list {
 			out.Alarms = append(out.Alarms, client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject,
 				Advice: advice(x.Kind), At: timeOf(x.At)})
@@ -96,7 +96,7 @@ func (a *api) follow(c *jsonapi.Call, wait spanParam, topic db.Topic, read func(
 }
 
 func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Cursor, error) {
-	cursor, err := a.book.Cursor(c.R.Context(), c.R.PathValue("name"))
+	cursor, err := a.lists.Cursor(c.R.Context(), c.R.PathValue("name"))
 	return cursorOf(cursor), err
 }
 
@@ -116,7 +116,7 @@ func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Gat
 	if err := a.refusals.keep(c.R.Context()); err != nil {
 		return client.GatewayStats{}, err
 	}
-	s, err := a.book.Stats(c.R.Context())
+	s, err := a.lists.Stats(c.R.Context())
 	out := client.GatewayStats{Callbacks: s.Inbox, CallbacksOpen: s.InboxOpen, Deposits: s.Deposits, DepositsHeld: s.DepositsHeld, Events: s.Events,
 		Orders: map[client.OrderState]int64{}, Refused: map[client.RefusalReason]int64{}, Forwards: s.Forwards, ForwardOldest: timeOf(s.ForwardOldest)}
 	for state, n := range s.Orders {

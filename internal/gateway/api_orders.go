@@ -31,7 +31,7 @@ type orderQuery struct {
 
 func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.book.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID},
+	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID},
 		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))
@@ -50,7 +50,7 @@ func cursorText(seq int64) *string {
 }
 
 func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Order, error) {
-	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
+	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return orderOf(o), err
 }
 
@@ -77,7 +77,7 @@ func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.D
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
-	d, err := a.book.Deposit(c.R.Context(), seq)
+	d, err := a.lists.Deposit(c.R.Context(), seq)
 	return depositOf(d), err
 }
 
@@ -110,7 +110,7 @@ func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (clien
 	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	t, _ := strconv.Atoi(q.Type) // one of the list, or none
 	f := book.Filter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
-	list, next, err := a.book.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
+	list, next, err := a.lists.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
 	for _, r := range list {
 		out.Callbacks = append(out.Callbacks, callbackOf(r))
 	}

@@ -174,7 +174,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	})
 	start(func() {
 		g.regularly(ctx, refusalsEvery, "counting refusals", func(ctx context.Context, _ db.Millis) (bool, error) {
-			return false, g.refusals.keep(ctx)
+			return false, errors.Join(g.refusals.keep(ctx), g.book.FoldCounts(ctx))
 		})
 	})
 	start(func() {

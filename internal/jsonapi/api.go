@@ -81,6 +81,7 @@ type API struct {
 	document  []byte
 	tokens    tokens
 	leaving   atomic.Bool
+	reads     *reads
 	stopOnce  sync.Once
 	stopping  chan struct{}
 }
@@ -91,7 +92,7 @@ func New(c Config, routes []Route) (*API, error) {
 	if c.Self == "" || c.Tokens == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("jsonapi: Config is not complete")
 	}
-	a := &API{c: c, mux: http.NewServeMux(), stopping: make(chan struct{})}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()

@@ -33,6 +33,7 @@ type Call struct {
 	rt       *Endpoint
 	merchant string // for the audit
 	deadline bool   // WriteWithin was called
+	endRead  func() // ends the turn of a call that reads; see beginRead
 }
 
 // Endpoint is the route of the call.
@@ -155,6 +156,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: db.MillisOf(start), Status: rt.Status}
 	var err error
 	defer func() {
+		c.stopRead()
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
 				panic(v)
@@ -195,7 +197,11 @@ func (c *Call) answer() error {
 	if c.rt.Lines != nil && c.mediaType() == TypeNDJSON {
 		return c.rt.Lines(c)
 	}
+	if err := c.beginRead(); err != nil {
+		return err
+	}
 	out, err := c.rt.run(c)
+	c.stopRead() // before the answer, which the caller may read slowly
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,12 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 	if wait < 0 || wait > maxWait {
 		return Invalid(At("query.wait", "is not between 0s and 60s"))
 	}
-	ctx := c.R.Context()
-	found, err := read(ctx)
+	found, err := read(c.R.Context())
 	if found || err != nil || wait == 0 {
 		return err
 	}
+	c.stopRead() // waiting reads nothing
+	ctx := c.R.Context()
 	// The server's own time-outs are for answers that do not wait.
 	c.WriteWithin(wait + answerTimeout)
 	over := time.NewTimer(wait)
@@ -55,7 +56,12 @@ func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(contex
 		if waits {
 			continue
 		}
-		if found, err := read(ctx); found || err != nil {
+		if err := c.beginRead(); err != nil {
+			return err
+		}
+		found, err := read(c.R.Context())
+		c.stopRead()
+		if found || err != nil {
 			return err
 		}
 	}

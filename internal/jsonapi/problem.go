@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -91,6 +94,9 @@ func (a *API) ProblemOf(err error) *client.Problem {
 			continue
 		}
 		p := NewProblem(row.status, strings.Replace(row.detail, "END", a.c.Self, 1))
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.RetryAfter = time.Second
+		}
 		var conflict *db.ConflictError
 		var member *countersign.MemberError
 		switch {
@@ -115,6 +121,9 @@ func WriteProblem(w http.ResponseWriter, p *client.Problem) {
 	if err := EncodeJSON(&b, p); err != nil { // cannot fail: p holds only texts and numbers
 		b.Reset()
 		b.WriteString(`{"title":"Internal Server Error","status":500}`)
+	}
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
 	writeHeader(w, p.Status, typeProblem)
 	_, _ = w.Write(b.Bytes()) // the caller is gone

@@ -12,15 +12,18 @@ import (
 )
 
 // A callback without a row in outbox is accepted; its accepted attempt is the proof.
-// States are literals in the texts, because partial indexes need that.
 const (
 	callbackColumns = `c.merchant, c.id, c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, c.created,
 	COALESCE(o.deadline, c.deadline), COALESCE(o.state, 'accepted'), COALESCE(o.attempts, a.number, 0),
 	COALESCE(o.failed, a.failed, 0), COALESCE(o.due, 0), COALESCE(o.lease_until, 0),
 	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0)`
 
-	joinOutbox   = ` LEFT JOIN outbox o ON o.merchant = c.merchant AND o.id = c.id`
-	joinAttempts = ` LEFT JOIN attempts a ON a.merchant = c.merchant AND a.callback = c.id AND a.accepted = 1 AND o.id IS NULL`
+	// "'' ||": where c.merchant is given, PostgreSQL would read all rows of the merchant
+	// for each row of c, and compare their ids.
+	joinOutbox = ` LEFT JOIN outbox o ON o.merchant = '' || c.merchant AND o.id = c.id`
+	// LEFT: the rows of o come first, and in their order.
+	joinCallbacks = ` LEFT JOIN callbacks c ON c.merchant = '' || o.merchant AND c.id = o.id`
+	joinAttempts  = ` LEFT JOIN attempts a ON a.merchant = '' || c.merchant AND a.callback = c.id AND a.accepted = 1 AND o.id IS NULL`
 
 	readCallbackSQL = `SELECT ` + callbackColumns + ` FROM callbacks c` + joinOutbox + joinAttempts + `
 WHERE c.merchant = $1 AND c.id = $2`
@@ -84,107 +87,136 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 }
 
 // Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
-// the end.
+// the end. A page looks at scanMost rows at most: it may have fewer than limit
+// callbacks, also none, and a next page.
 func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
-	q, from, ordered, err := f.query(cursor)
+	ls, err := f.listings(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	text := q.with + `SELECT ` + callbackColumns + from + q.Where() + q.newest(ordered, limit)
-	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
-		var c Callback
-		err := c.scan(r)
-		list = append(list, c)
-		return err
+	return readPage(ctx, o, callbackColumns, ls, limit, func(r db.Rows) (v listed[Callback], err error) {
+		err = v.row.scan(r)
+		v.merchant, v.id, _ = strings.Cut(v.row.ID, ".")
+		return v, err
 	})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = makeCursor(list[limit-1].ID)
-	}
-	return list, next, nil
 }
 
-// query gives the conditions of f, the FROM clause, and the table whose ids order the
-// list. The member of f that selects the fewest rows chooses the index.
-func (f CallbackFilter) query(cursor string) (q conditions, from, ordered string, err error) {
-	from, ordered = ` FROM callbacks c`+joinOutbox+joinAttempts, "c"
-	switch {
-	case f.lookUp(&q):
-		from = ` FROM hit CROSS JOIN callbacks c` + joinOutbox + joinAttempts
-		q.Add("c.merchant = hit.merchant AND c.id = hit.id")
-	case f.State != "" && f.State != CallbackAccepted:
-		from, ordered = ` FROM outbox o CROSS JOIN callbacks c`+joinAttempts, "o"
-		q.Add("c.merchant = o.merchant AND c.id = o.id")
-	}
-	rare := f.Type > countersign.TypeDeposited && ordered == "c" && q.with == ""
-	switch {
-	case f.Merchant == "":
-	case rare:
-		// An expression, so that no index by merchant is used: the one by type must be.
-		q.Add("c.merchant || '' = ?", f.Merchant)
-	default:
-		q.Add(ordered+".merchant = ?", f.Merchant)
-	}
-	if f.Type != countersign.TypeUnknown {
-		q.Add("c.type = ?", int64(f.Type))
-	}
-	if rare {
-		q.Add("c.type <> 1") // the condition of the index by type
+// listings chooses the index by the members of f that select the fewest rows. The
+// other members are filters. COALESCE in them keeps the planner from another index,
+// and from reading the joined table first.
+func (f CallbackFilter) listings(cursor string) ([]listing, error) {
+	for _, look := range []struct{ member, value string }{
+		{"trackingId", f.TrackingID}, {"txId", f.TxID}, {"callBackId", f.CallBackID}, {"merchant", f.Merchant},
+	} {
+		if err := db.CheckText(look.member, look.value); err != nil {
+			return nil, err
+		}
 	}
 	switch f.State {
-	case "":
-	case CallbackAccepted:
-		q.Add("o.id IS NULL")
-	case CallbackPending, CallbackSending, CallbackRefused, CallbackExhausted, CallbackCancelled:
-		q.Add("o.state = '" + string(f.State) + "'")
+	case "", CallbackAccepted, CallbackPending, CallbackSending, CallbackRefused, CallbackExhausted, CallbackCancelled:
 	default:
-		return q, "", "", fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
+		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
-	for _, look := range []struct{ column, value string }{
-		{"c.tracking_id", f.TrackingID}, {"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.merchant", f.Merchant},
-	} {
-		if err := db.CheckText(look.column, look.value); err != nil {
-			return q, "", "", err
-		}
-		if look.value != "" && look.column != "c.merchant" {
-			q.Add(look.column+" = ?", look.value)
+	ls := []listing{f.walk()}
+	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
+		// Of a deposit it is the event's id, which has its own index.
+		switch first := f.walkEvents(); f.Type {
+		case countersign.TypeUnknown:
+			ls = append(ls, first)
+		case countersign.TypeDeposited:
+			ls[0] = first
 		}
 	}
-	return q, from, ordered, q.before(ordered, cursor)
+	for i := range ls {
+		l := &ls[i]
+		if cursor != "" {
+			p, err := placeOf(cursor)
+			if err != nil {
+				return nil, err
+			}
+			l.below(p)
+		}
+		l.EndWalk()
+		f.filter(l)
+	}
+	return ls, nil
 }
 
-// lookUp begins q with the identifier of f that an index finds, of one merchant or
-// of each.
-func (f CallbackFilter) lookUp(q *conditions) bool {
-	merchant := "merchant IN (SELECT id FROM merchants)"
-	if f.Merchant != "" {
-		merchant = "merchant = " + q.Arg(f.Merchant)
-	}
-	value := fmt.Sprintf("$%d", len(q.Args)+1)
-	by := func(conditions ...string) {
-		parts := make([]string, len(conditions))
-		for i, c := range conditions {
-			parts[i] = `SELECT merchant, id FROM callbacks WHERE ` + merchant + ` AND ` + c
-		}
-		q.with = `WITH hit AS MATERIALIZED (` + strings.Join(parts, ` UNION ALL `) + `) `
-	}
+// walk gives the index, without filters.
+func (f CallbackFilter) walk() listing {
+	l := listing{table: "callbacks c", joins: joinOutbox + joinAttempts}
+	outbox := listing{table: "outbox o", joins: joinCallbacks + joinAttempts}
 	switch {
 	case f.TxID != "":
-		by(`tx_id <> '' AND tx_id = ` + value)
-		q.Args = append(q.Args, f.TxID)
+		l.Add("c.tx_id <> '' AND c.tx_id = ?", f.TxID)
+		return l
 	case f.CallBackID != "":
-		by(`call_back_id <> '' AND call_back_id = ` + value)
-		q.Args = append(q.Args, f.CallBackID)
+		l.Add("c.call_back_id <> '' AND c.call_back_id = ?", f.CallBackID)
+		return l
 	case f.TrackingID != "":
-		// Of a deposit it is the event's id, which has its own index.
-		by(`type = 1 AND event_id = `+value, `type <> 1 AND tracking_id = `+value)
-		q.Args = append(q.Args, f.TrackingID)
-	default:
-		q.Args = nil
-		return false
+		l.Add("c.type <> 1 AND c.tracking_id = ?", f.TrackingID)
+		return l
+	case f.State == CallbackSending: // no more than are in flight; sorted
+		l = outbox
+		l.sorted = true
+		l.Add("o.lease_until > 0")
+		return l
+	case f.State == CallbackPending && f.Merchant == "":
+		l = outbox
+		l.Add("o.settled = 0")
+		return l
 	}
-	return true
+	if f.Merchant != "" {
+		l.merchant, outbox.merchant = f.Merchant, f.Merchant
+		l.Add("c.merchant = ?", f.Merchant)
+	}
+	switch {
+	case f.State == CallbackPending:
+		outbox.Add("o.merchant = ?", f.Merchant)
+		return outbox
+	case f.State != "" && f.State != CallbackAccepted:
+		if f.Merchant != "" {
+			outbox.Add("o.settled > 0 AND o.merchant || '' = ? AND o.state || '' = ?", f.Merchant, string(f.State))
+		} else {
+			outbox.Add("o.settled > 0 AND o.state = ?", string(f.State))
+		}
+		return outbox
+	case f.Type > countersign.TypeDeposited:
+		// A literal: PostgreSQL sees whether the type is rare.
+		l.Add(fmt.Sprintf("c.type <> 1 AND c.type = %d", f.Type))
+	}
+	return l
+}
+
+// walkEvents finds the deposits with the trackingId: at most one of each merchant.
+func (f CallbackFilter) walkEvents() listing {
+	l := listing{table: "callbacks c", joins: joinOutbox + joinAttempts, sorted: true}
+	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)
+	if f.Merchant == "" {
+		l.Add("c.merchant IN (SELECT id FROM merchants)")
+	} else {
+		l.merchant = f.Merchant
+		l.Add("c.merchant = ?", f.Merchant)
+	}
+	return l
+}
+
+// filter adds what the index of l does not have.
+func (f CallbackFilter) filter(l *listing) {
+	served := l.Where()
+	has := func(column string) bool { return strings.Contains(served, column+" = ") }
+	if f.Merchant != "" && l.merchant == "" {
+		l.Add("COALESCE("+l.alias()+".merchant, '') = ?", f.Merchant)
+	}
+	if f.Type != countersign.TypeUnknown && !has("c.type") {
+		l.Add("COALESCE(c.type, 0) = ?", int64(f.Type))
+	}
+	if f.State != "" && !has("o.state") && !has("o.state || ''") {
+		l.Add("COALESCE(o.state, 'accepted') = ?", string(f.State))
+	}
+	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID}} {
+		if look.value != "" && !has(look.column) && !has("c.event_id") {
+			l.Add("COALESCE("+look.column+", '') = ?", look.value)
+		}
+	}
 }

@@ -58,6 +58,8 @@ var suite = []struct {
 	{"callbacks/resent by filter", testResendMatching},
 	{"callbacks/resent before they are due", testResendPending},
 	{"numbers", testStats},
+	{"numbers/folded", testFolded},
+	{"callbacks/listed by short pages", testShortPages},
 	{"watch", testWatch},
 	{"all of it together", testTogether},
 }

@@ -33,6 +33,7 @@ func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attemp
 			return err
 		}
 		changes := laneChanges{}
+		var fresh [laneCount]int64
 		args := make([]any, 0, attemptParams*len(batch))
 		for i := range batch {
 			n := &batch[i]
@@ -42,8 +43,13 @@ func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attemp
 			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: CallbackAccepted, now: now}
 			args = b.attempt(args, false)
 			changes.of(n.Merchant, n.Type.Lane()).ended(CallbackAccepted)
+			fresh[n.Type.Lane()]++
 		}
-		if err := t.Batch(ctx, insertAttempts.Statements(args, nil)); err != nil {
+		statements := insertAttempts.Statements(args, nil)
+		for lane, n := range fresh {
+			statements = t.Counted(statements, countOfLane(countersign.Lane(lane)), n)
+		}
+		if err := t.Batch(ctx, statements); err != nil {
 			return err
 		}
 		return o.changeLanes(ctx, t, changes, now)

@@ -43,8 +43,13 @@ func openAt(t testing.TB, url string) *Outbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
 	s := New(d)
+	t.Cleanup(func() {
+		if !t.Failed() && d.Ping(ctx) == nil {
+			checkKept(t, s)
+		}
+		d.Close()
+	})
 	urls.Store(s, url)
 	return s
 }

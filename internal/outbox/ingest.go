@@ -128,19 +128,25 @@ var (
 	insertOutbox    = db.NewInsert(insertOutboxSQL, 100, 10)
 )
 
-// insert keeps the rows of batch and writes the result of each to done.
-func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis) error {
+// insert keeps the rows of batch and writes the result of each to done. more runs with
+// its statements.
+func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) error {
 	inserted, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return err
 	}
 	args := make([]any, 0, 5*len(batch))
+	var fresh [laneCount]int64
 	for i := range batch {
 		if n := &batch[i]; inserted[i] {
+			fresh[n.Type.Lane()]++
 			args = append(args, n.Merchant, n.id, int64(n.Type.Lane()), int64(n.Due), int64(n.Deadline))
 		}
 	}
-	statements := insertOutbox.Statements(args, nil)
+	statements := append(insertOutbox.Statements(args, nil), more...)
+	for lane, n := range fresh {
+		statements = t.Counted(statements, countOfLane(countersign.Lane(lane)), n)
+	}
 	kept := make([][]byte, len(batch)) // payloads of known rows
 	for i := range batch {
 		n, d := &batch[i], &done[batch[i].item]

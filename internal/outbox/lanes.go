@@ -50,7 +50,8 @@ WHERE merchant = $9 AND lane = $10`
 )
 
 // changeLanes applies c and wakes this node if something can be claimed now or later.
-func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis) error {
+// more runs with its statements.
+func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now db.Millis, more ...db.Statement) error {
 	lanes, err := o.lockLanes(ctx, t, c)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
 			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}}
 	}
-	return t.Batch(ctx, writes)
+	return t.Batch(ctx, append(writes, more...))
 }
 
 // laneCount is how many lanes there are, each a number below it.

@@ -29,7 +29,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	}
 	var w Withdrawal
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, CallbackCancelled, ReasonCancelled, now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, ReasonCancelled, now); err != nil {
 			return err
 		}
 		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
@@ -45,15 +45,18 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 }
 
 // endWithdrawal decides an awaiting withdrawal without an answer, by the statement
-// text, and ends its callback in any state; a result that comes later is late. It
-// reports whether the withdrawal was awaiting.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, state CallbackState, reason string, now db.Millis) (bool, error) {
+// text, which makes its state to, and ends its callback in any state; a result that
+// comes later is late. It reports whether the withdrawal was awaiting.
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to WithdrawalState, state CallbackState, reason string, now db.Millis) (bool, error) {
 	var was CallbackState
 	if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, id}, &was); err != nil {
 		return false, err
 	}
 	n, err := t.Exec(ctx, text, merchant, id, int64(now))
 	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := t.Batch(ctx, countMoved(t, nil, WithdrawalAwaiting, to, 1)); err != nil {
 		return false, err
 	}
 	if finalIndex(was) < 0 {
@@ -118,12 +121,13 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 				return err
 			}
 			p.Duplicate = given == 0
-			err = db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
+			read := db.Statement{SQL: readPermitSQL, Args: []any{merchant, rest}, Row: func(r db.Rows) error {
 				found = true
 				var err error
 				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
 				return err
-			})
+			}}
+			err = t.Batch(ctx, countMoved(t, []db.Statement{read}, WithdrawalConfirmed, WithdrawalReleased, given))
 			if err != nil || !found {
 				return err
 			}
@@ -192,7 +196,8 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 			return nil
 		}
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
-		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+		counted := countMoved(t, nil, WithdrawalReleased, state, 1)
+		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...)
 		if errors.Is(err, db.ErrConflict) {
 			// Another call has queued such an event. The outcome must be recorded
 			// and announced nevertheless.

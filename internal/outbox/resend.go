@@ -125,25 +125,20 @@ func (o *Outbox) ResendMatching(ctx context.Context, f CallbackFilter, dryRun bo
 
 // matching gives the callbacks of one step.
 func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, now db.Millis) (list []swept, next string, err error) {
-	q, from, ordered, err := f.query(cursor)
+	ls, err := f.listings(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	if f.State == CallbackPending {
-		q.Add("o.due > ?", int64(now))
-	} else {
-		q.Add("o.lane = 0")
+	for i := range ls {
+		if f.State == CallbackPending {
+			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
+		} else {
+			ls[i].Add("COALESCE(o.lane, 0) = 0")
+		}
 	}
-	text := q.with + `SELECT c.merchant, c.id` + from + q.Where() + q.newest(ordered, sweepMost)
-	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
-		var f swept
-		err := r.Scan(&f.merchant, &f.id)
-		list = append(list, f)
-		return err
+	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, func(r db.Rows) (v listed[swept], err error) {
+		err = r.Scan(&v.merchant, &v.id)
+		v.row = swept{merchant: v.merchant, id: v.id}
+		return v, err
 	})
-	if err == nil && len(list) > sweepMost {
-		list = list[:sweepMost]
-		next = makeCursor(joinID(list[sweepMost-1].merchant, list[sweepMost-1].id))
-	}
-	return list, next, err
 }

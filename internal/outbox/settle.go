@@ -121,7 +121,11 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 		return err
 	}
 	changes := laneChanges{}
+	decided := map[countersign.Decision]int64{}
 	for _, b := range batch {
+		if b.awaiting == 1 {
+			decided[b.decided]++
+		}
 		if b.fresh && b.Alarm != "" {
 			feed.alarm(b.Merchant, b.Alarm, b.CallbackID, now)
 		}
@@ -137,7 +141,11 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 			change.ended(b.state)
 		}
 	}
-	if err := o.changeLanes(ctx, t, changes, now); err != nil {
+	var counted []db.Statement
+	for decision, n := range decided {
+		counted = countMoved(t, counted, WithdrawalAwaiting, WithdrawalState(decision), n)
+	}
+	if err := o.changeLanes(ctx, t, changes, now, counted...); err != nil {
 		return err
 	}
 	return feed.write(ctx, t)

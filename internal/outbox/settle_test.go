@@ -324,7 +324,7 @@ func TestSettleMany(t *testing.T) {
 				}
 			}
 			pending, final := 0, int64(0)
-			for _, n := range must(s.Stats(ctx))(t) {
+			for _, n := range must(s.Stats(ctx))(t).Lanes {
 				if finalIndex(n.State) < 0 {
 					pending += int(n.Count)
 				} else {

@@ -2,60 +2,74 @@ package outbox
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"countersign"
 	"countersign/internal/db"
 )
 
-const (
-	pendingSQL = `SELECT lane, COUNT(*), MIN(due) FROM outbox WHERE state = 'pending' GROUP BY lane`
+// statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The
+// inner SELECT looks the oldest pending callback of each merchant up.
+var statsSQL = fmt.Sprintf(`%s UNION ALL %s UNION ALL
+SELECT name, -1, CAST(SUM(n) AS BIGINT), 0, 0, 0, 0, 0 FROM counts GROUP BY name`, laneSumSQL(0), laneSumSQL(1))
 
-	lanesSumSQL = `
-SELECT lane, CAST(SUM(in_flight) AS BIGINT), CAST(SUM(accepted) AS BIGINT), CAST(SUM(refused) AS BIGINT),
-	CAST(SUM(exhausted) AS BIGINT), CAST(SUM(cancelled) AS BIGINT)
-FROM lanes GROUP BY lane`
-)
+func laneSumSQL(lane int) string {
+	return fmt.Sprintf(`
+SELECT '', %d, COALESCE(CAST(SUM(in_flight) AS BIGINT), 0), COALESCE(CAST(SUM(accepted) AS BIGINT), 0),
+	COALESCE(CAST(SUM(refused) AS BIGINT), 0), COALESCE(CAST(SUM(exhausted) AS BIGINT), 0), COALESCE(CAST(SUM(cancelled) AS BIGINT), 0),
+	COALESCE(MIN(CASE WHEN next_due < 4611686018427387904 THEN (
+		SELECT o.due FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND o.state = 'pending'
+		ORDER BY o.due LIMIT 1) END), 4611686018427387904)
+FROM lanes WHERE lane = %[1]d`, lane)
+}
 
-// Stats counts callbacks by lane and state; each lane has every state. Its cost grows
-// with the pending callbacks and the merchants, not with the settled ones.
-func (o *Outbox) Stats(ctx context.Context) ([]LaneStats, error) {
-	var list []LaneStats
-	at := map[countersign.Lane]map[CallbackState]*LaneStats{}
-	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		for _, state := range append([]CallbackState{CallbackPending, CallbackSending}, finalStates[:]...) {
-			list = append(list, LaneStats{Lane: lane, State: state, OldestDue: db.Never})
-		}
-		at[lane] = map[CallbackState]*LaneStats{}
+// Stats counts callbacks by lane and state, each lane with every state, and
+// withdrawals by state. Its cost grows with the merchants and with nothing else.
+func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{Withdrawals: map[WithdrawalState]int64{}}
+	var lanes [laneCount]struct {
+		sending   int64
+		final     [finals]int64
+		oldestDue db.Millis
 	}
-	for i := range list {
-		at[list[i].Lane][list[i].State] = &list[i]
-	}
-	err := db.Each(ctx, o, pendingSQL, nil, func(r db.Rows) error {
-		var p LaneStats
-		err := r.Scan(&p.Lane, &p.Count, &p.OldestDue)
-		if err == nil {
-			at[p.Lane][CallbackPending].Count, at[p.Lane][CallbackPending].OldestDue = p.Count, p.OldestDue
+	counts := map[string]int64{}
+	err := db.Each(ctx, o, statsSQL, nil, func(r db.Rows) error {
+		var name string
+		var lane int
+		var n int64
+		var final [finals]int64
+		var oldest db.Millis
+		err := r.Scan(&name, &lane, &n, &final[0], &final[1], &final[2], &final[3], &oldest)
+		switch {
+		case err != nil:
+		case lane < 0:
+			counts[name] = n
+		default:
+			lanes[lane].sending, lanes[lane].final, lanes[lane].oldestDue = n, final, oldest
 		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	err = db.Each(ctx, o, lanesSumSQL, nil, func(r db.Rows) error {
-		var lane countersign.Lane
-		var sending int64
-		var final [finals]int64
-		err := r.Scan(&lane, &sending, &final[0], &final[1], &final[2], &final[3])
-		if err != nil {
-			return err
+	for i := range lanes {
+		lane, l := countersign.Lane(i), &lanes[i]
+		pending := counts[countOfLane(lane)] - l.sending
+		for _, n := range l.final {
+			pending -= n
 		}
-		at[lane][CallbackSending].Count = sending
-		for i, state := range finalStates {
-			at[lane][state].Count = final[i]
+		s.Lanes = append(s.Lanes, LaneStats{lane, CallbackPending, pending, l.oldestDue}, LaneStats{lane, CallbackSending, l.sending, db.Never})
+		for k, state := range finalStates {
+			s.Lanes = append(s.Lanes, LaneStats{lane, state, l.final[k], db.Never})
 		}
-		return nil
-	})
-	return list, err
+	}
+	for name, n := range counts {
+		if state, ok := strings.CutPrefix(name, countOfState("")); ok && n != 0 {
+			s.Withdrawals[WithdrawalState(state)] = n
+		}
+	}
+	return s, nil
 }
 
 // 5 is BreakerThreshold.

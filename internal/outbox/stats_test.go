@@ -23,7 +23,7 @@ func testStats(t *testing.T, s *Outbox) {
 	must(s.CancelWithdrawal(ctx, w.ID, 201))(t)
 	asked(t, s, "asked", 9000, 202)
 	got := map[string]int64{}
-	for _, n := range must(s.Stats(ctx))(t) {
+	for _, n := range must(s.Stats(ctx))(t).Lanes {
 		got[n.Lane.String()+" "+string(n.State)] = n.Count
 		want := db.Never
 		if n.Lane == countersign.LaneNotify && n.State == CallbackPending {

@@ -55,7 +55,10 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
 	if err := o.sweepLanes(ctx, now, &done); err != nil {
 		return done, err
 	}
-	return done, o.sweepFar(ctx, now, &done)
+	if err := o.sweepFar(ctx, now, &done); err != nil {
+		return done, err
+	}
+	return done, o.FoldCounts(ctx)
 }
 
 // ReclaimAll ends every lease at once and gives their number. It does so only if no
@@ -94,7 +97,7 @@ func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swep
 	for _, f := range found {
 		var ended bool
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			ended, err = o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, CallbackExhausted, ReasonDeadline, now)
+			ended, err = o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, ReasonDeadline, now)
 			return err
 		})
 		if err != nil {

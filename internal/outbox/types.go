@@ -305,6 +305,12 @@ type CallbackFilter struct {
 	CallBackID string
 }
 
+// Stats has numbers of rows.
+type Stats struct {
+	Lanes       []LaneStats
+	Withdrawals map[WithdrawalState]int64 // states of no withdrawal are left out
+}
+
 // LaneStats counts the callbacks of one lane.
 type LaneStats struct {
 	Lane      countersign.Lane

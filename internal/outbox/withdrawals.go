@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"countersign"
 	"countersign/internal/db"
@@ -76,7 +77,8 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 			w, err = findWithdrawal(ctx, t, withdrawalByCallBackIDSQL+"{lock}", n.Merchant, n.CallBackID)
 			return err
 		}
-		if err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now); err != nil {
+		counted := countMoved(t, nil, "", WithdrawalAwaiting, 1)
+		if err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...); err != nil {
 			return err
 		}
 		w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id)
@@ -170,72 +172,36 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	var q conditions
+	l, err := withdrawalListing(merchant, state, cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	return readPage(ctx, o, withdrawalColumns, []listing{l}, limit, func(r db.Rows) (v listed[Withdrawal], err error) {
+		v.row, err = scanWithdrawal(r)
+		v.merchant, v.id, _ = strings.Cut(v.row.ID, ".")
+		return v, err
+	})
+}
+
+func withdrawalListing(merchant string, state WithdrawalState, cursor string) (listing, error) {
+	l := listing{table: "withdrawals w", merchant: merchant}
 	if merchant != "" {
-		q.Add("w.merchant = ?", merchant)
+		l.Add("w.merchant = ?", merchant)
 	}
-	if state != "" {
-		q.Add("w.state = ?", string(state))
+	switch state {
+	case "":
+	case WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired, WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed:
+		l.Add("w.state = '" + string(state) + "'") // a literal: PostgreSQL sees whether the state is rare
+	default:
+		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, state)
 	}
-	if err := q.before("w", cursor); err != nil {
-		return nil, "", err
+	if cursor != "" {
+		p, err := placeOf(cursor)
+		if err != nil {
+			return l, err
+		}
+		l.below(p)
 	}
-	text := `SELECT ` + withdrawalColumns + ` FROM withdrawals w` + q.Where() + q.newest("w", limit)
-	err = db.Each(ctx, o, text, q.Args, func(r db.Rows) error {
-		w, err := scanWithdrawal(r)
-		list = append(list, w)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		next = makeCursor(list[limit-1].ID)
-	}
-	return list, next, nil
+	l.EndWalk()
+	return l, nil
 }
-
-const withdrawalCountsSQL = `SELECT state, COUNT(*) FROM withdrawals GROUP BY state`
-
-// WithdrawalCounts counts withdrawals by state. It reads the whole index, so its cost
-// grows with all withdrawals.
-func (o *Outbox) WithdrawalCounts(ctx context.Context) (map[WithdrawalState]int64, error) {
-	counts := map[WithdrawalState]int64{}
-	err := db.Each(ctx, o, withdrawalCountsSQL, nil, func(r db.Rows) error {
-		var state WithdrawalState
-		var n int64
-		err := r.Scan(&state, &n)
-		counts[state] = n
-		return err
-	})
-	return counts, err
-}
-
-// conditions is the WHERE of a list of ids, and what stands before its SELECT.
-type conditions struct {
-	db.Conditions
-	with string
-}
-
-// before continues a list after the row that cursor names. Lists are ordered by the
-// part of the id after the merchant, which is time, and then by merchant.
-func (q *conditions) before(table, cursor string) error {
-	if cursor == "" {
-		return nil
-	}
-	merchant, id, err := splitID(cursor)
-	if err != nil {
-		return fmt.Errorf("cursor is %w", db.ErrInvalid)
-	}
-	q.Add("("+table+".id, "+table+".merchant) < (?, ?)", id, merchant)
-	return nil
-}
-
-// newest asks for one row more than limit, to know whether there are more.
-func (q *conditions) newest(table string, limit int) string {
-	return fmt.Sprintf(" ORDER BY %s.id DESC, %s.merchant DESC LIMIT CAST(%s AS BIGINT)", table, table, q.Arg(limit+1))
-}
-
-// makeCursor makes a cursor of the id of the last listed row.
-func makeCursor(id string) string { return id }

@@ -351,7 +351,7 @@ func testWithdrawalLists(t *testing.T, s *Outbox) {
 	if _, _, err := s.Withdrawals(ctx, "", "", 5, "nonsense"); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a cursor that is none gives %v", err)
 	}
-	counts := must(s.WithdrawalCounts(ctx))(t)
+	counts := must(s.Stats(ctx))(t).Withdrawals
 	if counts[WithdrawalAwaiting] != 5 || counts[WithdrawalCancelled] != 2 || len(counts) != 2 {
 		t.Errorf("counts %v", counts)
 	}

@@ -1,0 +1,177 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// TestListPlans asks the planner of both databases: every list reads an index in its
+// order, and nothing is sorted but the few entries of one identifier.
+func TestListPlans(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			b := New(openAt(t, d.url(t)), Config{})
+			fillForPlans(t, b)
+			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
+				t.Helper()
+				got := planOf(t, b.DB, text, args)
+				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
+				whole := strings.Contains(got, "SCAN") && len(args) > 1 && !strings.Contains(got, "SCAN inbox USING INDEX") || strings.Contains(got, "Seq Scan")
+				sorts := strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "Sort Key")
+				if !served || whole && !slices.Contains(indexes, "SCAN") || sorts && !sorted {
+					t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
+				}
+			}
+			list := func(what, table, columns string, q *db.Conditions, sorted bool, indexes ...string) {
+				t.Helper()
+				if q.Filtered() {
+					walk := q.Walk()
+					check(what, sorted, boundSQL(table, walk), walk.Args, indexes...)
+					q.Add("seq >= ?", 1)
+				}
+				check(what, sorted, `SELECT `+columns+` FROM `+table+q.Where()+newestSeq(q, 10), q.Args, indexes...)
+			}
+			for _, before := range []int64{0, 7} {
+				for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
+					for k := range 8 {
+						f := Filter{Type: typ, Open: k&4 != 0}
+						indexes := []string{"inbox_pkey", "INTEGER PRIMARY KEY", "SCAN"}
+						if typ > countersign.TypeDeposited {
+							indexes = []string{"inbox_type"}
+						}
+						if f.Open {
+							indexes = []string{"inbox_open"}
+						}
+						if k&2 != 0 {
+							f.CallBackID, indexes = "o1", []string{"inbox_order"}
+						}
+						if k&1 != 0 {
+							f.ID, indexes = "i1", []string{"sqlite_autoindex_inbox_1", "inbox_id_type_key"}
+						}
+						list(fmt.Sprintf("%+v before %d", f, before), "inbox", inboxColumns, f.conditions(before), f.ID != "", indexes...)
+					}
+				}
+				for _, c := range []struct {
+					f       OrderFilter
+					indexes []string
+				}{
+					{OrderFilter{}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{OrderFilter{State: OrderHeld}, []string{"orders_state"}},
+					{OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
+					{OrderFilter{TenantUserID: "u1", State: OrderHeld}, []string{"orders_user"}},
+				} {
+					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, c.f.conditions(before), false, c.indexes...)
+				}
+			}
+			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
+			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
+			check("events", false, listEventsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "events_pkey")
+			check("the oldest entry to forward", false, oldestForwardSQL, []any{int64(1)}, "PRIMARY KEY (feed=?", "forwards_pkey")
+		})
+	}
+}
+
+// fillForPlans makes many rows: PostgreSQL's planner scans small tables, whatever there
+// is for large ones.
+func fillForPlans(t testing.TB, b *Book) {
+	t.Helper()
+	if !b.Dialect().ConcurrentWriters {
+		return
+	}
+	err := b.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		for _, text := range []string{
+			`INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, tx_index, duplicate, claims, lease_until, settled, created, ended)
+				SELECT n, CASE WHEN n % 997 = 0 THEN 7 WHEN n % 5 = 0 THEN 2 ELSE 1 END, 'i' || n, 'u' || n % 300, CASE WHEN n % 5 = 0 THEN 'o' || n / 20 ELSE '' END,
+				'', 1, 0, 0, 0, CASE WHEN n % 100 = 0 THEN 0 ELSE 1 END, n, n FROM generate_series(1, 50000) AS n`,
+			`INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated)
+				SELECT 'o' || n, 'u' || n % 300, 'a', 'c', 's', '1', '', 9, CASE WHEN n % 50 = 0 THEN 'held' ELSE 'executed' END, n, n FROM generate_series(1, 50000) AS n`,
+			`INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address, risk_from, risk_to, tx_index, business, state, taken)
+				SELECT n, 'i' || n, 'u', 'x', 'c', 's', '1', '', '', 0, 0, 1, 0, CASE WHEN n % 500 = 0 THEN 'held' ELSE 'taken' END, n FROM generate_series(1, 50000) AS n`,
+			`INSERT INTO counts SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0`,
+			`INSERT INTO counts SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'`,
+			`INSERT INTO counts SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY 1`,
+		} {
+			if _, err := x.Exec(ctx, text); err != nil {
+				return fmt.Errorf("%s: %w", text, err)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = b.Tidy(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// planOf is how a database would run text.
+func planOf(t testing.TB, d *db.DB, text string, args []any) string {
+	t.Helper()
+	if d.Dialect().ConcurrentWriters {
+		types := make([]string, len(args))
+		for i, a := range args {
+			types[i] = "bigint"
+			if _, ok := a.(string); ok {
+				types[i] = "text"
+			}
+		}
+		if len(args) == 0 {
+			return plan(t, d, "", text, "")
+		}
+		return plan(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
+	}
+	var lines strings.Builder
+	err := db.Each(ctx, d, "EXPLAIN QUERY PLAN "+text, args, func(r db.Rows) error {
+		var id, parent, unused int
+		var detail string
+		err := r.Scan(&id, &parent, &unused, &detail)
+		lines.WriteString(detail + "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return lines.String()
+}
+
+// checkKept compares the kept numbers with the rows. Every test ends with it.
+func checkKept(t testing.TB, d *db.DB) {
+	t.Helper()
+	want, got := map[string]int64{}, map[string]int64{}
+	err := db.Each(ctx, d, `SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0
+		UNION ALL SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'
+		UNION ALL SELECT 'forwards', COUNT(*) FROM forwards
+		UNION ALL SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY state`, nil, func(r db.Rows) error {
+		var name string
+		var n int64
+		err := r.Scan(&name, &n)
+		if n != 0 {
+			want[name] = n
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := db.Counts(ctx, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range counts {
+		if n != 0 {
+			got[name] = n
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the kept numbers (+) are not those of the rows (-):\n%s", diff)
+	}
+}

@@ -1,0 +1,32 @@
+package db
+
+import "context"
+
+// apartConns is how many connections the reads of DB.Apart have together.
+const apartConns = 4
+
+// Apart gives d with connections of its own for reads outside transactions, a few for
+// all callers of Apart together. Who asks for whole lists reads there, so that such
+// reads never keep a connection from those who work. Transactions are those of d.
+func (d *DB) Apart() *DB {
+	a := *d
+	a.backend = apart{d.backend, d.backend.views()}
+	return &a
+}
+
+type apart struct {
+	backend
+	reads Querier
+}
+
+func (a apart) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	return a.reads.Query(ctx, sql, args...)
+}
+
+func (a apart) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	return a.reads.Exec(ctx, sql, args...)
+}
+
+func (a apart) Batch(ctx context.Context, statements []Statement) error {
+	return a.reads.Batch(ctx, statements)
+}

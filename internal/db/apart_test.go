@@ -1,0 +1,42 @@
+package db
+
+import (
+	"context"
+	"testing"
+)
+
+// TestApart: reads that keep every connection of Apart keep none of the others, and
+// transactions go on.
+func TestApart(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			s := openAt(t, d.url(t))
+			lists := s.Apart()
+			for range apartConns {
+				r, err := lists.Query(ctx, `SELECT name FROM meta`)
+				if err != nil || !r.Next() {
+					t.Fatal(err)
+				}
+				defer r.Close()
+			}
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			if r, err := lists.Query(gone, `SELECT name FROM meta`); err == nil {
+				r.Close()
+				t.Error("there is a connection more")
+			}
+			var name string
+			if found, err := One(ctx, s, `SELECT name FROM meta`, nil, &name); err != nil || !found {
+				t.Errorf("a read beside: %v", err)
+			}
+			for _, w := range []*DB{s, lists} {
+				if err := w.Write(ctx, func(ctx context.Context, t *Tx) error { return nil }); err != nil {
+					t.Errorf("a transaction beside: %v", err)
+				}
+			}
+			if _, err := lists.Exec(ctx, `DELETE FROM meta`); err == nil {
+				t.Error("a list can write")
+			}
+		})
+	}
+}

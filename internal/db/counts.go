@@ -1,0 +1,100 @@
+package db
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Both ends keep numbers of rows in the table counts (name, n), so that nobody has to
+// count them. A number changes in the transaction that changes its rows. It is the
+// sum of its rows in counts: with concurrent writers each transaction inserts a row of
+// its own, because transactions that change one row would wait for each other's
+// commits, and FoldCounts replaces many rows by one.
+const (
+	addCountSQL   = `INSERT INTO counts (name, n) VALUES ($1, $2){adding}`
+	readCountsSQL = `SELECT name, CAST(SUM(n) AS BIGINT) FROM counts GROUP BY name`
+	manyCountsSQL = `SELECT COUNT(*) FROM (SELECT 1 FROM counts LIMIT 1000) AS found`
+	takeCountsSQL = `DELETE FROM counts RETURNING name, n`
+
+	manyCounts = 1000 // rows that FoldCounts replaces
+)
+
+// Counted changes the kept number name by n as part of t. It gives list with the
+// statement for it, if there is one: with one writer, the writer adds up the changes
+// of the transactions that it commits together.
+func (t *Tx) Counted(list []Statement, name string, n int64) []Statement {
+	switch {
+	case n == 0:
+		return list
+	case t.deferred:
+		return append(list, Statement{SQL: addCountSQL, Args: []any{name, n}})
+	}
+	t.count(name, n)
+	return list
+}
+
+// Count is Counted for a caller without a list of statements.
+func (t *Tx) Count(ctx context.Context, name string, n int64) error {
+	return t.Batch(ctx, t.Counted(nil, name, n))
+}
+
+func (t *Tx) count(name string, n int64) {
+	if t.counts == nil {
+		t.counts = map[string]int64{}
+	}
+	t.counts[name] += n
+}
+
+// writeCounts writes what count has added up.
+func (t *Tx) writeCounts(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(t.counts)) {
+		if _, err := t.Exec(ctx, addCountSQL, name, t.counts[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Counts gives the kept numbers.
+func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
+	counts := map[string]int64{}
+	err := Each(ctx, q, readCountsSQL, nil, func(r Rows) error {
+		var name string
+		var n int64
+		err := r.Scan(&name, &n)
+		counts[name] = n
+		return err
+	})
+	return counts, err
+}
+
+// FoldCounts makes reading the kept numbers cheap where every transaction adds a row.
+// It does nothing while there are few rows. Several nodes may call it at once.
+func (d *DB) FoldCounts(ctx context.Context) error {
+	if !d.dialect.ConcurrentWriters {
+		return nil
+	}
+	var rows int64
+	if _, err := One(ctx, d, manyCountsSQL, nil, &rows); err != nil || rows < manyCounts {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		sums := map[string]int64{}
+		err := Each(ctx, t, takeCountsSQL, nil, func(r Rows) error {
+			var name string
+			var n int64
+			err := r.Scan(&name, &n)
+			sums[name] += n
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		var list []Statement
+		for _, name := range slices.Sorted(maps.Keys(sums)) {
+			list = t.Counted(list, name, sums[name])
+		}
+		return t.Batch(ctx, list)
+	})
+}

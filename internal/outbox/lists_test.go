@@ -1,0 +1,357 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// filters are those that a list of callbacks may have, each with the indexes that
+// serve it, of SQLite and of PostgreSQL.
+func filters(yield func(f CallbackFilter, indexes ...string) bool) {
+	for _, merchant := range []string{"", "m0"} {
+		for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {
+			for _, state := range []CallbackState{"", CallbackPending, CallbackSending, CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled} {
+				for ids := range 8 {
+					f := CallbackFilter{Merchant: merchant, Type: typ, State: state}
+					var indexes []string
+					if ids&1 != 0 {
+						f.TrackingID = "track"
+						if typ <= countersign.TypeDeposited {
+							indexes = []string{"sqlite_autoindex_callbacks_2", "callbacks_merchant_event_id_type_key"}
+						}
+						if typ != countersign.TypeDeposited {
+							indexes = append([]string{"callbacks_tracking"}, indexes...)
+						}
+					}
+					if ids&2 != 0 {
+						f.CallBackID, indexes = "order", []string{"callbacks_order"}
+					}
+					if ids&4 != 0 {
+						f.TxID, indexes = "tx", []string{"callbacks_tx"}
+					}
+					switch {
+					case ids != 0:
+					case state == CallbackSending:
+						indexes = []string{"outbox_lease"}
+					case state == CallbackPending && merchant == "":
+						indexes = []string{"outbox_waiting"}
+					case state == CallbackPending:
+						indexes = []string{"o USING PRIMARY KEY (merchant=?", "outbox_pkey"}
+					case state != "" && state != CallbackAccepted && merchant != "":
+						indexes = []string{"outbox_ended_of"}
+					case state != "" && state != CallbackAccepted:
+						indexes = []string{"outbox_ended"}
+					case typ > countersign.TypeDeposited && merchant != "":
+						indexes = []string{"callbacks_type_of", "(merchant = $1)"}
+					case typ > countersign.TypeDeposited:
+						indexes = []string{"callbacks_type"}
+					case merchant != "":
+						// PostgreSQL may read the other one, whose entries hold the merchant.
+						indexes = []string{"sqlite_autoindex_callbacks_1 (merchant=?", "callbacks_pkey", "(merchant = $1)"}
+					default:
+						indexes = []string{"callbacks_recent"}
+					}
+					if !yield(f, indexes...) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestListPlans asks the planner of both databases: every list reads an index in its
+// order, and nothing is sorted but what is bounded. Before, a list of pending callbacks
+// sorted all of them.
+func TestListPlans(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			s := openAt(t, d.url(t))
+			fillForPlans(t, s)
+			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
+				t.Helper()
+				got := planOf(t, s.DB, text, args)
+				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
+				for line := range strings.Lines(got) {
+					line = strings.TrimSpace(line)
+					whole := strings.HasPrefix(line, "SCAN ") && !strings.Contains(line, "INDEX") || strings.Contains(line, "Seq Scan")
+					sorts := strings.Contains(line, "TEMP B-TREE") || strings.Contains(line, "Sort Key")
+					scans := strings.HasPrefix(line, "Join Filter") && strings.Contains(line, "= c.")
+					if scans || whole && !strings.Contains(line, "merchants") && !strings.Contains(line, "SCAN o USING PRIMARY KEY") || sorts && !sorted {
+						served = false
+					}
+				}
+				if !served {
+					t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
+				}
+			}
+			cursors := []string{"", "m0." + strings.Repeat("0", idLength), "a." + strings.Repeat("z", idLength)}
+			for f, indexes := range asSeq(filters) {
+				for _, cursor := range cursors {
+					for _, l := range must(f.listings(cursor))(t) {
+						what := fmt.Sprintf("%+v from %q", f, cursor)
+						if l.bounded() {
+							text, args := l.boundText()
+							check(what, false, text, args, indexes...)
+							l.downTo(must(placeOf(cursors[1]))(t))
+						}
+						text := l.pageText(callbackColumns, 10)
+						check(what, l.sorted, text, l.Args, indexes...)
+					}
+				}
+			}
+			for _, c := range []struct {
+				merchant string
+				state    WithdrawalState
+				indexes  []string
+			}{
+				{"", "", []string{"withdrawals_recent"}},
+				{"m0", "", []string{"sqlite_autoindex_withdrawals_1 (merchant=?", "withdrawals_pkey", "(merchant = $1)"}},
+				{"", WithdrawalFailed, []string{"withdrawals_state"}},
+				{"m0", WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
+			} {
+				for _, cursor := range cursors {
+					l := must(withdrawalListing(c.merchant, c.state, cursor))(t)
+					text := l.pageText(withdrawalColumns, 10)
+					check(fmt.Sprint("withdrawals of ", c.merchant, c.state, cursor), false, text, l.Args, c.indexes...)
+				}
+			}
+			one := []any{int64(1), int64(10)}
+			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
+			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
+			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
+			check("breakers", false, breakersSQL, nil, "lanes_broken")
+			check("breakers", false, tokensSQL, nil, "tokens_created")
+		})
+	}
+}
+
+// fillForPlans makes many rows of every kind: PostgreSQL's planner scans small tables,
+// whatever there is for large ones.
+func fillForPlans(t testing.TB, s *Outbox) {
+	t.Helper()
+	if !s.Dialect().ConcurrentWriters {
+		return // SQLite plans without looking at the rows
+	}
+	addMerchants(t, s, 20, nil)
+	err := s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		for _, text := range []string{
+			`CREATE TEMP TABLE g AS SELECT 'm' || n % 20 AS merchant, lpad(n::text, 26, '0') AS id, n, (ARRAY[1, 1, 1, 1, 1, 2, 3, 5, 6])[1 + n % 9] AS type,
+				(ARRAY['accepted', 'pending', 'refused', 'exhausted'])[1 + n % 4] AS state FROM generate_series(1, 100000) AS n`,
+			`UPDATE g SET state = 'cancelled' WHERE n % 77 = 0`,
+			`UPDATE g SET type = 7 WHERE n % 997 = 0`,
+			`UPDATE g SET state = 'sending' WHERE n % 1000 = 0`,
+			`INSERT INTO callbacks SELECT merchant, id, type, 'e' || n, 't' || n / 3, 'x' || n / 3, CASE WHEN type > 1 THEN 'o' || n / 3 ELSE '' END, 'p', 0, 1 FROM g`,
+			`INSERT INTO outbox (merchant, id, lane, state, due, lease_until, deadline, settled) SELECT merchant, id, CASE WHEN type = 2 THEN 1 ELSE 0 END, state, n,
+				CASE WHEN state = 'sending' THEN 1 ELSE 0 END, 4611686018427387904, CASE WHEN state IN ('pending', 'sending') THEN 0 ELSE 1 END FROM g WHERE state <> 'accepted'`,
+			`INSERT INTO attempts SELECT merchant, id, 1, 'u', 1, 1, 200, 0, 'accepted', 'accepted', 'n', '', '', 0, CASE WHEN state = 'accepted' THEN 1 ELSE 0 END, 1, 0
+				FROM g WHERE state IN ('accepted', 'refused')`,
+			`INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created)
+				SELECT merchant, id, 'o' || n, 'u', 't', 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1 FROM g WHERE type = 2`,
+			// The kept numbers, for the check at the end.
+			`UPDATE lanes SET in_flight = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'sending'),
+				refused = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'refused'),
+				exhausted = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'exhausted'),
+				cancelled = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'cancelled'),
+				accepted = (SELECT COUNT(*) FROM g WHERE g.merchant = lanes.merchant AND (g.type = 2) = (lanes.lane = 1) AND state = 'accepted')`,
+			`INSERT INTO counts SELECT CASE WHEN type = 2 THEN 'callbacks/withdraw' ELSE 'callbacks/notify' END, COUNT(*) FROM g GROUP BY 1`,
+			`INSERT INTO counts SELECT 'withdrawals/' || state, COUNT(*) FROM withdrawals GROUP BY 1`,
+			`DROP TABLE g`,
+		} {
+			if _, err := x.Exec(ctx, text); err != nil {
+				return fmt.Errorf("%s: %w", text, err)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.Tidy(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asSeq makes the function filters a sequence of two values.
+func asSeq(f func(func(CallbackFilter, ...string) bool)) func(func(CallbackFilter, []string) bool) {
+	return func(yield func(CallbackFilter, []string) bool) {
+		f(func(f CallbackFilter, indexes ...string) bool { return yield(f, indexes) })
+	}
+}
+
+// tokensSQL is the list of tokens, which package jsonapi reads.
+const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
+
+// planOf is how a database would run text.
+func planOf(t testing.TB, d *db.DB, text string, args []any) string {
+	t.Helper()
+	if d.Dialect().ConcurrentWriters {
+		types := make([]string, len(args))
+		for i, a := range args {
+			types[i] = "bigint"
+			if _, ok := a.(string); ok {
+				types[i] = "text"
+			}
+		}
+		if len(args) == 0 {
+			return plan(t, d, "", text, "")
+		}
+		return plan(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
+	}
+	var lines strings.Builder
+	err := db.Each(ctx, d, "EXPLAIN QUERY PLAN "+text, args, func(r db.Rows) error {
+		var id, parent, unused int
+		var detail string
+		err := r.Scan(&id, &parent, &unused, &detail)
+		lines.WriteString(detail + "\n")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return lines.String()
+}
+
+// testShortPages: pages that end before they are full lead to every row all the same,
+// once and in order.
+func testShortPages(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	want := map[string][]string{}
+	add := func(n int, label string) {
+		var items []NewCallback
+		for i := range n {
+			items = append(items, deposit(fmt.Sprint("m", i%2), fmt.Sprint(label, i), 1))
+		}
+		for _, k := range must(s.Ingest(ctx, items, 1))(t) {
+			want["pending"] = append(want["pending"], k.ID)
+		}
+	}
+	one := func(event string) {
+		c := ended(t, s, event, CallbackRefused, 1)
+		want["refused"] = append(want["refused"], c.ID)
+	}
+	one("r0")
+	settleAll(t, s, []Claimed{claimOne(t, s, "a0", 1)}, 1)
+	add(scanMost+10, "x")
+	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "x0", CallBackID: "cb1", Payload: []byte("n"), Due: 1}
+	want["about x0"] = append(want["about x0"], want["pending"][0], must(s.Ingest(ctx, []NewCallback{notice}, 1))(t)[0].ID)
+	want["pending"] = append(want["pending"], want["about x0"][1])
+	add(scanMost+10, "y")
+	for name, f := range map[string]CallbackFilter{
+		"pending":  {State: CallbackPending},
+		"refused":  {State: CallbackRefused},
+		"about x0": {TrackingID: "x0"},
+	} {
+		for _, merchant := range []string{"", "m0", "m1"} {
+			f.Merchant = merchant
+			var got []string
+			pages := 0
+			for cursor := ""; ; pages++ {
+				list, next, err := s.Callbacks(ctx, f, 700, cursor)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range list {
+					got = append(got, c.ID)
+				}
+				if next == "" {
+					break
+				}
+				cursor = next
+			}
+			var expected []string
+			for _, id := range want[name] {
+				if strings.HasPrefix(id, merchant) {
+					expected = append(expected, id)
+				}
+			}
+			slices.SortFunc(expected, func(a, b string) int { return must(placeOf(b))(t).compare(must(placeOf(a))(t)) })
+			if !slices.Equal(got, expected) {
+				t.Errorf("%s of %q: %d in %d pages, want %d", name, merchant, len(got), pages, len(expected))
+			}
+		}
+	}
+	accepted := 0
+	pages := 0
+	for cursor := ""; ; pages++ {
+		list, next, err := s.Callbacks(ctx, CallbackFilter{State: CallbackAccepted}, 10, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if accepted += len(list); next == "" {
+			break
+		}
+		cursor = next
+	}
+	if accepted != 1 || pages < 2 {
+		t.Errorf("%d accepted in %d pages", accepted, pages)
+	}
+}
+
+// BenchmarkLists reads the first page of each list with COUNTERSIGN_BENCH_ROWS
+// callbacks (1,000,000, say), a third of them pending.
+func BenchmarkLists(b *testing.B) {
+	count, err := strconv.Atoi(os.Getenv("COUNTERSIGN_BENCH_ROWS"))
+	if err != nil {
+		b.Skip("COUNTERSIGN_BENCH_ROWS is not set")
+	}
+	for _, d := range dialects {
+		b.Run(d.name, func(b *testing.B) {
+			s := openAt(b, d.url(b))
+			ids := addMerchants(b, s, 50, nil)
+			for at := 0; at < count; at += 10_000 {
+				items := make([]NewCallback, min(10_000, count-at))
+				for i := range items {
+					items[i] = deposit(ids[i%len(ids)], fmt.Sprintf("old-%x", uint64(at+i)*0x9e3779b97f4a7c15), 1)
+				}
+				if at%30_000 == 0 {
+					must(s.Ingest(ctx, items, db.Millis(at)))(b)
+				} else if err := s.FillAccepted(ctx, items, settlementOf(Claimed{}).Attempt, db.Millis(at)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := s.Tidy(ctx); err != nil {
+				b.Fatal(err)
+			}
+			claim(b, s, countersign.LaneNotify, 2000, 256)
+			var slowest time.Duration
+			var of string
+			var total time.Duration
+			n := 0
+			look := func(what string, read func() error) {
+				for warm := range 2 {
+					start := time.Now()
+					if err := read(); err != nil {
+						b.Fatal(err)
+					}
+					took := time.Since(start)
+					if warm == 0 {
+						continue
+					}
+					total, n = total+took, n+1
+					if took > slowest {
+						slowest, of = took, what
+					}
+				}
+			}
+			for b.Loop() {
+				for f := range asSeq(filters) {
+					look(fmt.Sprintf("%+v", f), func() error { _, _, err := s.Callbacks(ctx, f, 10, ""); return err })
+				}
+				look("stats", func() error { _, err := s.Stats(ctx); return err })
+			}
+			b.Log("slowest: ", of)
+			b.ReportMetric(float64(slowest.Microseconds())/1000, "ms/slowest")
+			b.ReportMetric(float64(total.Microseconds())/1000/float64(n), "ms/mean")
+		})
+	}
+}
