@@ -19,6 +19,7 @@ import (
 var house = map[string]struct{ ours, others []string }{
 	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
 	"countersign/internal/strictjson": {},
+	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
 	"countersign/internal/db": {
 		ours:   []string{"countersign/internal/db/pglink"},
@@ -29,12 +30,12 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/outbox":    {ours: []string{"countersign", "countersign/envelope", "countersign/internal/db"}},
 	"countersign/internal/book":      {ours: []string{"countersign", "countersign/merchant", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
-		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/db", "countersign/internal/outbox"},
+		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/jsonapi": {
-		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
@@ -42,7 +43,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope"}},
+	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},
 	"countersign/countersigntest": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
 	},

@@ -71,7 +71,7 @@ type CallbackDetail struct {
 // CallbackPage is a page of callbacks, the newest first.
 type CallbackPage struct {
 	Callbacks []Callback `json:"callbacks" nullable:"false" doc:"the newest first"`
-	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none"`
+	Next      *string    `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
 // CallbackFilter selects callbacks. Empty members select all.
@@ -97,7 +97,7 @@ type Resent struct {
 	DryRun bool  `json:"dryRun" doc:"they were only counted"`
 }
 
-// Callbacks gives a page of callbacks, the newest first.
+// Callbacks gives a page of callbacks, the newest first. The list ends where Next is nil.
 func (s *Service) Callbacks(ctx context.Context, f CallbackFilter, o PageOptions) (CallbackPage, error) {
 	return ask[CallbackPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/callbacks", f, o), nil)
 }

@@ -37,7 +37,7 @@ type InboxEntry struct {
 // InboxPage is a page of the inbox, the newest first.
 type InboxPage struct {
 	Callbacks []InboxEntry `json:"callbacks" nullable:"false" doc:"the newest first"`
-	Next      *string      `json:"next" doc:"the cursor of the next page; null: there is none"`
+	Next      *string      `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
 // InboxFilter selects entries of the inbox. Zero members select all.

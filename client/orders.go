@@ -77,7 +77,7 @@ type AddedOrder struct {
 // OrderPage is a page of orders, the newest first.
 type OrderPage struct {
 	Orders []Order `json:"orders" nullable:"false" doc:"the newest first"`
-	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none"`
+	Next   *string `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
 }
 
 // Decide gives the reason for a person's decision.

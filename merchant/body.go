@@ -4,30 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"time"
 
 	"countersign"
+	"countersign/internal/bodies"
 )
 
 // readBody reads the whole body, at most MaxBody bytes of it, for at most
 // BodyTimeout. If deadline is true, the caller has set the connection's read
 // deadline. If it is false, because a middleware hides the connection, the read
-// goes on in its goroutine after the time-out and ends with the connection.
-func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
+// goes on in its goroutine after the time-out and ends with the connection. The caller
+// frees the body, also one that is refused.
+func (h *Handler) readBody(r *http.Request, deadline bool) (bodies.Body, *reply) {
 	if r.ContentLength > int64(h.c.MaxBody) {
-		return nil, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
+		return bodies.Body{}, tooLarge(fmt.Errorf("Content-Length is %d", r.ContentLength))
 	}
 	if r.Body == nil {
-		return nil, bodyProblem(r, 0, nil)
+		return bodies.Body{}, bodyProblem(r, 0, nil)
 	}
 	if deadline {
 		return h.readAll(r)
 	}
 	type result struct {
-		body    []byte
+		body    bodies.Body
 		refused *reply
 	}
 	done := make(chan result, 1)
@@ -45,37 +46,24 @@ func (h *Handler) readBody(r *http.Request, deadline bool) ([]byte, *reply) {
 		case got := <-done: // both at the same time: the body did come in time
 			return got.body, got.refused
 		default:
-			return nil, tooSlow(errors.New("reading the body: time-out"))
+			go func() {
+				late := <-done
+				late.body.Free()
+			}()
+			return bodies.Body{}, tooSlow(errors.New("reading the body: time-out"))
 		}
 	}
 }
 
-func (h *Handler) readAll(r *http.Request) ([]byte, *reply) {
-	size := int64(2048)
-	if r.ContentLength >= 0 {
-		size = r.ContentLength + 1 // one more byte, so that reading the end needs no larger buffer
+func (h *Handler) readAll(r *http.Request) (bodies.Body, *reply) {
+	body, err := bodies.Read(r.Body, r.ContentLength, h.c.MaxBody, h.bodies)
+	switch {
+	case errors.Is(err, bodies.ErrTooLong):
+		return body, tooLarge(fmt.Errorf("more than %d bytes", h.c.MaxBody))
+	case errors.Is(err, bodies.ErrBudget):
+		return body, overloaded(err)
 	}
-	body := make([]byte, 0, size)
-	for {
-		if len(body) > h.c.MaxBody {
-			return nil, tooLarge(fmt.Errorf("more than %d bytes", h.c.MaxBody))
-		}
-		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
-		}
-		n, err := r.Body.Read(body[len(body):min(cap(body), h.c.MaxBody+1)])
-		body = body[:len(body)+n]
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
-			if len(body) > h.c.MaxBody {
-				continue
-			}
-			return body, bodyProblem(r, len(body), nil)
-		default:
-			return nil, bodyProblem(r, len(body), err)
-		}
-	}
+	return body, bodyProblem(r, len(body.Bytes), err)
 }
 
 // bodyProblem says what is wrong with a body of which n bytes came before err or,

@@ -10,6 +10,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/bodies"
 )
 
 // The values of Config.NotifyPath, WithdrawPath, Timeout, BodyTimeout and
@@ -136,6 +137,9 @@ type Config struct {
 	// MaxBody is the largest accepted body, in bytes, at most 65,536
 	// (PROTOCOL.md, H2). Zero: 65,536.
 	MaxBody int
+	// MaxBodies is how many bytes of bodies are held at once, in all requests together.
+	// A request beyond it gets status 503 with Retry-After. Zero: 256 MiB.
+	MaxBodies int64
 	// MaxOpening is how many requests the private part of Key opens at once.
 	// Zero: one for each processor (GOMAXPROCS). It has no effect if Key has no
 	// private part.
@@ -192,6 +196,8 @@ func (c *Config) complete() error {
 			"credited before under another trackingId; KeepForReview leaves them in the Inbox and in the log")
 	case c.Timeout < 0 || c.BodyTimeout < 0:
 		return configError("a time-out is negative")
+	case c.MaxBodies < 0:
+		return configError("MaxBodies is negative")
 	case c.MaxOpening < 0 || c.MaxWaitingBlocks < 0:
 		return configError("MaxOpening or MaxWaitingBlocks is negative")
 	case c.MaxBody < 0 || c.MaxBody > envelope.MaxBody:
@@ -200,6 +206,7 @@ func (c *Config) complete() error {
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	setDefault(&c.MaxBody, envelope.MaxBody)
+	setDefault(&c.MaxBodies, bodies.DefaultBudget)
 	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))
 	setDefault(&c.MaxWaitingBlocks, DefaultMaxWaitingBlocks)
 	setDefault(&c.NotifyPath, DefaultNotifyPath)

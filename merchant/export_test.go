@@ -15,3 +15,6 @@ func (h *Handler) Waiting() int {
 	defer h.opening.mu.Unlock()
 	return h.opening.waiting
 }
+
+// HeldBodies is how many bytes of bodies h holds.
+func HeldBodies(h *Handler) int64 { return h.bodies.Held() }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/bodies"
 )
 
 // Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
@@ -21,6 +22,7 @@ type Handler struct {
 	c       Config // without its API keys
 	opener  opener
 	opening *openings
+	bodies  *bodies.Budget
 	lease   time.Duration
 
 	// Functions, because fmt prints the unexported fields of a struct that holds
@@ -45,6 +47,7 @@ func New(c Config) (*Handler, error) {
 		c:       c,
 		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Profile.Binding, lenient: c.Profile.Lenient, field: c.Profile.BodyField},
 		opening: newOpenings(&c),
+		bodies:  bodies.NewBudget(c.MaxBodies),
 		lease:   2*c.Timeout + leaseMargin,
 		flights: map[entryKey]*flight{},
 		unkept:  map[entryKey]Settlement{},
@@ -133,7 +136,9 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if !h.knowsAPIKey(r.Header.Values(h.c.Profile.Header)) {
 		return reply{status: http.StatusUnauthorized, reason: ReasonAPIKey}
 	}
-	body, refused := h.readBody(r, deadline)
+	read, refused := h.readBody(r, deadline)
+	defer read.Free()
+	body := read.Bytes
 	if refused != nil {
 		return *refused
 	}

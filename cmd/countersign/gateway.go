@@ -17,6 +17,7 @@ type gatewayCmd struct {
 	storeFlags
 	logFlags
 	drainFlags
+	limitFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
@@ -71,7 +72,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace,
-		Forward: forward, DrainNotice: c.DrainNotice, ShowToken: std.showToken, Log: log,
+		Forward: forward, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),

@@ -31,6 +31,7 @@ type serveCmd struct {
 	Data string `help:"Directory for what is made on first start: the database, master.key and admin.token." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	storeFlags
 	logFlags
+	limitFlags
 	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
 	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
@@ -56,7 +57,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return err
@@ -95,3 +96,10 @@ func explainStart(err error) error {
 	}
 	return err
 }
+
+// limitFlags bound what a daemon's callers may cost it.
+type limitFlags struct {
+	BodyMemory int64 `name:"body-memory" help:"Most MiB of request bodies that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
+}
+
+func (f limitFlags) bodies() int64 { return max(f.BodyMemory, 1) << 20 }

@@ -30,6 +30,7 @@ const (
 // line is one line that has been read: a callback, or what is wrong with it.
 type line struct {
 	number   int64
+	size     int // bytes that it holds of the budget of bodies
 	merchant string
 	callback outbox.NewCallback
 	fault    *client.Problem
@@ -72,6 +73,11 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 	}()
 	err := s.commitLines(life, c, conn, lines)
 	close(done)
+	defer func() {
+		for l := range lines { // those that were read and not taken
+			c.Release(l.size)
+		}
+	}()
 	if err != nil {
 		if !c.W.Answered() {
 			jsonapi.WriteProblem(c.W, s.api.ProblemOf(err))
@@ -100,6 +106,7 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 		case lines <- l:
 			return l.fault == nil
 		case <-done:
+			c.Release(l.size)
 			return false
 		}
 	}
@@ -135,6 +142,11 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 
 func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 	l := line{number: n}
+	if err := c.Hold(len(text)); err != nil {
+		l.fault = s.api.ProblemOf(err)
+		return l
+	}
+	l.size = len(text)
 	var d client.NewDeposit
 	if err := c.DecodeLine(text, &d); err != nil {
 		l.fault = s.api.ProblemOf(err)
@@ -154,6 +166,7 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 	out := bufio.NewWriterSize(c.W, 64<<10)
 	next := int64(1)   // number of the line that comes next
 	var waiting []line // have come and do not fit in the token's rate yet
+	defer func() { release(c, waiting) }()
 	for more := true; more || len(waiting) > 0; {
 		if len(waiting) == 0 {
 			waiting, more = gather(life, lines)
@@ -172,6 +185,7 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 			} else {
 				taken, bad = s.takeLines(c, chunk)
 			}
+			release(c, chunk)
 		}
 		if len(taken) > 0 {
 			next = chunk[len(taken)-1].number + 1
@@ -205,6 +219,14 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 		}
 	}
 	return nil
+}
+
+// release returns what lines hold of the budget of bodies.
+func release(c *jsonapi.Call, lines []line) {
+	for i := range lines {
+		c.Release(lines[i].size)
+		lines[i].size = 0
+	}
 }
 
 // mayTake waits until lines fit in the token's rate and says how many of most do, or

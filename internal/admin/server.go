@@ -71,6 +71,8 @@ type Config struct {
 	// MaxBody is the longest body in bytes; deposits as lines have no such
 	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
+	// MaxBodies is how many bytes of bodies are held at once. 0: 256 MiB.
+	MaxBodies int64
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once; a deposit sent as a line counts as one. 0: 2,000.
 	RatePerSecond float64
@@ -97,7 +99,7 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Outbox or Config.Tokens is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
-	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
+	case c.MaxBody < 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
 		return nil, errors.New("admin: a limit is below 0")
 	}
 	if c.Lists == nil {
@@ -130,7 +132,7 @@ func New(c Config) (*Server, error) {
 	s.api, err = jsonapi.New(jsonapi.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
-		MaxBody: c.MaxBody, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
+		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Aliases: aliases(),
 	}, routes)
 	if err != nil {

@@ -44,6 +44,9 @@ type GatewayConfig struct {
 	// DrainNotice is how long everything goes on after Run's context has ended,
 	// while /readyz already answers 503. Zero: no time.
 	DrainNotice time.Duration
+	// MaxBodies is how many bytes of bodies of requests each of the two listeners holds
+	// at once. Zero: 256 MiB.
+	MaxBodies int64
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -111,9 +114,10 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("forward secret: %w", err)
 		}
 	}
+	c.Callbacks.MaxBodies = c.MaxBodies
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward,
+		DB: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward, MaxBodies: c.MaxBodies,
 		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err

@@ -41,6 +41,8 @@ type ServiceConfig struct {
 	// DrainNotice is how long everything goes on after Run's context has ended,
 	// while /readyz already answers 503. Zero: no time.
 	DrainNotice time.Duration
+	// MaxBodies is how many bytes of bodies of requests are held at once. Zero: 256 MiB.
+	MaxBodies int64
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
@@ -125,7 +127,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, Lists: outbox.New(d.Apart()), Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
-		DefaultAllowPrivate: c.AllowPrivate,
+		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
 		},

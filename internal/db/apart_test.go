@@ -12,12 +12,13 @@ func TestApart(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := openAt(t, d.url(t))
 			lists := s.Apart()
+			var open []Rows
 			for range apartConns {
 				r, err := lists.Query(ctx, `SELECT name FROM meta`)
 				if err != nil || !r.Next() {
 					t.Fatal(err)
 				}
-				defer r.Close()
+				open = append(open, r)
 			}
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
@@ -33,6 +34,9 @@ func TestApart(t *testing.T) {
 				if err := w.Write(ctx, func(ctx context.Context, t *Tx) error { return nil }); err != nil {
 					t.Errorf("a transaction beside: %v", err)
 				}
+			}
+			for _, r := range open {
+				r.Close()
 			}
 			if _, err := lists.Exec(ctx, `DELETE FROM meta`); err == nil {
 				t.Error("a list can write")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/bodies"
 	"countersign/internal/outbox"
 )
 
@@ -444,14 +445,14 @@ func (f *firstRead) Read(p []byte) (int, error) {
 func TestResponsesTakeMemoryAsTheyCome(t *testing.T) {
 	for _, length := range []int64{-1, 0, 100, maxResponseBody} {
 		var f firstRead
-		if _, err := readBody(&f, length); err != nil || f > 4<<10+1 {
+		if _, err := bodies.Read(&f, length, maxResponseBody, nil); err != nil || f > 4<<10+1 {
 			t.Errorf("length %d: room for %d bytes, %v", length, f, err)
 		}
 	}
 	whole := bytes.Repeat([]byte("x"), maxResponseBody)
 	for _, length := range []int64{-1, maxResponseBody} {
-		if got, err := readBody(iotest.OneByteReader(bytes.NewReader(whole)), length); err != nil || !bytes.Equal(got, whole) {
-			t.Errorf("length %d: %d bytes, %v", length, len(got), err)
+		if got, err := bodies.Read(iotest.OneByteReader(bytes.NewReader(whole)), length, maxResponseBody, nil); err != nil || !bytes.Equal(got.Bytes, whole) {
+			t.Errorf("length %d: %d bytes, %v", length, len(got.Bytes), err)
 		}
 	}
 }

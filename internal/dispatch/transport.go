@@ -19,6 +19,7 @@ import (
 	"code.dny.dev/ssrf"
 
 	"countersign"
+	"countersign/internal/bodies"
 )
 
 // Limits of one exchange (PROTOCOL.md, HTTP).
@@ -181,41 +182,14 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	if resp.ContentLength > maxResponseBody {
 		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}
 	}
-	body, err := readBody(resp.Body, resp.ContentLength)
+	body, err := bodies.Read(resp.Body, resp.ContentLength, maxResponseBody, nil)
 	switch {
+	case errors.Is(err, bodies.ErrTooLong):
+		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}
 	case err != nil:
 		return Response{Status: resp.StatusCode, Failure: classify(ctx, err)}
-	case len(body) > maxResponseBody:
-		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}
 	}
-	return Response{Status: resp.StatusCode, Body: body}
-}
-
-// readBody reads at most one byte more than the limit. Beyond a usual response it
-// takes memory for what has come, not for what length announces: thousands of
-// exchanges may wait for the rest.
-func readBody(r io.Reader, length int64) ([]byte, error) {
-	size := min(length, 4<<10) + 1 // one byte more, so that reading the end needs no larger buffer
-	if length < 0 {
-		size = 1 << 10
-	}
-	body := make([]byte, 0, size)
-	for {
-		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
-		}
-		room := min(cap(body), maxResponseBody+1)
-		n, err := r.Read(body[len(body):room])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, err
-		case len(body) > maxResponseBody:
-			return body, nil
-		}
-	}
+	return Response{Status: resp.StatusCode, Body: body.Bytes}
 }
 
 // classify gives the reason for an error of an exchange. The error's text is never

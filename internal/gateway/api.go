@@ -39,7 +39,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	var err error
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, ProblemOf: problemOf,
+		Tokens: a.tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, routes)
 	if err != nil {

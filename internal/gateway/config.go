@@ -38,6 +38,8 @@ type Config struct {
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler
+	// MaxBodies is how many bytes of bodies the private API holds at once. Zero: 256 MiB.
+	MaxBodies int64
 	// Observer counts. Nil: nothing is counted.
 	Observer Observer
 	// Now is the clock of leases, expiry and records. Nil: time.Now.

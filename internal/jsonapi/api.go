@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
+	"countersign/internal/bodies"
 )
 
 // Config is what an API is made of.
@@ -46,6 +47,9 @@ type Config struct {
 	Log *slog.Logger
 	// MaxBody is the longest body in bytes. Required.
 	MaxBody int64
+	// MaxBodies is how many bytes of bodies are held at once, in all calls together.
+	// A call beyond it gets 503. 0: 256 MiB.
+	MaxBodies int64
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once. 0: no limit.
 	RatePerSecond float64
@@ -82,6 +86,7 @@ type API struct {
 	tokens    tokens
 	leaving   atomic.Bool
 	reads     *reads
+	bodies    *bodies.Budget
 	stopOnce  sync.Once
 	stopping  chan struct{}
 }
@@ -89,10 +94,14 @@ type API struct {
 // New makes the mux and the document from the one table of routes. It starts
 // nothing.
 func New(c Config, routes []Route) (*API, error) {
-	if c.Self == "" || c.Tokens == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
+	if c.Self == "" || c.Tokens == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("jsonapi: Config is not complete")
 	}
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), stopping: make(chan struct{})}
+	if c.MaxBodies == 0 {
+		c.MaxBodies = bodies.DefaultBudget
+	}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(),
+		bodies: bodies.NewBudget(c.MaxBodies), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()

@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
+	"countersign/internal/bodies"
 	"countersign/internal/db"
 )
 
@@ -33,6 +34,7 @@ type Call struct {
 	rt       *Endpoint
 	merchant string // for the audit
 	deadline bool   // WriteWithin was called
+	body     bodies.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
 }
 
@@ -77,6 +79,21 @@ func (c *Call) mediaType() string {
 	return t
 }
 
+// errBodies is the problem of a body that does not fit in the budget of all bodies.
+var errBodies = busy("too many bodies are under way; repeat the request later")
+
+// Hold takes n bytes of what the caller has sent from the budget of all bodies, or gives
+// the problem to answer with.
+func (c *Call) Hold(n int) error {
+	if !c.a.bodies.Take(n) {
+		return errBodies
+	}
+	return nil
+}
+
+// Release returns n bytes of Hold.
+func (c *Call) Release(n int) { c.a.bodies.Give(n) }
+
 // readBody fills the value that v points to.
 func (c *Call) readBody(v any) error {
 	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
@@ -86,18 +103,19 @@ func (c *Call) readBody(v any) error {
 	if c.R.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}
 	}
-	var buf bytes.Buffer
-	if n := c.R.ContentLength; n > 0 {
-		buf.Grow(int(n) + bytes.MinRead)
-	}
-	if _, err := buf.ReadFrom(http.MaxBytesReader(c.W, c.R.Body, limit)); err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return err
-		}
+	var err error
+	c.body, err = bodies.Read(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), c.a.bodies)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+	case errors.As(err, &tooLarge):
+		return err
+	case errors.Is(err, bodies.ErrBudget):
+		return errBodies
+	default:
 		return NewProblem(http.StatusBadRequest, "the body could not be read")
 	}
-	body := buf.Bytes()
+	body := c.body.Bytes
 	if len(body) == 0 && c.rt.mayBeEmpty {
 		return nil
 	}
@@ -157,6 +175,7 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	defer func() {
 		c.stopRead()
+		c.body.Free()
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
 				panic(v)

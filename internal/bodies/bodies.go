@@ -1,0 +1,102 @@
+// Package bodies reads the bodies of requests and responses: memory grows with the bytes that have come, and the sum of all bodies is bounded.
+package bodies
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+// DefaultBudget is how many bytes of bodies one end holds at once, if nothing else is
+// said.
+const DefaultBudget = 256 << 20
+
+var (
+	// ErrTooLong means that a body is longer than its limit.
+	ErrTooLong = errors.New("the body is too long")
+	// ErrBudget means that too many bytes of bodies are held already.
+	ErrBudget = errors.New("too many bodies are under way")
+)
+
+// Budget bounds the bytes of bodies that are held at once. Nil bounds nothing.
+type Budget struct {
+	most int64
+	held atomic.Int64
+}
+
+// NewBudget makes a Budget of that many bytes.
+func NewBudget(most int64) *Budget { return &Budget{most: most} }
+
+// Take holds n bytes more, or reports false if they are too many.
+func (b *Budget) Take(n int) bool {
+	if b == nil || b.held.Add(int64(n)) <= b.most {
+		return true
+	}
+	b.held.Add(-int64(n))
+	return false
+}
+
+// Give returns n bytes that Take has given.
+func (b *Budget) Give(n int) {
+	if b != nil {
+		b.held.Add(-int64(n))
+	}
+}
+
+// Held is how many bytes are held.
+func (b *Budget) Held() int64 { return b.held.Load() }
+
+// first is the room that a body gets before its first byte: most bodies fit in.
+const first = 4 << 10
+
+// Body is a body, or the part of it that came before an error.
+type Body struct {
+	Bytes  []byte
+	budget *Budget
+	taken  int
+}
+
+// Free returns the body to its budget. Its bytes must not be used afterwards. A body
+// that is freed already, and the zero Body, hold nothing.
+func (b *Body) Free() {
+	b.budget.Give(b.taken)
+	b.taken = 0
+}
+
+// Read reads r to its end and takes from budget what that needs. announced is the
+// Content-Length, below 0 if it is not known: it only spares growth beyond it, since
+// the peer may announce what never comes. The error is ErrTooLong for more than limit
+// bytes, ErrBudget, or that of r. The caller frees the body, also after an error.
+func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
+	b := Body{budget: budget}
+	most := limit + 1 // one byte more shows that a body is too long, and finds the end of one that is not
+	if announced >= 0 && announced < int64(limit) {
+		most = int(announced) + 1
+	}
+	for {
+		if len(b.Bytes) == cap(b.Bytes) {
+			if len(b.Bytes) > limit {
+				return b, ErrTooLong
+			}
+			size := max(first, 2*cap(b.Bytes))
+			if size > most && len(b.Bytes) < most {
+				size = most
+			}
+			if !budget.Take(size - b.taken) {
+				return b, ErrBudget
+			}
+			b.taken = size
+			b.Bytes = append(make([]byte, 0, size), b.Bytes...)
+		}
+		n, err := r.Read(b.Bytes[len(b.Bytes):min(cap(b.Bytes), limit+1)])
+		b.Bytes = b.Bytes[:len(b.Bytes)+n]
+		switch {
+		case len(b.Bytes) > limit:
+			return b, ErrTooLong
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
+}
