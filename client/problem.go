@@ -28,7 +28,8 @@ var (
 	// ErrConflict: the request conflicts with the present state (409), such as
 	// other content under the same identifier, or a permit that another holder has.
 	ErrConflict = errors.New("conflict")
-	// ErrTooMany: the token made more calls than it may (429). The Problem
+	// ErrTooMany: the token made more calls than it may, or the address made too many
+	// without a valid token (429). The Problem
 	// says when to try again.
 	ErrTooMany = errors.New("too many requests")
 	// ErrUnavailable: this end cannot be reached, or cannot work at the moment (502,

@@ -72,7 +72,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace,
-		Forward: forward, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), ShowToken: std.showToken, Log: log,
+		Forward: forward, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),

@@ -37,7 +37,7 @@ func (c *gatewayCmd) learn(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen("callbacks", c.Listen, h, learnDrain, log)
+	l, err := daemon.Listen("callbacks", c.Listen, h, 1000, learnDrain, log)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return err
@@ -99,7 +99,8 @@ func explainStart(err error) error {
 
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {
-	BodyMemory int64 `name:"body-memory" help:"Most MiB of request bodies that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
+	BodyMemory     int64 `name:"body-memory" help:"Most MiB of request bodies that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
+	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it silent ones are closed for new ones. A part of the file descriptors if 0." default:"0" placeholder:"N"`
 }
 
 func (f limitFlags) bodies() int64 { return max(f.BodyMemory, 1) << 20 }

@@ -110,7 +110,7 @@ func (b *Bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
-	}), 5*time.Second, b.log)
+	}), 10_000, 5*time.Second, b.log)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -47,6 +47,10 @@ type GatewayConfig struct {
 	// MaxBodies is how many bytes of bodies of requests each of the two listeners holds
 	// at once. Zero: 256 MiB.
 	MaxBodies int64
+	// MaxConnections is how many connections each of the two listeners has at once. Zero:
+	// of the file descriptors half for callbacks and a quarter for the API, 10,000 each
+	// at most.
+	MaxConnections int
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -129,10 +133,10 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest that a request may take: to handle a callback, and to record the
 	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = Listen("callbacks", c.Listen, handler, drain, c.Log); err != nil {
+	if g.callbacks, err = Listen("callbacks", c.Listen, handler, connectionsOf(c.MaxConnections, 2), drain, c.Log); err != nil {
 		return err
 	}
-	if g.api, err = Listen("api", c.APIListen, g.gateway.API(), drain, c.Log); err != nil {
+	if g.api, err = Listen("api", c.APIListen, g.gateway.API(), connectionsOf(c.MaxConnections, 4), drain, c.Log); err != nil {
 		return err
 	}
 	g.api.beforeStop = g.gateway.Stop

@@ -79,14 +79,16 @@ type Listener struct {
 
 // Listen binds addr now, so that the start fails if the port is in use. Nothing is
 // served before Run. When Run's context ends, requests under way have the time
-// drain to end. The server's own errors are logged as warnings.
-func Listen(name, addr string, h http.Handler, drain time.Duration, log *slog.Logger) (*Listener, error) {
+// drain to end. The server's own errors are logged as warnings. It has at most most
+// connections at once; see connections.
+func Listen(name, addr string, h http.Handler, most int, drain time.Duration, log *slog.Logger) (*Listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", addr, err)
 	}
-	return &Listener{name: name, ln: ln, drain: drain, server: &http.Server{
-		Handler:           h,
+	return &Listener{name: name, ln: newConnections(ln, most, log), drain: drain, server: &http.Server{
+		Handler:           wholeRequests(h),
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
 		WriteTimeout:      2 * time.Minute,  // likewise

@@ -43,6 +43,9 @@ type ServiceConfig struct {
 	DrainNotice time.Duration
 	// MaxBodies is how many bytes of bodies of requests are held at once. Zero: 256 MiB.
 	MaxBodies int64
+	// MaxConnections is how many connections the API has at once. Zero: a quarter of the
+	// file descriptors, 10,000 at most.
+	MaxConnections int
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
@@ -135,7 +138,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.api, err = Listen("api", c.Listen, api.Handler(), c.ExchangeTimeout, c.Log); err != nil {
+	if s.api, err = Listen("api", c.Listen, api.Handler(), connectionsOf(c.MaxConnections, 4), c.ExchangeTimeout, c.Log); err != nil {
 		return err
 	}
 	s.api.beforeStop, s.leave = api.Stop, api.Leave

@@ -115,7 +115,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.ExchangeTimeout, 15*time.Second)
 	orDefault(&c.Lease, c.ExchangeTimeout+30*time.Second)
 	orDefault(&c.DrainTimeout, c.ExchangeTimeout)
-	width := max(1, min(5000, descriptors()/4))
+	width := max(1, min(5000, Descriptors()/4))
 	orDefault(&c.NotifyWidth, width)
 	orDefault(&c.WithdrawWidth, width)
 	orDefault(&c.RSA, runtime.GOMAXPROCS(0))

@@ -4,5 +4,5 @@ package dispatch
 
 import "math"
 
-// descriptors is how many files and sockets this process may have open.
-func descriptors() int { return math.MaxInt32 }
+// Descriptors is how many files and sockets this process may have open.
+func Descriptors() int { return math.MaxInt32 }

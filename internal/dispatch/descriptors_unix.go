@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// descriptors is how many files and sockets this process may have open. Go has raised
+// Descriptors is how many files and sockets this process may have open. Go has raised
 // that to the most that the system allows.
-func descriptors() int {
+func Descriptors() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 1024

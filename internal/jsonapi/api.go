@@ -86,6 +86,7 @@ type API struct {
 	tokens    tokens
 	leaving   atomic.Bool
 	reads     *reads
+	guesses   *guesses
 	bodies    *bodies.Budget
 	stopOnce  sync.Once
 	stopping  chan struct{}
@@ -100,7 +101,7 @@ func New(c Config, routes []Route) (*API, error) {
 	if c.MaxBodies == 0 {
 		c.MaxBodies = bodies.DefaultBudget
 	}
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(),
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(),
 		bodies: bodies.NewBudget(c.MaxBodies), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,16 @@ func (l *tokenList) Create(context.Context, Token, [sha256.Size]byte) error { re
 func (l *tokenList) List(context.Context) (list []Token, err error) {
 	for _, t := range l.byHash {
 		list = append(list, t)
+	}
+	return list, l.fails
+}
+
+func (l *tokenList) Hashes(context.Context) (list [][sha256.Size]byte, err error) {
+	l.asked++
+	for hash, t := range l.byHash {
+		if t.Revoked == 0 {
+			list = append(list, hash)
+		}
 	}
 	return list, l.fails
 }
@@ -124,6 +135,62 @@ func TestGuessesFillNothing(t *testing.T) {
 	e.tokens.fails = errors.New("disk says no")
 	if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, e.tokens.fails) || e.ProblemOf(err).Status != 500 {
 		t.Errorf("a store that fails: %v, want a 500", err)
+	}
+}
+
+// TestGuessesAreThrottled: an address that guesses tokens is refused without a look at
+// the database, its memory is bounded, and a caller from there with a valid token, which
+// this node has not seen before, gets through.
+func TestGuessesAreThrottled(t *testing.T) {
+	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Need: Viewer, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	_, secret := e.tokens.add("viewer")
+	from := func(addr, secret string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest("GET", "/a", nil), httptest.NewRecorder()
+		r.RemoteAddr = addr
+		r.Header.Set("Authorization", "Bearer "+secret)
+		e.Mux().ServeHTTP(w, r)
+		return w
+	}
+	wrong := func() string { return tokenPrefix + RandomText(32) }
+	for i := range guessesAtOnce {
+		if w := from(fmt.Sprintf("[2001:db8::%x]:1", i+1), wrong()); w.Code != 401 { // one network: one machine
+			t.Fatalf("guess %d: %d", i, w.Code)
+		}
+	}
+	asked := e.tokens.asked
+	for range 1000 {
+		if w := from("[2001:db8::1]:2", wrong()); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Fatalf("one guess more: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+	if e.tokens.asked > asked+1 {
+		t.Errorf("the database was asked %d times", e.tokens.asked-asked)
+	}
+	if w := from("[2001:db8::1]:2", "no token"); w.Code != 429 {
+		t.Errorf("what is no token: %d", w.Code)
+	}
+	if w := from("[2001:db8::1]:2", secret); w.Code != 204 {
+		t.Errorf("the valid token from there: %d", w.Code)
+	}
+	if w := from("192.0.2.1:1", wrong()); w.Code != 401 {
+		t.Errorf("a guess from elsewhere: %d", w.Code)
+	}
+	e.at = e.at.Add(2 * time.Second)
+	if w := from("[2001:db8::1]:2", wrong()); w.Code != 401 {
+		t.Errorf("a guess later: %d", w.Code)
+	}
+	// Many addresses together.
+	refused := 0
+	for i := range 3 * maxGuessers {
+		if w := from(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), wrong()); w.Code == 429 {
+			refused++
+		}
+	}
+	if n := len(e.guesses.of); refused < maxGuessers || n > maxGuessers {
+		t.Errorf("%d of %d guesses from everywhere were throttled, %d addresses are remembered", refused, 3*maxGuessers, n)
+	}
+	if w := from("10.0.0.1:1", secret); w.Code != 204 {
+		t.Errorf("the valid token then: %d", w.Code)
 	}
 }
 

@@ -248,6 +248,8 @@ func (c *Call) audit(err error, took time.Duration) {
 	switch {
 	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
 		level, message = slog.LevelError, "request failed"
+	case errors.Is(err, errGuesses):
+		return // whoever guesses must not fill the log too
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
 		level, message = slog.LevelWarn, "request refused"
 	case c.R.Method == http.MethodGet || c.R.Method == http.MethodHead:

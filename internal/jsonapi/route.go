@@ -119,10 +119,7 @@ func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in)
 func (rt *Endpoint) statuses() []int {
 	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
 	if rt.Need != Open {
-		list = append(list, 401, 403, 500, 503)
-		if rt.a.c.RatePerSecond > 0 {
-			list = append(list, 429)
-		}
+		list = append(list, 401, 403, 429, 500, 503)
 	}
 	if rt.Need != Open && rt.Method != http.MethodGet {
 		list = append(list, 507)

@@ -25,6 +25,8 @@ type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	List(ctx context.Context) ([]Token, error)
+	// Hashes gives the hashes of all valid tokens.
+	Hashes(ctx context.Context) ([][sha256.Size]byte, error)
 	// Revoke refuses, with a *db.ConflictError, the last valid token whose role is
 	// one of guarded; nil guards none.
 	Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error
@@ -181,11 +183,19 @@ func (c *Call) Spend(ctx context.Context, n int) (int, error) {
 }
 
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+	now, from := a.c.Now(), guesser(r)
+	wrong := func() (Token, error) {
+		if a.guesses.throttled(from, now) {
+			return Token{}, errGuesses
+		}
+		a.guesses.note(from, now)
 		return Token{}, errToken
 	}
-	hash, now := HashToken(secret), a.c.Now()
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+		return wrong()
+	}
+	hash := HashToken(secret)
 	a.tokens.mu.Lock()
 	known, ok := a.tokens.known[hash]
 	drops := a.tokens.drops
@@ -193,12 +203,20 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	if ok && !fresh && now.Before(known.until) {
 		return known.Token, nil
 	}
+	if !ok && a.guesses.throttled(from, now) {
+		switch may, err := a.mayBeValid(r, hash, now); {
+		case err != nil:
+			return Token{}, fmt.Errorf("looking up the tokens: %w", err)
+		case !may:
+			return wrong()
+		}
+	}
 	token, err := a.c.Tokens.ByHash(r.Context(), hash)
 	if errors.Is(err, db.ErrNotFound) || err == nil && token.Revoked != 0 {
 		if ok { // only what was valid once is remembered
 			a.tokens.forget()
 		}
-		return Token{}, errToken
+		return wrong()
 	}
 	if err != nil {
 		return Token{}, fmt.Errorf("looking up the token: %w", err)

@@ -82,6 +82,22 @@ func (k *Tokens) List(ctx context.Context) ([]Token, error) {
 	return list, err
 }
 
+const validHashesSQL = `SELECT hash FROM tokens WHERE revoked = 0`
+
+// Hashes gives the hashes of all valid tokens.
+func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
+	var list [][32]byte
+	err := db.Each(ctx, k.d, validHashesSQL, nil, func(r db.Rows) error {
+		var hash []byte
+		err := r.Scan(&hash)
+		if err == nil && len(hash) == 32 {
+			list = append(list, [32]byte(hash))
+		}
+		return err
+	})
+	return list, err
+}
+
 const (
 	// lockTokensSQL makes revocations wait for each other, on all nodes: two that
 	// each saw the other's token valid would revoke both.

@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// served runs a listener with h and gives its address.
+func served(t *testing.T, most int, h http.Handler) (l *Listener, address string) {
+	t.Helper()
+	l, err := Listen("test", "127.0.0.1:0", h, most, time.Second, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l, l.ln.Addr().String()
+}
+
+func send(t *testing.T, address, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func openConnections(l *Listener) int {
+	c := l.ln.(*connections)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+const whole = "GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+// TestSilentConnections: connections with half a header, half a body, no byte at all, or
+// an answer that nobody reads, many times more than the listener may have, keep no
+// request out, and the listener never has more than it may. Before, each kept a file
+// descriptor until its time-out.
+func TestSilentConnections(t *testing.T) {
+	const most = 20
+	l, address := served(t, most, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/long" {
+			_, _ = w.Write(make([]byte, 64<<20))
+		}
+	}))
+	for round := range 10 {
+		for i := range 3 * most {
+			send(t, address, []string{
+				"GET /quick HTTP/1.1\r\nHost: a\r\nX: ", "",
+				"POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{",
+				"GET /long HTTP/1.1\r\nHost: a\r\n\r\n"}[i%4])
+		}
+		r, err := http.ReadResponse(bufio.NewReader(send(t, address, whole)), nil)
+		if err != nil || r.StatusCode != 200 {
+			t.Fatalf("round %d: a whole request gets %v, %v", round, r, err)
+		}
+		if n := openConnections(l); n > most {
+			t.Errorf("%d connections", n)
+		}
+	}
+}
+
+// TestWorkingConnections: a request that came whole keeps its connection, and others
+// wait for room, until its answer begins.
+func TestWorkingConnections(t *testing.T) {
+	const most = 5
+	begun, end := make(chan bool, most), make(chan bool)
+	l, address := served(t, most, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		if r.URL.Path == "/slow" {
+			begun <- true
+			<-end
+		}
+	}))
+	var working []net.Conn
+	for i := range most {
+		text := "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+		if i%2 == 0 {
+			text = "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+		}
+		working = append(working, send(t, address, text))
+		<-begun
+	}
+	waits := make(chan error, 1)
+	go func() {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			defer c.Close()
+			if _, err = io.WriteString(c, whole); err == nil {
+				_, err = http.ReadResponse(bufio.NewReader(c), nil)
+			}
+		}
+		waits <- err
+	}()
+	for told := false; !told; time.Sleep(time.Millisecond) { // until it stands before the full listener
+		c := l.ln.(*connections)
+		c.mu.Lock()
+		told = !c.told.IsZero()
+		c.mu.Unlock()
+	}
+	select {
+	case err := <-waits:
+		t.Fatalf("a request is answered while all connections work: %v", err)
+	default:
+	}
+	close(end)
+	for i, c := range working {
+		if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != 200 {
+			t.Errorf("request %d: %v, %v", i, r, err)
+		}
+	}
+	if err := <-waits; err != nil {
+		t.Errorf("the request that waited: %v", err)
+	}
+}
