@@ -44,6 +44,23 @@ func DetailsBound(plaintext []byte, blocks []int) bool {
 	return true
 }
 
+// ValueSpans finds the values of members of the outermost object as they are
+// written: plaintext[span[0]:span[1]]. A member that is not there has a span of two
+// zeros, and so have all if plaintext is no JSON object.
+func ValueSpans(plaintext []byte, names ...string) [][2]int {
+	spans := make([][2]int, len(names))
+	obj, err := scan(plaintext)
+	if err != nil {
+		return spans
+	}
+	for i, name := range names {
+		if m, found := obj.Find(name); found {
+			spans[i] = [2]int{m.Start, m.End}
+		}
+	}
+	return spans
+}
+
 // wholeIn finds the block that holds all of a member: from the quote before its
 // name to the last byte of its value.
 func wholeIn(obj *strictjson.Object, name string, blocks []int) (block int, ok bool) {

@@ -42,6 +42,7 @@ type DepositEntry struct {
 	TxIndex           int64              `json:"txIndex" doc:"number of the transfer in its transaction, from 0; -1: not given"`
 	Business          int64              `json:"business" doc:"member business of the callback"`
 	PossibleDuplicate bool               `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
+	Suspect           bool               `json:"suspect,omitempty" doc:"it was held because its sealed blocks belong to another request: it may be joined from several. Ask the service before you credit it"`
 	State             DepositState       `json:"state" doc:"taken and credited count; held awaits a decision and must not be credited; rejected does not count. The feed without a state, and forwarded messages, say taken or held for ever: the decision is an event"`
 	Taken             Time               `json:"taken" doc:"when it was taken"`
 	Decided           Time               `json:"decided,omitzero" doc:"when a held deposit was credited or rejected; absent where state is held"`
@@ -156,12 +157,12 @@ func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) 
 	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
 }
 
-// CreditDeposit lets a held possible duplicate count. The reason may be empty.
+// CreditDeposit lets a held deposit count. The reason may be empty.
 func (g *Gateway) CreditDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
 	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/credit"), Decide{reason})
 }
 
-// RejectDeposit lets a held possible duplicate not count. The reason may be
+// RejectDeposit lets a held deposit not count. The reason may be
 // empty.
 func (g *Gateway) RejectDeposit(ctx context.Context, seq int64, reason string) (DepositEntry, error) {
 	return ask[DepositEntry](ctx, &g.caller, http.MethodPost, depositPath(seq, "/reject"), Decide{reason})

@@ -27,6 +27,7 @@ type InboxEntry struct {
 	TenantUserID      string `json:"tenantUserId" doc:"the user in the merchant's system"`
 	CallBackID        string `json:"callBackId,omitempty" doc:"of the order that it is about"`
 	PossibleDuplicate bool   `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
+	Suspect           bool   `json:"suspect,omitempty" doc:"its sealed blocks belong to another request: it may be joined from several"`
 	Settled           bool   `json:"settled" doc:"its answer is final"`
 	ErrCode           *int64 `json:"errCode,omitempty" doc:"errCode that the service gets, once settled"`
 	Message           string `json:"message,omitempty" doc:"text that the service gets, once settled"`

@@ -39,7 +39,7 @@ const (
 	AlarmPossibleDuplicate   GatewayAlarmKind = "possible_duplicate"    // a deposit awaits a person's decision
 	AlarmNotBound            GatewayAlarmKind = "not_bound"             // a callback was refused because it is not bound: see --binding
 	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
-	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback was refused because it begins with the first block of another
+	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback has blocks of another: it was refused, or a deposit is held as suspect
 	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
 	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
 )
@@ -75,7 +75,7 @@ func (RefusalReason) Values() []RefusalReason {
 		"wrong_url",      // it came to the path of other types
 		"not_bound",      // its requestUUID is not bound
 		"binding_broken", // its requestUUID is bound to other bytes
-		"spliced",        // it begins with the first block of another
+		"spliced",        // it has blocks of another
 		"other_content",  // it repeats an identifier with other content
 		"details_change", // the gateway had confirmed other details before
 		"other_user",     // the order is another user's

@@ -24,6 +24,7 @@ func bindingCases() []Case {
 		{921, "binding/first-block-other-rest", "Binding, B5", "A first block that was seen with another rest is refused.", unbound, firstBlockOtherRest},
 		{922, "binding/first-block-same-rest", "Binding, B5", "The same first block with the same rest is a repeat.", unbound, firstBlockSameRest},
 		{923, "binding/withdrawal-other-rest", "Binding, B5", "The first block of a withdrawal request with another rest is refused.", []Need{NeedUnbound, NeedOrder}, withdrawalOtherRest},
+		{924, "binding/last-blocks-other-beginning", "Binding, B5", "The blocks with the requestUUID of one deposit behind the beginning of another are refused.", unbound, lastBlocksOtherBeginning},
 	}
 }
 
@@ -158,8 +159,8 @@ func uuidFirst(m message) message {
 	return append(message{m[last]}, m[:last]...)
 }
 
-const rememberFirst = "Against a service that does not bind, keep the digest of every first block that holds the whole requestUUID beside the digest of the " +
-	"whole body, and refuse the same first block with another rest."
+const rememberBlocks = "Against a service that does not bind, keep the digest of every block that holds the requestUUID, or half of a random one, beside the " +
+	"digest of the whole body, and refuse the same block in another body."
 
 func firstBlockOtherRest(s *session) error {
 	a, b := s.twins()
@@ -176,7 +177,24 @@ func firstBlockOtherRest(s *session) error {
 	s.expect(b.str("trackingId"), 0)
 	r := s.send(request{what: "its first block, with the rest of another deposit", uuid: qa.uuid,
 		plaintext: append(ca[0][:len(ca[0]):len(ca[0])], cb[1]...), body: join(append(head[:1:1], s.sealChunks(cb[1])...)...)})
-	return because(s.refused(r), rememberFirst)
+	return because(s.refused(r), rememberBlocks)
+}
+
+func lastBlocksOtherBeginning(s *session) error {
+	a, b := s.twins()
+	ca := cutAt(s.attempt("", a.bytes()).plaintext, `"amount"`)
+	q := s.attempt("a deposit, requestUUID last", b.bytes())
+	cb := cutAt(q.plaintext, `"amount"`)
+	tail := s.sealChunks(cb[1])
+	q.body = join(append(s.sealChunks(cb[0]), tail...)...)
+	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
+		return err
+	}
+	s.expect(a.str("trackingId"), 0)
+	s.expect(b.str("trackingId"), 1)
+	r := s.send(request{what: "the beginning of a deposit that was not sent, with the amount and the requestUUID of that one", uuid: q.uuid,
+		plaintext: append(ca[0][:len(ca[0]):len(ca[0])], cb[1]...), body: join(append(s.sealChunks(ca[0]), tail...)...)})
+	return because(s.refused(r), rememberBlocks)
 }
 
 func firstBlockSameRest(s *session) error {
@@ -208,5 +226,5 @@ func withdrawalOtherRest(s *session) error {
 	}
 	r := s.send(request{what: "its first block, with the rest of another withdrawal request", to: toWithdraw, uuid: q.uuid,
 		plaintext: append(c1[0][:len(c1[0]):len(c1[0])], c2[1]...), body: join(append(head[:1:1], s.sealChunks(c2[1])...)...)})
-	return because(s.refused(r), rememberFirst)
+	return because(s.refused(r), rememberBlocks)
 }

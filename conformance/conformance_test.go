@@ -197,7 +197,7 @@ var wrong = []struct {
 	{"empty is fine", `http/empty-body`},
 	{"one URL for all", `http/.*-at-(withdraw|notify)-url`},
 
-	{"acknowledges what it cannot read", `sealing/.*|form/(plus|field-not|two|url|no-|more|unused|stray|not-).*|message/.*|binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other).*`},
+	{"acknowledges what it cannot read", `sealing/.*|form/(plus|field-not|two|url|no-|more|unused|stray|not-).*|message/.*|binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other|last-blocks).*`},
 	{"lax opener", `sealing/(other-block-type|first-byte|padding-bytes|short-padding|no-separator|empty-block|beyond-modulus|extra-bytes|zero-block)`},
 	{"takes plain JSON", `sealing/plain-json`},
 	{"bare only", `form/(field|field-among-others|json-string|json-object)`},
@@ -206,7 +206,8 @@ var wrong = []struct {
 	{"first of two", `form/two-(fields|members)`},
 	{"lax Base64", `form/(url-alphabet|no-padding|more-padding|unused-bits|stray-character)`},
 	{"lax parser", `message/(duplicate.*|other-case|missing-member|null-member|empty-text|number-.*|text-for-number|amount-.*|bytes-not-utf8|surrogates-and-nul|more-behind|no-object|nested-17-deep|withdrawal-missing-member)`},
-	{"no binding", `binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other|withdrawal-other).*`},
+	{"no binding", `binding/(absent|broken|spliced|swapped|repeated|left|upper|first-block-other|withdrawal-other|last-blocks).*`},
+	{"first blocks only", `binding/last-blocks.*`},
 	{"binding in any case", `binding/upper-case`},
 
 	{"strict", `other/(members-absent|num.*|risk-levels|amount-.*|answer-forms|repeat|notices|withdrawal-(nulls|number|smuggled))`},

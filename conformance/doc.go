@@ -14,7 +14,7 @@
 // carry a bound requestUUID, and the cases of NeedBound expect the merchant to
 // refuse requests that are not bound or were spliced. With Config.Unbound true
 // requests carry random identifiers, and the cases of NeedUnbound expect the rule
-// of first blocks (B5) instead. With Config.Other true the service is not of this
+// of seen blocks (B5) instead. With Config.Other true the service is not of this
 // project either: the cases of NeedOther expect the merchant to take other forms of
 // members, and those of NeedUsual, which expect the opposite, are skipped.
 //

@@ -33,7 +33,8 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"only its own claim ends a lease", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
 		{"the user of a withdrawal that names none is kept", checkReplyUser},
-		{"a first block has one rest", checkBlocks},
+		{"a block of a requestUUID comes in one request", checkBlocks},
+		{"a block that belongs to another callback is suspect", checkOwners},
 		{"a type of its own for every identifier", checkTypes},
 		{"of many at once one gets the claim", checkMany},
 		{"settling what was not claimed fails", checkUnknown},
@@ -254,19 +255,81 @@ func checkTransfer(c *inboxCheck) {
 	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
 }
 
+// blocks are those of a request body, one for each letter of list. Capital letters
+// are blocks of the requestUUID.
+func blocks(body, list string) *merchant.Blocks {
+	digest := func(s string) (d merchant.BlockDigest) {
+		sum := sha256.Sum256([]byte(s))
+		copy(d[:], sum[:])
+		return d
+	}
+	b := &merchant.Blocks{Body: digest(body)}
+	for _, letter := range list {
+		b.List = append(b.List, merchant.Block{Digest: digest(string(letter)), Own: letter < 'a'})
+	}
+	return b
+}
+
 func checkBlocks(c *inboxCheck) {
-	digest := func(s string) merchant.Digest { return sha256.Sum256([]byte(s)) }
 	e := c.entry(Deposit(1), 0)
-	e.Blocks = &merchant.Blocks{First: digest("a"), Whole: digest("a 1")}
+	e.Blocks = blocks("1", "aB")
 	c.claim(c.inbox, e, merchant.StateTaken)
 	c.claim(c.other, e, merchant.StateSettled) // the same request once more
+	e.Blocks = blocks("2", "aC")
+	c.claim(c.other, e, merchant.StateSettled) // another attempt
+	e.Blocks = blocks("3", "aB")
+	c.claim(c.other, e, merchant.StateSpliced)
+
 	spliced := c.entry(Deposit(2), 0)
-	spliced.Blocks = &merchant.Blocks{First: digest("a"), Whole: digest("a 2")}
-	if got := c.claim(c.other, spliced, merchant.StateSpliced); got.Seq != 0 {
-		c.tb.Errorf("%s: a spliced request was recorded under %d", c.rule, got.Seq)
+	for _, list := range []string{"bB", "bC", "a"} { // the last has no new block
+		spliced.Blocks = blocks("4", list)
+		if got := c.claim(c.other, spliced, merchant.StateSpliced); got.Seq != 0 {
+			c.tb.Errorf("%s: a spliced request was recorded under %d", c.rule, got.Seq)
+		}
 	}
-	spliced.Blocks = nil
-	c.claim(c.other, spliced, merchant.StateTaken) // so nothing of it was recorded
+	spliced.Blocks = blocks("5", "aD") // so nothing of it was recorded
+	if got := c.claim(c.other, spliced, merchant.StateTaken); got.Suspect {
+		c.tb.Errorf("%s: a request with a requestUUID of its own is suspect", c.rule)
+	}
+	// What is refused for its content is not remembered either.
+	changed := Deposit(1)
+	changed.Amount = Deposit(2).Amount
+	other := c.entry(changed, 0)
+	other.Blocks = blocks("6", "E")
+	c.claim(c.inbox, other, merchant.StateOtherContent)
+	next := c.entry(Deposit(3), 0)
+	next.Blocks = blocks("7", "E")
+	c.claim(c.inbox, next, merchant.StateTaken)
+}
+
+func checkOwners(c *inboxCheck) {
+	owned := func(body, list string, owner byte) *merchant.Blocks {
+		b := blocks(body, list)
+		b.List[0].Owner = merchant.BlockDigest{owner}
+		return b
+	}
+	e := c.entry(Deposit(1), 0)
+	e.Blocks = owned("1", "aB", 1)
+	c.claim(c.inbox, e, merchant.StateTaken)
+	for n, owner := range []byte{1, 2, 0} {
+		d := c.entry(Deposit(2+n), 0)
+		d.Blocks = owned(d.ID, string("a"+string(rune('C'+n))), owner)
+		want := owner != 1
+		for _, state := range []merchant.State{merchant.StateTaken, merchant.StateSettled} {
+			if got := c.claim(c.other, d, state); got.Suspect != want {
+				c.tb.Errorf("%s: with owner %d suspect is %v, want %v", c.rule, owner, got.Suspect, want)
+			}
+		}
+	}
+	// What cannot be held for a person is refused.
+	notice := c.entry(Notice(countersign.TypeWithdraw, 1), 0)
+	notice.Blocks = owned("2", "aG", 2)
+	c.claim(c.inbox, notice, merchant.StateSpliced)
+	open := c.entry(Deposit(9), inboxLease)
+	open.Blocks = blocks("3", "H")
+	c.claim(c.inbox, open, merchant.StateClaimed)
+	open.Blocks = owned("4", "aI", 2)
+	c.claim(c.inbox, open, merchant.StateSpliced)
 }
 
 func checkTypes(c *inboxCheck) {

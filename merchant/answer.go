@@ -21,6 +21,10 @@ type Deposit struct {
 	// another trackingId (PROTOCOL.md, I2). Do not credit such a deposit until
 	// a person has decided.
 	PossibleDuplicate bool
+	// Suspect says that the request shared blocks with another one as no honest
+	// request can (PROTOCOL.md, B7): it may be joined from several. OnPossibleDuplicate
+	// gets it, and a person decides on it too.
+	Suspect bool
 }
 
 // Answer is the merchant's answer to a withdrawal. Confirm, Refuse and Hold make
@@ -121,8 +125,22 @@ func refusal(code countersign.ErrCode) Reply {
 	return Reply{Code: code, Message: code.Message()}
 }
 
-// errSuspect is what the log says of a possible duplicate that was accepted.
-var errSuspect = errors.New("the same transfer was taken before under another trackingId; kept and not credited before a decision")
+// What the log says of a deposit that was accepted and awaits a decision.
+var (
+	errDuplicate = errors.New("the same transfer was taken before under another trackingId; kept and not credited before a decision")
+	errSuspect   = errors.New("its blocks belong to another request, so it may be joined from several; kept and not credited before a decision")
+)
+
+// doubt notes in v that a person must decide, and says whether that is so.
+func (v *verdict) doubt(c Claimed) bool {
+	switch {
+	case c.Suspect:
+		v.reason, v.cause = ReasonSuspect, errSuspect
+	case c.PossibleDuplicate:
+		v.reason, v.cause = ReasonPossibleDuplicate, errDuplicate
+	}
+	return c.Suspect || c.PossibleDuplicate
+}
 
 // accepted is the verdict of a deposit or notice.
 func accepted() verdict { return verdict{final: true, reason: ReasonAccepted} }

@@ -37,11 +37,11 @@ const (
 	BindingRequired Binding = iota
 
 	// BindingWhenPresent refuses broken bindings and accepts requests without
-	// one under the first-block rule (B5). It is for services that do not bind
-	// yet. Settings and the log call it "seen".
+	// one under the rules of seen blocks (B5 and B7). It is for services that do
+	// not bind. Settings and the log call it "seen".
 	BindingWhenPresent
 
-	// BindingOff checks no binding and applies the first-block rule (B5) to all
+	// BindingOff checks no binding and applies those rules to all
 	// requests. It is for a service that does not bind but whose requestUUIDs
 	// are UUIDs of version 8.
 	BindingOff
@@ -109,8 +109,8 @@ type Config struct {
 	// only recorded in the Inbox.
 	OnDeposit func(context.Context, Deposit) error
 	// OnPossibleDuplicate does the merchant's part of a deposit that may have
-	// been accepted before under another trackingId (PROTOCOL.md, I2); OnDeposit
-	// is not called for it. It must not credit before a person has decided.
+	// been accepted before under another trackingId (PROTOCOL.md, I2), or that may
+	// be joined from several (B7, Deposit.Suspect); OnDeposit is not called for it. It must not credit before a person has decided.
 	// Required where there is an OnDeposit, since somebody must decide;
 	// KeepForReview leaves such deposits in the Inbox and in the log.
 	OnPossibleDuplicate func(context.Context, Deposit) error

@@ -12,12 +12,12 @@ import (
 )
 
 // Inbox is the memory of the merchant's end: which callbacks were recorded, which
-// are being worked on, how they ended, and which first blocks were seen. It is what
+// are being worked on, how they ended, and which blocks were seen. It is what
 // makes every effect happen at most once, so all processes of a merchant share one
 // Inbox, which outlives them.
 //
 // Each call is one transaction. Two calls for the same identifier, the same
-// Transfer or the same first block take effect one after the other, whichever
+// Transfer or the same block take effect one after the other, whichever
 // processes they run in; in SQL, a unique key or a lock on each of the three
 // ensures that. The result of a call without an error is on disk. A call that
 // failed may have taken effect or not; the Handler acts as if not, and the rules
@@ -28,10 +28,12 @@ type Inbox interface {
 	// Claim records e if it is new, and says whether the caller is to act on it.
 	// In this order:
 	//
-	//  1. If e.Blocks is not nil and its First is known with another Whole, the
-	//     state is Spliced. A First that is not known is remembered for at
-	//     least 30 days.
-	//  2. If e.ID is not known, e is recorded under the next number. If an entry
+	//  1. If e.Blocks is not nil, Blocks.Judge judges them by what is remembered
+	//     of each. If it finds FindingSpliced, the state is Spliced. Otherwise
+	//     each block that is not known is remembered for at least 30 days, with
+	//     its Owner and with Blocks.Body, unless rule 3 refuses the request.
+	//  2. If e.ID is not known, e is recorded under the next number. If Judge
+	//     found FindingSuspect, e is suspect for ever. If an entry
 	//     with the same Transfer is known at that moment, e is a possible
 	//     duplicate for ever, unless both have a TxIndex of 0 or more and the
 	//     two differ.
@@ -46,7 +48,7 @@ type Inbox interface {
 	//     Inbox's own clock, its number of claims grows by one, and the state
 	//     is Claimed.
 	//
-	// The pair of type and e.ID identifies an entry. Only first blocks are ever
+	// The pair of type and e.ID identifies an entry. Only blocks are ever
 	// forgotten.
 	Claim(ctx context.Context, e Entry) (Claimed, error)
 
@@ -120,21 +122,14 @@ type Entry struct {
 	Transfer Digest
 	// TxIndex tells transfers of one transaction apart. -1: not known.
 	TxIndex int64
-	// Blocks is what the first-block rule (PROTOCOL.md, B5) remembers, nil if
-	// the rule does not apply.
+	// Blocks is what the rules for services that do not bind (PROTOCOL.md, B5 and
+	// B7) remember, nil if they do not apply.
 	Blocks *Blocks
 	// At is the caller's time.
 	At time.Time
 	// Lease is how long the caller may work on the entry before others may. 0:
 	// the entry is only recorded.
 	Lease time.Duration
-}
-
-// Blocks are the digests of the first-block rule (PROTOCOL.md, B5): a first block
-// that was seen with one rest is refused with another.
-type Blocks struct {
-	First Digest // of the first sealed block
-	Whole Digest // of all sealed blocks
 }
 
 // State says what an Inbox found, which decides what the caller does.
@@ -148,7 +143,7 @@ const (
 	StateSettled            // ended before; the recorded Reply is the answer again
 	StateBusy               // another caller has the lease
 	StateOtherContent       // the identifier is known with other content
-	StateSpliced            // the first block is known with another rest
+	StateSpliced            // it has blocks of another request
 )
 
 // String names s for logs.
@@ -181,6 +176,9 @@ type Claimed struct {
 	// PossibleDuplicate says that the entry was a possible duplicate when it was
 	// recorded.
 	PossibleDuplicate bool
+	// Suspect says that the entry shared blocks with another request when it was
+	// recorded, as an honest one cannot (PROTOCOL.md, B7).
+	Suspect bool
 	// Reply is the recorded one if the state is Settled.
 	Reply Reply
 }

@@ -109,12 +109,13 @@ func TestMemoryInboxLimits(t *testing.T) {
 	if c, err := m.Claim(ctx, merchant.NewEntry(countersigntest.Deposit(1))); err != nil || c.State != merchant.StateSettled {
 		t.Errorf("a known entry in a full inbox: %v, %v", c.State, err)
 	}
-	// Of three first blocks the oldest is forgotten.
+	// Of three blocks the oldest is forgotten.
 	m = merchant.NewMemoryInbox()
 	m.Limit(10, 2)
-	see := func(n, first, whole byte) merchant.State {
+	see := func(n, block, body byte) merchant.State {
 		e := merchant.NewEntry(countersigntest.Deposit(int(n)))
-		e.Blocks = &merchant.Blocks{First: merchant.Digest{first}, Whole: merchant.Digest{whole}}
+		e.Blocks = &merchant.Blocks{Body: merchant.BlockDigest{body},
+			List: []merchant.Block{{Digest: merchant.BlockDigest{block}, Own: true}}}
 		c, err := m.Claim(ctx, e)
 		if err != nil {
 			t.Fatal(err)

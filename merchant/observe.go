@@ -35,7 +35,7 @@ const (
 	ReasonWrongURL      Reason = "wrong_url"      // 1004
 	ReasonNotBound      Reason = "not_bound"      // no binding where it is required
 	ReasonBindingBroken Reason = "binding_broken" // bound, but not to these bytes
-	ReasonSpliced       Reason = "spliced"        // a known first block with another rest
+	ReasonSpliced       Reason = "spliced"        // it has blocks of another request
 	ReasonOtherContent  Reason = "other_content"  // a known identifier with other content
 	ReasonDetailsChange Reason = "details_change" // the merchant's function contradicts its earlier answer
 	ReasonOtherUser     Reason = "other_user"     // the merchant's function confirmed another user's order
@@ -46,6 +46,7 @@ const (
 const (
 	ReasonAccepted          Reason = "accepted"           // deposit or notice, first time
 	ReasonPossibleDuplicate Reason = "possible_duplicate" // accepted and kept apart
+	ReasonSuspect           Reason = "suspect"            // likewise: it may be joined from several
 	ReasonConfirmed         Reason = "confirmed"          // withdrawal
 	ReasonRefused           Reason = "refused"
 	ReasonHold              Reason = "hold"
@@ -64,7 +65,7 @@ var Reasons = []Reason{
 	ReasonMalformed,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
 	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable,
-	ReasonAccepted, ReasonPossibleDuplicate, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
+	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
 
@@ -97,7 +98,7 @@ func (r Reason) level() slog.Level {
 	case ReasonAccepted, ReasonConfirmed, ReasonHold, ReasonRepeated, ReasonRefused:
 		return slog.LevelInfo
 	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
-		ReasonBodyConsumed, ReasonSeal:
+		ReasonBodyConsumed, ReasonSeal, ReasonSuspect:
 		return slog.LevelError
 	}
 	return slog.LevelWarn

@@ -2,11 +2,8 @@ package merchant
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"countersign"
@@ -57,7 +54,7 @@ const (
 	wordCut      = "the request body ended early"
 	wordTooLarge = "the request body is too large"
 	wordNotBound = "the requestUUID is not bound to the request"
-	wordSpliced  = "the request repeats the beginning of another one"
+	wordSpliced  = "the request repeats blocks of another one"
 	wordOverload = "too many requests at once"
 	wordBusy     = "another delivery of this callback is being processed"
 	wordAnswer   = "the answer does not fit into a response"
@@ -75,7 +72,7 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 	if err != nil {
 		return nil, nil, cannotOpen(err)
 	}
-	plaintext, err := envelope.Open(o.key, o.padding, inner)
+	plaintext, lengths, err := envelope.OpenBlocks(o.key, o.padding, inner)
 	if err != nil {
 		return nil, nil, cannotOpen(err)
 	}
@@ -97,74 +94,23 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 	}
 	if o.binding != BindingOff {
 		switch b := countersign.CheckBinding(plaintext); {
-		case b == countersign.BindingHolds:
-			return cb, nil, nil
 		case b == countersign.BindingBroken:
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
-		case o.binding != BindingWhenPresent:
+		case o.binding == BindingWhenPresent:
+		case b == countersign.BindingHolds:
+			return cb, nil, nil
+		default:
 			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
 				errors.New("the requestUUID is not bound"))
 		}
 	}
-	blocks, err = o.firstBlock(plaintext, inner)
+	sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
 	if err != nil {
-		return cb, nil, cannotOpen(err)
+		return cb, nil, cannotOpen(err) // cannot happen: it was opened before
 	}
-	return cb, blocks, nil
+	return cb, blocksOf(cb, plaintext, sealed, lengths, o.key.HasPrivate()), nil
 }
 
 func cannotOpen(cause error) *reply {
 	return refuse(http.StatusBadRequest, countersign.CodeCannotOpen, "", ReasonNotOpened, cause)
-}
-
-// firstBlock gives what the first-block rule remembers, nil if the first block does
-// not hold the whole requestUUID, because such a block may have many rests. It
-// opens the first block alone to see what it holds, because a sender may cut
-// short chunks.
-func (o opener) firstBlock(plaintext, inner []byte) (*Blocks, error) {
-	end := uuidEnd(plaintext)
-	if end < 0 || end > o.key.MaxChunk(o.padding) {
-		return nil, nil
-	}
-	sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
-	if err != nil || len(sealed) < o.key.Size() {
-		return nil, fmt.Errorf("first block: %w", envelope.ErrBase64) // cannot happen: it was opened before
-	}
-	first := sealed[:o.key.Size()]
-	chunk, err := envelope.Open(o.key, o.padding, base64.StdEncoding.AppendEncode(nil, first))
-	if err != nil {
-		return nil, err
-	}
-	if end > len(chunk) {
-		return nil, nil
-	}
-	return &Blocks{First: sha256.Sum256(first), Whole: sha256.Sum256(sealed)}, nil
-}
-
-// uuidEnd is the offset after the value of the requestUUID, -1 if it is not found.
-// A service that does not bind may use identifiers that are not UUIDs. Their
-// closing quote counts as a part of the value, because without it more could
-// follow.
-func uuidEnd(plaintext []byte) int {
-	if _, end, ok := countersign.UUIDSpan(plaintext); ok {
-		return end
-	}
-	d := json.NewDecoder(bytes.NewReader(plaintext))
-	if _, err := d.Token(); err != nil { // the brace
-		return -1
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return -1
-		}
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return -1
-		}
-		if name == "requestUUID" {
-			return int(d.InputOffset())
-		}
-	}
-	return -1
 }

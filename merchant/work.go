@@ -59,9 +59,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 		switch c.State {
 		case StateTaken:
 			v := accepted()
-			if c.PossibleDuplicate {
-				v.reason, v.cause = ReasonPossibleDuplicate, errSuspect
-			}
+			v.doubt(c)
 			return h.sealed(rep.end(v))
 		case StateSettled:
 			h.forget(key)
@@ -74,7 +72,7 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 		case StateSpliced:
 			return rep.end(verdict{
 				Reply:  Reply{Code: countersign.CodeMalformed, Message: wordSpliced},
-				reason: ReasonSpliced, cause: errors.New("its first block was seen with another rest"),
+				reason: ReasonSpliced, cause: errors.New("its blocks came in another request before"),
 			})
 		case StateClaimed:
 			if v, ran := h.run(ctx, key, c, do); ran {
@@ -108,14 +106,13 @@ func (h *Handler) function(cb countersign.Callback) function {
 		}
 		return func(ctx context.Context, claimed Claimed) verdict {
 			f, v := h.c.OnDeposit, accepted()
-			if claimed.PossibleDuplicate {
+			if v.doubt(claimed) {
 				f = h.c.OnPossibleDuplicate
-				v.reason, v.cause = ReasonPossibleDuplicate, errSuspect
 			}
 			if f == nil {
 				return v
 			}
-			d := Deposit{Deposit: *c, Seq: claimed.Seq, PossibleDuplicate: claimed.PossibleDuplicate}
+			d := Deposit{Deposit: *c, Seq: claimed.Seq, PossibleDuplicate: claimed.PossibleDuplicate, Suspect: claimed.Suspect}
 			if err := f(ctx, d); err != nil {
 				return fromError(err, false)
 			}

@@ -419,15 +419,31 @@ public class Merchant {
             if (!Arrays.equals(h, 0, 10, made, 7, 17)) throw notBound;
             return;
         }
-        // B5: a known first block with another rest is refused. The rule applies only
-        // to a first block that holds the whole requestUUID.
-        if (!new String(openBlock(blocks[0]), StandardCharsets.ISO_8859_1).contains(uuid)) return;
-        String first = hex(sha256(blocks[0])), rest = hex(sha256(concat(blocks)));
-        synchronized (this) {
-            String seen = firsts.get(first);
-            if (seen != null && !seen.equals(rest)) throw new Refusal(1002, "the request repeats the beginning of another one", 200);
-            if (seen == null) remember(Map.of("first", first, "rest", rest));
+        // B5: a block that holds the requestUUID comes in one request alone.
+        String body = hex(sha256(concat(blocks)));
+        List<String> own = new ArrayList<>();
+        for (byte[] block : blocks) {
+            if (holds(new String(openBlock(block), StandardCharsets.ISO_8859_1), uuid)) own.add(hex(sha256(block)));
         }
+        synchronized (this) {
+            for (String block : own) {
+                if (!seen.getOrDefault(block, body).equals(body)) throw new Refusal(1002, "the request repeats blocks of another one", 200);
+            }
+            for (String block : own) {
+                if (!seen.containsKey(block)) remember(Map.of("block", block, "body", body));
+            }
+        }
+    }
+
+    static final Pattern VERSION_4 = Pattern.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}");
+
+    /** Whether a block holds all of a requestUUID, or half of a random one or more. */
+    static boolean holds(String text, String uuid) {
+        if (text.contains(uuid)) return true;
+        for (int n = uuid.length() / 2; n < uuid.length() && VERSION_4.matcher(uuid).matches(); n++) {
+            if (text.endsWith(uuid.substring(0, n)) || text.startsWith(uuid.substring(uuid.length() - n))) return true;
+        }
+        return false;
     }
 
     // ---- Accepted callbacks (I1-I3). "synchronized": one callback at a time.
@@ -435,7 +451,7 @@ public class Merchant {
     final Map<String, String> taken = new HashMap<>();
     final Map<String, List<Long>> transfers = new HashMap<>();
     final Map<String, Map<?, ?>> confirmed = new HashMap<>();
-    final Map<String, String> firsts = new HashMap<>();
+    final Map<String, String> seen = new HashMap<>();
     FileChannel state;
 
     void openState(String file) throws Exception {
@@ -470,7 +486,7 @@ public class Merchant {
     }
 
     void apply(Map<?, ?> r) {
-        if (r.containsKey("first")) firsts.put((String) r.get("first"), (String) r.get("rest"));
+        if (r.containsKey("block")) seen.put((String) r.get("block"), (String) r.get("body"));
         if (r.containsKey("confirmed")) confirmed.put((String) r.get("confirmed"), r);
         if (!r.containsKey("taken")) return;
         Map<?, ?> m = (Map<?, ?>) r.get("callback");

@@ -278,19 +278,27 @@ function checkBinding(plain, uuid, blocks) {
     if (!h.subarray(0, 10).equals(id.subarray(6))) throw new Refusal(1002, 'the request is not bound');
     return;
   }
-  // B5: a known first block with another rest is refused. The rule applies only
-  // to a first block that holds the whole requestUUID.
-  if (!openBlock(blocks[0]).includes(uuid)) return;
+  // B5: a block that holds the requestUUID comes in one request alone.
   const digest = (b) => createHash('sha256').update(b).digest('hex');
-  const first = digest(blocks[0]), rest = digest(Buffer.concat(blocks));
-  const seen = state.firsts.get(first);
-  if (seen !== undefined && seen !== rest) throw new Refusal(1002, 'the request repeats the beginning of another one');
-  if (seen === undefined) remember({ first, rest });
+  const body = digest(Buffer.concat(blocks));
+  const own = blocks.filter((b) => holds(openBlock(b).toString('latin1'), uuid)).map(digest);
+  if (own.some((b) => (state.blocks.get(b) ?? body) !== body)) throw new Refusal(1002, 'the request repeats blocks of another one');
+  for (const block of own) if (!state.blocks.has(block)) remember({ block, body });
+}
+
+// holds says whether a block holds all of a requestUUID, or half of a random one or more.
+function holds(text, uuid) {
+  if (text.includes(uuid)) return true;
+  if (!/^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$/i.test(uuid)) return false;
+  for (let n = uuid.length / 2; n < uuid.length; n++) {
+    if (text.endsWith(uuid.slice(0, n)) || text.startsWith(uuid.slice(-n))) return true;
+  }
+  return false;
 }
 
 // ---- Accepted callbacks (I1-I3)
 
-const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), firsts: new Map() };
+const state = { taken: new Map(), transfers: new Map(), confirmed: new Map(), blocks: new Map() };
 const stateFile = env.STATE_FILE ? openState(env.STATE_FILE) : null;
 
 function openState(file) {
@@ -325,7 +333,7 @@ function remember(record) {
 }
 
 function apply(r) {
-  if (r.first) state.firsts.set(r.first, r.rest);
+  if (r.block) state.blocks.set(r.block, r.body);
   if (r.confirmed) state.confirmed.set(r.confirmed, r);
   if (r.taken) {
     state.taken.set(r.taken, contentOf(r.callback));

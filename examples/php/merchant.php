@@ -388,25 +388,48 @@ function checkBinding(State $state, string $plain, string $uuid, array $blocks):
         }
         return;
     }
-    // B5: a known first block with another rest is refused. The rule applies only
-    // to a first block that holds the whole requestUUID.
-    if (!str_contains(openBlock($blocks[0]), $uuid)) {
-        return;
+    // B5: a block that holds the requestUUID comes in one request alone.
+    $body = hash('sha256', implode($blocks));
+    $own = [];
+    foreach ($blocks as $block) {
+        if (holds(openBlock($block), $uuid)) {
+            $own[] = hash('sha256', $block);
+        }
     }
-    [$first, $rest] = [hash('sha256', $blocks[0]), hash('sha256', implode($blocks))];
-    if (($state->firsts[$first] ?? $rest) !== $rest) {
-        throw new Refusal(1002, 'the request repeats the beginning of another one');
+    foreach ($own as $block) {
+        if (($state->blocks[$block] ?? $body) !== $body) {
+            throw new Refusal(1002, 'the request repeats blocks of another one');
+        }
     }
-    if (!isset($state->firsts[$first])) {
-        $state->remember(['first' => $first, 'rest' => $rest]);
+    foreach ($own as $block) {
+        if (!isset($state->blocks[$block])) {
+            $state->remember(['block' => $block, 'body' => $body]);
+        }
     }
+}
+
+/** Whether a block holds all of a requestUUID, or half of a random one or more. */
+function holds(string $text, string $uuid): bool
+{
+    if (str_contains($text, $uuid)) {
+        return true;
+    }
+    if (!preg_match('/\A[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}\z/i', $uuid)) {
+        return false;
+    }
+    for ($n = intdiv(strlen($uuid), 2); $n < strlen($uuid); $n++) {
+        if (str_ends_with($text, substr($uuid, 0, $n)) || str_starts_with($text, substr($uuid, -$n))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // ---- Accepted callbacks (I1-I3). The process does one callback at a time.
 
 final class State
 {
-    public array $taken = [], $transfers = [], $confirmed = [], $firsts = [];
+    public array $taken = [], $transfers = [], $confirmed = [], $blocks = [];
     private $file = null;
 
     public function __construct(string $name)
@@ -441,8 +464,8 @@ final class State
 
     private function apply(array $r): void
     {
-        if (isset($r['first'])) {
-            $this->firsts[$r['first']] = $r['rest'];
+        if (isset($r['block'])) {
+            $this->blocks[$r['block']] = $r['body'];
         }
         if (isset($r['confirmed'])) {
             $this->confirmed[$r['confirmed']] = $r;

@@ -332,27 +332,37 @@ def check_binding(plain, uuid, blocks):
         if h[:10] != made[6:]:
             raise Refusal(1002, "the request is not bound")
         return
-    # B5: a known first block with another rest is refused. The rule applies only
-    # to a first block that holds the whole requestUUID.
-    if uuid.encode() not in open_block(blocks[0]):
-        return
-    first, rest = hashlib.sha256(blocks[0]).hexdigest(), hashlib.sha256(b"".join(blocks)).hexdigest()
+    # B5: a block that holds the requestUUID comes in one request alone.
+    body = hashlib.sha256(b"".join(blocks)).hexdigest()
+    own = [hashlib.sha256(b).hexdigest() for b in blocks if holds(open_block(b), uuid.encode())]
     with LOCK:
-        if firsts.get(first, rest) != rest:
-            raise Refusal(1002, "the request repeats the beginning of another one")
-        if first not in firsts:
-            remember({"first": first, "rest": rest})
+        if any(seen.get(block, body) != body for block in own):
+            raise Refusal(1002, "the request repeats blocks of another one")
+        for block in own:
+            if block not in seen:
+                remember({"block": block, "body": body})
+
+
+VERSION_4 = re.compile(rb"[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}", re.I)
+
+
+def holds(text, uuid):
+    """Whether a block holds all of a requestUUID, or half of a random one or more."""
+    if uuid in text:
+        return True
+    halves = range(len(uuid) // 2, len(uuid)) if VERSION_4.fullmatch(uuid) else ()
+    return any(text.endswith(uuid[:n]) or text.startswith(uuid[-n:]) for n in halves)
 
 
 # ---- Accepted callbacks (I1-I3)
 
 LOCK = threading.RLock()  # one callback at a time from here on
-taken, transfers, confirmed, firsts = {}, {}, {}, {}
+taken, transfers, confirmed, seen = {}, {}, {}, {}
 
 
 def apply(r):
-    if "first" in r:
-        firsts[r["first"]] = r["rest"]
+    if "block" in r:
+        seen[r["block"]] = r["body"]
     if "confirmed" in r:
         confirmed[r["confirmed"]] = r
     if "taken" in r:

@@ -15,6 +15,7 @@ type inboxRow struct {
 	seq        int64
 	content    merchant.Digest
 	duplicate  bool
+	suspect    bool
 	settled    bool
 	reply      merchant.Reply
 	claims     int64
@@ -23,7 +24,7 @@ type inboxRow struct {
 
 // claim applies rules 3 to 7 of merchant.Inbox to a row. It reads nothing.
 func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
-	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate}
+	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect}
 	switch {
 	case r.content != e.Content:
 		c.State = merchant.StateOtherContent
@@ -58,7 +59,7 @@ type inboxKey struct {
 
 // inboxTx is one transaction of claims. It takes the inbox's number first and keeps
 // the lock to its end, so only one process at a time runs such a transaction. That
-// is the lock on identifiers, transfers and first blocks that the rules of
+// is the lock on identifiers, transfers and blocks that the rules of
 // merchant.Inbox require. So the transaction can read all that its claims need,
 // decide, and write the results with few statements.
 type inboxTx struct {
@@ -69,8 +70,10 @@ type inboxTx struct {
 
 	last      int64 // the last number that was given
 	rows      map[inboxKey]*inboxRow
+	blocks    map[merchant.BlockDigest]merchant.SeenBlock
 	transfers map[string][]int64 // the tx_index of every entry with that transfer
 	fresh     []any              // parameters of the rows to insert
+	seen      []any              // likewise, of blocks
 	updates   []db.Statement
 	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
@@ -88,20 +91,21 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{b: in.b}
-	whole, err := in.firstBlocks(ctx)
-	if err != nil {
-		return err
-	}
-	if err := in.read(ctx, whole); err != nil {
+	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
+	if err := in.read(ctx); err != nil {
 		return err
 	}
 	for i, c := range in.calls {
 		e := &c.entry
-		if !whole[i] {
+		finding := in.judge(e)
+		if finding == merchant.FindingSpliced {
 			in.results[i] = merchant.Claimed{State: merchant.StateSpliced}
 			continue
 		}
-		row := in.claim(i, e)
+		row := in.claim(i, e, finding == merchant.FindingSuspect)
+		if in.results[i].State != merchant.StateOtherContent {
+			in.remember(e)
+		}
 		if in.results[i].State == merchant.StateTaken {
 			if err := in.effect(ctx, e, row); err != nil {
 				return err
@@ -109,6 +113,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 		}
 	}
 	statements := append(insertInbox.Statements(in.fresh, nil), in.updates...)
+	statements = append(statements, insertBlocks.Statements(in.seen, nil)...)
 	if err := in.t.Batch(ctx, append(statements, db.EndFeed(inboxFeed, in.last))); err != nil {
 		return err
 	}
@@ -127,7 +132,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 }
 
 // claim decides one claim and notes what it changes.
-func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
+func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	key := inboxKey{e.Callback.CallbackType(), e.ID}
 	row := in.rows[key]
 	if row != nil {
@@ -136,15 +141,12 @@ func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
 		return row
 	}
 	in.last++
-	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e)}
+	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e), suspect: suspect}
 	in.rows[key] = row
 	in.results[i] = row.claim(e)
-	duplicate, settled, ended := 0, 0, int64(0)
-	if row.duplicate {
-		duplicate = 1
-	}
+	ended := int64(0)
 	if row.settled {
-		settled, ended = 1, int64(db.MillisOf(e.At))
+		ended = int64(db.MillisOf(e.At))
 	} else {
 		in.ledger.count(countOpen, 1)
 	}
@@ -153,7 +155,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry) *inboxRow {
 		transfer = t
 	}
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
-		e.TxIndex, duplicate, row.claims, int64(row.leaseUntil), settled, int64(db.MillisOf(e.At)), ended)
+		e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row
 }
 
@@ -183,53 +185,20 @@ func transferOf(e *merchant.Entry) string {
 	return hex.EncodeToString(e.Transfer[:16])
 }
 
-const (
-	insertBlockSQL = `INSERT INTO first_blocks (first, whole, seen) VALUES ($1, $2, $3) ON CONFLICT (first) DO NOTHING`
-
-	readBlockSQL = `SELECT whole FROM first_blocks WHERE first = $1`
-)
-
-// firstBlocks remembers the first blocks of the batch and says which entries are
-// whole: their first block is not known with another rest (PROTOCOL.md, B5).
-func (in *inboxTx) firstBlocks(ctx context.Context) (whole []bool, err error) {
-	whole = make([]bool, len(in.calls))
-	inserted := make([]int64, len(in.calls))
-	var statements []db.Statement
-	for i, c := range in.calls {
-		e := &c.entry
-		if whole[i] = e.Blocks == nil || e.Blocks.First.IsZero(); !whole[i] {
-			args := []any{e.Blocks.First[:], e.Blocks.Whole[:], int64(db.MillisOf(e.At))}
-			statements = append(statements, db.Statement{SQL: insertBlockSQL, Args: args, N: &inserted[i]})
-		}
+func bit(b bool) int64 {
+	if b {
+		return 1
 	}
-	if err := in.t.Batch(ctx, statements); err != nil {
-		return nil, err
-	}
-	statements = statements[:0]
-	for i, c := range in.calls {
-		switch {
-		case whole[i]:
-		case inserted[i] == 1:
-			whole[i] = true
-		default:
-			statements = append(statements, db.Statement{SQL: readBlockSQL, Args: []any{c.entry.Blocks.First[:]}, Row: func(r db.Rows) error {
-				var known []byte
-				err := r.Scan(&known)
-				whole[i] = string(known) == string(c.entry.Blocks.Whole[:])
-				return err
-			}})
-		}
-	}
-	return whole, in.t.Batch(ctx, statements)
+	return 0
 }
 
 const (
 	insertInboxSQL = `
-INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, tx_index, duplicate, claims, lease_until, settled, created, ended)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfer, tx_index, duplicate, suspect, claims, lease_until, settled, created, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 	readInboxSQL = `
-SELECT i.id, i.seq, i.content, i.duplicate, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
+SELECT i.id, i.seq, i.content, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
 	i.reply_user
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
@@ -240,18 +209,18 @@ FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i
 
 var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
 
-// read gets the known entries and the transfers.
-func (in *inboxTx) read(ctx context.Context, whole []bool) error {
+// read gets the known entries, blocks and transfers.
+func (in *inboxTx) read(ctx context.Context) error {
 	ids := map[countersign.Type][]string{}
-	var transfers []string
-	for i, c := range in.calls {
-		if !whole[i] {
-			continue
-		}
+	var transfers, blocks []string
+	for _, c := range in.calls {
 		typ := c.entry.Callback.CallbackType()
 		ids[typ] = append(ids[typ], c.entry.ID)
 		if t := transferOf(&c.entry); t != "" {
 			transfers = append(transfers, t)
+		}
+		for _, block := range c.entry.Blocks.All() {
+			blocks = append(blocks, hex.EncodeToString(block.Digest[:]))
 		}
 	}
 	d := in.b.Dialect()
@@ -272,21 +241,24 @@ func (in *inboxTx) read(ctx context.Context, whole []bool) error {
 			return err
 		}})
 	}
+	if len(blocks) > 0 {
+		statements = append(statements, db.Statement{SQL: readBlocksSQL, Args: []any{d.List(blocks)}, Row: in.scanBlock})
+	}
 	return in.t.Batch(ctx, statements)
 }
 
 func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var row inboxRow
 	var content []byte
-	var duplicate, settled int64
+	var duplicate, suspect, settled int64
 	var d [4]string
-	err = r.Scan(&id, &row.seq, &content, &duplicate, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
+	err = r.Scan(&id, &row.seq, &content, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
 		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID)
 	if err != nil {
 		return id, nil, err
 	}
 	copy(row.content[:], content)
-	row.duplicate, row.settled = duplicate != 0, settled != 0
+	row.duplicate, row.suspect, row.settled = duplicate != 0, suspect != 0, settled != 0
 	row.reply.Details, err = keptDetails(d)
 	return id, &row, err
 }

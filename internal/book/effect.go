@@ -15,7 +15,11 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 	switch c := e.Callback.(type) {
 	case *countersign.Deposit:
 		d := TakenDeposit{Deposit: *c, State: DepositTaken, Taken: at}
-		if row.duplicate {
+		switch {
+		case row.suspect:
+			d.State, d.Suspect = DepositHeld, true
+			in.ledger.alarm(AlarmSpliced, c.TrackingID, at)
+		case row.duplicate:
 			d.State = DepositHeld
 			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
 		}

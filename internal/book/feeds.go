@@ -29,15 +29,17 @@ func asSent(d *countersign.Deposit) string {
 }
 
 const depositColumns = `seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
-	risk_from, risk_to, tx_index, business, state, taken, decided, decided_by, reason, as_sent`
+	risk_from, risk_to, tx_index, business, state, suspect, taken, decided, decided_by, reason, as_sent`
 
 func scanDeposit(r db.Rows) (TakenDeposit, error) {
 	var d TakenDeposit
 	var amount string
+	var suspect int64
 	c := &d.Deposit
 	err := r.Scan(&d.Seq, &c.TrackingID, &c.TenantUserID, &c.TxID, &c.ChainName, &c.Symbol, &amount, &c.FromAddress, &c.ToAddress,
-		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason,
+		&c.RiskLevelFrom, &c.RiskLevelTo, &c.TxIndex, &c.Business, &d.State, &suspect, &d.Taken, &d.Decided, &d.DecidedBy, &d.Reason,
 		&d.AsSent)
+	d.Suspect = suspect != 0
 	if err == nil {
 		c.Amount, err = countersign.ParseAmount(amount)
 	}
@@ -64,7 +66,7 @@ func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDep
 	return b.listDeposits(ctx, listDepositsSQL, after, limit)
 }
 
-// DepositsIn gives the possible duplicates in one state: held, credited or rejected.
+// DepositsIn gives the deposits that were held and are in one state: held, credited or rejected.
 func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsInSQL, string(state), after, limit)
 }
@@ -119,7 +121,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 			return nil
 		case DepositHeld:
 		case DepositTaken:
-			return &db.ConflictError{Reason: "the deposit is not a possible duplicate: it counts already"}
+			return &db.ConflictError{Reason: "the deposit is not held: it counts already"}
 		default:
 			return &db.ConflictError{Reason: "the deposit is " + string(d.State)}
 		}

@@ -220,28 +220,7 @@ func keptDetails(text [4]string) (countersign.Details, error) {
 	return countersign.Details{Address: text[0], ChainName: text[1], Symbol: text[2], Amount: amount}, err
 }
 
-// BlockRetention is how long first blocks are remembered at least (PROTOCOL.md, B5),
-// in milliseconds: 30 days.
-const BlockRetention db.Millis = 30 * 24 * 3_600_000
-
-const pruneBlocksSQL = `
-DELETE FROM first_blocks WHERE first IN (SELECT first FROM first_blocks WHERE seen < $1 ORDER BY seen LIMIT $2)`
-
-// PruneBlocks deletes at most limit first blocks that are older than BlockRetention
-// and gives their number. If it is limit, there may be more.
-func (b *Book) PruneBlocks(ctx context.Context, now db.Millis, limit int) (n int64, err error) {
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		// Under the lock of claims. Otherwise a block could vanish during a claim.
-		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
-			return err
-		}
-		n, err = t.Exec(ctx, pruneBlocksSQL, int64(now-BlockRetention), limit)
-		return err
-	})
-	return n, err
-}
-
-const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, settled, claims, created, ended, code, message,
+const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, suspect, settled, claims, created, ended, code, message,
 	address, chain_name, symbol, amount`
 
 // Entries lists the inbox, newest first, beginning below seq before (0: with the
@@ -259,14 +238,14 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	text := `SELECT ` + inboxColumns + ` FROM inbox` + q.Where() + newestSeq(q, limit)
 	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
 		var e Record
-		var duplicate, settled int64
+		var duplicate, suspect, settled int64
 		var d [4]string
-		err := r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &settled, &e.Claims, &e.Created, &e.Ended,
+		err := r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,
 			&e.Reply.Code, &e.Reply.Message, &d[0], &d[1], &d[2], &d[3])
 		if err == nil {
 			e.Reply.Details, err = keptDetails(d)
 		}
-		e.PossibleDuplicate, e.Settled = duplicate != 0, settled != 0
+		e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
 		list = append(list, e)
 		return err
 	})

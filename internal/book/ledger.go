@@ -35,8 +35,8 @@ func (l *ledger) count(name string, n int64) {
 const (
 	insertDepositSQL = `
 INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address,
-	risk_from, risk_to, tx_index, business, state, taken, as_sent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+	risk_from, risk_to, tx_index, business, state, suspect, taken, as_sent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 
 	insertEventSQL = `
 INSERT INTO events (seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
@@ -78,7 +78,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			d := &l.deposits[i]
 			c := &d.Deposit
 			fresh = append(fresh, seq, c.TrackingID, c.TenantUserID, c.TxID, c.ChainName, c.Symbol, c.Amount.String(), c.FromAddress,
-				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(d.State), int64(d.Taken), asSent(c))
+				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(d.State), bit(d.Suspect), int64(d.Taken), asSent(c))
 			forwards = append(forwards, int64(FeedDeposits), seq, int64(d.Taken), int64(d.Taken))
 		}
 		if err := l.append(ctx, t, FeedDeposits, seq, insertDeposits, fresh, forwards); err != nil {

@@ -14,6 +14,7 @@ type Record struct {
 	TenantUserID      string
 	CallBackID        string // may be empty
 	PossibleDuplicate bool
+	Suspect           bool // its blocks belong to another callback
 	Settled           bool
 	Claims            int64
 	Created, Ended    db.Millis
@@ -34,7 +35,7 @@ type DepositState string
 // The states of a deposit: taken, or held → credited | rejected.
 const (
 	DepositTaken    DepositState = "taken"    // counts
-	DepositHeld     DepositState = "held"     // a possible duplicate; awaits a decision
+	DepositHeld     DepositState = "held"     // a possible duplicate or suspect; awaits a decision
 	DepositCredited DepositState = "credited" // was held, counts
 	DepositRejected DepositState = "rejected" // was held, does not count
 )
@@ -45,6 +46,7 @@ type TakenDeposit struct {
 	Deposit   countersign.Deposit // without requestUUID and unknown members
 	AsSent    string              // JSON object of the members that the Deposit does not show as they were sent; empty if there is none
 	State     DepositState
+	Suspect   bool // its blocks belong to another callback; it is not called a possible duplicate then
 	Taken     db.Millis
 	Decided   db.Millis // 0 if nothing was decided
 	DecidedBy string
@@ -52,13 +54,13 @@ type TakenDeposit struct {
 }
 
 // PossibleDuplicate reports whether the deposit was a possible duplicate.
-func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken }
+func (d TakenDeposit) PossibleDuplicate() bool { return d.State != DepositTaken && !d.Suspect }
 
 // AsTaken is d as it was when it was taken. The feed and the forwarded message tell
 // of that alone: a decision is an event of its own, and told in both places a
 // deposit would be credited twice.
 func (d TakenDeposit) AsTaken() TakenDeposit {
-	if d.PossibleDuplicate() {
+	if d.State != DepositTaken {
 		d.State = DepositHeld
 	}
 	d.Decided, d.DecidedBy, d.Reason = 0, "", ""
@@ -222,7 +224,7 @@ const (
 	AlarmPossibleDuplicate   = "possible_duplicate"    // a deposit awaits a decision
 	AlarmNotBound            = "not_bound"             // a callback is not bound, and the gateway refuses those
 	AlarmBindingBroken       = "binding_broken"        // a callback is bound to other bytes than its own
-	AlarmSpliced             = "spliced"               // a callback begins with the first block of another one
+	AlarmSpliced             = "spliced"               // a callback has blocks of another one; refused, or a deposit held
 	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
 	AlarmAllRefused          = "all_refused"           // all callbacks of ten minutes were refused
 )

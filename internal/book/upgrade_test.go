@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
 		t.Run(kind, func(t *testing.T) {
-			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer"))
+			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer", "first_blocks"))
 			defer d.Close()
 			testGoesOn(t, New(d, Config{Forward: true}))
 		})
@@ -45,6 +45,14 @@ func TestUpgrade(t *testing.T) {
 
 // TestMigrations: the same numbers for both databases.
 func TestMigrations(t *testing.T) { dbtest.CheckMigrations(t, End().Migrations) }
+
+// seenBlock is a first block that the database of schema 2 has seen.
+func seenBlock(t *testing.T) (d merchant.BlockDigest) {
+	if _, err := hex.Decode(d[:], []byte("9dcf97a184f32623d11a73124ceb99a5")); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
 
 func testGoesOn(t *testing.T, b *Book) {
 	const later db.Millis = 1_760_000_100_000 // every lease has ended
@@ -90,6 +98,11 @@ func testGoesOn(t *testing.T, b *Book) {
 	}
 	if r := claim(transfer("taken-1", "tx1"), 0); r.State != merchant.StateSettled || r.Seq != 1 {
 		t.Errorf("a deposit that was taken: %+v", r)
+	}
+	spliced := merchant.NewEntry(transfer("spliced", "tx8"))
+	spliced.At, spliced.Blocks = later.Time(), &merchant.Blocks{List: []merchant.Block{{Digest: seenBlock(t), Own: true}}}
+	if r, err := b.Claim(ctx, spliced); err != nil || r.State != merchant.StateSpliced {
+		t.Errorf("a first block that was seen: %+v, %v", r, err)
 	}
 	if r := claim(transfer("again", "tx2"), 0); r.State != merchant.StateTaken || r.Seq != 19 || !r.PossibleDuplicate {
 		t.Errorf("its transfer under another name: %+v", r)

@@ -33,8 +33,8 @@ func (a *api) routes() []route {
 
 		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
 		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Credit a held possible duplicate", []int{409}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held possible duplicate", []int{409}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
 
 		{get, "/v1/events", "events", jsonapi.Viewer, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
 		{get, "/v1/cursors/{name}", "cursor", jsonapi.Viewer, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},

@@ -100,7 +100,7 @@ func depositOf(d book.TakenDeposit) client.DepositEntry {
 	e := client.DepositEntry{
 		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
-		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(),
+		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(), Suspect: d.Suspect,
 		State: client.DepositState(d.State), Taken: timeOf(d.Taken), Decided: timeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
 	}
 	if d.AsSent != "" {
@@ -134,7 +134,7 @@ func cursorOf(c book.Cursor) client.Cursor {
 
 func callbackOf(r book.Record) client.InboxEntry {
 	e := client.InboxEntry{Seq: r.Seq, Type: int(r.Type), ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
-		PossibleDuplicate: r.PossibleDuplicate, Settled: r.Settled, Message: r.Reply.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
+		PossibleDuplicate: r.PossibleDuplicate, Suspect: r.Suspect, Settled: r.Settled, Message: r.Reply.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
 	if r.Settled {
 		code := int64(r.Reply.Code)
 		e.ErrCode = &code

@@ -156,7 +156,7 @@ const (
 	turnTimeout = 30 * time.Second // of one turn: a database that does not answer must not stop the later turns
 )
 
-// Run ends orders whose time is over, forgets old first blocks, counts refusals and
+// Run ends orders whose time is over, forgets old blocks, counts refusals and
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
@@ -169,7 +169,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	})
 	start(func() {
-		g.regularly(ctx, pruneEvery, "forgetting first blocks", func(ctx context.Context, now db.Millis) (bool, error) {
+		g.regularly(ctx, pruneEvery, "forgetting blocks", func(ctx context.Context, now db.Millis) (bool, error) {
 			n, err := g.book.PruneBlocks(ctx, now, pruneBatch)
 			return n == pruneBatch, err
 		})

@@ -66,8 +66,11 @@ func advice(kind string) string {
 	case book.AlarmAllRefused:
 		return "all callbacks of ten minutes were refused, mostly for the reason that is the subject: the log names the setting that would change it, " +
 			"/v1/stats counts all reasons, and gateway --learn says what this provider does"
-	case book.AlarmBindingBroken, book.AlarmSpliced:
+	case book.AlarmBindingBroken:
 		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
+	case book.AlarmSpliced:
+		return "it was refused, or is held if it is a deposit that the feed calls suspect; somebody who can read requests joined blocks of several, " +
+			"or the service is at fault: ask it what it sent"
 	case book.AlarmOtherContent:
 		return "it was refused, and the content that was taken first stands: ask the service which of the two is right"
 	}

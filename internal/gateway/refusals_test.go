@@ -94,7 +94,7 @@ func TestRefusalsAlarm(t *testing.T) {
 // refusal or one of a callback that was acted on.
 func TestRefusalReasons(t *testing.T) {
 	acted := []merchant.Reason{
-		merchant.ReasonAccepted, merchant.ReasonPossibleDuplicate, merchant.ReasonConfirmed, merchant.ReasonRefused, merchant.ReasonHold,
+		merchant.ReasonAccepted, merchant.ReasonPossibleDuplicate, merchant.ReasonSuspect, merchant.ReasonConfirmed, merchant.ReasonRefused, merchant.ReasonHold,
 		merchant.ReasonRepeated, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
 		merchant.ReasonInbox, merchant.ReasonSeal,
 	}

@@ -1,0 +1,239 @@
+package merchant
+
+import (
+	"crypto/sha256"
+	"strings"
+
+	"countersign"
+)
+
+// BlockDigest is the first half of a SHA-256, which is enough to tell blocks and
+// bodies apart.
+type BlockDigest [sha256.Size / 2]byte
+
+// IsZero reports whether d is the zero BlockDigest.
+func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
+
+// Blocks are the sealed blocks of one request, for the rules that hold requests of
+// services that do not bind (PROTOCOL.md, B5 and B7).
+type Blocks struct {
+	Body BlockDigest // of all sealed blocks
+	List []Block     // in their order
+}
+
+// All gives the blocks of b, none for a nil b.
+func (b *Blocks) All() []Block {
+	if b == nil {
+		return nil
+	}
+	return b.List
+}
+
+// Block is one sealed block of a request.
+type Block struct {
+	Digest BlockDigest
+	// Own says that the block holds so much of the requestUUID that no other
+	// request has it.
+	Own bool
+	// Owner is what the block belongs to: no honest request with another owner
+	// has this block. Zero: nothing is known of that.
+	Owner BlockDigest
+}
+
+// SeenBlock is what an Inbox remembers of a block: the request that it first came
+// in, and its owner there.
+type SeenBlock struct{ Body, Owner BlockDigest }
+
+// Standing is what an Inbox knows of an entry before it records it again.
+type Standing int
+
+// The standings.
+const (
+	EntryNew     Standing = iota // it is not recorded
+	EntryOpen                    // it is recorded and not settled
+	EntrySettled                 // it is settled
+)
+
+// Finding is what the blocks of a request say of it.
+type Finding int
+
+// The findings. The zero Finding is that nothing speaks against the request.
+const (
+	FindingNone    Finding = iota
+	FindingSuspect         // record the deposit, as suspect: a person decides
+	FindingSpliced         // refuse the request and remember nothing of it
+)
+
+// Judge says what b says of a callback of type t (PROTOCOL.md, B5 and B7). known
+// gives what the Inbox remembers of a block. Everything that an Inbox has to decide
+// about blocks is decided here.
+func (b *Blocks) Judge(known func(BlockDigest) (SeenBlock, bool), t countersign.Type, e Standing) Finding {
+	own, foreign, fresh := false, false, false
+	for _, block := range b.List {
+		seen, isKnown := known(block.Digest)
+		switch {
+		case !isKnown:
+			fresh = true
+		case seen.Body == b.Body:
+			return FindingNone // this very request came before
+		case block.Own:
+			own = true
+		case seen.Owner != block.Owner:
+			foreign = true
+		}
+	}
+	switch {
+	case own:
+		return FindingSpliced
+	case e == EntrySettled && t != countersign.TypeRequestWithdraw:
+		// It gets its recorded reply again, which moves nothing. A reply to type 2
+		// is sealed with this requestUUID, and so must not go to a splice.
+		return FindingNone
+	case !fresh:
+		return FindingSpliced
+	case foreign && e == EntryNew && t == countersign.TypeDeposited:
+		return FindingSuspect
+	case foreign:
+		return FindingSpliced
+	}
+	return FindingNone
+}
+
+// The least number of hexadecimal digits of a random value that a block must hold to
+// count. 16 of a random UUID are 60 random bits: at a hundred requests a second
+// two of 30 days agree in them less than once in ten years, and the one that is
+// refused passes with its next requestUUID. 12 are enough for an owner, since the
+// rest of the block must agree as well.
+const (
+	ownDigits   = 16
+	ownerDigits = 12
+)
+
+// blocksOf gives the blocks of a request whose sealed blocks held as many bytes of
+// plaintext as lengths says. padded means that equal chunks give different blocks.
+func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, padded bool) *Blocks {
+	size := len(sealed) / len(lengths)
+	names := []string{"requestUUID", "trackingId", "callBackId", "txId"}
+	values := make([]cutValue, len(names))
+	for i, span := range countersign.ValueSpans(plaintext, names...) {
+		values[i] = newCutValue(plaintext, span)
+	}
+	if countersign.CheckBinding(plaintext) == countersign.BindingHolds {
+		values[0].random = true
+	}
+	b := &Blocks{Body: blockDigest(sealed), List: make([]Block, len(lengths))}
+	start := 0
+	for i, n := range lengths {
+		block, end := &b.List[i], start+n
+		block.Digest = blockDigest(sealed[i*size : (i+1)*size])
+		block.Own = values[0].owns(start, end)
+		var owner []string
+		if padded { // only the attempts of one callback can share such a block
+			owner = append(owner, cb.CallbackType().String(), NewEntry(cb).ID)
+		}
+		for k, v := range values {
+			least := ownerDigits
+			if k == 0 {
+				least = ownDigits // others may share the rest of a block that ends a requestUUID
+			}
+			if v.random && v.cut(start, end) && v.digitsIn(start, end) >= least {
+				owner = append(owner, names[k], v.text)
+			}
+		}
+		if owner != nil {
+			d := digestOf("countersign block owner 1")
+			d.text(owner...)
+			sum := d.sum()
+			copy(block.Owner[:], sum[:])
+		}
+		start = end
+	}
+	return b
+}
+
+func blockDigest(sealed []byte) (d BlockDigest) {
+	sum := sha256.Sum256(sealed)
+	copy(d[:], sum[:])
+	return d
+}
+
+// cutValue is the value of a member, which the edges of blocks may cut.
+type cutValue struct {
+	text       string // with its quotes; empty: there is no such member
+	start, end int    // in the plaintext
+	digits     int    // where its digits begin, in the plaintext
+	random     bool   // a random UUID or a hash
+}
+
+func newCutValue(plaintext []byte, span [2]int) cutValue {
+	v := cutValue{text: string(plaintext[span[0]:span[1]]), start: span[0], end: span[1], digits: span[0] + 1}
+	text := strings.Trim(v.text, `"`)
+	v.random = isRandomUUID(text) || isHash(text)
+	if !isRandomUUID(text) && hasHexPrefix(text) {
+		v.digits += len("0x")
+	}
+	return v
+}
+
+// owns reports whether a block from start to end holds all of v, or so much of a
+// random v that it is the only one.
+func (v cutValue) owns(start, end int) bool {
+	if v.end <= start || end <= v.start {
+		return false
+	}
+	return !v.cut(start, end) || v.random && v.digitsIn(start, end) >= ownDigits
+}
+
+// cut reports whether a block from start to end holds a part of v and not all.
+func (v cutValue) cut(start, end int) bool {
+	return v.start < end && start < v.end && (v.start < start || end < v.end)
+}
+
+// digitsIn is how many digits of v a block from start to end holds.
+func (v cutValue) digitsIn(start, end int) (n int) {
+	for i := max(start, v.digits); i < min(end, v.end); i++ {
+		if isHexDigit(v.text[i-v.start]) {
+			n++
+		}
+	}
+	return n
+}
+
+// isRandomUUID reports whether text is a UUID of version 4, with hyphens or without.
+func isRandomUUID(text string) bool {
+	if len(text) == 36 {
+		for _, at := range [...]int{8, 13, 18, 23} {
+			if text[at] != '-' {
+				return false
+			}
+		}
+		text = strings.ReplaceAll(text, "-", "")
+	}
+	return len(text) == 32 && isHex(text) && text[12] == '4' && strings.IndexByte("89abAB", text[16]) >= 0
+}
+
+// isHash reports whether text is 64 hexadecimal digits, as transactions are named on
+// most chains.
+func isHash(text string) bool {
+	if hasHexPrefix(text) {
+		text = text[2:]
+	}
+	return len(text) == 64 && isHex(text)
+}
+
+func hasHexPrefix(text string) bool {
+	return len(text) >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')
+}
+
+func isHex(text string) bool {
+	for i := range len(text) {
+		if !isHexDigit(text[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
