@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"os"
-	"regexp"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,12 +14,17 @@ import (
 	"countersign/client"
 )
 
-// TestForwardingPage: docs/forwarding.md names every type of message.
-func TestForwardingPage(t *testing.T) {
+func forwardingPage(t *testing.T) string {
 	page, err := os.ReadFile("../../docs/forwarding.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(page)
+}
+
+// TestForwardingPage: docs/forwarding.md names every type of message.
+func TestForwardingPage(t *testing.T) {
+	page := forwardingPage(t)
 	var types []string
 	for _, v := range client.DepositMessage("").Values() {
 		types = append(types, string(v))
@@ -24,71 +33,138 @@ func TestForwardingPage(t *testing.T) {
 		types = append(types, string(v))
 	}
 	for _, v := range types {
-		if !strings.Contains(string(page), "`"+v+"`") {
+		if !strings.Contains(page, "`"+v+"`") {
 			t.Errorf("%s is not on the page", v)
 		}
 	}
 }
 
-// TestPolicyPage: docs/policy.md names every variable and key, and its recipes
-// decide as they say.
-func TestPolicyPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/policy.md")
-	if err != nil {
+// snippets run the functions of docs/forwarding.md: each program gets messages as
+// arguments, five each, and prints 1 or 0 for each.
+var snippets = []struct {
+	language, file, head, tail string
+	run                        []string
+}{
+	{"go", "main.go", `package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	for a := os.Args[1:]; len(a) > 0; a = a[5:] {
+		good := "0"
+		if verify(a[0], a[1], a[2], a[3], []byte(a[4])) {
+			good = "1"
+		}
+		os.Stdout.WriteString(good)
+	}
+}
+
+`, "", []string{"go", "run"}},
+	{"js", "verify.mjs", "", `
+for (let a = process.argv.slice(2); a.length > 0; a = a.slice(5)) {
+  process.stdout.write(verify(a[0], a[1], a[2], a[3], Buffer.from(a[4])) ? '1' : '0');
+}
+`, []string{"node"}},
+	{"python", "verify.py", "", `
+import sys
+a = sys.argv[1:]
+while a:
+    print(int(verify(*a[:4], a[4].encode())), end="")
+    a = a[5:]
+`, []string{"python3"}},
+	{"php", "verify.php", "<?php\n", `
+for ($a = array_slice($argv, 1); $a; $a = array_slice($a, 5)) {
+    echo verify(...array_slice($a, 0, 5)) ? '1' : '0';
+}
+`, []string{"php"}},
+	{"java", "Main.java", "class Main {\n", `
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < a.length; i += 5) {
+            System.out.print(verify(a[i], a[i + 1], a[i + 2], a[i + 3], a[i + 4].getBytes("UTF-8")) ? "1" : "0");
+        }
+    }
+}
+`, []string{"java"}},
+}
+
+// TestForwardingSnippets runs the functions of the page on messages that the gateway
+// signed, and on others.
+func TestForwardingSnippets(t *testing.T) {
+	page := forwardingPage(t)
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"default", "time-zone", "self-approval", "[lists]", "[hours]", "[[rule]]", "[[limit]]"}
-	for name := range variables {
-		names = append(names, name)
-	}
-	for _, name := range names {
-		if !strings.Contains(string(page), "\n| `"+name+"` | ") {
-			t.Errorf("%s has no row", name)
-		}
-	}
-	for _, function := range regexp.MustCompile("(?m)^\\| `([a-z.]+\\(.*?\\))`").FindAllSubmatch(page, -1) {
-		condition := strings.ReplaceAll(string(function[1]), "0x…", evmAddress)
-		switch {
-		case strings.HasPrefix(condition, "amount"), strings.HasPrefix(condition, "address"), strings.HasPrefix(condition, "size"):
-			condition += " == " + condition
-		case strings.HasPrefix(condition, "duration"), strings.HasPrefix(condition, "timestamp"):
-			condition += " > " + condition
-		}
-		mustPolicy(t, withRule(condition))
-	}
-
-	const allow, ask, deny = Allow, Ask, Deny
-	type order struct {
-		want   Effect
-		change []func(*Request)
-	}
-	old := func(r *Request) { r.Order.Created = r.Now.Add(-time.Hour) }
-	young := func(r *Request) { r.Order.Created = r.Now.Add(-time.Minute) }
-	day := spent(t, map[string]string{"USDT": "99950", "USDT user-9": "4950"})
-	recipes := [][]order{
-		{{allow, nil}},
-		{{ask, nil}},
-		{{allow, []func(*Request){ofAmount(t, "1000")}}, {ask, []func(*Request){ofAmount(t, "1000.000001")}}},
-		{{allow, []func(*Request){ofAmount(t, "1000")}}, {ask, []func(*Request){ofAmount(t, "50000")}}, {deny, []func(*Request){ofAmount(t, "50000.1")}}},
-		{{allow, nil}, {allow, []func(*Request){day, ofAmount(t, "50")}}, {deny, []func(*Request){day, ofAmount(t, "50.1")}},
-			{ask, []func(*Request){spent(t, map[string]string{"USDT": "5000", "USDT user-9": "4950"}), ofAmount(t, "50.1")}}},
-		{{allow, nil}, {deny, []func(*Request){func(r *Request) { r.Order.Details.Symbol = "SHIB" }}}},
-		{{allow, nil}, {ask, []func(*Request){to(evmAddress)}}, {deny, []func(*Request){to(strings.ToLower(otherEVM))}}},
-		{{allow, []func(*Request){ofAmount(t, "501")}}, {ask, []func(*Request){ofAmount(t, "501"), asOf(wednesday.Add(12 * time.Hour))}},
-			{allow, []func(*Request){ofAmount(t, "500"), asOf(wednesday.Add(12 * time.Hour))}}},
-		{{allow, nil}, {ask, []func(*Request){labelled()}}, {ask, []func(*Request){labelled("riskLevel", "30")}}, {deny, []func(*Request){labelled("riskLevel", "70")}}},
-		{{allow, []func(*Request){old, labelled()}}, {ask, []func(*Request){young, labelled()}}, {allow, []func(*Request){young}}},
-	}
-	files := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(files) != len(recipes) {
-		t.Fatalf("%d recipes, %d are tested", len(files), len(recipes))
-	}
-	for i, orders := range recipes {
-		p := mustPolicy(t, files[i][1])
-		for k, o := range orders {
-			if got := decide(t, p, someRequest(t, o.change...)); got.Effect != o.want {
-				t.Errorf("recipe %d, order %d: %v (%s), want %v", i+1, k+1, got.Effect, got.Why(), o.want)
+	for _, s := range snippets {
+		t.Run(s.language, func(t *testing.T) {
+			_, rest, found := strings.Cut(page, "```"+s.language+"\n")
+			code, _, ended := strings.Cut(rest, "```")
+			if !found || !ended {
+				t.Fatal("the page has no such snippet")
 			}
-		}
+			if _, err := exec.LookPath(s.run[0]); err != nil {
+				if os.Getenv("CI") == "true" {
+					t.Fatalf("%s must be installed where CI=true", s.run[0])
+				}
+				t.Skipf("%s is not installed", s.run[0])
+			}
+			file := filepath.Join(t.TempDir(), s.file)
+			if err := os.WriteFile(file, []byte(s.head+code+s.tail), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args, want := snippetMessages(key)
+			out, err := exec.Command(s.run[0], append(append(s.run[1:len(s.run):len(s.run)], file), args...)...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if got := string(out); !strings.HasSuffix(got, want) {
+				t.Errorf("it gives %s, want %s", got, want)
+			}
+		})
 	}
+}
+
+// snippetMessages gives messages and, for each, 1 if its signature is good and fresh.
+func snippetMessages(key []byte) (args []string, want string) {
+	// Ahead of the clock, so that what is fresh here is fresh when a slow program starts.
+	secret, now, body := "whsec_"+base64.StdEncoding.EncodeToString(key), time.Now().Add(4*time.Minute), `{"type": "deposit.taken", "data": {"symbol": "Ü"}}`
+	message := func(at time.Time) []string {
+		return []string{secret + "\n", "deposit_17", strconv.FormatInt(at.Unix(), 10), Sign(SigningSecret(key), "deposit_17", at, []byte(body)), body}
+	}
+	with := func(at int, value string) []string {
+		m := message(now)
+		m[at] = value
+		return m
+	}
+	signed := message(now)[3]
+	messages := []struct {
+		good bool
+		args []string
+	}{
+		{true, message(now)},
+		{true, with(3, "v1,AAAA "+signed)},
+		{false, message(now.Add(-time.Hour))},
+		{false, message(now.Add(time.Hour))},
+		{false, with(0, "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 32)))},
+		{false, with(1, "deposit_18")},
+		{false, with(2, strconv.FormatInt(now.Unix()+1, 10))},
+		{false, with(2, "soon")},
+		{false, with(3, "v1,AAAA")},
+		{false, with(3, strings.TrimPrefix(signed, "v1,"))},
+		{false, with(3, " ")},
+		{false, with(4, body+" ")},
+	}
+	for _, m := range messages {
+		args = append(args, m.args...)
+		want += map[bool]string{true: "1", false: "0"}[m.good]
+	}
+	return args, want
 }

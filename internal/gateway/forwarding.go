@@ -208,17 +208,17 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		delay += rand.N(delay/4 + 1) // spreads the retries of entries that failed together
 		done.Due = db.MillisOf(s.now().Add(delay))
 	}
-	level := slog.LevelDebug
+	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
 		slog.String("outcome", string(result)), slog.Int64("ms", took.Milliseconds())}
 	if !done.Done {
-		level = slog.LevelWarn
+		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
 		if err != nil {
 			attrs = append(attrs, slog.String("cause", withoutURL(err)))
 		}
 	}
-	s.log.LogAttrs(ctx, level, "forwarded", attrs...)
+	s.log.LogAttrs(ctx, level, text, attrs...)
 	if err := s.settle(ctx, done, s.lease()-took); err != nil {
 		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "cause", err)
 	}
