@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"strconv"
 )
 
 // Gateway calls the API of a merchant's gateway. Make it with NewGateway. Its
@@ -73,6 +74,8 @@ type GatewayAlarm struct {
 	Subject string           `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
 	Advice  string           `json:"advice,omitempty" doc:"what to do, for people; absent where the kind says it"`
 	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Acked   Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
+	AckedBy string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
 }
 
 // GatewayAlarms is a part of the feed of alarms.
@@ -84,6 +87,17 @@ type GatewayAlarms struct {
 // Alarms gives a part of the feed of alarms.
 func (g *Gateway) Alarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
 	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
+}
+
+// OpenAlarms is Alarms without those that somebody has acknowledged.
+func (g *Gateway) OpenAlarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
+	open := struct{ Open bool }{true}
+	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", open, o), nil)
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing.
+func (g *Gateway) AckAlarm(ctx context.Context, seq int64) (GatewayAlarm, error) {
+	return ask[GatewayAlarm](ctx, &g.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), nil)
 }
 
 // FollowAlarms gives the alarms after a sequence number and waits for new

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"strconv"
 )
 
 // Service calls the API of a wallet service. Make it with NewService. Its
@@ -68,6 +69,8 @@ type ServiceAlarm struct {
 	Text     string           `json:"text,omitempty" doc:"what it means and what helps, for people"`
 	Subject  string           `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
 	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Acked    Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
+	AckedBy  string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
 }
 
 // ServiceAlarms is a part of the feed of alarms.
@@ -79,6 +82,17 @@ type ServiceAlarms struct {
 // Alarms gives a part of the feed of alarms.
 func (s *Service) Alarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
 	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
+}
+
+// OpenAlarms is Alarms without those that somebody has acknowledged.
+func (s *Service) OpenAlarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
+	open := struct{ Open bool }{true}
+	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", open, o), nil)
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing.
+func (s *Service) AckAlarm(ctx context.Context, seq int64) (ServiceAlarm, error) {
+	return ask[ServiceAlarm](ctx, &s.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), nil)
 }
 
 // FollowAlarms gives the alarms after a sequence number and waits for new

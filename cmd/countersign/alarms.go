@@ -9,10 +9,28 @@ import (
 
 type alarmsCmd struct {
 	List alarmsListCmd `cmd:"" help:"List alarms, the oldest first."`
+	Ack  alarmsAckCmd  `cmd:"" help:"Acknowledge an alarm, so that list --open leaves it out."`
+}
+
+type alarmsAckCmd struct {
+	eitherEnd
+	Seq int64 `arg:"" help:"Its number in the list."`
+}
+
+func (c *alarmsAckCmd) Run(std streams) error {
+	if c.Gateway {
+		return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.GatewayAlarm, error) {
+			return api.AckAlarm(ctx, c.Seq)
+		})
+	}
+	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.ServiceAlarm, error) {
+		return api.AckAlarm(ctx, c.Seq)
+	})
 }
 
 type alarmsListCmd struct {
 	eitherEnd
+	Open bool `help:"Only those that nobody has acknowledged."`
 	feedFlags
 }
 
@@ -23,11 +41,16 @@ func (c *alarmsListCmd) Run(std streams) error {
 			{"AT", func(a client.GatewayAlarm) any { return a.At }},
 			{"KIND", func(a client.GatewayAlarm) any { return a.Kind }},
 			{"ABOUT", func(a client.GatewayAlarm) any { return a.Subject }},
+			{"ACKNOWLEDGED", func(a client.GatewayAlarm) any { return a.Acked }},
 			{"WHAT HELPS", func(a client.GatewayAlarm) any { return a.Advice }},
 		}
 		return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.GatewayAlarm, error] {
 			return entries(c.After, func(o client.FeedOptions) ([]client.GatewayAlarm, int64, error) {
-				p, err := api.Alarms(ctx, o)
+				read := api.Alarms
+				if c.Open {
+					read = api.OpenAlarms
+				}
+				p, err := read(ctx, o)
 				return p.Alarms, p.Next, err
 			})
 		})
@@ -38,11 +61,16 @@ func (c *alarmsListCmd) Run(std streams) error {
 		{"MERCHANT", func(a client.ServiceAlarm) any { return a.Merchant }},
 		{"KIND", func(a client.ServiceAlarm) any { return a.Kind }},
 		{"ABOUT", func(a client.ServiceAlarm) any { return a.Subject }},
+		{"ACKNOWLEDGED", func(a client.ServiceAlarm) any { return a.Acked }},
 		{"WHAT HELPS", func(a client.ServiceAlarm) any { return a.Text }},
 	}
 	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.ServiceAlarm, error] {
 		return entries(c.After, func(o client.FeedOptions) ([]client.ServiceAlarm, int64, error) {
-			p, err := api.Alarms(ctx, o)
+			read := api.Alarms
+			if c.Open {
+				read = api.OpenAlarms
+			}
+			p, err := read(ctx, o)
 			return p.Alarms, p.Next, err
 		})
 	})

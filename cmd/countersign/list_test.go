@@ -98,6 +98,10 @@ func TestGatewayLists(t *testing.T) {
 	if got := rows("alarms", "list", "--gateway"); len(got) != 2 || got[0][2] != "possible_duplicate" {
 		t.Errorf("alarms: %v", got)
 	}
+	run("alarms", "ack", "1", "--gateway")
+	if got := rows("alarms", "list", "--gateway", "--open"); len(got) != 1 || got[0][0] != "2" {
+		t.Errorf("open alarms: %v", got)
+	}
 }
 
 // TestMerchantsEdit: what is given changes, what is cleared goes back to its

@@ -42,7 +42,7 @@ func TestRolesTable(t *testing.T) {
 	want := map[jsonapi.Access]string{
 		jsonapi.Viewer:   "merchants merchant withdrawals withdrawal decisions callbacks callback alarms stats",
 		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
-		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys resendCallback resendCallbacks createToken tokens revokeToken",
+		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
 		jsonapi.Open:     "healthz readyz openapi",
 	}
 	got := map[jsonapi.Access][]string{}

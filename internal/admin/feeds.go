@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
@@ -24,15 +25,39 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 	return out, err
 }
 
-func (s *Server) alarms(c *jsonapi.Call, q feed, _ jsonapi.None) (client.ServiceAlarms, error) {
+// alarmFeed selects a part of the feed of alarms.
+type alarmFeed struct {
+	feed
+	Open string `query:"open" enum:"true" doc:"true: only alarms that nobody has acknowledged"`
+}
+
+func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
-		list, err := s.Lists.Alarms(ctx, q.After, q.Limit)
+		read := s.Lists.Alarms
+		if q.Open != "" {
+			read = s.Lists.OpenAlarms
+		}
+		list, err := read(ctx, q.After, q.Limit)
 		for _, a := range list {
-			out.Alarms = append(out.Alarms, client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject, At: jsonapi.TimeOf(a.At)})
+			out.Alarms = append(out.Alarms, alarmOf(a))
 			out.Next = a.Seq
 		}
 		return len(list) > 0, err
 	})
 	return out, err
+}
+
+func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceAlarm, error) {
+	seq, err := c.PathSeq()
+	if err != nil {
+		return client.ServiceAlarm{}, err
+	}
+	a, err := s.Outbox.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Now)
+	return alarmOf(a), err
+}
+
+func alarmOf(a db.Alarm) client.ServiceAlarm {
+	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject,
+		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy}
 }

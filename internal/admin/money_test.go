@@ -117,6 +117,19 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if told, err := c.Alarms(ctx, client.FeedOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
 			t.Errorf("alarms %+v, %v", told, err)
 		}
+		if open, err := c.OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
+			t.Errorf("open alarms %+v, %v", open, err)
+		}
+		acked, err := h.client(client.RoleOperator).AckAlarm(ctx, 1)
+		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.Kind != "foreign_claim" {
+			t.Errorf("acknowledged: %+v, %v", acked, err)
+		}
+		if open, err := c.OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 0 {
+			t.Errorf("open alarms after the acknowledgement: %+v, %v", open, err)
+		}
+		if _, err := c.AckAlarm(ctx, 1); !errors.Is(err, client.ErrForbidden) {
+			t.Errorf("the wallet core acknowledges: %v", err)
+		}
 		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: "cpt_wrong", Executed: &client.Executed{TxID: "0xdone"}}); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another permit: %v", err)
 		}

@@ -47,6 +47,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/callbacks/resend", "resendCallbacks", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 
 		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},

@@ -40,6 +40,8 @@ type Backend interface {
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
 	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
+	OpenAlarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
+	AckAlarm(ctx context.Context, seq int64, by string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
 	Stats(ctx context.Context) (outbox.Stats, error)

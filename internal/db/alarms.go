@@ -9,6 +9,8 @@ type Alarm struct {
 	Kind    string // fixed word, such as "answer_differs"
 	Subject string // what it is about, such as an id
 	At      Millis
+	Acked   Millis // when somebody acknowledged it; 0: nobody has
+	AckedBy string // the token
 }
 
 // alarmFeed is the feed of alarms. Transactions raise their alarms before they
@@ -21,7 +23,10 @@ const sameAlarmWindow Millis = 3_600_000
 const (
 	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
 	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
-	listAlarmsSQL  = `SELECT seq, merchant, kind, subject, at FROM alarms WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+	readAlarmsSQL  = `SELECT seq, merchant, kind, subject, at, acked, acked_by FROM alarms WHERE `
+	listAlarmsSQL  = readAlarmsSQL + `seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+	openAlarmsSQL  = readAlarmsSQL + `seq > $1 AND acked = 0 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+	ackAlarmSQL    = `UPDATE alarms SET acked = $2, acked_by = $3 WHERE seq = $1 AND acked = 0`
 )
 
 // RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last
@@ -66,12 +71,41 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 
 // Alarms gives alarms after seq after, in order.
 func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
+	return readAlarms(ctx, d, listAlarmsSQL, after, limit)
+}
+
+// OpenAlarms gives alarms after seq after that nobody has acknowledged, in order.
+func (d *DB) OpenAlarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
+	return readAlarms(ctx, d, openAlarmsSQL, after, limit)
+}
+
+func readAlarms(ctx context.Context, q Querier, text string, args ...any) ([]Alarm, error) {
 	var list []Alarm
-	err := Each(ctx, d, listAlarmsSQL, []any{after, limit}, func(r Rows) error {
+	err := Each(ctx, q, text, args, func(r Rows) error {
 		var a Alarm
-		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At)
+		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy)
 		list = append(list, a)
 		return err
 	})
 	return list, err
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing. It does not end the
+// hour in which the same alarm is not raised again.
+func (d *DB) AckAlarm(ctx context.Context, seq int64, by string, now Millis) (a Alarm, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		if _, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by); err != nil {
+			return err
+		}
+		list, err := readAlarms(ctx, t, readAlarmsSQL+`seq = $1`, seq)
+		if err == nil && len(list) == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		a = list[0]
+		return nil
+	})
+	return a, err
 }

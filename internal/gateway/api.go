@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -98,13 +97,4 @@ func problemOf(err error) *client.Problem {
 		return jsonapi.Invalid(jsonapi.At("body."+member.Member, member.Problem))
 	}
 	return jsonapi.Invalid()
-}
-
-// pathSeq gives the number in the path. A text that is no number gives "not found".
-func pathSeq(c *jsonapi.Call) (int64, error) {
-	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
-	if err != nil || n <= 0 {
-		return 0, db.ErrNotFound
-	}
-	return n, nil
 }

@@ -73,7 +73,7 @@ func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Cont
 }
 
 func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.DepositEntry, error) {
-	seq, err := pathSeq(c)
+	seq, err := c.PathSeq()
 	if err != nil {
 		return client.DepositEntry{}, err
 	}
@@ -90,7 +90,7 @@ func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (
 }
 
 func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to book.DepositState) (client.DepositEntry, error) {
-	seq, err := pathSeq(c)
+	seq, err := c.PathSeq()
 	if err != nil {
 		return client.DepositEntry{}, err
 	}

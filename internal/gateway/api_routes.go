@@ -42,6 +42,7 @@ func (a *api) routes() []route {
 
 		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 
 		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},

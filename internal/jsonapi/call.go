@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,6 +69,16 @@ func (c *Call) PathID() (string, error) {
 		return "", db.ErrNotFound
 	}
 	return id, nil
+}
+
+// PathSeq gives the number in the path. A text that is no number from 1 gives
+// db.ErrNotFound.
+func (c *Call) PathSeq() (int64, error) {
+	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, db.ErrNotFound
+	}
+	return n, nil
 }
 
 // mediaType gives the request's content type without its parameters.
