@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"countersign/client"
@@ -166,6 +167,7 @@ type Bench struct {
 	load   *load
 	report *Report
 	made   int // databases and rigs so far: each has a name of its own
+	told   sync.Mutex
 }
 
 // New checks c and starts nothing. Its errors name the flags of the subcommand.
@@ -226,7 +228,12 @@ func (b *Bench) runSuites(ctx context.Context) error {
 	return nil
 }
 
-func (b *Bench) progress(format string, args ...any) { b.Progress(fmt.Sprintf(format, args...)) }
+// progress tells one line at a time: both lanes are measured at once.
+func (b *Bench) progress(format string, args ...any) {
+	b.told.Lock()
+	defer b.told.Unlock()
+	b.Progress(fmt.Sprintf(format, args...))
+}
 
 // newDir makes a directory for a database or a rig.
 func (b *Bench) newDir(name string) (string, error) {
