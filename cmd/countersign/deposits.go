@@ -54,26 +54,28 @@ func (c *depositsShowCmd) Run(std streams) error {
 	})
 }
 
-type depositsCreditCmd struct {
+// depositDecision is a subcommand that decides a held deposit.
+type depositDecision struct {
 	depositSeq
 	Reason string `help:"Why, for those who look at the deposit later." placeholder:"TEXT"`
 }
+
+func (c *depositDecision) decide(std streams, to func(*client.Gateway, context.Context, int64, string) (client.DepositEntry, error)) error {
+	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.DepositEntry, error) {
+		return to(api, ctx, c.Seq, c.Reason)
+	})
+}
+
+type depositsCreditCmd struct{ depositDecision }
 
 func (c *depositsCreditCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.DepositEntry, error) {
-		return api.CreditDeposit(ctx, c.Seq, c.Reason)
-	})
+	return c.decide(std, (*client.Gateway).CreditDeposit)
 }
 
-type depositsRejectCmd struct {
-	depositSeq
-	Reason string `help:"Why, for those who look at the deposit later." placeholder:"TEXT"`
-}
+type depositsRejectCmd struct{ depositDecision }
 
 func (c *depositsRejectCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.DepositEntry, error) {
-		return api.RejectDeposit(ctx, c.Seq, c.Reason)
-	})
+	return c.decide(std, (*client.Gateway).RejectDeposit)
 }
 
 type eventsCmd struct {

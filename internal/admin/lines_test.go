@@ -139,34 +139,15 @@ func encodeLine(t *testing.T, d client.NewDeposit) string { return string(encode
 func TestLinesTrickle(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	body, w := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), post, h.url+"/v1/deposits", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+h.tokens[client.RoleIngest])
-	req.Header.Set("Content-Type", jsonapi.TypeNDJSON)
-	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	in := bufio.NewReader(resp.Body)
-	for i := 1; i <= 5; i++ {
-		text, err := in.ReadString('\n')
-		if err != nil || !strings.Contains(text, fmt.Sprintf(`"line":%d,`, i)) {
-			t.Fatalf("answer %d: %q, %v", i, text, err)
-		}
-		if i == 5 {
-			break
-		}
-		if _, err := io.WriteString(w, encodeLine(t, newDeposit("acme", i+1))); err != nil {
-			t.Fatal(err)
+	s := h.stream(t)
+	for i := 2; i <= 5; i++ {
+		s.send()
+		if text := s.text(); !strings.Contains(text, fmt.Sprintf(`"line":%d,`, i)) {
+			t.Fatalf("answer %d: %q", i, text)
 		}
 	}
-	_ = w.Close()
-	if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
+	_ = s.body.Close()
+	if rest, err := io.ReadAll(s.in); err != nil || len(rest) > 0 {
 		t.Errorf("more: %q, %v", rest, err)
 	}
 }
@@ -223,31 +204,49 @@ func (h *harness) stream(t *testing.T) *stream {
 	}
 	t.Cleanup(func() { _ = w.Close(); _ = resp.Body.Close() })
 	s := &stream{t: t, body: w, in: bufio.NewReader(resp.Body), line: 1}
-	if l := s.answer(); l.Line != 1 || l.Error != nil {
-		t.Fatalf("the first line: %+v", l)
+	text := s.text()
+	if l := s.parse(text); l.Line != 1 || l.Error != nil || !strings.Contains(text, `"line":1,`) {
+		t.Fatalf("the first line: %q", text)
 	}
 	return s
 }
 
-func (s *stream) answer() (l client.AcceptedLine) {
+// text is the next answer.
+func (s *stream) text() string {
 	s.t.Helper()
 	text, err := s.in.ReadString('\n')
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return text
+}
+
+func (s *stream) parse(text string) (l client.AcceptedLine) {
+	s.t.Helper()
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		s.t.Fatal(err)
 	}
 	return l
 }
 
-// next sends one more line and gives its answer.
-func (s *stream) next() client.AcceptedLine {
+func (s *stream) answer() client.AcceptedLine {
+	s.t.Helper()
+	return s.parse(s.text())
+}
+
+// send sends one more line.
+func (s *stream) send() {
 	s.t.Helper()
 	s.line++
 	if _, err := io.WriteString(s.body, encodeLine(s.t, newDeposit("acme", int(s.line)))); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// next sends one more line and gives its answer.
+func (s *stream) next() client.AcceptedLine {
+	s.t.Helper()
+	s.send()
 	return s.answer()
 }
 

@@ -58,15 +58,20 @@ func (t *Tx) writeCounts(ctx context.Context) error {
 
 // Counts gives the kept numbers.
 func Counts(ctx context.Context, q Querier) (map[string]int64, error) {
-	counts := map[string]int64{}
-	err := Each(ctx, q, readCountsSQL, nil, func(r Rows) error {
+	return numbers(ctx, q, readCountsSQL)
+}
+
+// numbers adds up the rows (name, number) of text by name.
+func numbers(ctx context.Context, q Querier, text string) (map[string]int64, error) {
+	sums := map[string]int64{}
+	err := Each(ctx, q, text, nil, func(r Rows) error {
 		var name string
 		var n int64
 		err := r.Scan(&name, &n)
-		counts[name] = n
+		sums[name] += n
 		return err
 	})
-	return counts, err
+	return sums, err
 }
 
 // FoldCounts makes reading the kept numbers cheap where every transaction adds a row.
@@ -80,14 +85,7 @@ func (d *DB) FoldCounts(ctx context.Context) error {
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		sums := map[string]int64{}
-		err := Each(ctx, t, takeCountsSQL, nil, func(r Rows) error {
-			var name string
-			var n int64
-			err := r.Scan(&name, &n)
-			sums[name] += n
-			return err
-		})
+		sums, err := numbers(ctx, t, takeCountsSQL)
 		if err != nil {
 			return err
 		}

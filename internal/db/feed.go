@@ -27,13 +27,5 @@ func EndFeed(feed string, seq int64) Statement {
 
 // LastSeqs gives the last number of each feed.
 func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
-	last := map[string]int64{}
-	err := Each(ctx, q, lastSeqsSQL, nil, func(r Rows) error {
-		var name string
-		var seq int64
-		err := r.Scan(&name, &seq)
-		last[name] = seq
-		return err
-	})
-	return last, err
+	return numbers(ctx, q, lastSeqsSQL)
 }

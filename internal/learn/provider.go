@@ -114,7 +114,7 @@ func (p *Provider) Settings() []Setting {
 	if p.lenient && !profile.Lenient {
 		add(true, "lenient", true)
 	}
-	if p.header != "" && p.header != merchant.DefaultHeader && !strings.EqualFold(p.header, merchant.DefaultHeader) {
+	if p.header != "" && !strings.EqualFold(p.header, merchant.DefaultHeader) {
 		add(true, "api-key-header", p.header)
 	}
 	if p.field != "" {

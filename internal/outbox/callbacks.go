@@ -129,12 +129,8 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 	}
 	for i := range ls {
 		l := &ls[i]
-		if cursor != "" {
-			p, err := placeOf(cursor)
-			if err != nil {
-				return nil, err
-			}
-			l.below(p)
+		if err := l.from(cursor); err != nil {
+			return nil, err
 		}
 		l.EndWalk()
 		f.filter(l)

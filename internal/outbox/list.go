@@ -46,7 +46,20 @@ type listing struct {
 
 func (l *listing) alias() string { return l.table[len(l.table)-1:] }
 
-// below continues the list after a place. It precedes EndWalk.
+// from continues the list after a cursor, which is empty at the beginning. It precedes
+// EndWalk.
+func (l *listing) from(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	p, err := placeOf(cursor)
+	if err == nil {
+		l.below(p)
+	}
+	return err
+}
+
+// below continues the list after a place.
 func (l *listing) below(p place) {
 	a := l.alias()
 	switch {

@@ -27,6 +27,26 @@ type sweepPlace struct {
 	after string // merchant
 }
 
+// look reads the lanes of the next merchants by text, whose first parameters are the
+// merchant to begin after and the most rows. scan gives the row's merchant. p is locked.
+func (p *sweepPlace) look(ctx context.Context, q db.Querier, text string, args []any, scan func(db.Rows) (merchant string, err error)) error {
+	last, n := "", 0
+	const most = 2 * sweepMost // two lanes a merchant: never part of one
+	err := db.Each(ctx, q, text, append([]any{p.after, most}, args...), func(r db.Rows) (err error) {
+		last, err = scan(r)
+		n++
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n < most {
+		last = "" // from the beginning again
+	}
+	p.after = last
+	return nil
+}
+
 // swept is a row that a sweep found.
 type swept struct {
 	merchant, id string
@@ -265,29 +285,22 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
 	var overlooked, ahead []laneKey
-	last, n := "", 0
-	const most = 2 * sweepMost // two lanes a merchant: never part of one
 	latest, longestOpen := now+clockStep, now+clockStep+breakerMostNotify
-	err := db.Each(ctx, o, overlookedSQL, []any{o.swept.after, most, int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) error {
+	err := o.swept.look(ctx, o, overlookedSQL, []any{int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) (string, error) {
 		var k laneKey
 		var waits, early int
 		err := r.Scan(&k.merchant, &k.lane, &waits, &early)
-		last, n = k.merchant, n+1
 		if waits == 1 {
 			overlooked = append(overlooked, k)
 		}
 		if early == 1 {
 			ahead = append(ahead, k)
 		}
-		return err
+		return k.merchant, err
 	})
 	if err != nil {
 		return err
 	}
-	if n < most {
-		last = ""
-	}
-	o.swept.after = last
 	repair := func(k laneKey, text string, args ...any) error {
 		var repaired int64
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {

@@ -64,25 +64,18 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 		due db.Millis
 	}
 	var found []far
-	last, n := "", 0
-	const most = 2 * sweepMost // two lanes a merchant: never part of one
 	soonest := now + clockStep + db.Millis(longestHold.Milliseconds())
-	err := db.Each(ctx, o, farLanesSQL, []any{o.far.after, most}, func(r db.Rows) error {
+	err := o.far.look(ctx, o, farLanesSQL, nil, func(r db.Rows) (string, error) {
 		var f far
 		err := r.Scan(&f.merchant, &f.lane, &f.due)
-		last, n = f.merchant, n+1
 		if f.due > soonest {
 			found = append(found, f)
 		}
-		return err
+		return f.merchant, err
 	})
 	if err != nil {
 		return err
 	}
-	if n < most {
-		last = ""
-	}
-	o.far.after = last
 	for _, f := range found {
 		longest, err := o.longestDelay(ctx, f.laneKey)
 		if err != nil {

@@ -195,12 +195,8 @@ func withdrawalListing(merchant string, state WithdrawalState, cursor string) (l
 	default:
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, state)
 	}
-	if cursor != "" {
-		p, err := placeOf(cursor)
-		if err != nil {
-			return l, err
-		}
-		l.below(p)
+	if err := l.from(cursor); err != nil {
+		return l, err
 	}
 	l.EndWalk()
 	return l, nil
