@@ -59,8 +59,10 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
+	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
+			"countersign/internal/console",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},

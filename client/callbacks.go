@@ -56,6 +56,7 @@ type Attempt struct {
 	ErrCode      *int64        `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
 	Result       AttemptResult `json:"outcome,omitempty" doc:"the effect of the attempt on the callback"`
 	Reason       Reason        `json:"reason,omitempty" doc:"the reason for that effect"`
+	Text         string        `json:"text,omitempty" doc:"what the reason means and what helps, for people"`
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
 	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
 	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`

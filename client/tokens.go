@@ -32,6 +32,12 @@ type Token struct {
 	Revoked Time   `json:"revoked,omitzero" doc:"when it was revoked; absent: it is valid"`
 }
 
+// Self is the token of the caller.
+type Self struct {
+	Token
+	May []string `json:"may" nullable:"false" doc:"operationIds of this document that the token's role allows, without those that need no token"`
+}
+
 // CreatedToken is a new token with its secret, which is shown only once.
 type CreatedToken struct {
 	Token
@@ -55,6 +61,11 @@ func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, err
 func (c *caller) Tokens(ctx context.Context) ([]Token, error) {
 	out, err := ask[Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
 	return out.Tokens, err
+}
+
+// Self gives the token of the caller and what it may do.
+func (c *caller) Self(ctx context.Context) (Self, error) {
+	return ask[Self](ctx, c, http.MethodGet, "/v1/tokens/self", nil)
 }
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second

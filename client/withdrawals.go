@@ -64,6 +64,7 @@ type Withdrawal struct {
 	State        WithdrawalState      `json:"state" doc:"its state"`
 	Decision     countersign.Decision `json:"decision,omitempty" enum:"confirmed,declined,expired,cancelled" doc:"the final decision; absent: there is none yet"`
 	Reason       Reason               `json:"reason,omitempty" doc:"the reason for the decision"`
+	Text         string               `json:"text,omitempty" doc:"what the reason means and what helps, for people"`
 	Deadline     Time                 `json:"deadline" doc:"an answer at this time or later does not confirm it"`
 	Created      Time                 `json:"created" doc:"when the service took it"`
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`

@@ -40,6 +40,12 @@ type serveCmd struct {
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
 	Drain           time.Duration `help:"How long exchanges under way may still take when the process is to stop; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
 	drainFlags
+	consoleFlags
+}
+
+// consoleFlags say whether a daemon has a web console.
+type consoleFlags struct {
+	NoConsole bool `help:"Do not serve the web console at /console/ of the API."`
 }
 
 // Help is the long help of the subcommand.
@@ -57,7 +63,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestRolesOfEveryRoute(t *testing.T) {
 func TestRolesTable(t *testing.T) {
 	h := sqlite(t)
 	want := map[jsonapi.Access]string{
-		jsonapi.Viewer:   "merchants merchant withdrawals withdrawal decisions callbacks callback alarms stats",
+		jsonapi.Viewer:   "merchants merchant withdrawals withdrawal decisions callbacks callback alarms stats hour self",
 		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
 		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
 		jsonapi.Open:     "healthz readyz openapi",
@@ -53,6 +54,26 @@ func TestRolesTable(t *testing.T) {
 		if g := strings.Join(got[need], " "); g != ids {
 			t.Errorf("%v: %s\nwant %s", need, g, ids)
 		}
+	}
+}
+
+// A token learns what it may do, and nothing of other tokens.
+func TestSelf(t *testing.T) {
+	h := sqlite(t)
+	for role, tokens := range h.tokens {
+		self, err := h.client(role).Self(t.Context())
+		if err != nil || self.Role != role || self.Name != "test "+string(role) || strings.Contains(h.raw(role, "GET", "/v1/tokens/self", "", nil).body, tokens) {
+			t.Errorf("%+v, %v", self, err)
+		}
+		for _, rt := range h.server.api.Endpoints() {
+			a := h.raw(role, rt.Method, strings.Replace(rt.Path, "{id}", "none", 1), "", nil)
+			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && rt.Need != jsonapi.Open {
+				t.Errorf("%s: may %s: %v, and gets %d", role, rt.ID, may, a.status)
+			}
+		}
+	}
+	if got, err := h.client(client.RoleViewer).Hour(t.Context()); err != nil || got.Node != "test" || len(got.Slices) != 1 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

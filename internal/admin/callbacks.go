@@ -52,7 +52,7 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
-			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Node: a.Node,
+			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Text: reasonTexts[reasonOf(a.Reason)], Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash,
 		})
 	}

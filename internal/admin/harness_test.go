@@ -167,6 +167,9 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			}
 			return nil
 		},
+		Hour: func() client.Hour {
+			return client.Hour{Node: "test", Version: "dev", Database: "sqlite", Started: 1, Step: 1, Slices: []client.HourSlice{{At: 1, Attempts: 2, Failed: 1, P50Ms: 3, P95Ms: 4}}}
+		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") }),
 	}
 	for _, o := range opts {

@@ -49,9 +49,11 @@ func (s *Server) routes() []route {
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/stats/hour", "hour", jsonapi.Viewer, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
 
 		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},
 		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", jsonapi.Viewer, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(s.revokeToken), "Revoke a token", []int{409}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
@@ -63,6 +64,8 @@ type Config struct {
 	// DefaultAllowPrivate is the default of a merchant's allowPrivate. If it is
 	// false, no call of the API can set allowPrivate to true.
 	DefaultAllowPrivate bool
+	// Hour gives what this process did in the last hour. Nil: nothing is counted.
+	Hour func() client.Hour
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Nil: time.Now.
@@ -118,6 +121,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.RatePerSecond == 0 {
 		c.RatePerSecond = 2000
+	}
+	if c.Hour == nil {
+		c.Hour = func() client.Hour { return client.Hour{Slices: []client.HourSlice{}} }
 	}
 	if c.StreamLife == 0 {
 		c.StreamLife = defaultLife

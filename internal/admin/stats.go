@@ -28,6 +28,10 @@ func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.
 	return out, nil
 }
 
+func (s *Server) hour(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.Hour, error) {
+	return s.Hour(), nil
+}
+
 func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
 	return Health{"ok"}, nil
 }

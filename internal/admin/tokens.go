@@ -23,6 +23,10 @@ func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 	return out, err
 }
 
+func (s *Server) self(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Self, error) {
+	return client.Self{Token: tokenOf(c.Token), May: s.api.May(c.Token)}, nil
+}
+
 // revokeToken refuses to revoke the last operator token.
 func (s *Server) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (jsonapi.None, error) {
 	id, err := c.PathID()

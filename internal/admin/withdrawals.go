@@ -246,7 +246,7 @@ func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
-		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: client.Reason(w.Reason),
+		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: reasonOf(w.Reason), Text: reasonTexts[reasonOf(w.Reason)],
 		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
 		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
 		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason,

@@ -13,6 +13,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/book"
+	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/merchant"
@@ -51,6 +52,8 @@ type GatewayConfig struct {
 	// of the file descriptors half for callbacks and a quarter for the API, 10,000 each
 	// at most.
 	MaxConnections int
+	// NoConsole leaves the web console out.
+	NoConsole bool
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -72,6 +75,7 @@ type Gateway struct {
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
+	console   *console.Console // nil: none
 }
 
 // NewGateway checks c. It opens and starts nothing.
@@ -136,10 +140,17 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.callbacks, err = Listen("callbacks", c.Listen, handler, connectionsOf(c.MaxConnections, 2), drain, c.Log); err != nil {
 		return err
 	}
-	if g.api, err = Listen("api", c.APIListen, g.gateway.API(), connectionsOf(c.MaxConnections, 4), drain, c.Log); err != nil {
+	stop := g.gateway.Stop
+	if !c.NoConsole {
+		if g.console, err = console.NewGateway(console.Config{API: g.gateway.API(), Sealer: consoleSealer{g.db}, Now: now, Log: c.Log, Version: Version}); err != nil {
+			return err
+		}
+		stop = func() { g.gateway.Stop(); g.console.Stop() }
+	}
+	if g.api, err = Listen("api", c.APIListen, withConsole(g.gateway.API(), g.console), connectionsOf(c.MaxConnections, 4), drain, c.Log); err != nil {
 		return err
 	}
-	g.api.beforeStop = g.gateway.Stop
+	g.api.beforeStop = stop
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(ctx, g.db, client.RoleOperator, now(), c.ShowToken)
 }

@@ -12,6 +12,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/admin"
+	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/jsonapi"
@@ -46,6 +47,8 @@ type ServiceConfig struct {
 	// MaxConnections is how many connections the API has at once. Zero: a quarter of the
 	// file descriptors, 10,000 at most.
 	MaxConnections int
+	// NoConsole leaves the web console out.
+	NoConsole bool
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
@@ -59,12 +62,13 @@ type ServiceConfig struct {
 // Service is the service's end as one process. Make it with NewService and Run it
 // once.
 type Service struct {
-	c      ServiceConfig
-	db     *outbox.Outbox // nil before Open
-	clock  *db.Clock
-	sender *dispatch.Dispatcher
-	api    *Listener
-	leave  func() // makes /readyz answer 503
+	c       ServiceConfig
+	db      *outbox.Outbox // nil before Open
+	clock   *db.Clock
+	sender  *dispatch.Dispatcher
+	api     *Listener
+	console *console.Console // nil: none
+	leave   func()           // makes /readyz answer 503
 }
 
 // NewService checks c. It opens and starts nothing.
@@ -128,9 +132,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	started := client.TimeOf(now())
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, Lists: outbox.New(d.Apart()), Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
+		Hour: func() client.Hour {
+			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
+		},
 		CheckURL: func(rawURL string, allowPrivate bool) error {
 			return dispatch.CheckURL(rawURL, dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
 		},
@@ -138,10 +146,17 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.api, err = Listen("api", c.Listen, api.Handler(), connectionsOf(c.MaxConnections, 4), c.ExchangeTimeout, c.Log); err != nil {
+	stop := api.Stop
+	if !c.NoConsole {
+		if s.console, err = console.NewService(console.Config{API: api.Handler(), Sealer: consoleSealer{d}, Now: now, Log: c.Log, Version: Version}); err != nil {
+			return err
+		}
+		stop = func() { api.Stop(); s.console.Stop() }
+	}
+	if s.api, err = Listen("api", c.Listen, withConsole(api.Handler(), s.console), connectionsOf(c.MaxConnections, 4), c.ExchangeTimeout, c.Log); err != nil {
 		return err
 	}
-	s.api.beforeStop, s.leave = api.Stop, api.Leave
+	s.api.beforeStop, s.leave = stop, api.Leave
 	// Last: a start that fails shows no token and leaves none behind.
 	return c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken)
 }

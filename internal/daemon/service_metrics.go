@@ -25,6 +25,7 @@ type serviceMetrics struct {
 	log      *slog.Logger
 	now      func() time.Time
 	registry *prometheus.Registry
+	hour     hour
 
 	attempts    *prometheus.CounterVec
 	exchange    *prometheus.HistogramVec
@@ -98,6 +99,7 @@ func (m *serviceMetrics) handler() http.Handler {
 func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result dispatch.Result, reason dispatch.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(result), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
+	m.hour.add(m.now(), result, took)
 }
 
 func (m *serviceMetrics) RSA(operation string, took time.Duration) {

@@ -60,6 +60,7 @@ type Demo struct {
 	apiKey  countersign.APIKey
 	service *daemon.Service
 	api     *client.Service // of the service
+	links   [2]string       // to the consoles of the service and of the merchant; each signs in once
 	gateway *daemon.Gateway
 	sent    map[string]countersign.Amount // trackingId → amount
 	sums    map[string]countersign.Amount // symbol → what was sent
@@ -162,7 +163,13 @@ func (d *Demo) open(ctx context.Context) error {
 	}
 	token, err := os.ReadFile(d.service.TokenFile())
 	if err == nil {
-		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: client.Secret(strings.TrimSpace(string(token)))})
+		secret := client.Secret(strings.TrimSpace(string(token)))
+		d.links[0] = d.service.ConsoleLink(secret)
+		d.api, err = client.NewService(client.Config{URL: d.service.URL(), Token: secret})
+	}
+	if err == nil {
+		token, err = os.ReadFile(d.gateway.TokenFile())
+		d.links[1] = d.gateway.ConsoleLink(client.Secret(strings.TrimSpace(string(token))))
 	}
 	if err != nil {
 		return errors.Join(err, d.gateway.Close(), d.service.Close())

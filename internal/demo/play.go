@@ -43,6 +43,7 @@ func (d *Demo) play(ctx context.Context) error {
 	if d.c.Stay {
 		d.say("\nBoth ends stay up until Ctrl-C. The service's API: %s, token in %s", d.service.URL(), d.service.TokenFile())
 		d.say("The merchant's API: %s, token in %s", d.gateway.URL(), d.gateway.TokenFile())
+		d.say("Their consoles, for a browser; each link signs in once:\n  service   %s\n  merchant  %s", d.links[0], d.links[1])
 		<-ctx.Done()
 	}
 	for _, c := range d.checks {

@@ -23,6 +23,10 @@ func (a *api) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clien
 	return out, err
 }
 
+func (a *api) self(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Self, error) {
+	return client.Self{Token: tokenOf(c.Token), May: a.base.May(c.Token)}, nil
+}
+
 // revokeToken refuses to revoke the last operator token.
 func (a *api) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Unread) (jsonapi.None, error) {
 	return jsonapi.None{}, a.base.Revoke(c, c.R.PathValue("id"))

@@ -47,6 +47,7 @@ func (a *api) routes() []route {
 
 		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},
 		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", jsonapi.Viewer, 200, jsonapi.Handle(a.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(a.revokeToken), "Revoke a token", []int{409}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},

@@ -240,6 +240,17 @@ func (a *API) limiter(id string) *rate.Limiter {
 	return l
 }
 
+// May lists the operations that the role of a token allows.
+func (a *API) May(t Token) []string {
+	may := []string{}
+	for _, rt := range a.endpoints {
+		if rt.Need != Open && a.c.Grants(t.Role) >= rt.Need {
+			may = append(may, rt.ID)
+		}
+	}
+	return may
+}
+
 // Revoke revokes a token, at once on this node and within a second on others. It
 // refuses to revoke the last operator token, because no other role can make tokens.
 func (a *API) Revoke(c *Call, id string) error {

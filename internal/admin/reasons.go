@@ -1,0 +1,40 @@
+package admin
+
+import "countersign/client"
+
+// reasonTexts say what each reason of an attempt means and what helps.
+var reasonTexts = map[client.Reason]string{
+	"blocked_address":    "The service does not call the URL's address: it is private, or not a host of the internet. Correct the merchant's URL, or start the service with --allow-private.",
+	"resolve":            "The host in the merchant's URL has no address. Check the URL and the name server.",
+	"connect":            "Nothing took the connection. Ask the merchant whether its server runs and lets the service's address in.",
+	"tls":                "There was no trusted TLS session. Ask the merchant for a certificate that is valid, complete and for this name.",
+	"timeout":            "The response was not complete in time. Ask the merchant what takes so long; it may have taken the callback all the same, and repeats do no harm.",
+	"closed":             "The merchant closed the connection before its response was complete. Ask for its log at this time.",
+	"http":               "What came back was not valid HTTP/1.1. Check what listens at the merchant's URL.",
+	"too_large":          "The response was longer than an answer can be. Check what listens at the merchant's URL; it may be a page for people.",
+	"stopped":            "This node of the service stopped or stalled during the attempt. The callback is sent again at once; there is nothing to do.",
+	"open_files":         "This node had too many open files. Raise its limit (ulimit -n). It does not count against the merchant.",
+	"internal":           "This node failed; its log says why.",
+	"lost":               "The node stopped during the attempt and nothing is known of its end. The callback is sent again; repeats do no harm.",
+	"status":             "The HTTP status was not 200. Ask the merchant for its log at this time, or check the URL.",
+	"response_malformed": "The response did not fit the protocol. Let the merchant run countersign check against its endpoint.",
+	"wrong_api_key":      "The response carried another API key than the merchant's, or none. Check what answers at the URL, and that both ends have the same key.",
+	"not_understood":     "The merchant could not open or read the callback (errCode 1000 to 1999). Check that both ends have the same request key.",
+	"merchant_refused":   "The merchant refused for good; its errCode says why. Ask the merchant, then send it again if it was wrong.",
+	"merchant_hold":      "The merchant asks to be asked again later (errCode 3000 to 3999), such as when a person must decide.",
+	"merchant_failure":   "The merchant could not work on it for now. It is sent again by the schedule.",
+	"data_not_sealed":    "The answer was not sealed. Let the merchant run countersign check.",
+	"data_encoding":      "The sealed answer was not Base64 of whole blocks. Check that the merchant seals with the response key that it was given.",
+	"data_unopened":      "The answer did not open, or opened to something that is no answer. Check the response key at both ends.",
+	"not_opened":         "The answer was not looked at, because too many answers of this merchant did not open. Check the response key, then resume the merchant.",
+	"other_type":         "The answer was to another type of callback. Let the merchant run countersign check.",
+	"other_attempt":      "The answer carried another attempt's requestUUID. The merchant must answer with the one of the request.",
+	"other_callback":     "The answer named another withdrawal or user. Ask the merchant; if it did not send this, somebody plays with its answers.",
+	"answer_differs":     "The answer contradicts the callback. Nothing was changed by it. Ask the merchant what it meant.",
+	"details_differ":     "The merchant confirmed other details than were ordered, so the withdrawal is declined. Compare both orders.",
+	"answer_unbound":     "There was no order to compare the answer with, and its blocks do not show that they belong together. Give details with each withdrawal.",
+	"late":               "The answer was complete at the deadline or later, so it decides nothing.",
+	"accepted":           "Every member of the answer was right.",
+	"deadline":           "The deadline passed without a valid answer.",
+	"cancelled":          "The service cancelled it.",
+}

@@ -1,0 +1,83 @@
+package console
+
+import (
+	"slices"
+	"strconv"
+
+	"countersign/client"
+)
+
+// alarmsPage lists alarms.
+type alarmsPage struct {
+	Alarms []alarmRow
+	All    bool   // those that were acknowledged too
+	Next   string // the address of the next page
+}
+
+// alarmRow is an alarm of either end.
+type alarmRow struct {
+	Seq                           int64
+	Merchant, Kind, Text, Subject string
+	At, Acked                     client.Time
+	AckedBy                       string
+	Link                          string // the page of the subject
+}
+
+func (v *visit) alarms() error {
+	after, _ := strconv.ParseInt(v.query("after"), 10, 64) // anything else begins at the first
+	page := alarmsPage{All: v.query("all") != ""}
+	rows, next, err := v.readAlarms(page.All, client.FeedOptions{After: after, Limit: pageSize})
+	if err != nil {
+		return err
+	}
+	page.Alarms = rows
+	if len(rows) == pageSize {
+		page.Next = "/console/alarms?after=" + strconv.FormatInt(next, 10)
+		if page.All {
+			page.Next += "&all=1"
+		}
+	}
+	slices.Reverse(page.Alarms)
+	return v.render("alarms", "Alarms", page)
+}
+
+func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, next int64, err error) {
+	ctx := v.r.Context()
+	if v.service != nil {
+		read := v.service.OpenAlarms
+		if all {
+			read = v.service.Alarms
+		}
+		part, err := read(ctx, o)
+		for _, a := range part.Alarms {
+			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, ""}
+			rows = append(rows, row)
+		}
+		return rows, part.Next, err
+	}
+	read := v.gateway.OpenAlarms
+	if all {
+		read = v.gateway.Alarms
+	}
+	part, err := read(ctx, o)
+	for _, a := range part.Alarms {
+		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), a.Advice, a.Subject, a.At, a.Acked, a.AckedBy, ""})
+	}
+	return rows, part.Next, err
+}
+
+func (v *visit) alarmAck() error {
+	seq, err := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
+	if err != nil {
+		return v.notFound()
+	}
+	if v.service != nil {
+		_, err = v.service.AckAlarm(v.r.Context(), seq)
+	} else {
+		_, err = v.gateway.AckAlarm(v.r.Context(), seq)
+	}
+	if err != nil {
+		return err
+	}
+	return v.done("/console/alarms", "acknowledged")
+}

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"countersign/client"
+)
+
+// Sealer seals what a browser keeps, under keys that all nodes of the end have.
+type Sealer interface {
+	Seal(ctx context.Context, plain []byte) ([]byte, error)
+	Open(ctx context.Context, sealed []byte) ([]byte, error)
+}
+
+// Config is what a Console is made of.
+type Config struct {
+	// API answers the calls that pages make. Required.
+	API http.Handler
+	// Sealer seals sessions. Required.
+	Sealer Sealer
+	// Now is the clock of sessions. Nil: time.Now.
+	Now func() time.Time
+	// Log gets what pages could not do. Nil: discards.
+	Log *slog.Logger
+	// Version is shown at the end of each page.
+	Version string
+}
+
+// Console is the console of one end. Make it with NewService or NewGateway.
+type Console struct {
+	Config
+	end      end
+	mux      *http.ServeMux
+	handler  http.Handler
+	pages    map[string]*pageTemplate
+	links    links
+	stopOnce sync.Once
+	stopping chan struct{}
+}
+
+// end is what differs between the consoles of the two ends.
+type end struct {
+	name  string // also of the cookies: a browser sends them to every port of a host
+	title string
+	nav   []navItem
+	pages []page
+	// connect gives the visit its client.
+	connect func(*visit, client.Config) error
+	// top says what every page shows above its own content. Nil: nothing.
+	top func(*visit) (any, error)
+}
+
+// navItem is an entry of the navigation. Only tokens that may call the operation see it.
+type navItem struct{ Path, Name, May string }
+
+// page is one row of the table of pages.
+type page struct {
+	pattern string
+	serve   func(*visit) error
+}
+
+func newConsole(c Config, e end) (*Console, error) {
+	if c.API == nil || c.Sealer == nil {
+		return nil, errors.New("console: Config.API or Config.Sealer is missing")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Console{Config: c, end: e, mux: http.NewServeMux(), stopping: make(chan struct{})}
+	var err error
+	if s.pages, err = parseTemplates(e.name); err != nil {
+		return nil, err
+	}
+	s.mux.HandleFunc("GET /console/static/{file}", serveStatic)
+	s.mux.HandleFunc("GET /console/signin", s.showSignIn)
+	s.mux.HandleFunc("POST /console/signin", s.signIn)
+	s.mux.HandleFunc("POST /console/signout", s.signOut)
+	s.mux.HandleFunc("GET /console/link/{code}", s.followLink)
+	for _, p := range append(sharedPages, e.pages...) {
+		s.mux.Handle(p.pattern, s.page(p))
+	}
+	s.mux.Handle("/console/", s.page(page{serve: (*visit).notFound}))
+	s.handler = http.NewCrossOriginProtection().Handler(s.mux)
+	return s, nil
+}
+
+// policy allows what pages are made of and nothing else: no inline code or style, no
+// other host, no frame around them.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// maxForm is the longest body of a form, in bytes. Two keys fit in.
+const maxForm = 96 << 10
+
+// ServeHTTP answers every path below /console/.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, posts over http would have no origin either
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	}
+	c.handler.ServeHTTP(w, r)
+}
+
+// Stop ends the pages that are kept up to date. Call it before http.Server.Shutdown,
+// which would otherwise wait for them.
+func (c *Console) Stop() { c.stopOnce.Do(func() { close(c.stopping) }) }

@@ -1,0 +1,75 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+const (
+	liveEvery  = 2 * time.Second // between two readings of what a live part shows
+	checkEvery = time.Second     // between two checks of the session
+	liveWrite  = 10 * time.Second
+)
+
+// live keeps a part of a page up to date: it sends the part each time that it has
+// changed, as server-sent events, until the browser leaves or the session ends.
+func (v *visit) live(render func() (string, error)) error {
+	h := v.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(v.w)
+	send := func(event, data string) error {
+		_ = out.SetWriteDeadline(time.Now().Add(liveWrite)) // a writer without deadlines is a test's
+		if _, err := fmt.Fprintf(v.w, "event: %s\ndata: %s\n\n", event, strings.ReplaceAll(data, "\n", "\ndata: ")); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	token, err := v.c.signedIn(v.r.Context(), v.r)
+	if err != nil {
+		return err
+	}
+	var last string
+	for turn := 0; ; turn++ {
+		if turn%int(liveEvery/checkEvery) == 0 {
+			part, err := render()
+			switch {
+			case errors.Is(err, client.ErrUnauthorized):
+				return send("ended", "")
+			case err != nil:
+				err = send("trouble", strings.Join(sentences(err), " "))
+			case part != last || turn%20 == 0: // the latter notices a browser that is gone
+				last = part
+				err = send("part", part)
+			}
+			if err != nil {
+				return nil // the browser is gone
+			}
+		}
+		select {
+		case <-check.C:
+		case <-v.c.stopping:
+			return nil
+		case <-v.r.Context().Done():
+			return nil
+		}
+		if _, err := v.c.signedIn(v.r.Context(), v.r); err != nil {
+			_ = send("ended", "")
+			return nil
+		}
+		switch err := v.enter(token); {
+		case errors.Is(err, errSignedOut):
+			_ = send("ended", "")
+			return nil
+		case err != nil:
+			_ = send("trouble", strings.Join(sentences(err), " "))
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// once is something that is shown a single time: keys and tokens that nobody can read
+// again. The post that made it puts it, sealed, into a cookie for the page that shows it, which
+// works on every node and keeps the back button from making it again.
+type once struct {
+	Title    string
+	Back     string // where to go on
+	Warnings []string
+	Items    []onceItem
+}
+
+type onceItem struct {
+	Name string
+	What string
+	File string
+	Text string
+}
+
+// Link is a file with the text, to be saved by the browser.
+func (i onceItem) Link() template.URL {
+	return template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString([]byte(i.Text+"\n")))
+}
+
+const (
+	onceCookie = "once"
+	oncePath   = "/console/shown"
+	onceLife   = 2 * time.Minute // for the browser to follow the redirect
+)
+
+// handOver lists what a merchant must be given; empty texts are left out.
+func handOver(publicKey, responseKey, apiKey string) (items []onceItem) {
+	for _, i := range []onceItem{
+		{"Request key", "opens what the service sends", "service.b64", publicKey},
+		{"Response key", "seals the merchant's answers", "response.b64", responseKey},
+		{"API key", "the member apiKey of every response", "api.key", apiKey},
+	} {
+		if i.Text != "" {
+			items = append(items, i)
+		}
+	}
+	return items
+}
+
+func (v *visit) showOnce(o once) error {
+	if err := v.c.keep(v.w, v.r, onceCookie, oncePath, o, onceLife); err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, oncePath, http.StatusSeeOther)
+	return nil
+}
+
+func (v *visit) shownOnce() error {
+	var o once
+	if !v.c.kept(v.r, onceCookie, &o) {
+		return v.renderAs(http.StatusGone, "error", "Shown before", failure{Status: http.StatusGone, Back: root, Says: []string{
+			"This was shown before, and it cannot be read again.", "If it was lost, make a new key or token in its place."}})
+	}
+	v.c.drop(v.w, v.r, onceCookie, oncePath)
+	return v.render("once", o.Title, o)
+}
+
+// keyChoice reads which key a form asks for and its size.
+func (v *visit) keyChoice() (which string, bits int, err error) {
+	if text := v.form("bits"); text != "" {
+		if bits, err = strconv.Atoi(text); err != nil {
+			return "", 0, refuse("the size of the key is no number")
+		}
+	}
+	return v.form("which"), bits, nil
+}

@@ -1,0 +1,108 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"countersign/client"
+)
+
+// NewService makes the console of the service. It starts nothing.
+func NewService(c Config) (*Console, error) {
+	return newConsole(c, end{
+		name: "service", title: "countersign service",
+		nav: []navItem{
+			{root, "Now", "stats"},
+			{"/console/merchants", "Merchants", "merchants"},
+			{"/console/callbacks", "Callbacks", "callbacks"},
+			{"/console/withdrawals", "Withdrawals", "withdrawals"},
+			{"/console/alarms", "Alarms", "alarms"},
+			{"/console/tokens", "Tokens", "tokens"},
+		},
+		pages: []page{
+			{"GET /console/{$}", (*visit).now},
+			{"GET /console/live/now", (*visit).nowLive},
+
+			{"GET /console/merchants", (*visit).merchants},
+			{"GET /console/merchants/new", (*visit).merchantNew},
+			{"POST /console/merchants/new", (*visit).merchantMake},
+			{"GET /console/merchants/{id}", (*visit).merchant},
+			{"POST /console/merchants/{id}/pause", (*visit).merchantPause},
+			{"POST /console/merchants/{id}/resume", (*visit).merchantResume},
+			{"GET /console/merchants/{id}/change", (*visit).merchantEdit},
+			{"POST /console/merchants/{id}/change", (*visit).merchantChange},
+			{"POST /console/merchants/{id}/keys", (*visit).merchantKeys},
+
+			{"GET /console/callbacks", (*visit).callbacks},
+			{"GET /console/callbacks/{id}", (*visit).callback},
+			{"POST /console/callbacks/{id}/resend", (*visit).callbackResend},
+			{"GET /console/find/{id}", (*visit).find},
+			{"GET /console/resend", (*visit).resend},
+			{"POST /console/resend", (*visit).resendMatching},
+
+			{"GET /console/withdrawals", (*visit).withdrawals},
+			{"GET /console/withdrawals/{id}", (*visit).withdrawal},
+			{"GET /console/withdrawals/{id}/evidence", (*visit).withdrawalEvidence},
+			{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
+		},
+		connect: func(v *visit, c client.Config) (err error) { v.service, err = client.NewService(c); return err },
+		top:     (*visit).serviceTop,
+	})
+}
+
+// serviceTop is what every page of the service's console shows.
+type serviceTop struct {
+	Alarms int // that nobody has acknowledged
+}
+
+func (v *visit) serviceTop() (any, error) {
+	var top serviceTop
+	if v.may("alarms") {
+		open, err := v.service.OpenAlarms(v.r.Context(), client.FeedOptions{Limit: 100})
+		if err != nil {
+			return nil, err
+		}
+		top.Alarms = len(open.Alarms)
+	}
+	return top, nil
+}
+
+// find leads to the callback or the withdrawal with an id.
+func (v *visit) find() error {
+	id := v.r.PathValue("id")
+	to := "/console/callbacks/"
+	_, err := v.service.Callback(v.r.Context(), id)
+	if errors.Is(err, client.ErrNotFound) {
+		to = "/console/withdrawals/"
+		_, err = v.service.Withdrawal(v.r.Context(), id)
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.r, to+url.PathEscape(id), http.StatusSeeOther)
+	return nil
+}
+
+// sharedPages are those of both ends.
+var sharedPages = []page{
+	{"GET /console/shown", (*visit).shownOnce},
+	{"GET /console/tokens", (*visit).tokens},
+	{"POST /console/tokens", (*visit).tokenMake},
+	{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
+	{"GET /console/alarms", (*visit).alarms},
+	{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
+}
+
+// deeds are what a page says after a post, by the word in its address. The address holds
+// no text, so that a link cannot put words into the console's mouth.
+var deeds = map[string]string{
+	"paused":       "Paused: callbacks are accepted and not sent.",
+	"resumed":      "Resumed.",
+	"changed":      "Changed. The next attempt uses it.",
+	"resent":       "Due now. It is sent as soon as there is room.",
+	"resent-all":   "All that matched are due now.",
+	"cancelled":    "Cancelled. The merchant cannot confirm it any more.",
+	"acknowledged": "Acknowledged.",
+	"revoked":      "Revoked: at once on this node, within a second on the others.",
+}

@@ -1,0 +1,124 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+
+	"countersign/client"
+)
+
+// callbacksPage is the search of callbacks.
+type callbacksPage struct {
+	Filter    client.CallbackFilter
+	Types     []int
+	States    []client.CallbackState
+	Callbacks []client.Callback
+	Next      string // the address of the next page
+	Query     string // the filter as a query, for sending what matches
+	Partial   bool   // the page ended before it was full
+}
+
+var callbackTypes = []int{1, 2, 3, 4, 5, 6, 7}
+
+// callbackFilter reads the fields of the search from the query of a page.
+func callbackFilter(q url.Values) client.CallbackFilter {
+	n, _ := strconv.Atoi(q.Get("type")) // anything else selects all
+	return client.CallbackFilter{
+		Merchant: q.Get("merchant"), Type: n, State: client.CallbackState(q.Get("state")),
+		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"),
+	}
+}
+
+func queryOf(f client.CallbackFilter) url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.Type != 0 {
+		q.Set("type", strconv.Itoa(f.Type))
+	}
+	return q
+}
+
+func (v *visit) callbacks() error {
+	page := callbacksPage{Filter: callbackFilter(v.r.URL.Query()), Types: callbackTypes, States: client.CallbackState("").Values()}
+	list, err := v.service.Callbacks(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Callbacks = list.Callbacks
+	q := queryOf(page.Filter)
+	page.Query = q.Encode()
+	if list.Next != nil {
+		q.Set("cursor", *list.Next)
+		page.Next = "/console/callbacks?" + q.Encode()
+		page.Partial = len(list.Callbacks) < pageSize
+	}
+	return v.render("callbacks", "Callbacks", page)
+}
+
+// callbackPage is one callback with its attempts.
+type callbackPage struct {
+	client.CallbackDetail
+	Withdrawal *client.Withdrawal // that it is about
+	Again      bool               // it can be sent again, or now
+}
+
+func (v *visit) callback() error {
+	cb, err := v.service.Callback(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	page := callbackPage{CallbackDetail: cb}
+	switch cb.State {
+	case client.CallbackPending:
+		page.Again = true
+	case client.CallbackRefused, client.CallbackExhausted:
+		page.Again = cb.Type != 2
+	}
+	if cb.CallBackID != "" {
+		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})
+		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			return err
+		}
+		if len(found.Withdrawals) > 0 {
+			page.Withdrawal = &found.Withdrawals[0]
+		}
+	}
+	return v.render("callback", typeName(cb.Type)+" "+cb.TrackingID, page)
+}
+
+func (v *visit) callbackResend() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.ResendCallback(v.r.Context(), id); err != nil {
+		return err
+	}
+	return v.done("/console/callbacks/"+id, "resent")
+}
+
+// resendPage says how many callbacks would be sent, before they are.
+type resendPage struct {
+	Filter client.CallbackFilter
+	Query  string
+	Count  int64
+}
+
+func (v *visit) resend() error {
+	f := callbackFilter(v.r.URL.Query())
+	dry, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: true})
+	if err != nil {
+		return err
+	}
+	return v.render("resend", "Send all that match", resendPage{f, queryOf(f).Encode(), dry.Count})
+}
+
+func (v *visit) resendMatching() error {
+	f := callbackFilter(v.r.PostForm)
+	if _, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f}); err != nil {
+		return err
+	}
+	return v.done("/console/callbacks?"+queryOf(f).Encode(), "resent-all")
+}

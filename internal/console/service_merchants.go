@@ -1,0 +1,127 @@
+package console
+
+import (
+	"countersign/client"
+)
+
+// merchantsPage lists merchants with what is wrong with them.
+type merchantsPage struct {
+	Merchants []merchantRow
+	Next      string
+}
+
+type merchantRow struct {
+	client.Merchant
+	Broken []client.Breaker // lanes that could not reach it
+}
+
+// pageSize is how many entries a page of a list has.
+const pageSize = 50
+
+func (v *visit) merchants() error {
+	list, err := v.service.Merchants(v.r.Context(), client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	stats, err := v.service.Stats(v.r.Context())
+	if err != nil {
+		return err
+	}
+	var page merchantsPage
+	for _, m := range list.Merchants {
+		page.Merchants = append(page.Merchants, merchantRow{m, broken(stats, m.ID)})
+	}
+	if list.Next != nil {
+		page.Next = *list.Next
+	}
+	return v.render("merchants", "Merchants", page)
+}
+
+func broken(stats client.ServiceStats, merchant string) (list []client.Breaker) {
+	for _, b := range stats.Breakers {
+		if b.Merchant == merchant {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// merchantPage is one merchant.
+type merchantPage struct {
+	merchantRow
+	Callbacks   []client.Callback
+	Withdrawals []client.Withdrawal
+}
+
+// recent is how many entries of a list a merchant's page shows.
+const recent = 10
+
+func (v *visit) merchant() error {
+	ctx, id := v.r.Context(), v.r.PathValue("id")
+	m, err := v.service.Merchant(ctx, id)
+	if err != nil {
+		return err
+	}
+	stats, err := v.service.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	page := merchantPage{merchantRow: merchantRow{m, broken(stats, m.ID)}}
+	callbacks, err := v.service.Callbacks(ctx, client.CallbackFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
+	if err != nil {
+		return err
+	}
+	withdrawals, err := v.service.Withdrawals(ctx, client.WithdrawalFilter{Merchant: m.ID}, client.PageOptions{Limit: recent})
+	if err != nil {
+		return err
+	}
+	page.Callbacks, page.Withdrawals = callbacks.Callbacks, withdrawals.Withdrawals
+	return v.render("merchant", m.ID, page)
+}
+
+func merchantPath(id string) string { return "/console/merchants/" + id }
+
+func (v *visit) merchantPause() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.PauseMerchant(v.r.Context(), id, v.form("reason")); err != nil {
+		return err
+	}
+	return v.done(merchantPath(id), "paused")
+}
+
+func (v *visit) merchantResume() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.ResumeMerchant(v.r.Context(), id, client.Resume{Resend: v.form("resend") != ""}); err != nil {
+		return err
+	}
+	return v.done(merchantPath(id), "resumed")
+}
+
+func (v *visit) merchantKeys() error {
+	id := v.r.PathValue("id")
+	m, err := v.service.Merchant(v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	which, bits, err := v.keyChoice()
+	if err != nil {
+		return err
+	}
+	var keys client.NewKeys
+	if which == "response" {
+		keys.ResponseKey = &client.KeySpec{Bits: bits}
+	} else {
+		keys.Key = &client.KeySpec{Bits: bits, PublicKey: v.form("publicKey")}
+		if m.Scheme != client.SchemeService {
+			keys.Key.Bits = 0
+		}
+	}
+	made, err := v.service.RotateKeys(v.r.Context(), id, keys)
+	if err != nil {
+		return err
+	}
+	return v.showOnce(once{
+		Title: "New keys of " + id, Back: merchantPath(id), Warnings: made.Warnings,
+		Items: handOver(made.PublicKey, made.ResponsePublicKey, ""),
+	})
+}

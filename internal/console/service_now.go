@@ -1,0 +1,133 @@
+package console
+
+import (
+	"encoding/json"
+	"time"
+
+	"countersign"
+	"countersign/client"
+)
+
+// nowPage is what the first page of the service's console shows.
+type nowPage struct {
+	Lanes       []laneRow
+	Withdrawals []stateCount
+	Alarms      []client.ServiceAlarm // the newest of those that are open
+	Breakers    []client.Breaker
+	Hour        client.Hour
+	Series      string // of the charts, as JSON
+}
+
+type laneRow struct {
+	Name, What string
+	Type       string // for the link to the list; empty: all but withdrawals
+	Counts     []stateCount
+	OldestDue  client.Time
+}
+
+type stateCount struct {
+	State string
+	Count int64
+}
+
+func (v *visit) now() error {
+	page, err := v.nowPage()
+	if err != nil {
+		return err
+	}
+	return v.render("now", "Now", page)
+}
+
+func (v *visit) nowLive() error {
+	return v.live(func() (string, error) {
+		page, err := v.nowPage()
+		if err != nil {
+			return "", err
+		}
+		return v.part("now", "live", page)
+	})
+}
+
+func (v *visit) nowPage() (page nowPage, err error) {
+	ctx := v.r.Context()
+	stats, err := v.service.Stats(ctx)
+	if err != nil {
+		return page, err
+	}
+	for _, lane := range (client.Lane("")).Values() {
+		row := laneRow{Name: "Deposits and notices", What: string(lane)}
+		if lane == client.LaneWithdraw {
+			row.Name, row.Type = "Questions about withdrawals", "2"
+		}
+		for _, l := range stats.Lanes {
+			if l.Lane != lane {
+				continue
+			}
+			row.Counts = append(row.Counts, stateCount{string(l.State), l.Count})
+			if l.State == client.CallbackPending && l.Count > 0 {
+				row.OldestDue = l.OldestDue
+			}
+		}
+		page.Lanes = append(page.Lanes, row)
+	}
+	for _, state := range (client.WithdrawalState("")).Values() {
+		page.Withdrawals = append(page.Withdrawals, stateCount{string(state), stats.Withdrawals[state]})
+	}
+	page.Breakers = stats.Breakers
+	open, err := v.service.OpenAlarms(ctx, client.FeedOptions{Limit: 1000})
+	if err != nil {
+		return page, err
+	}
+	for i := len(open.Alarms) - 1; i >= 0 && len(page.Alarms) < 5; i-- {
+		page.Alarms = append(page.Alarms, open.Alarms[i])
+	}
+	if page.Hour, err = v.service.Hour(ctx); err != nil {
+		return page, err
+	}
+	page.Series = series(page.Hour, v.c.Now())
+	return page, nil
+}
+
+// series makes the columns of the charts: time in seconds, attempts a second, failures a
+// second, and the percentiles in milliseconds, null where there was no attempt.
+func series(h client.Hour, now time.Time) string {
+	step := client.Time(time.Duration(h.Step).Milliseconds())
+	end := client.TimeOf(now) / step * step
+	var columns [5][]any
+	i := 0
+	for at := end - client.Time(time.Hour.Milliseconds()); at <= end; at += step {
+		for i < len(h.Slices) && h.Slices[i].At < at {
+			i++
+		}
+		var row [5]any
+		row[0] = int64(at) / 1000
+		if i < len(h.Slices) && h.Slices[i].At == at {
+			s := h.Slices[i]
+			seconds := time.Duration(h.Step).Seconds()
+			row = [5]any{row[0], float64(s.Attempts) / seconds, float64(s.Failed) / seconds, s.P50Ms, s.P95Ms}
+		} else if at >= h.Started/step*step {
+			row[1], row[2] = 0, 0
+		}
+		for c := range row {
+			columns[c] = append(columns[c], row[c])
+		}
+	}
+	text, err := json.Marshal(columns)
+	if err != nil {
+		return "[]" // cannot fail: numbers
+	}
+	return string(text)
+}
+
+// typeNames name the types of callbacks for people.
+var typeNames = map[countersign.Type]string{
+	countersign.TypeDeposited:         "deposit",
+	countersign.TypeRequestWithdraw:   "withdrawal: question",
+	countersign.TypeWithdraw:          "withdrawal: executed",
+	countersign.TypeAddress:           "address replaced",
+	countersign.TypeInvalidAddress:    "withdrawal: ended",
+	countersign.TypeNotEnoughMoney:    "withdrawal: waits for funds",
+	countersign.TypeNotEnoughHotMoney: "withdrawal: waits for fees",
+}
+
+func typeName(t int) string { return typeNames[countersign.Type(t)] }

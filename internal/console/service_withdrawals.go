@@ -1,0 +1,145 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"countersign/client"
+)
+
+// withdrawalsPage is the search of withdrawals.
+type withdrawalsPage struct {
+	Filter      client.WithdrawalFilter
+	States      []client.WithdrawalState
+	Withdrawals []client.Withdrawal
+	Next        string // the address of the next page
+}
+
+func (v *visit) withdrawals() error {
+	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Filter: client.WithdrawalFilter{
+		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state"))}}
+	list, err := v.service.Withdrawals(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Withdrawals = list.Withdrawals
+	if list.Next != nil {
+		q := url.Values{"cursor": {*list.Next}}
+		if page.Filter.Merchant != "" {
+			q.Set("merchant", page.Filter.Merchant)
+		}
+		if page.Filter.State != "" {
+			q.Set("state", string(page.Filter.State))
+		}
+		page.Next = "/console/withdrawals?" + q.Encode()
+	}
+	return v.render("withdrawals", "Withdrawals", page)
+}
+
+// withdrawalPage is one withdrawal: what was ordered beside what was confirmed.
+type withdrawalPage struct {
+	client.Withdrawal
+	Members  []comparison
+	Attempts []client.Attempt // of the question
+	Notices  []client.Callback
+}
+
+// comparison is one member of an order, as ordered and as confirmed.
+type comparison struct {
+	Name               string
+	Ordered, Confirmed string
+	Differs            bool
+}
+
+// compare puts two orders side by side; each may be nil.
+func compare(ordered, confirmed *client.Details) []comparison {
+	text := func(d *client.Details) [4]string {
+		if d == nil {
+			return [4]string{}
+		}
+		return [4]string{d.Amount.String(), d.Symbol, d.ChainName, d.Address}
+	}
+	left, right := text(ordered), text(confirmed)
+	var list []comparison
+	for i, name := range []string{"Amount", "Symbol", "Chain", "Address"} {
+		c := comparison{Name: name, Ordered: left[i], Confirmed: right[i]}
+		c.Differs = ordered != nil && confirmed != nil && left[i] != right[i]
+		if name == "Amount" && c.Differs {
+			c.Differs = ordered.Amount.Cmp(confirmed.Amount) != 0
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
+	ctx := v.r.Context()
+	w, err := v.service.Withdrawal(ctx, v.r.PathValue("id"))
+	if err != nil {
+		return page, err
+	}
+	page = withdrawalPage{Withdrawal: w, Members: compare(w.Ordered, w.Details)}
+	question, err := v.service.Callback(ctx, w.Callback)
+	if err != nil {
+		return page, err
+	}
+	page.Attempts = question.Attempts
+	notices, err := v.service.Callbacks(ctx, client.CallbackFilter{Merchant: w.Merchant, CallBackID: w.CallBackID}, client.PageOptions{Limit: pageSize})
+	for _, n := range notices.Callbacks {
+		if n.ID != w.Callback {
+			page.Notices = append(page.Notices, n)
+		}
+	}
+	return page, err
+}
+
+func (v *visit) withdrawal() error {
+	page, err := v.withdrawalPage()
+	if err != nil {
+		return err
+	}
+	return v.render("withdrawal", "Withdrawal "+page.CallBackID, page)
+}
+
+func (v *visit) withdrawalCancel() error {
+	id := v.r.PathValue("id")
+	if _, err := v.service.CancelWithdrawal(v.r.Context(), id); err != nil {
+		return err
+	}
+	return v.done("/console/withdrawals/"+id, "cancelled")
+}
+
+// evidence is the file about one withdrawal.
+type evidence struct {
+	Made       client.Time           `json:"made"`
+	By         string                `json:"by"`
+	Withdrawal client.Withdrawal     `json:"withdrawal"`
+	Question   client.CallbackDetail `json:"question"`
+	Notices    []client.Callback     `json:"notices"`
+}
+
+func (v *visit) withdrawalEvidence() error {
+	page, err := v.withdrawalPage()
+	if err != nil {
+		return err
+	}
+	e := evidence{Made: client.TimeOf(v.c.Now()), By: v.me.ID, Withdrawal: page.Withdrawal, Notices: page.Notices}
+	if e.Question, err = v.service.Callback(v.r.Context(), page.Callback); err != nil {
+		return err
+	}
+	return v.file(page.ID+".json", e)
+}
+
+// file answers with JSON that the browser saves.
+func (v *visit) file(name string, content any) error {
+	b, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(name)+`"`)
+	v.w.WriteHeader(http.StatusOK)
+	_, _ = v.w.Write(append(b, '\n')) // the browser is gone
+	return nil
+}

@@ -1,0 +1,180 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"countersign/client"
+)
+
+// sessionLife is how long a session lasts, if its token does.
+const sessionLife = 12 * time.Hour
+
+// session is what the sealed cookie holds. There is no table of sessions: the API checks
+// the token at every call, so its revocation ends the session on every node.
+type session struct {
+	Token   string      `json:"t"`
+	Expires client.Time `json:"e"`
+}
+
+// errSignedOut: there is no session, or it has ended.
+var errSignedOut = errors.New("signed out")
+
+// keep puts v, sealed, into a cookie for the paths below path.
+func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string, v any, life time.Duration) error {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	sealed, err := c.Sealer.Seal(r.Context(), append([]byte(name+"\x00"), plain...))
+	if err != nil {
+		return err
+	}
+	cookie := c.cookie(r, name, path)
+	cookie.Value, cookie.MaxAge = base64.RawURLEncoding.EncodeToString(sealed), int(life.Seconds())
+	http.SetCookie(w, cookie)
+	return nil
+}
+
+// kept reads what keep has put into a cookie. The name is sealed too: one cookie cannot
+// stand for another.
+func (c *Console) kept(r *http.Request, name string, v any) bool {
+	cookie, err := r.Cookie(c.cookie(r, name, "").Name)
+	if err != nil {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return false
+	}
+	plain, err := c.Sealer.Open(r.Context(), sealed)
+	if err != nil {
+		return false
+	}
+	text, ok := strings.CutPrefix(string(plain), name+"\x00")
+	return ok && json.Unmarshal([]byte(text), v) == nil
+}
+
+func (c *Console) drop(w http.ResponseWriter, r *http.Request, name, path string) {
+	cookie := c.cookie(r, name, path)
+	cookie.MaxAge = -1
+	http.SetCookie(w, cookie)
+}
+
+func (c *Console) cookie(r *http.Request, name, path string) *http.Cookie {
+	return &http.Cookie{
+		Name: "countersign-" + c.end.name + "-" + name, Path: path, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+	}
+}
+
+const (
+	sessionCookie = "session"
+	root          = "/console/"
+)
+
+// start makes the session of a token that is valid now.
+func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Secret) error {
+	v := &visit{c: c, w: w, r: r}
+	if err := v.enter(token); err != nil {
+		return err
+	}
+	return c.keep(w, r, sessionCookie, root, session{token.Reveal(), client.TimeOf(c.Now().Add(sessionLife))}, sessionLife)
+}
+
+// signInForm is what the page for signing in shows.
+type signInForm struct{ Next, Problem string }
+
+func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
+	c.renderSignIn(w, r, http.StatusOK, signInForm{Next: inside(r.URL.Query().Get("next"))})
+}
+
+func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) {
+	v := &visit{c: c, w: w, r: r}
+	if err := v.renderAs(status, "signin", "Sign in", form); err != nil {
+		c.Log.Error("console", "page", "signin", "err", err)
+	}
+}
+
+func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	form := signInForm{Next: inside(r.PostFormValue("next"))}
+	err := c.start(w, r, client.Secret(strings.TrimSpace(r.PostFormValue("token"))))
+	switch {
+	case err == nil:
+		http.Redirect(w, r, form.Next, http.StatusSeeOther)
+	case errors.Is(err, errSignedOut):
+		form.Problem = "This is not a valid token of this " + c.end.name + "."
+		c.renderSignIn(w, r, http.StatusUnauthorized, form)
+	default:
+		form.Problem = strings.Join(sentences(err), " ")
+		c.renderSignIn(w, r, statusOf(err), form)
+	}
+}
+
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.drop(w, r, sessionCookie, root)
+	http.Redirect(w, r, "/console/signin", http.StatusSeeOther)
+}
+
+// inside gives a path of the console; anything else becomes the first page.
+func inside(next string) string {
+	if !strings.HasPrefix(next, root) || strings.ContainsAny(next, "\\\r\n") || strings.HasPrefix(next, "/console/signin") {
+		return root
+	}
+	return next
+}
+
+// links are one-time sign-in links of this process.
+type links struct {
+	mu sync.Mutex
+	of map[string]client.Secret
+}
+
+// Link gives the path of a link that signs a browser in with the token, once.
+func (c *Console) Link(token client.Secret) string {
+	code := rand.Text()
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	if c.links.of == nil {
+		c.links.of = map[string]client.Secret{}
+	}
+	c.links.of[code] = token
+	return "/console/link/" + code
+}
+
+func (l *links) take(code string) (client.Secret, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	token, ok := l.of[code]
+	delete(l.of, code)
+	return token, ok
+}
+
+func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
+	token, ok := c.links.take(r.PathValue("code"))
+	if !ok {
+		c.renderSignIn(w, r, http.StatusGone, signInForm{Next: root, Problem: "This link was used before, or it is of an earlier run."})
+		return
+	}
+	if err := c.start(w, r, token); err != nil {
+		c.renderSignIn(w, r, http.StatusUnauthorized, signInForm{Next: root, Problem: "The token of this link is not valid any more."})
+		return
+	}
+	http.Redirect(w, r, root, http.StatusSeeOther)
+}
+
+// signedIn reads the session of a request.
+func (c *Console) signedIn(ctx context.Context, r *http.Request) (client.Secret, error) {
+	var s session
+	if !c.kept(r.WithContext(ctx), sessionCookie, &s) || c.Now().After(s.Expires.Time()) {
+		return "", errSignedOut
+	}
+	return client.Secret(s.Token), nil
+}

@@ -1,0 +1,166 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"countersign/client"
+)
+
+// functions are those that templates call.
+var functions = template.FuncMap{
+	"text":   text,
+	"id":     identifier,
+	"when":   when,
+	"from":   relative,
+	"state":  state,
+	"number": number,
+	"path":   url.PathEscape,
+	"pretty": pretty,
+	"static": staticURL,
+	"dict":   dict,
+	"kind":   typeName,
+	"words":  func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
+}
+
+// text shows what others wrote. It keeps it from changing the direction of the text
+// around it, and shows the characters that have no look of their own, with which one
+// identifier could be made to look like another.
+func text(v any) template.HTML {
+	s := fmt.Sprint(v)
+	if s == "" {
+		return `<span class="none">–</span>`
+	}
+	return template.HTML("<bdi>" + visible(s) + "</bdi>")
+}
+
+// visible gives s as HTML.
+func visible(s string) string {
+	var b strings.Builder
+	plain := 0
+	for i, r := range s {
+		if !hidden(r) {
+			continue
+		}
+		b.WriteString(template.HTMLEscapeString(s[plain:i]))
+		fmt.Fprintf(&b, `<span class="hidden-character" title="a character that is not shown">U+%04X</span>`, r)
+		plain = i + len(string(r))
+	}
+	b.WriteString(template.HTMLEscapeString(s[plain:]))
+	return b.String()
+}
+
+// hidden reports whether a character has no look of its own.
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && r != ' ' && (unicode.Is(unicode.C, r) || unicode.Is(unicode.Z, r) || unicode.Is(unicode.Variation_Selector, r))
+}
+
+// identifier is text that can be copied.
+func identifier(v any) template.HTML {
+	s := fmt.Sprint(v)
+	if s == "" {
+		return text("")
+	}
+	return template.HTML(`<span class="id" data-copy="` + template.HTMLEscapeString(s) + `"><bdi>` + visible(s) + "</bdi></span>")
+}
+
+// when shows a time in UTC. The browser turns it into the viewer's zone.
+func when(t client.Time) template.HTML {
+	if t == 0 {
+		return text("")
+	}
+	u := t.Time()
+	return template.HTML(`<time datetime="` + u.Format("2006-01-02T15:04:05.000Z") + `">` + u.Format("2006-01-02 15:04:05") + " UTC</time>")
+}
+
+// relative says how long t is from now.
+func relative(t client.Time) string { return relativeTo(t, time.Now()) }
+
+func relativeTo(t client.Time, now time.Time) string {
+	if t == 0 {
+		return ""
+	}
+	d := t.Time().Sub(now)
+	if d < 0 {
+		return span(-d) + " ago"
+	}
+	return "in " + span(d)
+}
+
+// span is a duration in its largest unit, or in two.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// looks give the colour of a state; the word is always there too.
+var looks = map[string]string{
+	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "taken": "good", "credited": "good", "valid": "good",
+	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "hold": "wait",
+	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad",
+	"retry": "warn", "lost": "warn", "expired": "warn", "lapsed": "warn",
+}
+
+// state shows a state as a word with a colour.
+func state(v any) template.HTML {
+	s := fmt.Sprint(v)
+	if s == "" {
+		return text("")
+	}
+	look := looks[s]
+	if look == "" {
+		look = "plain"
+	}
+	return template.HTML(`<span class="state ` + look + `">` + visible(strings.ReplaceAll(s, "_", " ")) + "</span>")
+}
+
+// number shows a whole number with separators.
+func number(v any) string {
+	s := strconv.FormatInt(reflect.ValueOf(v).Int(), 10)
+	sign := ""
+	if s[0] == '-' {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// pretty shows JSON with one member a line. Numbers keep their digits.
+func pretty(raw json.RawMessage) template.HTML {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		b.Reset()
+		b.Write(raw)
+	}
+	return template.HTML(visible(b.String()))
+}
+
+// dict makes the argument of a template that takes several.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
+}

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"countersign/client"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// pageTemplate is the template of one page, with the layout and the parts that all
+// pages share.
+type pageTemplate struct{ *template.Template }
+
+// parseTemplates reads the pages of one end: those in templates/, and those in the
+// folder of the end, which are named without it. A page defines "main", and "live" if
+// a part of it is kept up to date.
+func parseTemplates(end string) (map[string]*pageTemplate, error) {
+	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout/*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]*pageTemplate{}
+	for _, folder := range []string{"templates", "templates/" + end} {
+		files, err := fs.Glob(templateFiles, folder+"/*.html")
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			t, err := template.Must(shared.Clone()).ParseFS(templateFiles, file)
+			if err != nil {
+				return nil, err
+			}
+			pages[strings.TrimSuffix(path.Base(file), ".html")] = &pageTemplate{t}
+		}
+	}
+	return pages, nil
+}
+
+// frame is what the layout and the pages show. A page reads its own content from Data.
+type frame struct {
+	Title, End, EndTitle, Version string
+
+	Path     string // of this page
+	SignedIn bool
+	Me       client.Self
+	Nav      []navItem
+	Top      any    // what every page of the end shows above its content
+	Did      string // what the post before this page did
+	Data     any
+
+	v *visit
+}
+
+// May says whether the session's token may call an operation of the API.
+func (f frame) May(operation string) bool { return f.v.may(operation) }
+
+// Here says whether the page is in the part of the console that begins at path.
+func (f frame) Here(path string) bool {
+	return f.Path == path || path != root && strings.HasPrefix(f.Path, strings.TrimSuffix(path, "/")+"/")
+}
+
+func (v *visit) frame(title string, data any) (frame, error) {
+	f := frame{Title: title, End: v.c.end.name, EndTitle: v.c.end.title, Version: v.c.Version, Path: v.r.URL.Path, Data: data, v: v}
+	if v.me.ID == "" {
+		return f, nil
+	}
+	f.SignedIn, f.Me = true, v.me
+	f.Did = deeds[v.query("did")]
+	for _, n := range v.c.end.nav {
+		if n.May == "" || v.may(n.May) {
+			f.Nav = append(f.Nav, n)
+		}
+	}
+	if v.c.end.top != nil {
+		var err error
+		if f.Top, err = v.c.end.top(v); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// render answers with a page.
+func (v *visit) render(name, title string, data any) error {
+	return v.renderAs(http.StatusOK, name, title, data)
+}
+
+func (v *visit) renderAs(status int, name, title string, data any) error {
+	f, err := v.frame(title, data)
+	if err != nil && name != "error" { // an error page without its top is better than none
+		return err
+	}
+	var b bytes.Buffer
+	if err := v.c.pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(b.Bytes()) // the browser is gone
+	return nil
+}
+
+// part gives a part of a page: a template that the page defines.
+func (v *visit) part(name, part string, data any) (string, error) {
+	f, err := v.frame("", data)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = v.c.pages[name].ExecuteTemplate(&b, part, f)
+	return b.String(), err
+}

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"countersign/client"
+)
+
+// tokensPage lists the tokens of an end and makes new ones.
+type tokensPage struct {
+	Tokens   []client.Token
+	Roles    []client.Role
+	Values   map[string]string
+	Problems []string
+}
+
+// roles are those that the tokens of an end can have.
+func (v *visit) roles() []client.Role {
+	if v.service != nil {
+		return []client.Role{client.RoleViewer, client.RoleIngest, client.RoleOperator}
+	}
+	return []client.Role{client.RoleViewer, client.RoleApp, client.RoleOperator}
+}
+
+func (v *visit) listTokens() ([]client.Token, error) {
+	if v.service != nil {
+		return v.service.Tokens(v.r.Context())
+	}
+	return v.gateway.Tokens(v.r.Context())
+}
+
+func (v *visit) tokens() error { return v.showTokens(200, nil, nil) }
+
+func (v *visit) showTokens(status int, values map[string]string, problems []string) error {
+	list, err := v.listTokens()
+	if err != nil {
+		return err
+	}
+	page := tokensPage{Roles: v.roles(), Values: values, Problems: problems}
+	for _, valid := range []bool{true, false} { // those that are valid first
+		for i := len(list) - 1; i >= 0; i-- {
+			if (list[i].Revoked == 0) == valid {
+				page.Tokens = append(page.Tokens, list[i])
+			}
+		}
+	}
+	return v.renderAs(status, "tokens", "Tokens", page)
+}
+
+func (v *visit) tokenMake() error {
+	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role"))}
+	var made client.CreatedToken
+	var err error
+	if v.service != nil {
+		made, err = v.service.CreateToken(v.r.Context(), in)
+	} else {
+		made, err = v.gateway.CreateToken(v.r.Context(), in)
+	}
+	switch {
+	case err != nil && statusOf(err) < 500:
+		return v.showTokens(statusOf(err), map[string]string{"name": in.Name, "role": string(in.Role)}, sentences(err))
+	case err != nil:
+		return err
+	}
+	return v.showOnce(once{Title: "Token of " + made.Name, Back: "/console/tokens", Items: []onceItem{
+		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})
+}
+
+func (v *visit) tokenRevoke() error {
+	id := v.r.PathValue("id")
+	var err error
+	if v.service != nil {
+		err = v.service.RevokeToken(v.r.Context(), id)
+	} else {
+		err = v.gateway.RevokeToken(v.r.Context(), id)
+	}
+	if err != nil {
+		return err
+	}
+	return v.done("/console/tokens", "revoked")
+}

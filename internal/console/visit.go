@@ -1,0 +1,181 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"countersign/client"
+)
+
+// visit is one request for a page by a signed-in person.
+type visit struct {
+	c *Console
+	w http.ResponseWriter
+	r *http.Request
+
+	me      client.Self     // the session's token and what it may do
+	service *client.Service // of the service's console
+	gateway *client.Gateway // of the gateway's
+}
+
+// page serves one row of the table of pages.
+func (c *Console) page(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{c: c, w: w, r: r}
+		token, err := c.signedIn(r.Context(), r)
+		if err == nil {
+			err = v.enter(token)
+		}
+		if err == nil && r.Method == http.MethodPost {
+			err = r.ParseForm()
+		}
+		if err == nil {
+			err = p.serve(v)
+		}
+		if err != nil {
+			v.fail(err)
+		}
+	})
+}
+
+// enter connects the visit to the API and finds out who the token is.
+func (v *visit) enter(token client.Secret) error {
+	err := v.c.end.connect(v, client.Config{
+		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: inProcess{v.c.API, v.r.RemoteAddr}},
+	})
+	if err != nil { // a token with characters that no token has
+		return errSignedOut
+	}
+	if v.service != nil {
+		v.me, err = v.service.Self(v.r.Context())
+	} else {
+		v.me, err = v.gateway.Self(v.r.Context())
+	}
+	if errors.Is(err, client.ErrUnauthorized) {
+		return errSignedOut
+	}
+	return err
+}
+
+// may says whether the session's token may call an operation of the API.
+func (v *visit) may(operation string) bool { return slices.Contains(v.me.May, operation) }
+
+// query gives a parameter of the address.
+func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
+
+// form gives a field of the form, without spaces around it.
+func (v *visit) form(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
+
+// done ends a post: the browser goes to the page at to, which says what was done. The
+// back button then leads past the post.
+func (v *visit) done(to, did string) error {
+	sep := "?"
+	if strings.Contains(to, "?") {
+		sep = "&"
+	}
+	http.Redirect(v.w, v.r, to+sep+"did="+did, http.StatusSeeOther)
+	return nil
+}
+
+// fail shows what went wrong.
+func (v *visit) fail(err error) {
+	if errors.Is(err, errSignedOut) || errors.Is(err, client.ErrUnauthorized) {
+		v.c.drop(v.w, v.r, sessionCookie, root)
+		to := "/console/signin"
+		if v.r.Method == http.MethodGet && v.r.Header.Get("HX-Request") == "" {
+			to += "?next=" + url.QueryEscape(v.r.URL.RequestURI())
+		}
+		if v.r.Header.Get("HX-Request") != "" || strings.Contains(v.r.Header.Get("Accept"), "text/event-stream") {
+			v.w.Header().Set("HX-Redirect", to)
+			v.w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+		return
+	}
+	status := statusOf(err)
+	if status >= http.StatusInternalServerError {
+		v.c.Log.Error("console", "page", v.r.Pattern, "err", err)
+	}
+	data := failure{Status: status, Says: sentences(err), Back: path.Dir(strings.TrimSuffix(v.r.URL.Path, "/")) + "/"}
+	if !strings.HasPrefix(data.Back, root) {
+		data.Back = root
+	}
+	if err := v.renderAs(status, "error", http.StatusText(status), data); err != nil {
+		v.c.Log.Error("console", "page", "error", "err", err)
+	}
+}
+
+// failure is what the page of an error shows.
+type failure struct {
+	Status int
+	Says   []string
+	Back   string
+}
+
+func (v *visit) notFound() error {
+	return &client.Problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound), Detail: "there is no such page"}
+}
+
+// refuse is the error of a form that the console itself finds incomplete.
+func refuse(detail string) error {
+	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: detail}
+}
+
+func statusOf(err error) int {
+	var p *client.Problem
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p.Status
+	case errors.As(err, &tooLong):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, client.ErrUnavailable):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// sentences say for people what an error of the API means.
+func sentences(err error) []string {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		if statusOf(err) == http.StatusInternalServerError {
+			return []string{"The console failed; the log says why."}
+		}
+		return []string{sentence(err.Error())}
+	}
+	var list []string
+	if p.Detail != "" && (len(p.Faults) == 0 || p.Detail != "the request is not valid") {
+		list = append(list, sentence(p.Detail))
+	}
+	for _, f := range p.Faults {
+		_, member, ok := strings.Cut(f.Location, ".")
+		if !ok {
+			member = f.Location
+		}
+		if said := member + " " + f.Message; said != p.Detail {
+			list = append(list, fmt.Sprintf("%s %s.", member, f.Message))
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, sentence(p.Title))
+	}
+	return list
+}
+
+// sentence begins with a capital letter and ends with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[n:], ".") + "."
+}
