@@ -36,6 +36,7 @@ type gatewayCmd struct {
 
 	Policy        string     `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
 	ForwardURL    string     `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
+	ForwardFrom   string     `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
 	ForwardSecret secretText `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 }
 
@@ -163,7 +164,13 @@ func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {
 }
 
 func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
+	if f.From, err = gateway.ParseForwardFrom(c.ForwardFrom); err != nil {
+		return f, fmt.Errorf("--forward-from: %w", err)
+	}
 	if c.ForwardURL == "" {
+		if c.ForwardFrom != "" {
+			return f, errors.New("--forward-from: there is no --forward-url, so nothing is forwarded")
+		}
 		return f, nil
 	}
 	f.URL = c.ForwardURL

@@ -223,6 +223,7 @@ type gwApp struct {
 	tries  map[string]int // by message id
 	bodies map[string]string
 	faults []string
+	refuse bool          // answer 503
 	hold   bool          // answer nothing
 	held   chan struct{} // gets a value for each attempt that is held
 }
@@ -239,7 +240,7 @@ func newGwApp(t *testing.T) (a *gwApp, secret string) {
 	return a, secret
 }
 
-func (a *gwApp) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (a *gwApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -254,8 +255,11 @@ func (a *gwApp) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		a.faults = append(a.faults, id+" came with another body")
 	}
 	a.bodies[id] = string(body)
-	hold := a.hold
+	hold, refuse := a.hold, a.refuse
 	a.mu.Unlock()
+	if refuse {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	if hold {
 		a.held <- struct{}{}
 		<-r.Context().Done() // its sender has gone

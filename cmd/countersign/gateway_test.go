@@ -28,7 +28,8 @@ const gatewayKills = 25
 // TestGatewayKill kills the gateway with SIGKILL under load, again and again,
 // and then holds it to what it had said: every deposit that it answered with
 // errCode 0 is in the feed, once; every order that it confirmed stays
-// confirmed with the same details; none that it took back is ever confirmed.
+// confirmed with the same details; none that it took back is ever confirmed; the
+// application was told of every entry of the feeds.
 func TestGatewayKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts fifty processes")
@@ -44,14 +45,18 @@ func TestGatewayKill(t *testing.T) {
 }
 
 func testGatewayKill(t *testing.T, args ...string) {
+	app, secret := newGwApp(t)
+	args = append(args, "--forward-url", app.URL, "--forward-secret", secret)
 	l := &gatewayLoad{gatewayDaemon: newGatewayDaemon(t, args...), taken: map[string]bool{}, told: map[string]countersign.Details{},
 		ordered: map[string]bool{}, cancelled: map[string]bool{}}
 	for i := range gatewayKills {
 		l.runUntilKilled(func() bool { return i < gatewayKills-1 || l.complete() })
 		l.start()
 	}
+	entries, again := l.allTold(app)
 	l.finish()
-	t.Logf("%d kills, %d deposits acknowledged, %d orders, %d confirmed, %d cancelled", gatewayKills, len(l.taken), len(l.ordered), len(l.told), len(l.cancelled))
+	t.Logf("%d kills, %d deposits acknowledged, %d orders, %d confirmed, %d cancelled; %d entries forwarded, %d of them more than once", gatewayKills,
+		len(l.taken), len(l.ordered), len(l.told), len(l.cancelled), entries, again)
 }
 
 // gatewayDaemon is a gateway process and the honest service that calls it.
@@ -227,6 +232,30 @@ func (l *gatewayLoad) ask(ctx context.Context, n int, lost func(error) error) er
 	return nil
 }
 
+// allTold waits until nothing is left to be forwarded, and wants the application to
+// have been told of every entry. It says how many there are, and how many came again.
+func (l *gatewayLoad) allTold(app *gwApp) (entries, again int) {
+	l.t.Helper()
+	var stats struct{ Deposits, Events, Forwards int }
+	await(l.t, l.d, func() bool {
+		if err := l.call(l.t.Context(), "GET", "/v1/stats", nil, &stats); err != nil {
+			l.t.Fatal(err)
+		}
+		return stats.Forwards == 0
+	})
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	for _, n := range app.tries {
+		if n > 1 {
+			again++
+		}
+	}
+	if entries = stats.Deposits + stats.Events; len(app.tries) != entries || len(app.faults) > 0 {
+		l.t.Errorf("%d messages for %d entries; %v", len(app.tries), entries, app.faults)
+	}
+	return entries, again
+}
+
 // finish checks everything against the last process.
 func (l *gatewayLoad) finish() {
 	t, ctx := l.t, l.t.Context()
@@ -363,6 +392,71 @@ func TestGatewayByHand(t *testing.T) {
 	}
 }
 
+// TestForwardByHand does what a merchant does who adds the forwarding later, to an
+// application that does not take everything at first.
+func TestForwardByHand(t *testing.T) {
+	g := newGatewayDaemon(t)
+	for n := range 2 {
+		if result := g.service.Deliver(t.Context(), g.to, countersigntest.Deposit(n)); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+	if status := g.d.stop(t); status != 0 {
+		t.Fatalf("status %d\n%s", status, g.d.output)
+	}
+	app, secret := newGwApp(t)
+	app.refuse = true
+	g.args = append(g.args, "--forward-url", app.URL, "--forward-secret", secret, "--forward-from", "0")
+	g.start()
+	shown := func(command ...string) (f struct {
+		On      bool
+		Waiting int
+		Skipped any // a number, or a time
+		Retried int
+		ID      string
+		Reason  string
+		Failed  []struct{ ID, LastError string }
+	}) {
+		t.Helper()
+		mustShell(t, &f, "", append(command, "--api", g.d.url, "--data", g.data)...)
+		return f
+	}
+	await(t, g.d, func() bool {
+		f := shown("forward", "status")
+		return f.On && f.Waiting == 2 && len(f.Failed) == 2 && f.Failed[0].ID == "deposit_1" && f.Failed[0].LastError == "status 503"
+	})
+	if out := g.d.output.String(); !strings.Contains(out, "not forwarded") || strings.Contains(out, "msg=forwarded") {
+		t.Errorf("the log:\n%s", out)
+	}
+	if f := shown("forward", "skip", "deposit_1", "--reason", "booked by hand"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
+		t.Errorf("given up: %+v", f)
+	}
+	if status, _, errOut := shell(t, "", "forward", "skip", "deposit_2", "--api", g.d.url, "--data", g.data); status != exitUsage || !strings.Contains(errOut, "--reason") {
+		t.Errorf("without a reason: %d %s", status, errOut)
+	}
+	if status, _, errOut := shell(t, "", "forward", "retry", "deposit_3", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "404") {
+		t.Errorf("what there is not: %d %s", status, errOut)
+	}
+	app.mu.Lock()
+	app.refuse = false
+	app.mu.Unlock()
+	if f := shown("forward", "retry"); f.Retried != 1 {
+		t.Errorf("retried: %+v", f)
+	}
+	await(t, g.d, func() bool { f := shown("forward", "status"); return f.Waiting == 0 && f.Skipped == 1.0 })
+	if f := shown("forward", "list", "--skipped"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
+		t.Errorf("the list: %+v", f)
+	}
+	// The same setting again forwards nothing again.
+	if status := g.d.stop(t); status != 0 {
+		t.Fatalf("status %d\n%s", status, g.d.output)
+	}
+	g.start()
+	if f := shown("forward", "status"); f.Waiting != 0 || f.Skipped != 1.0 {
+		t.Errorf("started again: %+v", f)
+	}
+}
+
 // TestGatewayStartsWrongly: what cannot work is said at the start.
 func TestGatewayStartsWrongly(t *testing.T) {
 	dir := t.TempDir()
@@ -396,6 +490,9 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"same paths":      {[]string{"--api-key", "k", "--service-key", key, "--notify-path", "/a", "--withdraw-path", "/a"}, "a path of its own"},
 		"policy":          {[]string{"--api-key", "k", "--service-key", key, "--policy", file("p.toml", "nonsense = 1")}, "--policy"},
 		"forward url":     {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "ftp://x"}, "forward URL"},
+		"forward from":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "-1"}, "--forward-from"},
+		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-from", "0"}, "--forward-from: there is no --forward-url"},
+		"forward beyond":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "3"}, "--forward-from: the feed of deposits ends at 0, and 3 was given"},
 		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
 		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
 		"no text":         {[]string{"--config", file("c.toml", "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has no text for it"},

@@ -41,6 +41,9 @@ type cli struct {
 	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 	//lint:ignore SA5008 kong reads every one of several set tags
 	Events eventsCmd `cmd:"" help:"What happened to orders, addresses and held deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+	//lint:ignore SA5008 kong reads every one of several set tags
+	Forward forwardCmd `cmd:"" help:"What is forwarded to the application, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`

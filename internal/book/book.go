@@ -22,9 +22,6 @@ func End() db.End {
 
 // Config says what a Book does beyond keeping its rows.
 type Config struct {
-	// Forward says that every entry of the two feeds is also queued for the
-	// merchant's application.
-	Forward bool
 	// Lease bounds the lease of a claim. Zero: no bound.
 	Lease time.Duration
 	// SelfApproval lets the token that ordered a withdrawal approve it.
@@ -39,9 +36,7 @@ type Config struct {
 // then the feeds by name. Otherwise two processes could wait for each other.
 type Book struct {
 	*db.DB
-	forward bool
-	lease   time.Duration
-
+	lease        time.Duration
 	selfApproval bool
 
 	turn chan struct{} // holds a value while a transaction of writeFeeds runs
@@ -55,14 +50,14 @@ var _ merchant.Inbox = (*Book)(nil)
 
 // New gives the book in d, which was opened for End.
 func New(d *db.DB, c Config) *Book {
-	return &Book{DB: d, forward: c.Forward, lease: c.Lease, selfApproval: c.SelfApproval, turn: make(chan struct{}, 1)}
+	return &Book{DB: d, lease: c.Lease, selfApproval: c.SelfApproval, turn: make(chan struct{}, 1)}
 }
 
-// The topics of the merchant's database: both feeds, the queue of forwards, orders.
+// The topics of the merchant's database: both feeds, forwards, orders.
 const (
 	TopicDeposits db.Topic = 3
 	TopicEvents   db.Topic = 4
-	TopicForwards db.Topic = 5
+	TopicForwards db.Topic = 5 // there is something to forward
 	TopicOrders   db.Topic = 6 // new orders, on this node alone
 )
 

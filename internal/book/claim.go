@@ -90,7 +90,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	// takes no lease.
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
-	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{b: in.b}
+	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
 	if err := in.read(ctx); err != nil {
 		return err

@@ -19,7 +19,7 @@ func TestInbox(t *testing.T) {
 				if d.name == "postgres" {
 					s2 = openAt(t, url)
 				}
-				return New(s, Config{}), New(s2, Config{Forward: true})
+				return New(s, Config{}), New(s2, Config{})
 			})
 		})
 	}

@@ -6,7 +6,8 @@ import "countersign/internal/db"
 const (
 	countOpen     = "inbox/open"
 	countHeld     = "deposits/held"
-	countForwards = "forwards"
+	countForwards = "forwards" // rows of forwards, without those that were given up
+	countSkipped  = "forwards/skipped"
 	countOrders   = "orders/" // and the state
 )
 

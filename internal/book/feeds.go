@@ -129,7 +129,7 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 			return fmt.Errorf("deciding: %d rows: %w", n, err)
 		}
 		d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-		l := ledger{b: b}
+		l := ledger{}
 		l.count(countHeld, -1)
 		l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
 			Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
@@ -220,9 +220,6 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 	return c, err
 }
 
-// oldestForwardSQL finds the oldest entry of a feed.
-const oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 ORDER BY seq LIMIT 1`
-
 // Stats gives the numbers of rows. Its cost does not grow with them.
 func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Orders: map[OrderState]int64{}, Refused: map[string]int64{}, ForwardOldest: db.Never}
@@ -235,27 +232,20 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	s.InboxOpen, s.DepositsHeld, s.Forwards = counts[countOpen], counts[countHeld], counts[countForwards]
+	s.InboxOpen, s.DepositsHeld = counts[countOpen], counts[countHeld]
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOrders); ok && n != 0 {
 			s.Orders[OrderState(state)] = n
 		}
 	}
-	oldest := func(r db.Rows) error {
-		var at db.Millis
-		err := r.Scan(&at)
-		s.ForwardOldest = min(s.ForwardOldest, at)
-		return err
+	if err := forwardStats(ctx, b, &s, counts); err != nil {
+		return s, err
 	}
-	return s, b.Batch(ctx, []db.Statement{
-		{SQL: oldestForwardSQL, Args: []any{int64(FeedDeposits)}, Row: oldest},
-		{SQL: oldestForwardSQL, Args: []any{int64(FeedEvents)}, Row: oldest},
-		{SQL: countRefusalsSQL, Row: func(r db.Rows) error {
-			var reason string
-			var n int64
-			err := r.Scan(&reason, &n)
-			s.Refused[reason] = n
-			return err
-		}},
+	return s, db.Each(ctx, b, countRefusalsSQL, nil, func(r db.Rows) error {
+		var reason string
+		var n int64
+		err := r.Scan(&reason, &n)
+		s.Refused[reason] = n
+		return err
 	})
 }

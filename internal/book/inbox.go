@@ -317,12 +317,19 @@ func newestSeq(q *db.Conditions, limit int) string {
 	return " ORDER BY seq DESC LIMIT " + q.Arg(limit+1)
 }
 
-const freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
+const (
+	freeLeasesSQL = `UPDATE inbox SET lease_until = 0 WHERE settled = 0 AND lease_until > 0`
 
-// FreeLeases ends every lease in the inbox and gives their number. Call it only at
-// the start of a process that is the only one.
+	freeForwardsSQL = `UPDATE forwards SET due = created, sending = 0 WHERE sending = 1 AND skipped = 0`
+)
+
+// FreeLeases ends every lease in the inbox, of which it gives the number, and of the
+// forwarding. Call it only at the start of a process that is the only one.
 func (b *Book) FreeLeases(ctx context.Context) (n int64, err error) {
 	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, freeForwardsSQL); err != nil {
+			return err
+		}
 		n, err = t.Exec(ctx, freeLeasesSQL)
 		return err
 	})

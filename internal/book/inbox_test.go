@@ -30,9 +30,9 @@ func TestInboxShares(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
 			s := openAt(t, url)
-			ends := []*Book{New(s, Config{Forward: true}), New(s, Config{Forward: true})}
+			ends := []*Book{New(s, Config{}), New(s, Config{})}
 			if d.name == "postgres" {
-				ends[1] = New(openAt(t, url), Config{Forward: true})
+				ends[1] = New(openAt(t, url), Config{})
 			}
 			const deposits, times = 120, 4
 			var work sync.WaitGroup
@@ -82,7 +82,7 @@ func TestInboxShares(t *testing.T) {
 				}
 			}
 			st, err := ends[1].Stats(ctx)
-			if err != nil || len(taken) != deposits || st.Deposits != deposits || st.Forwards != deposits || st.InboxOpen != 0 || st.DepositsHeld != 0 {
+			if err != nil || len(taken) != deposits || st.Deposits != deposits || st.InboxOpen != 0 || st.DepositsHeld != 0 {
 				t.Fatalf("%d taken, %+v, %v", len(taken), st, err)
 			}
 		})

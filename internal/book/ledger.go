@@ -9,7 +9,6 @@ import (
 // ledger gathers what a transaction appends to the feeds. It writes at the end of
 // the transaction, which keeps the feeds locked from then on.
 type ledger struct {
-	b        *Book
 	alarms   []db.Alarm
 	deposits []TakenDeposit
 	events   []Event
@@ -42,8 +41,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 INSERT INTO events (seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
 	tx_id, reason, decided_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
-
-	insertForwardSQL = `INSERT INTO forwards (feed, seq, due, created) VALUES ($1, $2, $3, $4)`
 )
 
 // insertSizes are how many rows share a statement, which takes half the time of
@@ -53,7 +50,6 @@ var insertSizes = []int{32, 8}
 var (
 	insertDeposits = db.NewInsert(insertDepositSQL, insertSizes...)
 	insertEvents   = db.NewInsert(insertEventSQL, insertSizes...)
-	insertForwards = db.NewInsert(insertForwardSQL, insertSizes...)
 )
 
 // write appends everything, to the feeds in the order of their names.
@@ -67,7 +63,7 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if len(l.alarms) > 0 {
 		t.Wake(TopicEvents) // alarms have no topic of their own
 	}
-	var fresh, forwards []any
+	var fresh []any
 	if len(l.deposits) > 0 {
 		seq, err := db.LockFeed(ctx, t, FeedDeposits.String())
 		if err != nil {
@@ -79,15 +75,15 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			c := &d.Deposit
 			fresh = append(fresh, seq, c.TrackingID, c.TenantUserID, c.TxID, c.ChainName, c.Symbol, c.Amount.String(), c.FromAddress,
 				c.ToAddress, c.RiskLevelFrom, c.RiskLevelTo, c.TxIndex, c.Business, string(d.State), bit(d.Suspect), int64(d.Taken), asSent(c))
-			forwards = append(forwards, int64(FeedDeposits), seq, int64(d.Taken), int64(d.Taken))
 		}
-		if err := l.append(ctx, t, FeedDeposits, seq, insertDeposits, fresh, forwards); err != nil {
+		if err := t.Batch(ctx, append(insertDeposits.Statements(fresh, nil), db.EndFeed(FeedDeposits.String(), seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicDeposits)
+		t.Wake(TopicForwards)
 	}
 	if len(l.events) > 0 {
-		fresh, forwards = nil, nil
+		fresh = nil
 		seq, err := db.LockFeed(ctx, t, FeedEvents.String())
 		if err != nil {
 			return err
@@ -100,12 +96,12 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 			e := &l.events[i]
 			fresh = append(fresh, seq, e.Kind, int64(e.At), e.CallBackID, e.Deposit, e.TenantUserID, e.State, e.Details.Address,
 				e.OldAddress, e.Details.ChainName, e.Details.Symbol, e.Details.Amount.String(), e.TxID, e.Reason, e.DecidedBy)
-			forwards = append(forwards, int64(FeedEvents), seq, int64(e.At), int64(e.At))
 		}
-		if err := l.append(ctx, t, FeedEvents, seq, insertEvents, fresh, forwards); err != nil {
+		if err := t.Batch(ctx, append(insertEvents.Statements(fresh, nil), db.EndFeed(FeedEvents.String(), seq))); err != nil {
 			return err
 		}
 		t.Wake(TopicEvents)
+		t.Wake(TopicForwards)
 	}
 	return nil
 }
@@ -117,9 +113,6 @@ func (l *ledger) writeCounts(ctx context.Context, t *db.Tx) error {
 			l.count(countHeld, 1)
 		}
 	}
-	if l.b.forward {
-		l.count(countForwards, int64(len(l.deposits)+len(l.events)))
-	}
 	var list []db.Statement
 	for name, n := range l.counts {
 		list = t.Counted(list, name, n)
@@ -128,14 +121,4 @@ func (l *ledger) writeCounts(ctx context.Context, t *db.Tx) error {
 		list = countMoved(t, list, m[0], m[1])
 	}
 	return t.Batch(ctx, list)
-}
-
-// append writes the new rows of one feed, which end with seq.
-func (l *ledger) append(ctx context.Context, t *db.Tx, feed Feed, seq int64, in *db.Insert, fresh, forwards []any) error {
-	statements := in.Statements(fresh, nil)
-	if l.b.forward {
-		statements = append(statements, insertForwards.Statements(forwards, nil)...)
-		t.Wake(TopicForwards)
-	}
-	return t.Batch(ctx, append(statements, db.EndFeed(feed.String(), seq)))
 }

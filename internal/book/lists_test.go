@@ -75,6 +75,12 @@ func TestListPlans(t *testing.T) {
 			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
 			check("events", false, listEventsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "events_pkey")
 			check("the oldest entry to forward", false, oldestForwardSQL, []any{int64(1)}, "PRIMARY KEY (feed=?", "forwards_pkey")
+			pages := []any{int64(0), int64(1), int64(10)}
+			check("entries sent in vain", false, failedForwardsSQL, pages, "PRIMARY KEY ((feed,seq)>", "forwards_pkey")
+			check("entries that were given up", false, skippedForwardsSQL, pages, "forwards_skipped", "PRIMARY KEY ((feed,seq)>")
+			check("entries to claim", false, dueForwardsSQL, []any{int64(1), int64(10)}, "forwards_due")
+			check("deposits to hand over", false, freshDepositsSQL, []any{int64(10)}, "deposits_pkey", "INTEGER PRIMARY KEY")
+			check("events to hand over", false, freshEventsSQL, []any{int64(10)}, "events_pkey", "INTEGER PRIMARY KEY")
 		})
 	}
 }
@@ -149,7 +155,8 @@ func checkKept(t testing.TB, d *db.DB) {
 	want, got := map[string]int64{}, map[string]int64{}
 	err := db.Each(ctx, d, `SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0
 		UNION ALL SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'
-		UNION ALL SELECT 'forwards', COUNT(*) FROM forwards
+		UNION ALL SELECT 'forwards', COUNT(*) FROM forwards WHERE skipped = 0
+		UNION ALL SELECT 'forwards/skipped', COUNT(*) FROM forwards WHERE skipped > 0
 		UNION ALL SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY state`, nil, func(r db.Rows) error {
 		var name string
 		var n int64

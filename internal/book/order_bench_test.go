@@ -21,7 +21,7 @@ func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 	for from := 0; from < n; from += 3200 {
 		err := m.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 			var fresh []any
-			l := ledger{b: m}
+			l := ledger{}
 			for i := from; i < min(n, from+3200); i++ {
 				o := Order{NewOrder: testOrder(fmt.Sprint("filled", i), "12.345678"), Confirmed: end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)}
 				l.spent(o)

@@ -66,7 +66,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
-	l := ledger{b: b}
+	l := ledger{}
 	if c.Alarm != "" {
 		l.alarm(c.Alarm, c.CallBackID, now)
 	}
@@ -134,7 +134,7 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 		if !inserted {
 			return ErrChanged
 		}
-		l := ledger{b: b}
+		l := ledger{}
 		l.alarm(AlarmOrderUnknown, callBackID, now)
 		l.event(orderEvent(EventOrderUnknown, o, now))
 		return l.write(ctx, t)

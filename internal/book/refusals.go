@@ -35,7 +35,7 @@ func (b *Book) AddRefusals(ctx context.Context, counts map[string]int64, alarms 
 				return err
 			}
 		}
-		l := ledger{b: b, alarms: alarms}
+		l := ledger{alarms: alarms}
 		return l.write(ctx, t)
 	})
 }

@@ -38,7 +38,7 @@ func TestUpgrade(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer", "first_blocks"))
 			defer d.Close()
-			testGoesOn(t, New(d, Config{Forward: true}))
+			testGoesOn(t, New(d, Config{}))
 		})
 	}
 }
@@ -152,26 +152,12 @@ func testGoesOn(t *testing.T, b *Book) {
 	}
 
 	// Forwards: one of five was told, so 4 deposits and 17 events wait, and three more.
-	told := 0
-	for {
-		list, err := b.ClaimForwards(ctx, later, time.Minute, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(list) == 0 {
-			break
-		}
-		var done []Forwarded
-		for _, f := range list {
-			done = append(done, Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: true})
-		}
-		if err := b.SettleForwards(ctx, done); err != nil {
-			t.Fatal(err)
-		}
-		told += len(list)
+	feeds, moved, err := b.BeginForwarding(ctx, ForwardFrom{}, later)
+	if err != nil || feeds[0].Seq != 5 || feeds[1].Seq != 17 || moved != [2]bool{true, true} {
+		t.Errorf("forwarding begins %+v, %v, %v", feeds, moved, err)
 	}
-	if told != 24 {
-		t.Errorf("%d forwarded", told)
+	if told := tell(t, b, later); len(told) != 24 {
+		t.Errorf("forwarded: %v", told)
 	}
 
 	// Deposits that earlier releases recorded are suspected in any spelling.

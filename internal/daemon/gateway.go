@@ -130,6 +130,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	if err := g.gateway.BeginForwarding(ctx); err != nil {
+		return err
+	}
 	handler := g.gateway.Callbacks()
 	if c.WrapCallbacks != nil {
 		handler = c.WrapCallbacks(handler)

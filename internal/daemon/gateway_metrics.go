@@ -22,11 +22,11 @@ type gatewayMetrics struct {
 	log *slog.Logger
 	now func() time.Time
 
-	registry                                              *prometheus.Registry
-	callbacks, forwards                                   *prometheus.CounterVec
-	callbackTime                                          *prometheus.HistogramVec
-	forwardTime                                           prometheus.Histogram
-	orders, deposits, held, open, waiting, oldest, online *prometheus.Desc
+	registry                                                       *prometheus.Registry
+	callbacks, forwards                                            *prometheus.CounterVec
+	callbackTime                                                   *prometheus.HistogramVec
+	forwardTime                                                    prometheus.Histogram
+	orders, deposits, held, open, waiting, skipped, oldest, online *prometheus.Desc
 }
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
@@ -48,6 +48,7 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		held:     prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
 		open:     prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
 		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
+		skipped:  prometheus.NewDesc(name("forwards_skipped"), "Entries that a person gave up: they are not forwarded.", nil, nil),
 		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
 		online:   prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
@@ -74,7 +75,7 @@ func (m *gatewayMetrics) Forwarded(result gateway.ForwardResult, took time.Durat
 type gatewayScrape struct{ *gatewayMetrics }
 
 func (s gatewayScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.oldest, s.online} {
+	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.skipped, s.oldest, s.online} {
 		ch <- d
 	}
 }
@@ -99,6 +100,7 @@ func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
 	gauge(s.held, float64(stats.DepositsHeld))
 	gauge(s.open, float64(stats.InboxOpen))
 	gauge(s.waiting, float64(stats.Forwards))
+	gauge(s.skipped, float64(stats.Skipped))
 	oldest := 0.0
 	if stats.Forwards > 0 {
 		oldest = max(0, float64(db.MillisOf(s.now())-stats.ForwardOldest)/1000)

@@ -16,15 +16,17 @@ const (
 )
 
 var tags = map[string]string{
-	"orders":    "Withdrawals that the merchant orders before the service asks for them",
-	"deposits":  "The feed of deposits that the service reported",
-	"events":    "The feed of what happened to orders, addresses and held deposits",
-	"cursors":   "How far readers have acknowledged the feeds",
-	"callbacks": "The inbox: the callbacks of the service",
-	"alarms":    "The feed of alarms, for a person to look at",
-	"stats":     "Numbers",
-	"tokens":    "The tokens of this API",
-	"operation": "Probes, metrics and this document",
+	"orders":     "Withdrawals that the merchant orders before the service asks for them",
+	"deposits":   "The feed of deposits that the service reported",
+	"events":     "The feed of what happened to orders, addresses and held deposits",
+	"cursors":    "How far readers have acknowledged the feeds",
+	"forwarding": "How far the feeds were forwarded to the application",
+	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
+	"callbacks":  "The inbox: the callbacks of the service",
+	"alarms":     "The feed of alarms, for a person to look at",
+	"stats":      "Numbers",
+	"tokens":     "The tokens of this API",
+	"operation":  "Probes, metrics and this document",
 }
 
 // webhooks are the messages of the forwarding.

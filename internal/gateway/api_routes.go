@@ -40,6 +40,12 @@ func (a *api) routes() []route {
 		{get, "/v1/cursors/{name}", "cursor", jsonapi.Viewer, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
 		{put, "/v1/cursors/{name}", "moveCursor", jsonapi.App, 200, jsonapi.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
+		{get, "/v1/forwarding", "forwarding", jsonapi.Viewer, 200, jsonapi.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
+		{get, "/v1/forwards", "forwards", jsonapi.Viewer, 200, jsonapi.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
+		{post, "/v1/forwards/retry", "retryForwards", jsonapi.Operator, 200, jsonapi.Handle(a.retryForwards), "Forward all that failed again now", nil},
+		{post, "/v1/forwards/{id}/retry", "retryForward", jsonapi.Operator, 200, jsonapi.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
+		{post, "/v1/forwards/{id}/skip", "skipForward", jsonapi.Operator, 200, jsonapi.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
+
 		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},

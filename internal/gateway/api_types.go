@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -25,6 +24,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.OrderState](a)
 	jsonapi.Enumerate[client.DepositState](a)
 	jsonapi.Enumerate[client.DepositMessage](a)
+	jsonapi.Enumerate[client.FeedName](a)
 	jsonapi.Enumerate[client.GatewayAlarmKind](a)
 	jsonapi.Enumerate[client.EventKind](a)
 	return a
@@ -140,17 +140,4 @@ func callbackOf(r book.Record) client.InboxEntry {
 		e.ErrCode = &code
 	}
 	return e
-}
-
-// forwardBody gives the id and the body of the POST about f. The id is the same in
-// every attempt.
-func forwardBody(f book.Forward) (id string, body []byte, err error) {
-	var b bytes.Buffer
-	if f.Feed == book.FeedEvents {
-		err = jsonapi.EncodeJSON(&b, client.ForwardedEvent{Type: client.EventKind(f.Event.Kind), Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
-		return fmt.Sprintf("event_%d", f.Seq), b.Bytes(), err
-	}
-	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same
-	err = jsonapi.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: timeOf(d.Taken), Data: depositOf(d)})
-	return fmt.Sprintf("deposit_%d", f.Seq), b.Bytes(), err
 }

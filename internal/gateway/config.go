@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"countersign/internal/book"
@@ -33,7 +32,7 @@ type Config struct {
 	// not known, from its first question on. Zero: 30 s. Below zero: none.
 	Grace time.Duration
 	// Forward tells the merchant's application of every deposit and event.
-	// Zero: nothing is forwarded or queued for it.
+	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
@@ -105,7 +104,7 @@ func New(c Config) (*Gateway, error) {
 	if c.lease == 0 {
 		c.lease = questionLease
 	}
-	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Forward: c.Forward.URL != "", Lease: c.lease, SelfApproval: c.Policy.SelfApproval()})}
+	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Lease: c.lease, SelfApproval: c.Policy.SelfApproval()})}
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
@@ -222,14 +221,4 @@ func (g *Gateway) regularly(ctx context.Context, every time.Duration, what strin
 			return
 		}
 	}
-}
-
-// checkForwardURL checks that the URL can be posted to. It may be on a private
-// network, because the operator configures it.
-func checkForwardURL(raw string) error {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return errors.New("gateway: the forward URL must be http or https with a host, and no user and no fragment")
-	}
-	return nil
 }

@@ -34,6 +34,10 @@ type Forwarding struct {
 	Timeout time.Duration
 	// Concurrency is how many attempts of this process run at once. Zero: 8.
 	Concurrency int
+	// From is the first entry of each feed to be forwarded; see ParseForwardFrom. Zero:
+	// the first that was never handed over, also one that was recorded while nothing
+	// was forwarded.
+	From book.ForwardFrom
 }
 
 // ForwardResult says how an attempt to tell the application ended. The list is
@@ -150,6 +154,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
+// claim takes entries to send, at most n.
 func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 	if n == 0 || ctx.Err() != nil {
 		return nil
@@ -203,6 +208,9 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	took := time.Since(began)
 	s.count(result, took)
 	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == ForwardDone, Reason: string(result)}
+	if result == ForwardStatus {
+		done.Reason = fmt.Sprintf("status %d", status)
+	}
 	if !done.Done {
 		delay := forwardDelay(f.Attempts)
 		delay += rand.N(delay/4 + 1) // spreads the retries of entries that failed together

@@ -3,15 +3,20 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -160,7 +165,10 @@ func TestForwardsAreLeased(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
 			s := openDB(t, url)
-			one := book.New(s, book.Config{Forward: true})
+			one := book.New(s, book.Config{})
+			if _, _, err := one.BeginForwarding(t.Context(), book.ForwardFrom{}, 1); err != nil {
+				t.Fatal(err)
+			}
 			for n := range 20 {
 				claim(t, one, n)
 			}
@@ -206,6 +214,142 @@ func claim(t *testing.T, end *book.Book, n int) {
 	_, err := end.Claim(t.Context(), merchant.Entry{Callback: c, ID: c.TrackingID, Content: [32]byte{byte(n)}, TxIndex: -1, At: time.UnixMilli(1_800_000_000_000)})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestForwardsFailed: what the application does not take is shown, sent again at once
+// where a person asks for it, and given up where a person says so.
+func TestForwardsFailed(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			a := newApplication(t)
+			var mended atomic.Bool
+			a.answer = func(id string, attempt int) int {
+				if !mended.Load() && id != "deposit_3" || id == "deposit_2" && attempt < 4 {
+					return 422
+				}
+				return 204
+			}
+			url := d.url(t)
+			service := newService(t, countersigntest.ServiceConfig{})
+			silent := newRig(t, url, service, nil) // it forwards nothing
+			for i := range 3 {
+				silent.deliver(countersigntest.Deposit(i))
+			}
+			if f, err := silent.client.Forwarding(t.Context()); err != nil || f.On || f.Waiting != 0 || len(f.Feeds) != 2 || f.Feeds[0].Last != 3 || f.Feeds[0].Begun != 0 {
+				t.Errorf("before: %+v, %v", f, err)
+			}
+			if d.name == "sqlite" {
+				if err := silent.db.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := newRig(t, url, service, func(c *Config) { c.Forward = Forwarding{URL: a.URL, Secret: testSecret} })
+			a.now = r.clock.now
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			r.sender.poll = 5 * time.Millisecond
+			go func() { ended <- r.Run(ctx) }()
+			status := func(want string, is func(client.Forwarding) bool) {
+				t.Helper()
+				r.until(want, func() bool {
+					f, err := r.client.Forwarding(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return is(f)
+				})
+			}
+			status("two have failed, and one was told", func(f client.Forwarding) bool {
+				return f.On && f.Waiting == 2 && f.Retrying == 2 && f.Feeds[0].Position == 3 && len(f.Failed) == 2 && f.Oldest != 0 && f.Failed[1].LastError == "status 422"
+			})
+			var refused *client.Problem
+			for id, want := range map[string]int{"deposit_3": 409, "deposit_4": 404, "event_1": 404, "deposit_0": 404, "deposit_99999999999999999999": 404, "3": 404} {
+				if _, err := r.client.SkipForward(t.Context(), id, "why"); !errors.As(err, &refused) || refused.Status != want {
+					t.Errorf("giving up %s: %v", id, err)
+				}
+				if _, err := r.client.RetryForward(t.Context(), id); !errors.As(err, &refused) || refused.Status != want {
+					t.Errorf("retrying %s: %v", id, err)
+				}
+			}
+			if _, err := r.client.SkipForward(t.Context(), "deposit_1", ""); !errors.As(err, &refused) || refused.Status != 422 {
+				t.Errorf("giving up without a reason: %v", err)
+			}
+			for _, err := range []error{
+				func() error { _, err := r.app.RetryForwards(t.Context()); return err }(),
+				func() error { _, err := r.app.RetryForward(t.Context(), "deposit_1"); return err }(),
+				func() error { _, err := r.app.SkipForward(t.Context(), "deposit_1", "why"); return err }(),
+			} {
+				if !errors.As(err, &refused) || refused.Status != 403 {
+					t.Errorf("the application's token: %v", err)
+				}
+			}
+			f, err := r.client.SkipForward(t.Context(), "deposit_1", "booked by hand")
+			if err != nil || f.Skipped == 0 || f.SkippedBy == "" || f.Reason != "booked by hand" || f.Due != 0 {
+				t.Errorf("given up: %+v, %v", f, err)
+			}
+			if !strings.Contains(r.log.String(), "given up") || !strings.Contains(r.log.String(), "booked by hand") {
+				t.Errorf("the log does not tell of it:\n%s", r.log)
+			}
+			mended.Store(true)
+			if n, err := r.client.RetryForwards(t.Context()); err != nil || n.Retried != 1 {
+				t.Errorf("%+v retried, %v", n, err)
+			}
+			status("it failed again", func(f client.Forwarding) bool {
+				return len(f.Failed) == 1 && f.Failed[0].Attempts == 2 && !f.Failed[0].Sending
+			})
+			if _, err := r.client.RetryForward(t.Context(), "deposit_2"); err != nil {
+				t.Error(err)
+			}
+			status("and again", func(f client.Forwarding) bool {
+				return len(f.Failed) == 1 && f.Failed[0].Attempts == 3 && !f.Failed[0].Sending
+			})
+			if _, err := r.client.RetryForward(t.Context(), "deposit_2"); err != nil {
+				t.Error(err)
+			}
+			status("it was told", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Skipped == 1 && f.Oldest == 0 })
+			page, err := r.client.Forwards(t.Context(), client.ForwardFilter{State: "skipped"}, client.PageOptions{Limit: 1})
+			if err != nil || len(page.Forwards) != 1 || page.Next == nil || *page.Next != "deposit_1" {
+				t.Errorf("%+v, %v", page, err)
+			}
+			page, err = r.client.Forwards(t.Context(), client.ForwardFilter{State: "skipped"}, client.PageOptions{Cursor: *page.Next})
+			if err != nil || len(page.Forwards) != 0 || page.Next != nil {
+				t.Errorf("%+v, %v", page, err)
+			}
+			if _, err := r.client.Forwards(t.Context(), client.ForwardFilter{}, client.PageOptions{Cursor: "x"}); !errors.As(err, &refused) || refused.Status != 422 {
+				t.Errorf("a cursor that is none: %v", err)
+			}
+			if f, err := r.client.RetryForward(t.Context(), "deposit_1"); err != nil || f.Skipped != 0 {
+				t.Errorf("%+v, %v", f, err)
+			}
+			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Skipped == 0 })
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if diff := cmp.Diff(map[string]int{"deposit_1": 1, "deposit_2": 1, "deposit_3": 1}, a.told); diff != "" || len(a.errs) > 0 {
+				t.Errorf("%v\n%s", a.errs, diff)
+			}
+		})
+	}
+}
+
+func TestParseForwardFrom(t *testing.T) {
+	now, at := book.ForwardStart{Set: true, Now: true}, func(n int64) book.ForwardStart { return book.ForwardStart{Set: true, From: n} }
+	for text, want := range map[string]book.ForwardFrom{
+		"": {}, "0": {Deposits: at(0), Events: at(0)}, "now": {Deposits: now, Events: now}, "17": {Deposits: at(17), Events: at(17)},
+		"17,now": {Deposits: at(17), Events: now}, "now,5": {Deposits: now, Events: at(5)},
+	} {
+		if got, err := ParseForwardFrom(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"-1", "+1", " 1", "1.5", "1e3", "Now", "all", ",", "1,", ",1", "1,2,3", "9223372036854775808", "99999999999999999999", "0x1", "1_000", "now\x00"} {
+		if got, err := ParseForwardFrom(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
 	}
 }
 

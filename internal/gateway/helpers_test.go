@@ -126,6 +126,9 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	if r.Gateway, err = New(c); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.BeginForwarding(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(r.API())
 	t.Cleanup(server.Close)

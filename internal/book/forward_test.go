@@ -1,0 +1,387 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/internal/db"
+)
+
+// forwardBook is a book with n deposits, recorded at the times 1000, 2000, …
+func forwardBook(t *testing.T, url string, n int) *Book {
+	t.Helper()
+	b := New(openAt(t, url), Config{})
+	addDeposits(t, b, 1, n)
+	return b
+}
+
+func addDeposits(t *testing.T, b *Book, from, to int) {
+	t.Helper()
+	for i := from; i <= to; i++ {
+		e := inboxDeposit(fmt.Sprint("d", i), fmt.Sprint("tx", i), -1)
+		e.At = time.UnixMilli(int64(i) * 1000)
+		if _, err := b.Claim(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// addEvents appends events to their feed.
+func addEvents(t *testing.T, b *Book, n int) {
+	t.Helper()
+	err := b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		l := ledger{}
+		for range n {
+			l.event(Event{Kind: EventAddressChanged, At: 500, TenantUserID: "7"})
+		}
+		return l.write(ctx, t)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func begin(t *testing.T, b *Book, from ForwardFrom) (moved [2]bool) {
+	t.Helper()
+	_, moved, err := b.BeginForwarding(ctx, from, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return moved
+}
+
+// claimed gives the names of what one claim gets.
+func claimed(t *testing.T, b *Book, now db.Millis, limit int) (names []string, list []Forward) {
+	t.Helper()
+	list, err := b.ClaimForwards(ctx, now, time.Minute, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		if f.Feed == FeedDeposits && f.Deposit.Seq != f.Seq || f.Feed == FeedEvents && f.Event.Seq != f.Seq {
+			t.Errorf("entry %d came as %+v", f.Seq, f)
+		}
+		names = append(names, fmt.Sprint(f.Feed.String(), f.Seq))
+	}
+	return names, list
+}
+
+// tell lets the application have everything that is due, and gives the names.
+func tell(t *testing.T, b *Book, now db.Millis) (all []string) {
+	t.Helper()
+	for {
+		names, list := claimed(t, b, now, 10)
+		if len(list) == 0 {
+			return all
+		}
+		all = append(all, names...)
+		settle(t, b, list, true, 0)
+	}
+}
+
+func settle(t *testing.T, b *Book, list []Forward, done bool, due db.Millis) {
+	t.Helper()
+	var ends []Forwarded
+	for _, f := range list {
+		ends = append(ends, Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: done, Due: due, Reason: "status 500"})
+	}
+	if err := b.SettleForwards(ctx, ends); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantForwards(t *testing.T, b *Book, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, tell(t, b, 1_000_000)); diff != "" {
+		t.Errorf("forwarded (-want +got):\n%s", diff)
+	}
+}
+
+func eachDialect(t *testing.T, test func(*testing.T, string)) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) { test(t, d.url(t)) })
+	}
+}
+
+func from(seq int64) ForwardStart { return ForwardStart{Set: true, From: seq} }
+
+// TestForwardingBegins: by default with what was never forwarded, also what is older.
+// What was asked for is done once.
+func TestForwardingBegins(t *testing.T) {
+	now := ForwardStart{Set: true, Now: true}
+	eachDialect(t, func(t *testing.T, url string) {
+		b := forwardBook(t, url, 3)
+		addEvents(t, b, 2)
+		wantForwards(t, b) // it has not begun
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.ForwardOldest != db.Never {
+			t.Errorf("before: %+v, %v", s, err)
+		}
+		if moved := begin(t, b, ForwardFrom{}); moved != [2]bool{true, true} {
+			t.Errorf("the beginning: %v", moved)
+		}
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 5 || s.Retrying != 0 || s.ForwardOldest != 500 {
+			t.Errorf("begun: %+v, %v", s, err)
+		}
+		wantForwards(t, b, "events1", "events2", "deposits1", "deposits2", "deposits3")
+		if moved := begin(t, b, ForwardFrom{}); moved != [2]bool{} {
+			t.Errorf("a restart: %v", moved)
+		}
+		addDeposits(t, b, 4, 5)
+		wantForwards(t, b, "deposits4", "deposits5")
+		// A number is the first entry that is forwarded, once.
+		again := ForwardFrom{Deposits: from(4), Events: from(2)}
+		begin(t, b, again)
+		wantForwards(t, b, "events2", "deposits4", "deposits5")
+		if moved := begin(t, b, again); moved != [2]bool{} {
+			t.Errorf("a restart with the same value: %v", moved)
+		}
+		begin(t, b, ForwardFrom{})
+		wantForwards(t, b)
+		begin(t, b, ForwardFrom{Deposits: from(0)})
+		wantForwards(t, b, "deposits1", "deposits2", "deposits3", "deposits4", "deposits5")
+		addDeposits(t, b, 6, 6)
+		begin(t, b, ForwardFrom{Deposits: now, Events: now})
+		addDeposits(t, b, 7, 7)
+		wantForwards(t, b, "deposits7")
+		// Beyond the end nothing changes, in either feed.
+		for _, f := range []ForwardFrom{{Deposits: from(8)}, {Deposits: from(1), Events: from(3)}} {
+			var beyond *db.ConflictError
+			if _, _, err := b.BeginForwarding(ctx, f, 1); !errors.As(err, &beyond) {
+				t.Errorf("%+v: %v", f, err)
+			}
+		}
+		wantForwards(t, b)
+	})
+}
+
+// TestForwardsInTurn: what waits longest is first, whether it failed before or not.
+func TestForwardsInTurn(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		b := forwardBook(t, url, 6)
+		begin(t, b, ForwardFrom{})
+		names, first := claimed(t, b, 10_000, 3)
+		if diff := cmp.Diff([]string{"deposits1", "deposits2", "deposits3"}, names); diff != "" {
+			t.Error(diff)
+		}
+		settle(t, b, first[:1], false, 4500)
+		settle(t, b, first[1:], false, 5500)
+		var got []string
+		for range 4 {
+			names, _ := claimed(t, b, 10_000, 1)
+			got = append(got, names...)
+		}
+		if diff := cmp.Diff([]string{"deposits4", "deposits1", "deposits5", "deposits2"}, got); diff != "" {
+			t.Error(diff)
+		}
+		if names, _ := claimed(t, b, 5_000, 10); !slices.Equal(names, []string{"deposits6"}) {
+			t.Errorf("before they are due: %v", names)
+		}
+	})
+}
+
+// TestForwardsGoBack: --forward-from may go back over entries that still wait or that
+// were given up. They are not sent twice for that.
+func TestForwardsGoBack(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		b := forwardBook(t, url, 30)
+		begin(t, b, ForwardFrom{})
+		_, list := claimed(t, b, 100_000, 25)
+		settle(t, b, list[:1], true, 0)
+		settle(t, b, list[1:], false, 200_000)
+		if _, err := b.SkipForward(ctx, FeedDeposits, 2, "tok", "why", 9); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, b, ForwardFrom{Deposits: from(0)})
+		names, list := claimed(t, b, 100_000, 10) // the first of them alone is not queued already
+		if !slices.Equal(names, []string{"deposits1"}) {
+			t.Errorf("claimed %v", names)
+		}
+		settle(t, b, list, true, 0)
+		if names = tell(t, b, 100_000); len(names) != 5 || names[0] != "deposits26" {
+			t.Errorf("claimed %v", names)
+		}
+		if names = tell(t, b, 200_000); len(names) != 23 {
+			t.Errorf("again: %v", names)
+		}
+	})
+}
+
+// TestForwardsByPerson: status, retry and skip.
+func TestForwardsByPerson(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		b := forwardBook(t, url, 4)
+		addEvents(t, b, 1)
+		var conflict *db.ConflictError
+		if _, err := b.RetryForward(ctx, FeedDeposits, 1, 9); !errors.As(err, &conflict) {
+			t.Errorf("before it began: %v", err)
+		}
+		begin(t, b, ForwardFrom{})
+		_, list := claimed(t, b, 10_000, 4) // the event and three deposits
+		settle(t, b, list[:3], false, 500_000)
+		rows := func(skipped bool, feed Feed, seq int64) (names []string) {
+			list, err := b.ForwardRows(ctx, skipped, feed, seq, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range list {
+				names = append(names, fmt.Sprint(f.Feed.String(), f.Seq))
+			}
+			return names
+		}
+		if diff := cmp.Diff([]string{"deposits1", "deposits2", "events1"}, rows(false, 0, 0)); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"deposits2", "events1"}, rows(false, 0, 1)); diff != "" {
+			t.Error(diff)
+		}
+		// One that is being sent stays with who sends it.
+		if f, err := b.RetryForward(ctx, FeedDeposits, 3, 9); err != nil || !f.Sending || f.Due != 70_000 {
+			t.Errorf("while it is sent: %+v, %v", f, err)
+		}
+		for seq, want := range map[int64]error{4: db.ErrConflict, 5: db.ErrNotFound} { // not sent yet, and none
+			if _, err := b.SkipForward(ctx, FeedDeposits, seq, "tok", "why", 9); !errors.Is(err, want) {
+				t.Errorf("deposit %d: %v", seq, err)
+			}
+		}
+		for range 2 {
+			f, err := b.SkipForward(ctx, FeedDeposits, 1, "tok", "the application refuses it", 9)
+			want := ForwardRow{Seq: 1, Attempts: 1, Due: db.Never, Created: 1000, Reason: "status 500", Skipped: 9, SkippedBy: "tok", SkipReason: "the application refuses it"}
+			if diff := cmp.Diff(want, f); diff != "" || err != nil {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		}
+		if _, err := b.SkipForward(ctx, FeedDeposits, 1, "other", "\x00", 9); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("a reason that cannot be kept: %v", err)
+		}
+		s, err := b.Stats(ctx)
+		if err != nil || s.Forwards != 4 || s.Retrying != 3 || s.Skipped != 1 || s.ForwardOldest != 500 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if diff := cmp.Diff([]string{"deposits1"}, rows(true, 0, 0)); diff != "" {
+			t.Error(diff)
+		}
+		if n, err := b.RetryForwards(ctx, 20_000); err != nil || n != 2 {
+			t.Errorf("%d retried, %v", n, err)
+		}
+		names, again := claimed(t, b, 20_000, 10)
+		if diff := cmp.Diff([]string{"deposits4", "deposits2", "events1"}, names); diff != "" {
+			t.Error(diff)
+		}
+		// Given up while it is sent, and it comes to the application all the same.
+		if _, err := b.SkipForward(ctx, FeedDeposits, 2, "tok", "why", 9); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, b, again, true, 0)
+		settle(t, b, list[3:], true, 0)
+		if diff := cmp.Diff([]string{"deposits1"}, rows(true, 0, 0)); diff != "" {
+			t.Error(diff)
+		}
+		if _, err := b.RetryForward(ctx, FeedDeposits, 2, 9); !errors.As(err, &conflict) {
+			t.Errorf("the application has it: %v", err)
+		}
+		if f, err := b.RetryForward(ctx, FeedDeposits, 1, 30_000); err != nil || f.Skipped != 0 || f.SkippedBy != "" || f.Due != 30_000 {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if names := tell(t, b, 30_000); !slices.Equal(names, []string{"deposits1"}) {
+			t.Errorf("at the end: %v", names)
+		}
+		if s, err := b.Stats(ctx); err != nil || s.Forwards != 0 || s.Skipped != 0 || s.ForwardOldest != db.Never {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// TestForwardsOnNodes: nodes that claim, fail and die while entries are recorded leave
+// none out, and one that was claimed is nobody else's until its lease ends.
+func TestForwardsOnNodes(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		const deposits = 150
+		first := openAt(t, url)
+		nodes := []*Book{New(first, Config{}), New(first, Config{})}
+		if first.Dialect().Shared {
+			nodes[1] = New(openAt(t, url), Config{})
+		}
+		begin(t, nodes[0], ForwardFrom{})
+		var recording sync.WaitGroup
+		recording.Go(func() {
+			for i := range deposits {
+				if _, err := nodes[i%2].Claim(ctx, inboxDeposit(fmt.Sprint("d", i), fmt.Sprint("tx", i), -1)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		told := map[string]bool{}
+		for now := db.Millis(1_000_000); len(told) < deposits && !t.Failed(); now += 2000 { // every lease ends
+			var mu sync.Mutex
+			seen := map[string]bool{} // at this time
+			one := func(b *Book, f Forward) {
+				name := fmt.Sprint(f.Feed.String(), f.Seq)
+				end := Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Due: now + 50, Reason: "failed"}
+				fate := rand.IntN(4)
+				mu.Lock()
+				if seen[name] || told[name] {
+					t.Errorf("%s came twice", name)
+				}
+				seen[name] = true
+				end.Done = fate > 1
+				told[name] = end.Done
+				mu.Unlock()
+				if fate == 0 {
+					return // it died before it sent, or before it said so
+				}
+				if err := b.SettleForwards(ctx, []Forwarded{end}); err != nil {
+					t.Error(err)
+				}
+			}
+			var work sync.WaitGroup
+			for i := range 6 {
+				work.Go(func() {
+					for {
+						list, err := nodes[i%2].ClaimForwards(ctx, now, 2*time.Second, 5)
+						if err != nil {
+							t.Error(err)
+						}
+						if len(list) == 0 {
+							return
+						}
+						for _, f := range list {
+							one(nodes[i%2], f)
+						}
+					}
+				})
+			}
+			work.Wait()
+			for name, done := range told {
+				if !done {
+					delete(told, name)
+				}
+			}
+		}
+		recording.Wait()
+		if s, err := nodes[1].Stats(ctx); err != nil || s.Forwards != 0 || len(told) != deposits {
+			t.Errorf("%d told, %+v, %v", len(told), s, err)
+		}
+	})
+}
+
+// TestForwardsAtStart: the only process takes over at once what an earlier one was
+// sending when it died.
+func TestForwardsAtStart(t *testing.T) {
+	b := forwardBook(t, dialects[0].url(t), 2)
+	begin(t, b, ForwardFrom{})
+	claimed(t, b, 10_000, 1)
+	if _, err := b.FreeLeases(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if names, list := claimed(t, b, 10_000, 2); !slices.Equal(names, []string{"deposits1", "deposits2"}) || list[0].Attempts != 2 {
+		t.Errorf("claimed %v", names)
+	}
+}

@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"countersign/internal/book"
+	"countersign/internal/db"
+)
+
+// ParseForwardFrom reads which entry of each feed is the first to be forwarded: 0 for
+// the first, a number for the entry with that number, now for the next new entry. Two
+// of them, separated by a comma, are for the deposits and for the events, and one is
+// for both. The empty text is the zero value.
+func ParseForwardFrom(text string) (from book.ForwardFrom, err error) {
+	if text == "" {
+		return from, nil
+	}
+	deposits, events, two := strings.Cut(text, ",")
+	if !two {
+		events = deposits
+	}
+	if from.Deposits, err = parseForwardStart(deposits); err == nil {
+		from.Events, err = parseForwardStart(events)
+	}
+	return from, err
+}
+
+func parseForwardStart(text string) (book.ForwardStart, error) {
+	if text == "now" {
+		return book.ForwardStart{Set: true, Now: true}, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return book.ForwardStart{}, fmt.Errorf("%.40q is not 0, now, or the number of an entry; two of them, separated by a comma, are for deposits and events", text)
+	}
+	return book.ForwardStart{Set: true, From: int64(n)}, nil
+}
+
+// BeginForwarding sets where forwarding starts, if it has not begun or Forward.From
+// says something new. It does nothing where nothing is forwarded.
+func (g *Gateway) BeginForwarding(ctx context.Context) error {
+	if g.sender == nil {
+		return nil
+	}
+	from := g.c.Forward.From
+	feeds, moved, err := g.book.BeginForwarding(ctx, from, db.MillisOf(g.c.Now()))
+	var beyond *db.ConflictError
+	if errors.As(err, &beyond) {
+		return fmt.Errorf("--forward-from: %w; two numbers, separated by a comma, are for deposits and events", err)
+	}
+	if err != nil {
+		return fmt.Errorf("beginning to forward: %w", err)
+	}
+	for i, start := range []book.ForwardStart{from.Deposits, from.Events} {
+		f := feeds[i]
+		switch {
+		case !moved[i]:
+		case !start.Set && f.Seq > 0:
+			g.c.Log.Warn("forwarding begins after the last entry of the earlier release; --forward-from 0 forwards those before it too",
+				"feed", f.Feed.String(), "from", f.Seq+1)
+		default:
+			g.c.Log.Info("forwarding begins", "feed", f.Feed.String(), "from", f.Seq+1, "waiting", f.Fresh())
+		}
+	}
+	return nil
+}
+
+// checkForwardURL checks that the URL can be posted to. It may be on a private
+// network, because the operator configures it.
+func checkForwardURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("gateway: the forward URL must be http or https with a host, and no user and no fragment")
+	}
+	return nil
+}
