@@ -7,13 +7,13 @@ import (
 	"net/http"
 )
 
-// MerchantState says whether callbacks are sent to a merchant.
+// MerchantState says whether a merchant takes part.
 type MerchantState string
 
 // The states of a merchant.
 const (
 	MerchantActive MerchantState = "active"
-	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are accepted and not sent
+	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are accepted and not sent, and nothing is decided or released
 )
 
 // Values lists every state.
@@ -142,7 +142,7 @@ type RetryPatch struct {
 type Merchant struct {
 	ID                  string        `json:"id" doc:"identifies the merchant permanently"`
 	Name                string        `json:"name" doc:"name for people"`
-	State               MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent"`
+	State               MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released"`
 	PausedReason        string        `json:"pausedReason,omitempty" doc:"why it is paused"`
 	NotifyURL           string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
 	WithdrawURL         string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
@@ -249,13 +249,14 @@ func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch
 	return ask[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
 }
 
-// PauseMerchant stops sending to a merchant. An empty reason becomes "paused by an
-// operator".
+// PauseMerchant stops sending to a merchant, deciding its withdrawals and releasing
+// them. When it returns, that holds on every node. An empty reason becomes "paused by
+// an operator".
 func (s *Service) PauseMerchant(ctx context.Context, id, reason string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/pause"), Pause{reason})
 }
 
-// ResumeMerchant resumes sending to a merchant.
+// ResumeMerchant ends the pause of a merchant.
 func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
 }

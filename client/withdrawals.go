@@ -13,7 +13,7 @@ import (
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
-// cancelled; confirmed → released → executed | failed.
+// cancelled; confirmed → released → executed | failed; confirmed → blocked.
 const (
 	WithdrawalAwaiting  WithdrawalState = "awaiting"  // the merchant's answer
 	WithdrawalConfirmed WithdrawalState = "confirmed" // by the merchant: it can be released
@@ -23,12 +23,13 @@ const (
 	WithdrawalReleased  WithdrawalState = "released"  // the one permit was given
 	WithdrawalExecuted  WithdrawalState = "executed"  // the wallet core reported a transaction
 	WithdrawalFailed    WithdrawalState = "failed"    // the wallet core reported that nothing moved
+	WithdrawalBlocked   WithdrawalState = "blocked"   // by an operator, after the confirmation: it is never released
 )
 
 // Values lists every state.
 func (WithdrawalState) Values() []WithdrawalState {
 	return []WithdrawalState{WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired,
-		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed}
+		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked}
 }
 
 // Details are the amount of a withdrawal and its target.
@@ -69,10 +70,13 @@ type Withdrawal struct {
 	Created      Time                 `json:"created" doc:"when the service took it"`
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
 	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
-	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed or failed"`
+	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed, failed or was blocked"`
 	Holder       string               `json:"claim,omitempty" doc:"the execution that holds the permit"`
 	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, if failed"`
+
+	BlockedReason string `json:"blockedReason,omitempty" doc:"why it was blocked, if blocked"`
+	BlockedBy     string `json:"blockedBy,omitempty" doc:"id of the token that blocked it, if blocked"`
 }
 
 // AcceptedWithdrawal answers a new withdrawal or its outcome.
@@ -201,7 +205,9 @@ func (s *Service) CancelWithdrawal(ctx context.Context, id string) (Withdrawal, 
 
 // ReleaseWithdrawal takes the one permit to execute a confirmed withdrawal. The
 // holder identifies one execution. The same holder gets the same permit again, with
-// Duplicate; any other holder always gets ErrConflict.
+// Duplicate; any other holder always gets ErrConflict. While the merchant is paused or
+// the service is frozen everybody gets ErrConflict; the withdrawal's state then is still
+// confirmed or released, and the call can be repeated later.
 func (s *Service) ReleaseWithdrawal(ctx context.Context, id, holder string) (Permit, error) {
 	return ask[Permit](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/release"), Claim{holder})
 }

@@ -15,13 +15,14 @@ const (
 	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
 	AlarmHeldTooLong   ServiceAlarmKind = "held_too_long"  // the merchant held a callback until its schedule ended: it is exhausted
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
+	AlarmFrozen        ServiceAlarmKind = "frozen"         // a person has frozen the service; the subject is the reason
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim}
+		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
@@ -168,6 +169,9 @@ func (Reason) Values() []Reason {
 		"answer_unbound",     // nothing was ordered to compare it with, and it may come from another answer
 		"late",               // it was complete at the deadline or later
 		"accepted",           // every member was right
+		"frozen",             // it decided nothing: the service was frozen
+		"paused",             // it decided nothing: the merchant was paused
+		"older_version",      // it decided nothing: the merchant was changed after the question was asked
 
 		// It ended without a response:
 		"deadline",  // the deadline passed

@@ -29,6 +29,8 @@ type cli struct {
 	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants, through its API."`
 	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
 	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
+	Freeze      freezeCmd      `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
+	Thaw        thawCmd        `cmd:"" help:"End the freeze of the service."`
 	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
 	Alarms      alarmsCmd      `cmd:"" help:"Alarms of the service; with --gateway, of the gateway."`
 	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`

@@ -16,8 +16,8 @@ type merchantsCmd struct {
 	List   merchantsListCmd   `cmd:"" help:"List merchants."`
 	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
 	Edit   merchantsEditCmd   `cmd:"" help:"Change settings of a merchant; what is not given stays."`
-	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant; its callbacks are still taken."`
-	Resume merchantsResumeCmd `cmd:"" help:"Send to a merchant again."`
+	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant, deciding and releasing; its callbacks are still taken."`
+	Resume merchantsResumeCmd `cmd:"" help:"End the pause of a merchant."`
 	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys. The next attempt uses them."`
 }
 

@@ -15,6 +15,7 @@ type withdrawalsCmd struct {
 	Show    withdrawalsShowCmd    `cmd:"" help:"Show one withdrawal."`
 	Cancel  withdrawalsCancelCmd  `cmd:"" help:"Withdraw the question while it awaits its answer."`
 	Release withdrawalsReleaseCmd `cmd:"" help:"Take the one permit to execute a confirmed withdrawal."`
+	Block   withdrawalsBlockCmd   `cmd:"" help:"Block a confirmed withdrawal for ever: it is never released."`
 	Waiting withdrawalsWaitingCmd `cmd:"" help:"Say that a released withdrawal waits; each call tells the merchant once more."`
 	Outcome withdrawalsOutcomeCmd `cmd:"" help:"Say how a released withdrawal ended."`
 }
@@ -38,7 +39,7 @@ type withdrawalsListCmd struct {
 	apiFlags
 	Merchant   string                 `help:"Only of this merchant." placeholder:"ID"`
 	CallBackID string                 `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
-	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed" default:"" placeholder:"STATE"`
+	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed,blocked" default:"" placeholder:"STATE"`
 	listFlags
 }
 
@@ -120,6 +121,17 @@ type withdrawalsCancelCmd struct{ withdrawalID }
 func (c *withdrawalsCancelCmd) Run(std streams) error {
 	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
 		return api.CancelWithdrawal(ctx, id)
+	})
+}
+
+type withdrawalsBlockCmd struct {
+	withdrawalID
+	Reason string `required:"" help:"Why, for the other operators." placeholder:"TEXT"`
+}
+
+func (c *withdrawalsBlockCmd) Run(std streams) error {
+	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
+		return api.BlockWithdrawal(ctx, id, c.Reason)
 	})
 }
 

@@ -41,9 +41,9 @@ func TestRolesOfEveryRoute(t *testing.T) {
 func TestRolesTable(t *testing.T) {
 	h := sqlite(t)
 	want := map[jsonapi.Access]string{
-		jsonapi.Viewer:   "merchants merchant withdrawals withdrawal decisions callbacks callback alarms stats hour self",
+		jsonapi.Viewer:   "merchants merchant frozen withdrawals withdrawal decisions callbacks callback alarms stats hour self",
 		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
-		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
+		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys freeze thaw blockWithdrawal resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
 		jsonapi.Open:     "healthz readyz openapi",
 	}
 	got := map[jsonapi.Access][]string{}

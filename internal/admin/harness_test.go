@@ -502,7 +502,7 @@ func (h *harness) decide(id string, d countersign.Decision) {
 			code, state = 2004, outbox.CallbackRefused
 		}
 		s := outbox.Settlement{
-			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d,
+			Merchant: c.Merchant, CallbackID: c.ID, State: state, Reached: true, Counts: true, Decision: d, MerchantVersion: c.MerchantVersion,
 			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: "00000000-0000-8000-8000-000000000001", Started: now, Duration: 3 * time.Millisecond, HTTPStatus: 200, ErrCode: &code, Result: "accepted", Reason: "accepted", Node: "test"},
 		}
 		if d == countersign.DecisionConfirmed && c.Withdrawal.Ordered != nil {

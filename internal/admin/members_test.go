@@ -187,6 +187,8 @@ func TestEveryWrongMember(t *testing.T) {
 			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound",
 		},
 		"pauseMerchant":     map[string]any{"reason": "maintenance"},
+		"freeze":            map[string]any{"reason": "a token was lost"},
+		"blockWithdrawal":   map[string]any{"reason": "a fraud"},
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
 		"addDeposits":       deposit,
 		"createWithdrawal":  map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},

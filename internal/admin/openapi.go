@@ -20,6 +20,8 @@ var tags = map[string]string{
 	"withdrawals": "Withdrawals that merchants confirm, and the permits to execute them",
 	"decisions":   "The feed of how withdrawals were decided",
 	"callbacks":   "The callbacks to merchants and their attempts",
+	"freeze":      "The stop of the whole service",
+	"thaw":        "Its end",
 	"alarms":      "The feed of alarms, for a person to look at",
 	"stats":       "Numbers",
 	"tokens":      "The tokens of this API",

@@ -25,9 +25,13 @@ func (s *Server) routes() []route {
 		{get, "/v1/merchants", "merchants", jsonapi.Viewer, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", jsonapi.Viewer, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant; callbacks are still accepted", nil},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "Resume sending to a merchant; with resend, all its pending callbacks at once", nil},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", nil},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", nil},
 		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
+
+		{get, "/v1/freeze", "frozen", jsonapi.Viewer, 200, jsonapi.Handle(s.frozen), "Show whether the service is frozen", nil},
+		{post, "/v1/freeze", "freeze", jsonapi.Operator, 200, jsonapi.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", jsonapi.Operator, 200, jsonapi.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{post, "/v1/addresses", "addAddress", jsonapi.Ingest, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
@@ -37,6 +41,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/withdrawals/{id}", "withdrawal", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
 		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
 		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", jsonapi.Operator, 200, jsonapi.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", jsonapi.Ingest, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409}},
 		{get, "/v1/decisions", "decisions", jsonapi.Viewer, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},

@@ -24,6 +24,10 @@ type Backend interface {
 	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
 	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 
+	Frozen(ctx context.Context) (outbox.Freeze, error)
+	Freeze(ctx context.Context, reason, by string, now db.Millis) (outbox.Freeze, error)
+	Thaw(ctx context.Context) error
+
 	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
 	Callback(ctx context.Context, id string) (outbox.Callback, error)
 	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
@@ -36,6 +40,7 @@ type Backend interface {
 	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
 	Withdrawals(ctx context.Context, merchant string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
+	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
 	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)
 	RecordWaiting(ctx context.Context, id string, n outbox.NewCallback, now db.Millis) (outbox.Withdrawal, string, error)
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)

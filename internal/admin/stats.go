@@ -33,9 +33,14 @@ func (s *Server) hour(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.Hour, e
 }
 
 func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
-	return Health{"ok"}, nil
+	return Health{Status: "ok"}, nil
 }
 
 func (s *Server) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
-	return Health{"ok"}, c.Ready(s.Outbox.Ready)
+	if err := c.Ready(s.Outbox.Ready); err != nil {
+		return Health{}, err
+	}
+	// A frozen service is ready: its API is needed to thaw it.
+	f, err := s.Outbox.Frozen(c.R.Context())
+	return Health{Status: "ok", Frozen: f.At != 0}, err
 }

@@ -42,6 +42,7 @@ type serviceMetrics struct {
 	oldest      *prometheus.Desc
 	withdrawals *prometheus.Desc
 	breakers    *prometheus.Desc
+	frozen      *prometheus.Desc
 	up          *prometheus.Desc
 }
 
@@ -80,6 +81,8 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
 		breakers: prometheus.NewDesc(name("breakers"),
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
+		frozen: prometheus.NewDesc(name("frozen"),
+			"1 while a person has frozen the service: nothing is sent, decided or released.", nil, nil),
 		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
@@ -138,7 +141,7 @@ type serviceScrape struct{ *serviceMetrics }
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.up} {
+	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.frozen, s.up} {
 		ch <- d
 	}
 }
@@ -171,6 +174,15 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	for state, n := range numbers.Withdrawals {
 		gauge(s.withdrawals, float64(n), string(state))
+	}
+	frozen, err := s.outbox.Frozen(ctx)
+	if err != nil {
+		return err
+	}
+	if frozen.At != 0 {
+		gauge(s.frozen, 1)
+	} else {
+		gauge(s.frozen, 0)
 	}
 	breakers, err := s.outbox.Breakers(ctx, now)
 	if err != nil {

@@ -208,7 +208,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 	lane := c.Type.Lane()
 	schedule := ScheduleFor(lane, nil)
 	if m != nil {
-		schedule = m.schedules[lane]
+		schedule, s.MerchantVersion = m.schedules[lane], m.version
 	}
 	again := func(delay time.Duration) {
 		var more bool

@@ -159,7 +159,10 @@ func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
 
 // report logs one line for an attempt, and one more for each alarm.
 func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
-	c, v, a := e.claimed, e.verdict, e.settlement.Attempt
+	c, v, a, kind := e.claimed, e.verdict, e.settlement.Attempt, e.settlement.Alarm
+	if s.Stopped != "" {
+		v.Result, v.Reason, kind = Retry, Reason(s.Stopped), ""
+	}
 	lane := c.Type.Lane()
 	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, a.Duration)
 	level := slog.LevelInfo
@@ -192,7 +195,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	}
 	ctx := context.Background()
 	d.cfg.Log.LogAttrs(ctx, level, "attempt", attrs...)
-	if kind := e.settlement.Alarm; kind != "" {
+	if kind != "" {
 		d.alarm(c, kind)
 	}
 	if s.Differs {

@@ -12,6 +12,8 @@ var alarmTexts = map[string]string{
 		"if the merchant's is right, somebody has changed the service's.",
 	"foreign_claim": "A claim asked for a withdrawal whose permit another claim holds, and did not get it. Two parts of the wallet mean to execute it: " +
 		"find out which one does, and whether both have.",
+	"frozen": "A person has frozen the service: nothing is sent, decided or released. The subject is the reason. Thaw it when the cause is gone; " +
+		"until then deadlines go on, and withdrawals that reach theirs expire.",
 	"held_too_long": "The merchant held a callback (errCode 3000 to 3999) until its schedule ended, so it is exhausted and is not sent again. " +
 		"Ask the merchant what it waits for, then resend the callback.",
 	"not_understood": "The merchant says that it cannot open or read a callback. It is tried again. Check that both ends have the same keys, " +

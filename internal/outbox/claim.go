@@ -39,6 +39,7 @@ const claimLanes = 16
 const pickLanesSQL = `
 SELECT merchant, concurrency, rate, version, in_flight, failures, bucket
 FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND in_flight >= $4 AND in_flight < $5
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
 // scanReady reads a row of pickLanesSQL: the columns that free and take need of a
@@ -50,8 +51,8 @@ func (l *laneRow) scanReady(r db.Rows) error {
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
 // and divides them among the waiting merchants. Those with nothing in flight come
-// first, and of them those that were served longest ago. It skips merchants that are
-// paused, at their concurrency, at their share, at their rate or behind an open breaker.
+// first, and of them those that were served longest ago. It gives none while the
+// service is frozen, and skips merchants that are paused, at their concurrency, at their share, at their rate or behind an open breaker.
 // Repeating it gives other callbacks; callbacks that a failed call has claimed become
 // due again when their lease ends.
 //
@@ -324,10 +325,12 @@ func (o *Outbox) recheck(ctx context.Context, idle []laneKey, now db.Millis) {
 }
 
 const nextDueSQL = `
-SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_flight < $2 ORDER BY ready LIMIT 1`
+SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_flight < $2
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+ORDER BY ready LIMIT 1`
 
 // NextDue is when a Claim of the lane with that Share can next find something, Never if
-// nothing waits. A time that has passed means now. If a Claim found nothing then,
+// nothing waits or the service is frozen. A time that has passed means now. If a Claim found nothing then,
 // another node has the merchant's row locked: ask again after a few milliseconds.
 func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, share int) (db.Millis, error) {
 	due := db.Never

@@ -18,7 +18,8 @@ const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 
 const closeBreakersSQL = `UPDATE lanes SET failures = 0, open_until = 0 WHERE merchant = $1`
 
-// SetMerchantState pauses or resumes a merchant. Resuming also forgets its
+// SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
+// the merchant is decided or released on any node. Resuming also forgets its
 // opening failures and closes its breakers. Repeating it changes nothing.
 func (o *Outbox) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now db.Millis) (Merchant, error) {
 	if state != MerchantActive && state != MerchantPaused {
@@ -31,6 +32,9 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state Merchant
 		reason = ""
 	}
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := o.changeStops(ctx, t); err != nil {
+			return err
+		}
 		_, err := o.setState(ctx, t, id, state, reason, now)
 		return err
 	})
@@ -71,7 +75,8 @@ UPDATE merchants SET state = 'paused', paused_reason = $2, version = version + 1
 WHERE id = $1 AND state = 'active' RETURNING version`
 
 // pause pauses an active merchant for opening failures. It reports whether the
-// merchant was active.
+// merchant was active. It is part of a settlement and cannot wait for others, so a
+// decision that is being made beside it can still be kept.
 func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, pauseSQL, []any{id, pausedForOpenFailures, int64(now)}, &version)

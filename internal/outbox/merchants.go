@@ -84,7 +84,8 @@ var errRaced = errors.New("raced")
 
 // UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
 // merchant with Version one higher. If another update was faster, it calls change
-// again. ID, Created and Version cannot be changed.
+// again. ID, Created and Version cannot be changed. When it has returned, no answer to
+// a question that was asked under an earlier version decides on any node.
 func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
 		// Outside the transaction, because change and the key wrapper may take long.
@@ -110,6 +111,9 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 		}
 		args = append(args, sealed...)
 		err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			if err := o.changeStops(ctx, t); err != nil {
+				return err
+			}
 			n, err := t.Exec(ctx, updateMerchantSQL, args...)
 			if err != nil {
 				return err

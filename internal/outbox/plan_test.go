@@ -31,7 +31,7 @@ func TestHotPlans(t *testing.T) {
 		{"give back", "(text, text, bigint, bigint)", giveBackSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"accept", "(text, text, bigint)", settleAcceptedSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
 		{"settle", "(text, text, bigint, text, bigint, bigint, text, bigint, bigint)", settleOtherSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
-		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | ((merchant = $1) AND (id = $2))"},
+		{"decide", "(text, text, bigint)", settleDecisionSQL, "outbox_pkey | (id = $2) & merchants_pkey | (id = ($1)::text) & frozen_pkey | (one = 1)"},
 		{"lock lanes", "(text[], bigint)", lockLanesSQL, "lanes_pkey | (merchant = ANY ($1))"},
 		{"lock lane", "(text, bigint)", lockLaneSQL, "lanes_pkey | ((merchant = $1) AND (lane = $2))"},
 		{"change lane", "(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, text, bigint)", changeLaneSQL,

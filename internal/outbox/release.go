@@ -80,7 +80,11 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 
 const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed'
+	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
+
+const readStopsSQL = `SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1) FROM merchants WHERE id = $1`
 
 // readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
 // that is given again.
@@ -93,7 +97,8 @@ const AlarmForeignClaim = "foreign_claim"
 // Release gives the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
-// for ever and raises AlarmForeignClaim.
+// for ever and raises AlarmForeignClaim. While the merchant is paused or the service is
+// frozen nobody gets a permit, the holder of one included: that is a *ConflictError too.
 //
 // One guarded statement decides which holder gets it. The rest reads, and raises the
 // alarm.
@@ -112,29 +117,37 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 		return Permit{}, err
 	}
 	var p Permit
-	found := false
+	found, stop := false, ""
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		for range 2 {
 			found = false
-			given, err := t.Exec(ctx, releaseSQL, merchant, rest, holder, permit, int64(now))
-			if err != nil {
+			var given int64
+			release := db.Statement{SQL: releaseSQL, Args: []any{merchant, rest, holder, permit, int64(now)}, N: &given}
+			if err := t.Batch(ctx, append(o.lookAtStops(nil), release)); err != nil {
 				return err
 			}
 			p.Duplicate = given == 0
+			stops := db.Statement{SQL: readStopsSQL, Args: []any{merchant}, Row: func(r db.Rows) error {
+				var state MerchantState
+				var frozen int64
+				err := r.Scan(&state, &frozen)
+				stop = stopped(state, frozen)
+				return err
+			}}
 			read := db.Statement{SQL: readPermitSQL, Args: []any{merchant, rest}, Row: func(r db.Rows) error {
 				found = true
 				var err error
 				p.Withdrawal, err = scanWithdrawal(r, &p.Permit)
 				return err
 			}}
-			err = t.Batch(ctx, countMoved(t, []db.Statement{read}, WithdrawalConfirmed, WithdrawalReleased, given))
+			err := t.Batch(ctx, countMoved(t, []db.Statement{stops, read}, WithdrawalConfirmed, WithdrawalReleased, given))
 			if err != nil || !found {
 				return err
 			}
 			if p.Permit != "" && p.Withdrawal.Claim != holder {
 				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
 			}
-			if p.Withdrawal.State != WithdrawalConfirmed {
+			if p.Withdrawal.State != WithdrawalConfirmed || stop != "" {
 				return nil
 			}
 			// It was confirmed between the two statements. The row is locked
@@ -147,12 +160,22 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 		return Permit{}, err
 	case !found:
 		return Permit{}, db.ErrNotFound
+	case p.Permit != "" && p.Withdrawal.Claim != holder:
+		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
+	case p.Permit == "" && p.Withdrawal.State != WithdrawalConfirmed:
+		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
+	case stop != "":
+		return Permit{}, &db.ConflictError{Reason: stopTexts[stop]}
 	case p.Permit == "":
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
-	case p.Withdrawal.Claim != holder:
-		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 	}
 	return p, nil
+}
+
+// stopTexts tell callers why no permit is given at the moment.
+var stopTexts = map[string]string{
+	ReasonFrozen: "the service is frozen: nothing is released until it is thawed",
+	ReasonPaused: "the merchant is paused: nothing of it is released until it is resumed",
 }
 
 const recordOutcomeSQL = `

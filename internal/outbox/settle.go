@@ -46,7 +46,8 @@ type settling struct {
 
 	fresh    bool // the attempt was not recorded before: raise its alarms
 	decided  countersign.Decision
-	awaiting int64 // 1: the withdrawal was awaiting
+	awaiting int64  // 1: the withdrawal was awaiting
+	stopped  string // why the answer cannot decide; empty if it can
 	now      db.Millis
 }
 
@@ -57,7 +58,9 @@ type settling struct {
 //
 // A confirmation that arrives at its withdrawal's deadline or later expires the
 // withdrawal instead. A confirmation of an attempt that has lost its lease never
-// decides.
+// decides. An answer decides nothing while its merchant is paused or the service is
+// frozen, or if its question was asked under an older version of the merchant: its
+// callback is due again at once and nothing counts against it.
 //
 // Rows are locked in one order: callbacks by merchant and id, each with its
 // withdrawal, then merchants, lanes, and the feeds last.
@@ -161,18 +164,25 @@ UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, l
 WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
 RETURNING lane, failed, deadline`
 
-	// A decision needs the deadline first.
+	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT lane, failed, deadline FROM outbox
-WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3{lock}`
+SELECT c.lane, c.failed, c.deadline, m.state, m.version, (SELECT COUNT(*) FROM frozen WHERE one = 1)
+FROM outbox c JOIN merchants m ON m.id = c.merchant
+WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
 
 // settleCallbacks ends the attempts that still have their lease and makes their
 // decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
-	statements := make([]db.Statement, 0, len(batch))
+	statements := make([]db.Statement, 0, len(batch)+1)
+	if slices.ContainsFunc(batch, func(b *settling) bool { return b.Decision != countersign.DecisionNone }) {
+		statements = o.lookAtStops(statements)
+	}
+	key := func(b *settling, args ...any) []any {
+		return append([]any{b.Merchant, b.id, b.Attempt.Number}, args...)
+	}
 	add := func(b *settling, text string, args ...any) {
-		statements = append(statements, db.Statement{SQL: text, Args: append([]any{b.Merchant, b.id, b.Attempt.Number}, args...), Row: b.scan})
+		statements = append(statements, db.Statement{SQL: text, Args: key(b, args...), Row: b.scan})
 	}
 	// Each guarded statement runs once; reading for a decision only locks.
 	end := func(b *settling) {
@@ -188,7 +198,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
-			add(b, settleDecisionSQL)
+			statements = append(statements, db.Statement{SQL: settleDecisionSQL, Args: key(b), Row: b.scanDecision})
 		} else {
 			end(b)
 		}
@@ -203,7 +213,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline {
 				b.decided, b.state = countersign.DecisionExpired, CallbackExhausted
 			}
-			statements = append(statements, b.decide())
+			if b.stopped != "" && b.decided != countersign.DecisionExpired {
+				b.askAgain()
+			} else {
+				statements = append(statements, b.decide())
+			}
 			end(b)
 		}
 	}
@@ -226,6 +240,27 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 func (b *settling) scan(r db.Rows) error {
 	b.found = true
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
+}
+
+// scanDecision reads a row of settleDecisionSQL.
+func (b *settling) scanDecision(r db.Rows) error {
+	b.found = true
+	var state MerchantState
+	var version, frozen int64
+	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &frozen)
+	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {
+		b.stopped = ReasonOlderVersion
+	}
+	return err
+}
+
+// askAgain makes b the settlement of an answer that decides nothing. Its alarm, which
+// may say what was decided, comes with the answer that decides.
+func (b *settling) askAgain() {
+	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
+	b.state, b.Due, b.Counts, b.Held = CallbackPending, b.now, false, false
+	b.Attempt.Result, b.Attempt.Reason = resultRetry, b.stopped
+	b.out.Stopped = b.stopped
 }
 
 const decideSQL = `

@@ -14,7 +14,9 @@ type MerchantState string
 // The states of a merchant.
 const (
 	MerchantActive MerchantState = "active"
-	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are kept but not sent
+	// MerchantPaused: by an operator or an alarm. Callbacks are kept and not sent, and
+	// nothing is decided or released.
+	MerchantPaused MerchantState = "paused"
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
@@ -196,7 +198,10 @@ type Settlement struct {
 	// Decision, for type 2, is made in the same transaction.
 	Decision countersign.Decision
 	Details  countersign.Details // of a confirmed withdrawal
-	Alarm    string              // kind of alarm to raise, or empty
+	// MerchantVersion is the version of the merchant under which the question was asked.
+	// While it is not the merchant's, nothing is confirmed or declined.
+	MerchantVersion int64
+	Alarm           string // kind of alarm to raise, or empty
 	// OpenFailure says that the answer did not open, opened to no answer, or was too
 	// large to be opened.
 	// OpenFailureLimit of them in an hour pause the merchant.
@@ -209,6 +214,9 @@ type Settled struct {
 	Paused  bool // this settlement paused the merchant
 	Late    bool // type 2: there was a decision already
 	Differs bool // Late, and this answer contradicts the decision; an alarm was raised
+	// Stopped is why the settlement's decision was not made and the question is asked
+	// again: ReasonFrozen, ReasonPaused or ReasonOlderVersion. Empty: nothing stopped it.
+	Stopped string
 	// OpenFailures is how many failures to open of the merchant's answers count now,
 	// on all nodes; 0 if this settlement is not such a failure.
 	OpenFailures int
@@ -221,7 +229,7 @@ type Settled struct {
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
-// cancelled; confirmed → released → executed | failed.
+// cancelled; confirmed → released → executed | failed; confirmed → blocked.
 const (
 	WithdrawalAwaiting  WithdrawalState = "awaiting"
 	WithdrawalConfirmed WithdrawalState = "confirmed"
@@ -231,6 +239,7 @@ const (
 	WithdrawalReleased  WithdrawalState = "released"
 	WithdrawalExecuted  WithdrawalState = "executed"
 	WithdrawalFailed    WithdrawalState = "failed"
+	WithdrawalBlocked   WithdrawalState = "blocked"
 )
 
 // NewWithdrawal is a withdrawal to be confirmed by its merchant.
@@ -263,10 +272,13 @@ type Withdrawal struct {
 	Created      db.Millis
 	Decided      db.Millis
 	Released     db.Millis
-	Ended        db.Millis // executed or failed
+	Ended        db.Millis // executed, failed or blocked
 	Claim        string    // the holder of the permit
 	TxID         string    // if executed
 	FailReason   string    // if failed
+
+	BlockedReason string // if blocked
+	BlockedBy     string // the token
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.

@@ -115,7 +115,7 @@ func testWithdrawalsRefused(t *testing.T, s *Outbox) {
 // answer is the settlement of a type 2 callback with a decision.
 func answer(c Claimed, d countersign.Decision, details *countersign.Details) Settlement {
 	n := settlementOf(c)
-	n.Decision, n.Attempt.Reason = d, string(d)
+	n.Decision, n.Attempt.Reason, n.MerchantVersion = d, string(d), c.MerchantVersion
 	if d == countersign.DecisionDeclined {
 		n.State = CallbackRefused
 	}

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Freeze stops sending, deciding and releasing for all merchants.
+type Freeze struct {
+	Frozen bool   `json:"frozen" doc:"true: no callback is sent, no withdrawal is decided or released, and deadlines go on"`
+	Reason string `json:"reason,omitempty" doc:"why the service is frozen"`
+	By     string `json:"by,omitempty" doc:"id of the token that froze it"`
+	At     Time   `json:"at,omitzero" doc:"when it was frozen"`
+}
+
+// NewFreeze says why the service is to be frozen.
+type NewFreeze struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, for the other operators, 1 to 200 characters"`
+}
+
+// Block says why a withdrawal must never be released.
+type Block struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"200" doc:"why, shown with the withdrawal, 1 to 200 characters"`
+}
+
+// Frozen says whether the service is frozen.
+func (s *Service) Frozen(ctx context.Context) (Freeze, error) {
+	return ask[Freeze](ctx, &s.caller, http.MethodGet, "/v1/freeze", nil)
+}
+
+// Freeze freezes the service. When it returns, nothing is decided or released on any
+// node. Repeating it changes nothing and gives the freeze that there is.
+func (s *Service) Freeze(ctx context.Context, reason string) (Freeze, error) {
+	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/freeze", NewFreeze{reason})
+}
+
+// Thaw ends the freeze. Repeating it changes nothing.
+func (s *Service) Thaw(ctx context.Context) (Freeze, error) {
+	return ask[Freeze](ctx, &s.caller, http.MethodPost, "/v1/thaw", nil)
+}
+
+// BlockWithdrawal blocks a confirmed withdrawal: it is never released. One that was
+// released already gives ErrConflict. Repeating it changes nothing.
+func (s *Service) BlockWithdrawal(ctx context.Context, id, reason string) (Withdrawal, error) {
+	return ask[Withdrawal](ctx, &s.caller, http.MethodPost, pathOf("withdrawals", id, "/block"), Block{reason})
+}

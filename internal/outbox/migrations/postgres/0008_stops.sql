@@ -1,0 +1,12 @@
+-- The freeze of the whole service; no row: it is not frozen. Decisions and releases
+-- look at it and at their merchant in their own transaction.
+CREATE TABLE frozen (
+  one      BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
+  at       BIGINT NOT NULL,
+  by_token TEXT NOT NULL,
+  reason   TEXT NOT NULL
+);
+
+-- Why a confirmed withdrawal was blocked for ever, and by which token.
+ALTER TABLE withdrawals ADD COLUMN blocked_reason TEXT NOT NULL DEFAULT '';
+ALTER TABLE withdrawals ADD COLUMN blocked_by TEXT NOT NULL DEFAULT '';

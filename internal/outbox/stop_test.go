@@ -1,0 +1,409 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// stops are what may happen to a merchant between a question and its answer, with
+// what ends it and the reason of an answer that comes meanwhile.
+var stops = []struct {
+	name, reason string
+	begin, end   func(s *Outbox) error
+}{
+	{"pause", ReasonPaused, pauseM0, resumeM0},
+	{"freeze", ReasonFrozen, freezeAll, thawAll},
+	{"pause and resume", ReasonOlderVersion, func(s *Outbox) error { return errors.Join(pauseM0(s), resumeM0(s)) }, nil},
+	{"freeze and pause", ReasonFrozen, func(s *Outbox) error { return errors.Join(freezeAll(s), pauseM0(s)) },
+		func(s *Outbox) error { return errors.Join(thawAll(s), resumeM0(s)) }},
+	{"another URL", ReasonOlderVersion, changeM0(func(m *Merchant) { m.WithdrawURL = "https://elsewhere.example/withdraw" }), nil},
+	{"another API key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.APIKey = "another-api-key" }), nil},
+	{"another key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.ResponseKey = testPair() }), nil},
+}
+
+func pauseM0(s *Outbox) error {
+	_, err := s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 2000)
+	return err
+}
+
+func resumeM0(s *Outbox) error {
+	_, err := s.SetMerchantState(ctx, "m0", MerchantActive, "", 2000)
+	return err
+}
+
+func freezeAll(s *Outbox) error { _, err := s.Freeze(ctx, "a test", "tok_1", 2000); return err }
+func thawAll(s *Outbox) error   { return s.Thaw(ctx) }
+
+func changeM0(change func(*Merchant)) func(*Outbox) error {
+	return func(s *Outbox) error {
+		_, err := s.UpdateMerchant(ctx, "m0", 2000, func(m *Merchant) error { change(m); return nil })
+		return err
+	}
+}
+
+// testStopped: an answer that comes while its merchant is stopped, or was asked for
+// under an older version of it, decides nothing and costs nothing. Afterwards the same
+// question is decided.
+func testStopped(t *testing.T, s *Outbox) {
+	other := another(t, s)
+	addMerchants(t, s, 1, nil)
+	details := someDetails(t, "1")
+	before := db.Millis(1000)
+	for _, stop := range stops {
+		for _, said := range []countersign.Decision{countersign.DecisionConfirmed, countersign.DecisionDeclined} {
+			name := fmt.Sprintf("%s, %s", stop.name, said)
+			before += 5000
+			w, one := asked(t, s, name, 500_000, before)
+			if err := stop.begin(other); err != nil {
+				t.Fatal(err)
+			}
+			n := answer(one, said, details)
+			n.Alarm, n.Counts = "details_differ", true
+			alarms := len(must(s.Alarms(ctx, 0, 100))(t))
+			done := must(s.Settle(ctx, []Settlement{n}, before+1))(t)[0]
+			if done != (Settled{Applied: true, Stopped: stop.reason}) {
+				t.Errorf("%s: settled %+v, want %s", name, done, stop.reason)
+			}
+			if again := must(s.Settle(ctx, []Settlement{n}, before+2))(t)[0]; again != (Settled{Applied: true}) {
+				t.Errorf("%s: settled again %+v", name, again)
+			}
+			if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != WithdrawalAwaiting || got.Decision != "" || got.Details != nil {
+				t.Errorf("%s: it is %+v", name, got)
+			}
+			c := must(s.Callback(ctx, w.ID))(t)
+			if c.State != CallbackPending || c.Failed != 0 || c.Due > before+1 || c.LastReason != stop.reason {
+				t.Errorf("%s: its callback is %+v", name, c)
+			}
+			if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || a[0].Result != "retry" || a[0].Reason != stop.reason || a[0].Late {
+				t.Errorf("%s: attempts %+v", name, a)
+			}
+			if got := must(s.Alarms(ctx, 0, 100))(t); len(got) != alarms {
+				t.Errorf("%s: it raised %+v", name, got[alarms:])
+			}
+			if stop.end != nil {
+				if got := claim(t, s, countersign.LaneWithdraw, before+3, 100); len(got) != 0 {
+					t.Errorf("%s: claimed %+v", name, got)
+				}
+				if due := must(s.NextDue(ctx, countersign.LaneWithdraw, 0))(t); due != db.Never {
+					t.Errorf("%s: something is due at %d", name, due)
+				}
+				if err := stop.end(other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			two := claim(t, s, countersign.LaneWithdraw, before+2000, 100)
+			if len(two) != 1 || two[0].ID != w.ID || two[0].Failed != 0 {
+				t.Fatalf("%s: claimed again %+v", name, two)
+			}
+			done = must(s.Settle(ctx, []Settlement{answer(two[0], said, details)}, before+2001))(t)[0]
+			if done != (Settled{Applied: true, Decision: said}) {
+				t.Errorf("%s: settled afterwards %+v", name, done)
+			}
+			if l := lanesOf(t, s)[1]; l.inFlight != 0 {
+				t.Errorf("%s: the lane has %+v", name, l)
+			}
+		}
+	}
+	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 2*len(stops) {
+		t.Errorf("%d decisions", len(got))
+	}
+}
+
+// testStoppedDeadline: deadlines go on during a stop. What a deadline ends is safe: it
+// is never released.
+func testStoppedDeadline(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	waits := addWithdrawal(t, s, newWithdrawal("waits", 3000, nil), 1000)
+	late, one := asked(t, s, "late", 3000, 1000)
+	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
+		t.Fatal(err)
+	}
+	done := must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionConfirmed, someDetails(t, "1"))}, 3000))(t)[0]
+	if done.Decision != countersign.DecisionExpired || done.Stopped != "" {
+		t.Errorf("at the deadline: %+v", done)
+	}
+	must(s.Sweep(ctx, 3001))(t)
+	for _, id := range []string{waits.ID, late.ID} {
+		if w := must(s.Withdrawal(ctx, id))(t); w.State != WithdrawalExpired {
+			t.Errorf("%s is %s", w.CallBackID, w.State)
+		}
+	}
+	cancelled := addWithdrawal(t, s, newWithdrawal("cancelled", 9000, nil), 3002)
+	if w := must(s.CancelWithdrawal(ctx, cancelled.ID, 3003))(t); w.State != WithdrawalCancelled {
+		t.Errorf("cancelled to %s", w.State)
+	}
+}
+
+// testFreeze: the first freeze stands with its reason, stops both lanes and raises an
+// alarm.
+func testFreeze(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 10)}, 10))(t)
+	want := Freeze{At: 2000, By: "tok_1", Reason: "a test"}
+	for _, reason := range []string{"a test", "another"} {
+		if f := must(s.Freeze(ctx, reason, "tok_1", 2000))(t); f != want {
+			t.Errorf("frozen %+v", f)
+		}
+	}
+	if f := must(another(t, s).Frozen(ctx))(t); f != want {
+		t.Errorf("another node sees %+v", f)
+	}
+	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Kind != AlarmFrozen || got[0].Subject != "a test" || got[0].Of != "" {
+		t.Errorf("alarms %+v", got)
+	}
+	if got := claim(t, s, countersign.LaneNotify, 2001, 10); len(got) != 0 {
+		t.Errorf("claimed %+v", got)
+	}
+	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
+	defer stop()
+	for range 2 {
+		if err := s.Thaw(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-wake:
+	default:
+		t.Error("nobody was woken")
+	}
+	if f := must(s.Frozen(ctx))(t); f != (Freeze{}) {
+		t.Errorf("thawed: %+v", f)
+	}
+	if got := claim(t, s, countersign.LaneNotify, 2002, 10); len(got) != 1 {
+		t.Errorf("claimed after the thaw %+v", got)
+	}
+	for _, text := range []string{"a\x00", "\xff", strings.Repeat("a", 2000)} {
+		if _, err := s.Freeze(ctx, text, "tok_1", 1); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("reason %.10q gives %v", text, err)
+		}
+	}
+}
+
+// testReleaseStopped: nobody gets a permit during a stop, the holder of one included;
+// a foreign claim is told as ever.
+func testReleaseStopped(t *testing.T, s *Outbox) {
+	other := another(t, s)
+	addMerchants(t, s, 1, nil)
+	fresh, _ := confirmedWithdrawal(t, s, "fresh", 1000)
+	held, _ := confirmedWithdrawal(t, s, "held", 1100)
+	must(s.Release(ctx, held.ID, "a", "p-held", 1200))(t)
+	foreign := 0
+	for _, stop := range []struct {
+		word       string
+		begin, end func(*Outbox) error
+	}{{"paused", pauseM0, resumeM0}, {"frozen", freezeAll, thawAll}} {
+		if err := stop.begin(other); err != nil {
+			t.Fatal(err)
+		}
+		for id, claim := range map[string]string{fresh.ID: "a", held.ID: "a"} {
+			if p, err := s.Release(ctx, id, claim, "p", 1300); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), stop.word) {
+				t.Errorf("%s: released %+v, %v", stop.word, p, err)
+			}
+		}
+		if _, err := s.Release(ctx, held.ID, "b", "p", db.Millis(1400+4_000_000*foreign)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another holder") {
+			t.Errorf("%s: a foreign claim gives %v", stop.word, err)
+		}
+		foreign++
+		if w := must(s.Withdrawal(ctx, fresh.ID))(t); w.State != WithdrawalConfirmed || w.Claim != "" {
+			t.Errorf("%s: it is %+v", stop.word, w)
+		}
+		if err := stop.end(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
+		if a.Kind == AlarmForeignClaim {
+			n++
+		}
+	}
+	if n != foreign {
+		t.Errorf("%d alarms of foreign claims, want %d", n, foreign)
+	}
+	if p := must(s.Release(ctx, fresh.ID, "a", "p-fresh", 1500))(t); p.Permit != "p-fresh" || p.Duplicate {
+		t.Errorf("afterwards %+v", p)
+	}
+	if p := must(s.Release(ctx, held.ID, "a", "p", 1500))(t); p.Permit != "p-held" || !p.Duplicate {
+		t.Errorf("afterwards %+v", p)
+	}
+}
+
+// testBlock: a confirmed withdrawal is blocked for ever, whatever else is stopped; any
+// other cannot be.
+func testBlock(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 1000)
+	released, _ := confirmedWithdrawal(t, s, "released", 1100)
+	must(s.Release(ctx, released.ID, "a", "p", 1200))(t)
+	awaiting := addWithdrawal(t, s, newWithdrawal("awaiting", 500_000, nil), 1200)
+	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
+		t.Fatal(err)
+	}
+	w := must(s.BlockWithdrawal(ctx, confirmed.ID, "a fraud", "tok_1", 1300))(t)
+	if w.State != WithdrawalBlocked || w.Decision != countersign.DecisionConfirmed || w.BlockedReason != "a fraud" || w.BlockedBy != "tok_1" || w.Ended != 1300 || w.Details == nil {
+		t.Errorf("blocked to %+v", w)
+	}
+	if again := must(s.BlockWithdrawal(ctx, confirmed.ID, "another reason", "tok_2", 1400))(t); !reflect.DeepEqual(again, w) {
+		t.Errorf("again %+v", again)
+	}
+	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Release(ctx, confirmed.ID, "a", "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
+		t.Errorf("releasing gives %v", err)
+	}
+	for _, id := range []string{released.ID, awaiting.ID} {
+		if _, err := s.BlockWithdrawal(ctx, id, "r", "tok_1", 1500); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("blocking %s gives %v", id, err)
+		}
+	}
+	if _, err := s.BlockWithdrawal(ctx, "m0."+strings.Repeat("0", 26), "r", "tok_1", 1500); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("blocking nothing gives %v", err)
+	}
+	for _, reason := range []string{"", "a\x00"} {
+		if _, err := s.BlockWithdrawal(ctx, awaiting.ID, reason, "tok_1", 1500); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("reason %q gives %v", reason, err)
+		}
+	}
+	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Withdrawal.State != WithdrawalBlocked {
+		t.Errorf("the feed has %+v", got)
+	}
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalBlocked] != 1 || got[WithdrawalConfirmed] != 0 {
+		t.Errorf("numbers %v", got)
+	}
+	if list, _, err := s.Withdrawals(ctx, "m0", WithdrawalBlocked, 10, ""); err != nil || len(list) != 1 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+}
+
+// testStopsHold: whatever is under way on two nodes, when a pause, a freeze or a change
+// has returned, nothing more is decided or released by what was asked before.
+func testStopsHold(t *testing.T, s *Outbox) {
+	nodes := []*Outbox{s, another(t, s)}
+	addMerchants(t, s, 1, nil)
+	const each = 6
+	stoppedAll, ended := 0, 0
+	for round := range 8 {
+		now := db.Millis(1000 + 100*round)
+		var open []Claimed
+		var confirmed []string
+		for i := range each {
+			w, _ := confirmedWithdrawal(t, s, fmt.Sprintf("%d-confirmed-%d", round, i), now)
+			confirmed = append(confirmed, w.ID)
+		}
+		for i := range each {
+			_, c := asked(t, s, fmt.Sprintf("%d-asked-%d", round, i), 500_000, now)
+			open = append(open, c)
+		}
+		states := func() (list []string) {
+			for i := range each {
+				list = append(list, string(must(s.Withdrawal(ctx, open[i].ID))(t).State), string(must(s.Withdrawal(ctx, confirmed[i]))(t).State))
+			}
+			return list
+		}
+		stop := stops[[]int{0, 1, 4}[round%3]]
+		begin := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range each {
+			wg.Go(func() {
+				<-begin
+				n := answer(open[i], countersign.DecisionConfirmed, someDetails(t, "1"))
+				if _, err := nodes[i%2].Settle(ctx, []Settlement{n}, now+1); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				<-begin
+				if _, err := nodes[i%2].Release(ctx, confirmed[i], "a", "p", now+1); err != nil && !errors.Is(err, db.ErrConflict) {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		if err := stop.begin(nodes[round%2]); err != nil {
+			t.Fatal(err)
+		}
+		before := states()
+		wg.Wait()
+		after := states()
+		for i := range before {
+			// A change of the merchant does not stop releases of what was confirmed before.
+			release := i%2 == 1
+			if before[i] != after[i] && !(release && stop.end == nil) {
+				t.Errorf("round %d, %s: %s became %s after it had returned", round, stop.name, before[i], after[i])
+			}
+			switch after[i] {
+			case "awaiting":
+				stoppedAll++
+			case "confirmed", "released":
+				ended++
+			}
+		}
+		if stop.end != nil {
+			if err := stop.end(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range open { // out of the way of the next round
+			if _, err := s.CancelWithdrawal(ctx, c.ID, now+2); err != nil && !errors.Is(err, db.ErrConflict) {
+				t.Error(err)
+			}
+		}
+	}
+	t.Logf("%d were stopped, %d were not", stoppedAll, ended)
+}
+
+// testStopsAreInOrder: a freeze waits for a decision that is being made, and a decision
+// that begins after it waits for the freeze.
+func testStopsAreInOrder(t *testing.T, s *Outbox) {
+	if !s.Dialect().ConcurrentWriters {
+		t.Skip("one writer")
+	}
+	other := another(t, s)
+	looked, goOn, frozen := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	end := sync.OnceFunc(func() { close(goOn) })
+	defer end()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := s.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+			if err := x.Batch(ctx, s.lookAtStops(nil)); err != nil {
+				return err
+			}
+			close(looked)
+			<-goOn
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-looked
+	go func() { frozen <- freezeAll(other) }()
+	waits := func() bool {
+		var n int64
+		if _, err := db.One(ctx, s, `SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'frozen'::regclass`, nil, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	}
+	for !waits() {
+		select {
+		case err := <-frozen:
+			t.Fatalf("frozen beside a decision: %v", err)
+		default:
+		}
+	}
+	end()
+	wg.Wait()
+	if err := <-frozen; err != nil {
+		t.Fatal(err)
+	}
+}
