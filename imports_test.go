@@ -27,19 +27,23 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/db/pglink": {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/dbtest": {others: []string{"github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
-	"countersign/internal/outbox":    {ours: []string{"countersign", "countersign/envelope", "countersign/internal/db"}},
-	"countersign/internal/book":      {ours: []string{"countersign", "countersign/merchant", "countersign/internal/db"}},
+	"countersign/internal/audit": {
+		ours:   []string{"countersign/client", "countersign/internal/db"},
+		others: []string{"golang.org/x/mod"},
+	},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},
+	"countersign/internal/book":   {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/jsonapi": {
-		ours:   []string{"countersign", "countersign/client", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db",
 			"countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -51,7 +55,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/book",
+		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/db", "countersign/internal/jsonapi"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
@@ -61,7 +65,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/book",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
@@ -80,7 +84,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
+			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
 			"countersign/internal/learn"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},

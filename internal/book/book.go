@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -15,7 +16,7 @@ var migrations embed.FS
 
 // End opens the merchant's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "merchant", Migrations: migrations,
+	return db.End{Name: "merchant", Migrations: migrations, Keep: audit.Keep,
 		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"},
 		Steps:   map[int]func(context.Context, db.Querier) error{4: foldTransfers}}
 }

@@ -36,6 +36,9 @@ type End struct {
 	// Steps are what SQL alone cannot do: the function of a number runs in the
 	// transaction of that migration, after its text.
 	Steps map[int]func(context.Context, Querier) error
+	// Keep writes the records of a transaction to the audit log, last of all in that
+	// transaction. Nil: there is no log, and records are dropped.
+	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
 }
 
 // DB is an open database. Its methods may be used from several goroutines at

@@ -22,6 +22,7 @@ import (
 // commits.
 type postgresDB struct {
 	d      *Dialect
+	end    End
 	pool   *pgxpool.Pool
 	lists  *pgxpool.Pool // of DB.Apart
 	log    *slog.Logger
@@ -121,7 +122,7 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 		}
 		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}
-	db := &postgresDB{d: newPostgresDialect(), hub: h, pool: pool, log: log}
+	db := &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, log: log}
 	steps, err := readMigrations(end.Migrations, db.d.Name)
 	if err == nil {
 		err = migrate(ctx, db, end, steps)
@@ -201,7 +202,11 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 	// A rollback must reach the server even if ctx has ended.
 	defer begun.Rollback(context.WithoutCancel(ctx))
 	t := &Tx{Querier: pgQuerier{db.d, begun}, deferred: true}
-	if err := fn(ctx, t); err != nil {
+	err = fn(ctx, t)
+	if err == nil {
+		err = t.finish(ctx, db.end)
+	}
+	if err != nil {
 		if code(err) == readOnly {
 			conn.Conn().Close(ctx) // the pool must not keep it
 		}

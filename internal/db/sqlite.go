@@ -24,6 +24,7 @@ type sqliteDB struct {
 	d        *Dialect
 	hub      *hub
 	log      *slog.Logger
+	end      End
 	lock     *os.File
 	file     *os.File // the database; see createPrivate
 	files    []keptFile
@@ -56,7 +57,7 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 		return nil, err
 	}
 	db := &sqliteDB{
-		d: newSQLiteDialect(), hub: h, log: log, lock: lock,
+		d: newSQLiteDialect(), hub: h, log: log, end: end, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if err := db.open(ctx, path, used, end); err != nil {
@@ -262,16 +263,16 @@ func (db *sqliteDB) try(group []*writeRequest, several, savepoints bool) (errs [
 		switch errs[i] = group[i].ctx.Err(); {
 		case errs[i] != nil: // its caller has given up: not begun
 		case savepoints:
-			err = db.savepoint(ctx, group[i].fn, all, &errs[i])
+			err = db.savepoint(ctx, group[i], all, &errs[i])
 		default:
-			err = protect(ctx, group[i].fn, all)
+			err = group[i].run(all)
 			if errs[i] = err; err != nil && several {
 				err = errSomeFailed
 			}
 		}
 	}
 	if err == nil {
-		err = all.writeCounts(ctx)
+		err = all.finish(ctx, db.end)
 	}
 	if err == nil {
 		err = db.conn.control(ctx, "COMMIT")
@@ -307,17 +308,18 @@ func (db *sqliteDB) sync(ctx context.Context, group []*writeRequest) error {
 
 // savepoint runs one request. It gives own, the request's error, and an error if
 // the whole transaction is lost.
-func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx) error, all *Tx, own *error) error {
+func (db *sqliteDB) savepoint(ctx context.Context, r *writeRequest, all *Tx, own *error) error {
 	if err := db.conn.control(ctx, "SAVEPOINT one"); err != nil {
 		return err
 	}
 	t := &Tx{Querier: db.conn}
-	if *own = protect(ctx, fn, t); *own != nil {
+	if *own = r.run(t); *own != nil {
 		if err := db.conn.control(ctx, "ROLLBACK TO one"); err != nil {
 			return errors.Join(*own, err)
 		}
 	} else {
 		all.here |= t.here
+		all.records = append(all.records, t.records...)
 		for name, n := range t.counts {
 			all.count(name, n)
 		}
@@ -325,14 +327,16 @@ func (db *sqliteDB) savepoint(ctx context.Context, fn func(context.Context, *Tx)
 	return db.conn.control(ctx, "RELEASE one")
 }
 
-// protect turns a panic into an error, because the writer serves all callers.
-func protect(ctx context.Context, fn func(context.Context, *Tx) error, t *Tx) (err error) {
+// run runs the request's function, which is not interrupted, since its group would be
+// lost, but finds the values of its caller's context. A panic becomes an error, because
+// the writer serves all callers.
+func (r *writeRequest) run(t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in a transaction: %v", p)
 		}
 	}()
-	return fn(ctx, t)
+	return r.fn(context.WithoutCancel(r.ctx), t)
 }
 
 func (db *sqliteDB) Ping(ctx context.Context) error {

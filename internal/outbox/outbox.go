@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -13,7 +14,7 @@ var migrations embed.FS
 
 // End opens the service's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "service", Migrations: migrations,
+	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep,
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 

@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// AuditEntry is one record of the audit log.
+type AuditEntry struct {
+	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log, without gaps"`
+	Hashes []byte          `json:"hashes" doc:"Base64: the SHA-256 hash of the record as a leaf of the tree (RFC 6962), then those of the subtrees that it completes"`
+	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data"`
+}
+
+// AuditPage is a part of the audit log.
+type AuditPage struct {
+	Edge    [][]byte     `json:"edge" nullable:"false" doc:"Base64: hashes of the complete subtrees of the tree of all records up to after, the largest first"`
+	Entries []AuditEntry `json:"entries" nullable:"false" doc:"in the order of seq"`
+	Next    int64        `json:"next" doc:"the value of after for the next request"`
+}
+
+// AuditProof is a signed checkpoint and what it proves: that the log of an earlier
+// checkpoint is its beginning, and that records are in it. countersign audit verify
+// checks it with nothing but the verifier key.
+type AuditProof struct {
+	Checkpoint  string        `json:"checkpoint" doc:"signed note: the log's name, its number of records, its root hash in Base64, the time"`
+	Key         string        `json:"key" doc:"verifier key of the log. Whoever verifies has it from elsewhere"`
+	From        int64         `json:"from,omitempty" doc:"number of records of an earlier checkpoint; absent: none"`
+	Consistency [][]byte      `json:"consistency,omitempty" doc:"Base64: proof that the first records, from in number, are those of the earlier checkpoint (RFC 6962, 2.1.2)"`
+	Records     []AuditRecord `json:"records,omitempty" doc:"records that are in the log, in the order of seq"`
+}
+
+// AuditRecord is a record with the proof that it is in the log.
+type AuditRecord struct {
+	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log"`
+	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed"`
+	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
+	Items  []AuditItem     `json:"items,omitempty" doc:"items of a record that tells of many as one"`
+}
+
+// AuditItem is one item of a record that has the root of a tree of items.
+type AuditItem struct {
+	Index int64           `json:"index" minimum:"0" doc:"its place among the items of the record"`
+	Item  json.RawMessage `json:"item" doc:"the item, byte for byte as it was hashed"`
+	Proof [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the item to the root that the record has"`
+}
+
+// AuditOptions say what an AuditProof is about.
+type AuditOptions struct {
+	Withdrawal string // id of a withdrawal, of the gateway the callBackId of an order; empty: none
+	Callback   string // id of a callback, of the gateway its number in the inbox; empty: none
+	From       int64  // number of records of an earlier checkpoint; 0: none
+}
+
+// Audit gives a part of the audit log: the records after a number.
+func (c *caller) Audit(ctx context.Context, o FeedOptions) (AuditPage, error) {
+	return ask[AuditPage](ctx, c, http.MethodGet, withQuery("/v1/audit", o), nil)
+}
+
+// AuditCheckpoint signs the log as it is now. With from, it proves that the log of
+// an earlier checkpoint of that many records is its beginning.
+func (c *caller) AuditCheckpoint(ctx context.Context, from int64) (AuditProof, error) {
+	return ask[AuditProof](ctx, c, http.MethodGet, withQuery("/v1/audit/checkpoint", AuditOptions{From: from}), nil)
+}
+
+// AuditEvidence gives all records about a withdrawal or a callback, with the proof
+// that they are in the log.
+func (c *caller) AuditEvidence(ctx context.Context, o AuditOptions) (AuditProof, error) {
+	return ask[AuditProof](ctx, c, http.MethodGet, withQuery("/v1/audit/evidence", o), nil)
+}

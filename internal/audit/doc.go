@@ -1,0 +1,7 @@
+// Package audit is the append-only log of an end: a Merkle tree of records, each added in
+// the transaction of what it records, whose head is signed.
+//
+// The tree is that of RFC 6962, as in golang.org/x/mod/sumdb/tlog, and a checkpoint is
+// a signed note as in golang.org/x/mod/sumdb/note. A record that was changed, removed
+// or inserted gives another root than the one that was signed.
+package audit

@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// AlarmBroken: the tables of the log were changed, so it is not signed any more.
+const AlarmBroken = "audit_broken"
+
+// signEvery is how often a log that has grown is signed, by one of its nodes.
+const signEvery = time.Minute
+
+// Config is what Open needs.
+type Config struct {
+	DB  *db.DB           // of an end whose Keep is Keep. Required
+	End string           // begins the log's name: "service" or "merchant". Required
+	Now func() time.Time // of checkpoints. Required
+	Log *slog.Logger     // Required
+}
+
+// Log is the audit log of an end.
+type Log struct {
+	c   Config
+	key key
+}
+
+// Open gives the log. The first start makes its key.
+func Open(ctx context.Context, c Config) (*Log, error) {
+	if c.DB == nil || c.End == "" || c.Now == nil || c.Log == nil {
+		return nil, errors.New("audit: Config is not complete")
+	}
+	k, err := openKey(ctx, c.DB, c.End)
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	return &Log{c, k}, nil
+}
+
+// Key is the public part of the key that signs checkpoints.
+func (l *Log) Key() string { return l.key.verifier }
+
+// Run signs the log every minute until ctx ends, and reads a part of it again.
+func (l *Log) Run(ctx context.Context) error {
+	tick := time.NewTicker(signEvery)
+	defer tick.Stop()
+	again := walker{l: l}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		_, err := again.step(ctx, walkStep)
+		if err != nil {
+			again.e = edge{}
+			l.failed(ctx, err)
+		}
+		signed, err := l.last(ctx)
+		if err == nil && signed.At.Time().Add(signEvery/2).After(l.c.Now()) {
+			continue // another node was first
+		}
+		l.Sign(ctx)
+	}
+}
+
+// Sign signs the log as it is now, if it has grown since it was signed last, and
+// keeps the checkpoint. A failure is logged. A log that was changed is not signed and
+// raises AlarmBroken.
+func (l *Log) Sign(ctx context.Context) {
+	if _, _, err := l.sign(ctx); err != nil {
+		l.failed(ctx, err)
+	}
+}
+
+// failed reports that the log cannot be signed or read, or was changed.
+func (l *Log) failed(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, ErrBroken), errors.Is(err, ErrCheckpoint), errors.Is(err, ErrForeign):
+		l.c.Log.Error("alarm", "kind", AlarmBroken, "cause", err.Error())
+		if err := l.c.DB.RaiseAlarm(ctx, db.Alarm{Kind: AlarmBroken, At: db.MillisOf(l.c.Now())}); err != nil {
+			l.c.Log.Error("the alarm was not kept", "error", err.Error())
+		}
+	default:
+		l.c.Log.Error("the audit log was not read or not signed", "error", err.Error())
+	}
+}
+
+const (
+	readSizeSQL = `SELECT size, edge FROM audit_head WHERE id = 1`
+
+	lastCheckpointSQL = `SELECT note FROM audit_checkpoints ORDER BY size DESC LIMIT 1`
+
+	keepCheckpointSQL = `INSERT INTO audit_checkpoints (size, at, note) VALUES ($1, $2, $3) ON CONFLICT (size) DO NOTHING`
+
+	checkpointSQL = `SELECT note FROM audit_checkpoints WHERE size = $1`
+)
+
+// last gives the last checkpoint that was kept. Its Size is -1 if there is none.
+func (l *Log) last(ctx context.Context) (Checkpoint, error) {
+	c, _, err := l.kept(ctx, l.c.DB, lastCheckpointSQL)
+	return c, err
+}
+
+func (l *Log) kept(ctx context.Context, q db.Querier, text string, args ...any) (Checkpoint, string, error) {
+	var signed string
+	found, err := db.One(ctx, q, text, args, &signed)
+	if err != nil || !found {
+		return Checkpoint{Size: -1}, "", err
+	}
+	c, err := openCheckpoint(signed, l.key.verifier)
+	return c, signed, err
+}
+
+// sign gives the checkpoint of the present head. Before it signs, it checks that the
+// log of the last checkpoint is the head's beginning, and hashes all records since
+// then again. So a head is signed only over records that are as they were added, and
+// two nodes never sign two logs.
+func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
+	head, err := readHead(ctx, l.c.DB, readSizeSQL)
+	if err != nil {
+		return Checkpoint{}, "", err
+	}
+	last, signed, err := l.kept(ctx, l.c.DB, lastCheckpointSQL)
+	switch {
+	case err != nil:
+		return Checkpoint{}, "", err
+	case last.Size > head.size:
+		// Another node signed after the head was read, or the head was set back.
+		if head, err = readHead(ctx, l.c.DB, readSizeSQL); err != nil {
+			return Checkpoint{}, "", err
+		}
+		if last.Size > head.size {
+			return Checkpoint{}, "", fmt.Errorf("%w: it had %d records when it was signed and has %d", ErrBroken, last.Size, head.size)
+		}
+	}
+	if last.Size == head.size {
+		if last.Root != head.root() {
+			return Checkpoint{}, "", fmt.Errorf("%w: its %d records have another root than was signed", ErrBroken, head.size)
+		}
+		return last, signed, nil
+	}
+	if err := l.checkSince(ctx, last, head); err != nil {
+		return Checkpoint{}, "", err
+	}
+	c := Checkpoint{Log: l.key.signer.Name(), Size: head.size, Root: head.root(), At: client.TimeOf(l.c.Now())}
+	text, err := note.Sign(&note.Note{Text: c.text()}, l.key.signer)
+	if err != nil {
+		return Checkpoint{}, "", err
+	}
+	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := t.Exec(ctx, keepCheckpointSQL, c.Size, int64(c.At), string(text)); err != nil {
+			return err
+		}
+		// Another node may have signed this head too.
+		c, signed, err = l.kept(ctx, t, checkpointSQL, c.Size)
+		return err
+	})
+	return c, signed, err
+}
+
+// checkSince hashes the records after the checkpoint last again and compares them with
+// the head.
+func (l *Log) checkSince(ctx context.Context, last Checkpoint, head edge) error {
+	e := edge{}
+	if last.Size > 0 {
+		var err error
+		if e, err = l.edgeAt(ctx, last.Size); err != nil {
+			return err
+		}
+		if e.root() != last.Root {
+			return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, last.Size)
+		}
+	}
+	for e.size < head.size {
+		if err := l.rehash(ctx, &e, head.size); err != nil {
+			return err
+		}
+	}
+	if e.root() != head.root() {
+		return fmt.Errorf("%w: the hashes of its %d records do not give its head", ErrBroken, head.size)
+	}
+	return nil
+}
+
+// rehash appends some of the records after e, up to number until.
+func (l *Log) rehash(ctx context.Context, e *edge, until int64) error {
+	was := e.size
+	rows, err := l.rows(ctx, e.size, until, 1000)
+	for _, r := range rows {
+		if err := r.appendTo(e); err != nil {
+			return err
+		}
+	}
+	if err == nil && e.size == was {
+		err = fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
+	}
+	return err
+}
+
+// row is a record as it is kept.
+type row struct {
+	seq          int64
+	body, hashes []byte
+}
+
+// appendTo appends r to a tree and compares what that gives with what is kept.
+func (r row) appendTo(e *edge) error {
+	if r.seq != e.size+1 {
+		return fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
+	}
+	if string(join(e.append(tlog.RecordHash(r.body)))) != string(r.hashes) {
+		return fmt.Errorf("%w: record %d is not the one that was added", ErrBroken, r.seq)
+	}
+	return nil
+}
+
+const listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+
+// rows gives records after a number, up to number until. They hold some 4 MB at most,
+// unless one alone is larger.
+func (l *Log) rows(ctx context.Context, after, until int64, limit int) (list []row, err error) {
+	const most = 4 << 20
+	size := 0
+	enough := errors.New("enough")
+	err = db.Each(ctx, l.c.DB, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
+		var one row
+		err := r.Scan(&one.seq, &one.body, &one.hashes)
+		if size += len(one.body); err == nil && len(list) > 0 && size > most {
+			return enough
+		}
+		list = append(list, one)
+		return err
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return list, err
+}

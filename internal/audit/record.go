@@ -1,0 +1,147 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Record is something that happened. Secrets have no place in it: their fingerprints
+// do.
+type Record struct {
+	// Kind is a fixed word, such as "withdrawal.released". Required.
+	Kind string
+	// At is the time of what happened. Required.
+	At db.Millis
+	// About are the ids by which the record is found.
+	About []string
+	// Data is written as JSON. Nil: nothing more is to be said.
+	Data any
+}
+
+// Actor is who made a call of the API.
+type Actor struct {
+	Token   string `json:"token"`          // id
+	Name    string `json:"name,omitempty"` // of the token's owner
+	Role    string `json:"role,omitempty"`
+	Address string `json:"address,omitempty"` // of the caller's end of the connection
+}
+
+type (
+	actorKey struct{}
+	nodeKey  struct{}
+)
+
+// By gives the context of a call of the API by a. Records that are added under it say
+// so.
+func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
+
+// At gives the context of what happens in the process named node.
+func At(ctx context.Context, node string) context.Context {
+	return context.WithValue(ctx, nodeKey{}, node)
+}
+
+// body is a record as it is hashed.
+type body struct {
+	At    client.Time `json:"at"`
+	Kind  string      `json:"kind"`
+	By    *Actor      `json:"by,omitempty"` // absent: the end did it by itself
+	Node  string      `json:"node,omitempty"`
+	About []string    `json:"about,omitempty"`
+	Data  any         `json:"data,omitempty"`
+}
+
+// Add adds r to the log, with the actor and the node of ctx. It is kept in the
+// transaction t, or not at all.
+func Add(ctx context.Context, t *db.Tx, r Record) error { return add(ctx, t, r, nil) }
+
+// items is what a record says of items that it tells of as one.
+type items struct {
+	Items int       `json:"items"`
+	Root  tlog.Hash `json:"root"` // of the tree whose leaves are the items
+}
+
+// AddItems adds one record for many items, in order. The record has the root of a tree
+// of them, so that each can be proved. Nothing is added for no items.
+func AddItems(ctx context.Context, t *db.Tx, r Record, list []any) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var e edge
+	leaves := make([]byte, 0, len(list)*tlog.HashSize)
+	for _, v := range list {
+		b, err := Marshal(v)
+		if err != nil {
+			return err
+		}
+		h := tlog.RecordHash(b)
+		leaves = append(leaves, h[:]...)
+		e.append(h)
+	}
+	r.About = append(r.About, itemsAt(r.At))
+	r.Data = items{len(list), e.root()}
+	return add(ctx, t, r, leaves)
+}
+
+// itemsAt is the subject of the records that tell of items at a time.
+func itemsAt(at db.Millis) string { return "items:" + strconv.FormatInt(int64(at), 10) }
+
+func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
+	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About, Data: r.Data}
+	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
+		b.By = &a
+	}
+	b.Node, _ = ctx.Value(nodeKey{}).(string)
+	text, err := Marshal(b)
+	if err != nil {
+		return err
+	}
+	kept := db.LogRecord{Body: text, Leaves: leaves}
+	for _, id := range r.About {
+		kept.Subjects = append(kept.Subjects, subjectOf(id))
+	}
+	t.Record(kept)
+	return nil
+}
+
+// Marshal writes v as records and items are written: JSON without spaces, with <, > and
+// & as they are.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// longestSubject is how long an id may be to be kept as it is, in bytes.
+const longestSubject = 200
+
+// subjectOf is the form in which an id is looked up: an id that others chose may be
+// too long for an index, or not storable.
+func subjectOf(id string) string {
+	if len(id) <= longestSubject && db.CheckText("", id) == nil {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Fingerprint tells two secrets apart without showing either.
+func Fingerprint(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,210 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"countersign/client"
+)
+
+// Told is a record as it is read.
+type Told struct {
+	At    client.Time     `json:"at"`
+	Kind  string          `json:"kind"`
+	By    *Actor          `json:"by"`
+	Node  string          `json:"node"`
+	About []string        `json:"about"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// Read reads a record.
+func Read(record []byte) (t Told, err error) { return t, json.Unmarshal(record, &t) }
+
+// Verified is what a file proves.
+type Verified struct {
+	Checkpoint Checkpoint
+	// Earlier is the checkpoint that was held before; nil if none was given. The log
+	// begins with its records.
+	Earlier *Checkpoint
+	// First and Last are the numbers of the records of an export.
+	First, Last int64
+	// Records are those of a proof.
+	Records []client.AuditRecord
+}
+
+// ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
+// off.
+var ErrFile = errors.New("the file is broken")
+
+// Verify reads an export, a proof or a bare checkpoint and checks it with the verifier
+// key alone. earlier is a checkpoint, or a file that has one, that was held before; nil
+// if there is none. Errors wrap ErrFile, ErrCheckpoint, ErrForeign or ErrEarlier.
+func Verify(in io.Reader, verifierKey string, earlier io.Reader) (Verified, error) {
+	var v Verified
+	if earlier != nil {
+		c, err := heldCheckpoint(earlier, verifierKey)
+		if err != nil {
+			return v, fmt.Errorf("the earlier checkpoint: %w", err)
+		}
+		v.Earlier = &c
+	}
+	r := bufio.NewReaderSize(in, 1<<20)
+	first, err := r.Peek(len(exportStart))
+	switch {
+	case err == nil && string(first) == exportStart:
+		err = v.export(r, verifierKey)
+	case len(first) > 0 && first[0] == '{':
+		err = v.proof(r, verifierKey)
+	case len(first) > 0:
+		var text []byte
+		if text, err = io.ReadAll(io.LimitReader(r, mostCheckpoint)); err == nil {
+			v.Checkpoint, err = openCheckpoint(string(text), verifierKey)
+		}
+		if err == nil {
+			err = v.sameAs(v.Checkpoint.Size, v.Checkpoint.Root)
+		}
+	default:
+		err = fmt.Errorf("%w: it is empty", ErrFile)
+	}
+	return v, err
+}
+
+// ErrEarlier means that a file does not continue the log of an earlier checkpoint, or
+// does not show that it does.
+var ErrEarlier = errors.New("the earlier checkpoint is not proved")
+
+// sameAs compares the tree of the first size records with the earlier checkpoint, if
+// that is of as many.
+func (v *Verified) sameAs(size int64, root tlog.Hash) error {
+	switch {
+	case v.Earlier == nil:
+		return nil
+	case v.Earlier.Size != size:
+		return fmt.Errorf("%w: it is of %d records, and the file proves %d: make the file with --from", ErrEarlier, v.Earlier.Size, size)
+	case v.Earlier.Root != root:
+		return fmt.Errorf("%w: its %d records have another root than those of the file. One of the two logs was forged", ErrEarlier, size)
+	}
+	return nil
+}
+
+const (
+	mostCheckpoint = 16 << 10
+	mostProof      = 256 << 20
+)
+
+// heldCheckpoint reads the checkpoint of a bare note or of a proof.
+func heldCheckpoint(in io.Reader, verifierKey string) (Checkpoint, error) {
+	text, err := io.ReadAll(io.LimitReader(in, mostProof))
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	signed := string(text)
+	if len(text) > 0 && text[0] == '{' {
+		var p client.AuditProof
+		lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+		if err := json.Unmarshal(lines[len(lines)-1], &p); err != nil { // the last line of an export has it too
+			return Checkpoint{}, fmt.Errorf("%w: it has no checkpoint", ErrFile)
+		}
+		signed = p.Checkpoint
+	}
+	return openCheckpoint(signed, verifierKey)
+}
+
+// strictly reads one line of JSON that was written by Marshal, of which every byte
+// matters.
+func strictly(line []byte, v any) error {
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	again, err := Marshal(v)
+	if err != nil || !bytes.Equal(again, line) {
+		return fmt.Errorf("%w: it is not written as it was exported", ErrFile)
+	}
+	return nil
+}
+
+// proof checks a proof file.
+func (v *Verified) proof(in io.Reader, verifierKey string) error {
+	text, err := io.ReadAll(io.LimitReader(in, mostProof))
+	if err != nil {
+		return err
+	}
+	line, whole := bytes.CutSuffix(text, []byte("\n"))
+	if !whole {
+		return fmt.Errorf("%w: it is cut off", ErrFile)
+	}
+	var p client.AuditProof
+	if err := strictly(line, &p); err != nil {
+		return err
+	}
+	if err := v.signed(p, verifierKey); err != nil {
+		return err
+	}
+	for i, r := range p.Records {
+		if i > 0 && r.Seq <= p.Records[i-1].Seq {
+			return fmt.Errorf("%w: its records are not in order", ErrFile)
+		}
+		if err := v.record(r); err != nil {
+			return err
+		}
+	}
+	v.Records = p.Records
+	return nil
+}
+
+// signed checks the checkpoint of a proof, and that it continues the earlier one.
+func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
+	if v.Checkpoint, err = openCheckpoint(p.Checkpoint, verifierKey); err != nil {
+		return err
+	}
+	if p.Key != verifierKey {
+		return fmt.Errorf("%w: it names another key", ErrForeign)
+	}
+	c, held := v.Checkpoint, v.Earlier
+	proof, ok := hashesOf(p.Consistency)
+	between := 0 < p.From && p.From < c.Size // else there is nothing to prove
+	switch {
+	case !ok || p.From < 0 || p.From > c.Size || between != (len(proof) > 0):
+		return fmt.Errorf("%w: its proof from an earlier checkpoint is malformed", ErrFile)
+	case between && held == nil:
+		return fmt.Errorf("%w: the file continues one of %d records: give that with --from", ErrEarlier, p.From)
+	case between && held.Size == p.From:
+		if tlog.CheckTree(proof, c.Size, c.Root, p.From, held.Root) != nil {
+			return fmt.Errorf("%w: the log does not begin with its %d records. One of the two was forged", ErrEarlier, p.From)
+		}
+		return nil
+	case between:
+		return fmt.Errorf("%w: it is of %d records, and the file continues one of %d", ErrEarlier, held.Size, p.From)
+	case held != nil && held.Size == 0:
+		return nil // every log begins with nothing
+	}
+	return v.sameAs(c.Size, c.Root)
+}
+
+// record checks that a record, and its items, are in the log.
+func (v *Verified) record(r client.AuditRecord) error {
+	proof, ok := hashesOf(r.Proof)
+	c := v.Checkpoint
+	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, tlog.RecordHash(r.Record)) != nil {
+		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
+	}
+	told, err := Read(r.Record)
+	if err != nil {
+		return fmt.Errorf("%w: record %d is no JSON", ErrFile, r.Seq)
+	}
+	for _, item := range r.Items {
+		var of items
+		proof, ok := hashesOf(item.Proof)
+		if !ok || json.Unmarshal(told.Data, &of) != nil || item.Index < 0 || item.Index >= int64(of.Items) ||
+			tlog.CheckRecord(proof, int64(of.Items), of.Root, item.Index, tlog.RecordHash(item.Item)) != nil {
+			return fmt.Errorf("%w: an item of record %d is not in it", ErrFile, r.Seq)
+		}
+	}
+	return nil
+}
