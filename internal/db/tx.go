@@ -52,7 +52,7 @@ type Tx struct {
 	here     topicSet         // watchers of this node to wake after the commit
 	abroad   topicSet         // and those of other nodes
 	counts   map[string]int64 // changes of kept numbers, to be written before the commit
-	records  []LogRecord         // of the audit log, likewise
+	records  []LogRecord      // of the audit log, likewise
 }
 
 // Wake wakes the watchers of topic on every node after the commit.

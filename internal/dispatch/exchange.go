@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"countersign"
@@ -131,6 +132,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		record.ResponseHash = digest(r.Body)
 	}
 	opened := false
+	var answer []byte
 	v := Judge(q, r, func(data string) ([]byte, []int, error) {
 		if !m.openings.enter(lane, c.LeaseUntil.Time().Sub(d.cfg.Now())-LeaseMargin/2) {
 			return nil, nil, errNotOpened
@@ -141,7 +143,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		w := d.rsa(context.Background(), m.account, openTurn(lane), "open")
 		w.Most = countersign.MaxAnswer(len(plain))
 		plaintext, blocks, err := m.open(w, data)
-		opened = err == nil
+		opened, answer = err == nil, plaintext
 		return plaintext, blocks, err
 	})
 	switch {
@@ -154,6 +156,27 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	}
 	record.ErrCode = v.ErrCode
 	finish(v)
+	if c.Type == countersign.TypeRequestWithdraw && sent && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
+		e.settlement.Exchange = m.exchange(body, plain, r, answer, v)
+	}
+	return e
+}
+
+// exchange is what the audit log keeps of the exchange about a withdrawal. Of the
+// response it keeps the parts: the merchant's API key, which it also holds, is a secret.
+// Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
+func (m *merchant) exchange(body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
+	e := &outbox.Exchange{Version: m.version, URL: m.urls[countersign.LaneWithdraw].Redacted(), RequestKey: m.sealKey.Fingerprint(),
+		ResponseKey: m.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain)}
+	if v.ErrCode == nil {
+		return e
+	}
+	if resp, err := countersign.ParseResponse(r.Body); err == nil {
+		e.Data, e.Message = resp.Data, strings.ReplaceAll(resp.Message, m.apiKey.Reveal(), "[apiKey]")
+	}
+	if !v.OpenFailure {
+		e.ResponseOpened = string(answer)
+	}
 	return e
 }
 
@@ -202,7 +225,7 @@ func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation stri
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
 	record.Result, record.Reason = string(v.Result), v.Reason.String()
 	s := outbox.Settlement{
-		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record,
+		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, Payload: c.Payload,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
 	lane := c.Type.Lane()

@@ -52,6 +52,13 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err != nil || !changed {
 		return false, err
 	}
+	kind := recordMerchantPaused
+	if state == MerchantActive {
+		kind = recordMerchantResumed
+	}
+	if err := record(ctx, t, kind, id, now, changedRecord{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+		return false, err
+	}
 	m := Merchant{State: state}
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, m.active(), version); err != nil {
 		return false, err
@@ -83,6 +90,9 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 	if err != nil || !changed {
 		return false, err
 	}
-	_, err = t.Exec(ctx, setLanesActiveSQL, id, 0, version)
-	return true, err
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0, version); err != nil {
+		return false, err
+	}
+	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
+	return true, record(ctx, t, recordMerchantPaused, id, now, changedRecord{Version: version, After: after})
 }

@@ -56,7 +56,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 				return err
 			}
 		}
-		return nil
+		return recordMerchant(ctx, t, nil, &m, now)
 	})
 	if err != nil {
 		return Merchant{}, err
@@ -120,6 +120,9 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 			}
 			if n == 0 {
 				return errRaced
+			}
+			if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
+				return err
 			}
 			return o.updateLanes(ctx, t, &m)
 		})

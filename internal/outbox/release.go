@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -75,7 +76,10 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	}
 	f := &feedEntries{}
 	f.decision(merchant, id)
-	return true, f.write(ctx, t)
+	if err := f.write(ctx, t); err != nil {
+		return false, err
+	}
+	return true, record(ctx, t, recordDecided, joinID(merchant, id), now, decidedRecord{Merchant: merchant, Decision: string(to), Reason: reason})
 }
 
 const releaseSQL = `
@@ -142,6 +146,9 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			}}
 			err := t.Batch(ctx, countMoved(t, []db.Statement{stops, read}, WithdrawalConfirmed, WithdrawalReleased, given))
 			if err != nil || !found {
+				return err
+			}
+			if err := recordRelease(ctx, t, &p, holder, now); err != nil {
 				return err
 			}
 			if p.Permit != "" && p.Withdrawal.Claim != holder {
@@ -218,6 +225,10 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		case recorded == 0:
 			return nil
 		}
+		ended := endedRecord{ofWithdrawal{merchant, w.CallBackID}, string(state), audit.Fingerprint(outcome.Permit), outcome.TxID, outcome.FailReason}
+		if err := record(ctx, t, recordEnded, id, now, ended); err != nil {
+			return err
+		}
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
 		counted := countMoved(t, nil, WithdrawalReleased, state, 1)
 		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...)
@@ -268,6 +279,10 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 			return err
 		}
 		row.CallBackID = w.CallBackID
+		waits := waitsRecord{ofWithdrawal{merchant, w.CallBackID}, int(n.Type), joinID(merchant, row.id)}
+		if err := record(ctx, t, recordWaits, id, now, waits); err != nil {
+			return err
+		}
 		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
 	})
 	switch {

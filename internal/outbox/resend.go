@@ -82,6 +82,12 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 			t.Wake(TopicOf(lanes[i]))
 		}
 	}
+	if total == 0 {
+		return 0, nil
+	}
+	if err := recordResends(ctx, t, list, resent, now); err != nil {
+		return 0, err
+	}
 	return total, o.changeLanes(ctx, t, changes, now)
 }
 

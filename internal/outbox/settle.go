@@ -144,6 +144,9 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 			change.ended(b.state)
 		}
 	}
+	if err := o.recordBatch(ctx, t, batch, now); err != nil {
+		return err
+	}
 	var counted []db.Statement
 	for decision, n := range decided {
 		counted = countMoved(t, counted, WithdrawalAwaiting, WithdrawalState(decision), n)

@@ -191,6 +191,13 @@ type Settlement struct {
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
 	Held   bool      // the merchant held the callback
+	// Type, EventID and Payload are the callback's, for the audit log.
+	Type    countersign.Type
+	EventID string
+	Payload []byte
+	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
+	// counted among the attempts.
+	Exchange *Exchange
 	// Reached is false if the merchant's server could not be reached or did not
 	// answer with status 200. Several such attempts in a row open the lane's
 	// breaker.

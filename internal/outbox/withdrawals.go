@@ -81,8 +81,11 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 		if err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...); err != nil {
 			return err
 		}
-		w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id)
-		return err
+		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id); err != nil {
+			return err
+		}
+		return record(ctx, t, recordCreated, w.ID, now, createdRecord{ofWithdrawal{n.Merchant, n.CallBackID}, n.TenantUserID, n.TrackingID, n.Business,
+			recordedDetails(n.Details), int64(n.Deadline)})
 	})
 	if err != nil {
 		return Withdrawal{}, false, err
