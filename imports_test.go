@@ -62,7 +62,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
-	"countersign/examples/go": {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
+	"countersign/examples/go":      {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
 	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",

@@ -41,7 +41,7 @@ func TestRolesOfEveryRoute(t *testing.T) {
 func TestRolesTable(t *testing.T) {
 	h := sqlite(t)
 	want := map[jsonapi.Access]string{
-		jsonapi.Viewer:   "merchants merchant frozen withdrawals withdrawal decisions callbacks callback alarms stats hour self",
+		jsonapi.Viewer:   "merchants merchant frozen withdrawals withdrawal decisions callbacks callback alarms audit auditCheckpoint auditEvidence stats hour self",
 		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
 		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys freeze thaw blockWithdrawal resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
 		jsonapi.Open:     "healthz readyz openapi",

@@ -24,6 +24,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
 	"countersign/internal/jsonapi"
@@ -153,11 +154,17 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	h := &harness{t: t, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
+	log := slog.New(slog.NewTextHandler(&everything, nil))
+	trail, err := audit.Open(t.Context(), audit.Config{DB: d, End: "service", Now: h.now, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := Config{
 		Outbox: h.store,
+		Audit:  trail,
 		Tokens: h.kept,
 		Now:    h.now,
-		Log:    slog.New(slog.NewTextHandler(&everything, nil)),
+		Log:    log,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")

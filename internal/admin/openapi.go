@@ -23,6 +23,7 @@ var tags = map[string]string{
 	"freeze":      "The stop of the whole service",
 	"thaw":        "Its end",
 	"alarms":      "The feed of alarms, for a person to look at",
+	"audit":       "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":       "Numbers",
 	"tokens":      "The tokens of this API",
 	"operation":   "Probes, metrics and this document",

@@ -20,6 +20,7 @@ type route jsonapi.Route
 
 // routes is the whole API but /metrics, which is not JSON.
 func (s *Server) routes() []route {
+	log := s.audit()
 	return []route{
 		{post, "/v1/merchants", "createMerchant", jsonapi.Operator, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", jsonapi.Viewer, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
@@ -53,6 +54,9 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/audit", "audit", jsonapi.Viewer, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", jsonapi.Viewer, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", jsonapi.Viewer, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
 		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", jsonapi.Viewer, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
 

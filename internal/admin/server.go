@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
@@ -50,6 +51,7 @@ type Backend interface {
 	AckAlarm(ctx context.Context, seq int64, by string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
+	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
 	Breakers(ctx context.Context, now db.Millis) ([]outbox.BreakerState, error)
 }
@@ -61,6 +63,8 @@ type Config struct {
 	// Lists is Outbox with connections of its own, for the calls that read lists.
 	// Nil: Outbox.
 	Lists Backend
+	// Audit is the service's audit log. Nil: its routes find nothing.
+	Audit *audit.Log
 	// Tokens keeps the service's tokens. Required.
 	Tokens jsonapi.TokenStore
 	// CheckURL says whether a merchant's URL may be called. Its error is shown

@@ -30,8 +30,9 @@ type Config struct {
 
 // Log is the audit log of an end.
 type Log struct {
-	c   Config
-	key key
+	c     Config
+	lists *db.DB // c.DB with connections of its own for reads
+	key   key
 }
 
 // Open gives the log. The first start makes its key.
@@ -43,7 +44,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	return &Log{c, k}, nil
+	return &Log{c, c.DB.Apart(), k}, nil
 }
 
 // Key is the public part of the key that signs checkpoints.
@@ -108,7 +109,7 @@ const (
 
 // last gives the last checkpoint that was kept. Its Size is -1 if there is none.
 func (l *Log) last(ctx context.Context) (Checkpoint, error) {
-	c, _, err := l.kept(ctx, l.c.DB, lastCheckpointSQL)
+	c, _, err := l.kept(ctx, l.lists, lastCheckpointSQL)
 	return c, err
 }
 
@@ -127,17 +128,17 @@ func (l *Log) kept(ctx context.Context, q db.Querier, text string, args ...any) 
 // then again. So a head is signed only over records that are as they were added, and
 // two nodes never sign two logs.
 func (l *Log) sign(ctx context.Context) (Checkpoint, string, error) {
-	head, err := readHead(ctx, l.c.DB, readSizeSQL)
+	head, err := readHead(ctx, l.lists, readSizeSQL)
 	if err != nil {
 		return Checkpoint{}, "", err
 	}
-	last, signed, err := l.kept(ctx, l.c.DB, lastCheckpointSQL)
+	last, signed, err := l.kept(ctx, l.lists, lastCheckpointSQL)
 	switch {
 	case err != nil:
 		return Checkpoint{}, "", err
 	case last.Size > head.size:
 		// Another node signed after the head was read, or the head was set back.
-		if head, err = readHead(ctx, l.c.DB, readSizeSQL); err != nil {
+		if head, err = readHead(ctx, l.lists, readSizeSQL); err != nil {
 			return Checkpoint{}, "", err
 		}
 		if last.Size > head.size {
@@ -233,7 +234,7 @@ func (l *Log) rows(ctx context.Context, after, until int64, limit int) (list []r
 	const most = 4 << 20
 	size := 0
 	enough := errors.New("enough")
-	err = db.Each(ctx, l.c.DB, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
+	err = db.Each(ctx, l.lists, listRecordsSQL, []any{after, until, limit}, func(r db.Rows) error {
 		var one row
 		err := r.Scan(&one.seq, &one.body, &one.hashes)
 		if size += len(one.body); err == nil && len(list) > 0 && size > most {

@@ -39,7 +39,7 @@ func (l *Log) nodes(ctx context.Context, list []node) ([]tlog.Hash, error) {
 			return nil
 		}}
 	}
-	if err := l.c.DB.Batch(ctx, reads); err != nil {
+	if err := l.lists.Batch(ctx, reads); err != nil {
 		return nil, err
 	}
 	if i := slices.Index(found, false); i >= 0 {
@@ -71,7 +71,7 @@ func (l *Log) reader(ctx context.Context) tlog.HashReader {
 // Page gives the records after a number, at most limit, in order.
 func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPage, error) {
 	out := client.AuditPage{Edge: [][]byte{}, Entries: []client.AuditEntry{}, Next: after}
-	head, err := readHead(ctx, l.c.DB, readSizeSQL)
+	head, err := readHead(ctx, l.lists, readSizeSQL)
 	if err != nil || after > head.size {
 		return out, err
 	}
@@ -191,7 +191,7 @@ func (l *Log) gather(ctx context.Context, found map[int64]*client.AuditRecord, i
 }
 
 func (l *Log) about(ctx context.Context, subject string, until int64) (seqs []int64, err error) {
-	err = db.Each(ctx, l.c.DB, subjectSQL, []any{subject, until, mostEvidence + 1}, func(r db.Rows) error {
+	err = db.Each(ctx, l.lists, subjectSQL, []any{subject, until, mostEvidence + 1}, func(r db.Rows) error {
 		var seq int64
 		err := r.Scan(&seq)
 		seqs = append(seqs, seq)
@@ -207,7 +207,7 @@ var ErrLarge = fmt.Errorf("more than %d records are about it: export the log", m
 func (l *Log) prove(ctx context.Context, found map[int64]*client.AuditRecord, seq, size int64) (*client.AuditRecord, []tlog.Hash, error) {
 	var of row
 	var leaves []byte
-	is, err := db.One(ctx, l.c.DB, recordSQL, []any{seq}, &of.seq, &of.body, &of.hashes, &leaves)
+	is, err := db.One(ctx, l.lists, recordSQL, []any{seq}, &of.seq, &of.body, &of.hashes, &leaves)
 	if err == nil && !is {
 		err = fmt.Errorf("%w: record %d is missing", ErrBroken, seq)
 	}

@@ -31,7 +31,7 @@ SELECT seq, body, hashes, leaves FROM audit_records WHERE seq > $1 AND seq <= $2
 // begins again and reports so. Its errors wrap ErrBroken, ErrCheckpoint or ErrForeign
 // if something was changed.
 func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
-	head, err := readHead(ctx, w.l.c.DB, readSizeSQL)
+	head, err := readHead(ctx, w.l.lists, readSizeSQL)
 	if err != nil {
 		return false, err
 	}
@@ -42,7 +42,7 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 	}
 	var looks []db.Statement
 	var looked []*look
-	err = db.Each(ctx, w.l.c.DB, walkRecordsSQL, []any{w.e.size, until}, func(r db.Rows) error {
+	err = db.Each(ctx, w.l.lists, walkRecordsSQL, []any{w.e.size, until}, func(r db.Rows) error {
 		var of row
 		var leaves []byte
 		if err := r.Scan(&of.seq, &of.body, &of.hashes, &leaves); err != nil {
@@ -76,7 +76,7 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 	if w.e.size < until {
 		return false, fmt.Errorf("%w: record %d is missing", ErrBroken, w.e.size+1)
 	}
-	if err := w.l.c.DB.Batch(ctx, looks); err != nil {
+	if err := w.l.lists.Batch(ctx, looks); err != nil {
 		return false, err
 	}
 	for _, one := range looked {
@@ -121,7 +121,7 @@ func checkLeaves(seq int64, told Told, kept []byte) error {
 // checkpoints gives the signed checkpoints of the next records, by size.
 func (w *walker) checkpoints(ctx context.Context, until int64) (map[int64]Checkpoint, error) {
 	list := map[int64]Checkpoint{}
-	err := db.Each(ctx, w.l.c.DB, checkpointsSQL, []any{w.e.size, until}, func(r db.Rows) error {
+	err := db.Each(ctx, w.l.lists, checkpointsSQL, []any{w.e.size, until}, func(r db.Rows) error {
 		var size int64
 		var signed string
 		if err := r.Scan(&size, &signed); err != nil {

@@ -104,6 +104,8 @@ func (l *Listener) URL() string { return "http://" + l.ln.Addr().String() }
 // Run serves until ctx ends, then takes no more connections and waits for the
 // requests under way. It fails if they take longer than the drain time.
 func (l *Listener) Run(ctx context.Context) error {
+	// Requests find the values of ctx.
+	l.server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.ln) }()
 	select {

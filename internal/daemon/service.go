@@ -12,6 +12,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/admin"
+	"countersign/internal/audit"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
@@ -65,6 +66,7 @@ type Service struct {
 	c       ServiceConfig
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
+	audit   *audit.Log
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	console *console.Console // nil: none
@@ -120,6 +122,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
+	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
+		return err
+	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
 	rows := dispatch.Outbox(s.db)
 	if c.WrapOutbox != nil {
@@ -134,7 +139,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	started := client.TimeOf(now())
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -158,7 +163,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	s.api.beforeStop, s.leave = stop, api.Leave
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(ctx, d, client.RoleOperator, now(), c.ShowToken)
+	return c.firstToken(audit.At(ctx, c.Node), d, client.RoleOperator, now(), c.ShowToken)
 }
 
 // reclaim ends the leases of an earlier process where no other process can hold
@@ -185,10 +190,18 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := noticed(ctx, s.c.DrainNotice, s.leave)
+	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run})
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, Part{"audit", s.audit.Run})
+	signLast(ctx, s.audit)
 	return errors.Join(err, s.db.Close())
+}
+
+// signLast signs an audit log when everything else has ended.
+func signLast(ctx context.Context, l *audit.Log) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	l.Sign(ctx)
 }
 
 // Close closes a service that was opened and will not be run.

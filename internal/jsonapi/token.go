@@ -119,6 +119,7 @@ func (a *API) admit(c *Call) error {
 	if err := c.checkToken(false); err != nil {
 		return err
 	}
+	c.R = c.R.WithContext(c.acting())
 	token := c.Token
 	if a.c.RatePerSecond == 0 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -47,7 +48,10 @@ func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 		if err == nil && n == 0 {
 			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role}})
 	})
 }
 
@@ -116,15 +120,16 @@ func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded f
 		return db.ErrNotFound
 	}
 	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		is, others := false, false
+		is, others, valid := false, false, false
 		err := db.Each(ctx, t, lockTokensSQL, nil, func(r db.Rows) error {
-			var valid string
+			var other string
 			var role client.Role
-			if err := r.Scan(&valid, &role); err != nil {
+			if err := r.Scan(&other, &role); err != nil {
 				return err
 			}
+			valid = valid || other == id
 			if guarded != nil && guarded(role) {
-				is, others = is || valid == id, others || valid != id
+				is, others = is || other == id, others || other != id
 			}
 			return nil
 		})
@@ -138,7 +143,10 @@ func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded f
 		if err == nil && n == 0 {
 			err = db.ErrNotFound
 		}
-		return err
+		if err != nil || !valid {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
 	})
 }
 
