@@ -9,27 +9,44 @@ import (
 // Role is what a token may do.
 type Role string
 
-// The roles. Each includes the rights of the roles above it that its end has.
+// The roles. Each route names those that may call it; the OpenAPI document shows them
+// as x-roles, docs/control.md as a table.
 const (
 	RoleViewer   Role = "viewer"   // reads
-	RoleIngest   Role = "ingest"   // the wallet core, at the service: adds deposits and withdrawals, releases them, reports outcomes
-	RoleApp      Role = "app"      // the merchant's application, at the gateway: adds and cancels orders, acknowledges feeds
-	RoleOperator Role = "operator" // everything
+	RoleIngest   Role = "ingest"   // at the service: adds deposits and changes of addresses
+	RoleCore     Role = "core"     // the wallet core, at the service: ingest, and adds, cancels, releases and ends withdrawals and reads decisions
+	RoleOperator Role = "operator" // at the service: makes merchants, proposes changes, pauses, resends, acknowledges alarms
+	RoleApp      Role = "app"      // the merchant's application, at the gateway: orders and feeds
+	RoleApprover Role = "approver" // decides on what others propose, and at the gateway on orders and held deposits
+	RoleAdmin    Role = "admin"    // everything: the first token
 )
+
+// ServiceRoles lists the roles of the service's tokens.
+func ServiceRoles() []Role {
+	return []Role{RoleViewer, RoleIngest, RoleCore, RoleOperator, RoleApprover, RoleAdmin}
+}
+
+// GatewayRoles lists the roles of the gateway's tokens.
+func GatewayRoles() []Role { return []Role{RoleViewer, RoleApp, RoleApprover, RoleAdmin} }
 
 // NewToken is a token to be made.
 type NewToken struct {
-	Name string `json:"name" minLength:"1" maxLength:"200" doc:"name of the token's owner, for people, 1 to 200 characters"`
-	Role Role   `json:"role" doc:"the rights of the token"`
+	Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"name of the token's owner, for people, 1 to 200 characters"`
+	Role      Role     `json:"role" doc:"the rights of the token"`
+	Merchants []string `json:"merchants,omitempty" minItems:"1" maxItems:"100" nullable:"false" doc:"ids of the merchants that the token is bound to, 1 to 100: for it there are no others. Absent: all. Only at the service: a gateway has one merchant"`
+	Expires   Time     `json:"expires,omitzero" doc:"when the token ends, at least a minute from now; absent: never"`
 }
 
 // Token is an API token without its secret.
 type Token struct {
-	ID      string `json:"id" doc:"identifies the token; it is not the secret"`
-	Name    string `json:"name" doc:"name of the token's owner"`
-	Role    Role   `json:"role" doc:"the rights of the token"`
-	Created Time   `json:"created" doc:"when it was made"`
-	Revoked Time   `json:"revoked,omitzero" doc:"when it was revoked; absent: it is valid"`
+	ID        string   `json:"id" doc:"identifies the token; it is not the secret"`
+	Name      string   `json:"name" doc:"name of the token's owner"`
+	Role      Role     `json:"role" doc:"the rights of the token"`
+	Merchants []string `json:"merchants,omitempty" nullable:"false" doc:"ids of the merchants that it is bound to; absent: all"`
+	MadeBy    string   `json:"madeBy,omitempty" doc:"id of the token that made it; absent: the daemon's first start, or an earlier release"`
+	Created   Time     `json:"created" doc:"when it was made"`
+	Expires   Time     `json:"expires,omitzero" doc:"when it ends; absent: never"`
+	Revoked   Time     `json:"revoked,omitzero" doc:"when it was revoked; absent: it was not"`
 }
 
 // Self is the token of the caller.
@@ -69,7 +86,7 @@ func (c *caller) Self(ctx context.Context) (Self, error) {
 }
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second
-// on the others. The last operator token cannot be revoked (ErrConflict).
+// on the others. The last admin's token cannot be revoked (ErrConflict).
 func (c *caller) RevokeToken(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil)
 }

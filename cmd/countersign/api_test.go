@@ -175,12 +175,12 @@ func TestTokensOfBothEnds(t *testing.T) {
 	t.Setenv("COUNTERSIGN_GATEWAY_API", g.d.url)
 	t.Setenv("COUNTERSIGN_API", "http://127.0.0.1:1") // of both, where an end has none of its own
 	ends := map[string][]string{"service": {"--data", serviceData}, "gateway": {"--gateway", "--data", g.data}}
-	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "app": "gateway", "operator": "service gateway"} {
+	for role, has := range map[string]string{"viewer": "service gateway", "ingest": "service", "core": "service", "operator": "service", "app": "gateway", "admin": "service gateway"} {
 		for end, flags := range ends {
 			out := filepath.Join(dir, end+"-"+role)
 			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)
 			if !strings.Contains(has, end) {
-				if status != exitFailed || !strings.Contains(errOut, "the gateway, with --gateway, has viewer, app and operator") {
+				if status != exitFailed || !strings.Contains(errOut, "the gateway, with --gateway, has viewer, app, approver and admin") {
 					t.Errorf("%s of the %s: %d %s", role, end, status, errOut)
 				}
 				if _, err := os.Stat(out); err == nil {
@@ -210,7 +210,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 	for end, flags := range ends {
 		var list []client.Token
 		mustShell(t, &list, "", slices.Concat([]string{"token", "list"}, flags)...)
-		if len(list) != 4 { // the first, and three that were revoked
+		if want := map[string]int{"service": 6, "gateway": 4}[end]; len(list) != want { // the first, and those that were revoked
 			t.Errorf("the %s has %d tokens", end, len(list))
 		}
 		// What cannot be kept is revoked.

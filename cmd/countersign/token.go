@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/daemon"
@@ -20,9 +23,11 @@ type tokenCmd struct {
 
 type tokenNewCmd struct {
 	eitherEnd
-	Name string      `arg:"" help:"Whose token it is."`
-	Role client.Role `required:"" help:"viewer reads; operator does all. Of the service: ingest is the wallet core: deposits, withdrawals, decisions. Of the gateway: app is the merchant's application: orders, feeds." enum:"viewer,ingest,app,operator" placeholder:"ROLE"`
-	Out  string      `help:"Write the secret to this new file, for its owner alone, and do not print it." type:"path" placeholder:"FILE"`
+	Name     string      `arg:"" help:"Whose token it is."`
+	Role     client.Role `required:"" help:"viewer reads; approver decides on what others propose; admin does all. Of the service: ingest adds deposits; core is the wallet core: deposits, withdrawals, decisions; operator makes merchants, proposes changes, pauses, resends. Of the gateway: app is the merchant's application: orders, feeds." enum:"viewer,ingest,core,operator,app,approver,admin" placeholder:"ROLE"`
+	Merchant []string    `help:"Bind it to this merchant of the service: for it there is no other. May be given several times." placeholder:"ID" env:"-"`
+	Expires  string      `help:"When it ends: after a time such as 12h or 90d, or at one such as 2027-01-31T00:00:00Z. Never if empty." placeholder:"TIME" env:"-"`
+	Out      string      `help:"Write the secret to this new file, for its owner alone, and do not print it." type:"path" placeholder:"FILE"`
 }
 
 func (c *tokenNewCmd) Run(std streams) error {
@@ -31,11 +36,15 @@ func (c *tokenNewCmd) Run(std streams) error {
 			return fmt.Errorf("--out: %s exists and is not overwritten", c.Out)
 		}
 	}
+	expires, err := timeAfter(c.Expires, time.Now())
+	if err != nil {
+		return fmt.Errorf("--expires: %w", err)
+	}
 	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		made, err := api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role})
+		made, err := api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role, Merchants: c.Merchant, Expires: expires})
 		switch {
 		case errors.Is(err, client.ErrInvalid):
-			return &hintedError{err, []string{"the service has the roles viewer, ingest and operator; the gateway, with --gateway, has viewer, app and operator."}}
+			return &hintedError{err, []string{"the service has the roles viewer, ingest, core, operator, approver and admin; the gateway, with --gateway, has viewer, app, approver and admin, and one merchant."}}
 		case err != nil:
 			return err
 		case c.Out == "":
@@ -46,6 +55,28 @@ func (c *tokenNewCmd) Run(std streams) error {
 		}
 		return printJSON(std.out, made.Token, "  ")
 	})
+}
+
+// timeAfter reads a time, or a span after now with days as another unit; 0 for nothing.
+func timeAfter(text string, now time.Time) (client.Time, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return client.TimeOf(at), nil
+	}
+	span, err := time.ParseDuration(text)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		var n int
+		if n, err = strconv.Atoi(days); n > 36500 {
+			err = errors.New("too many days")
+		}
+		span = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || span <= 0 {
+		return 0, fmt.Errorf("%q is neither a time after now, such as 12h or 90d, nor one such as 2027-01-31T00:00:00Z", text)
+	}
+	return client.TimeOf(now.Add(span)), nil
 }
 
 type tokenListCmd struct{ eitherEnd }

@@ -8,51 +8,157 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 )
 
-// Every route with every role and with none. The ids are of nothing, so that a
-// call that gets in changes nothing.
-func TestRolesOfEveryRoute(t *testing.T) {
+// access says of every operation which roles may call it, and what a token gets that is
+// bound to another merchant than the call is about: 403 where it concerns all merchants,
+// 404 or 422 where it names that merchant, 200 where the answer just leaves it out.
+// body is a request about the merchant mine. The table is written by hand, so that a
+// change of who may do what must be meant.
+var access = map[string]struct {
+	roles string
+	other int
+	body  string
+}{
+	"createMerchant":    {"operator admin", 403, `{}`},
+	"merchants":         {"viewer operator approver admin", 200, ""},
+	"merchant":          {"viewer operator approver admin", 404, ""},
+	"updateMerchant":    {"operator admin", 404, `{"name":"Mine"}`},
+	"pauseMerchant":     {"operator admin", 404, `{}`},
+	"resumeMerchant":    {"operator admin", 404, `{}`},
+	"rotateKeys":        {"operator admin", 404, `{"key":{"bits":1024}}`},
+	"frozen":            {"viewer core operator approver admin", 200, ""},
+	"freeze":            {"approver admin", 403, `{"reason":"a test"}`},
+	"thaw":              {"approver admin", 403, `{}`},
+	"addDeposits":       {"ingest core admin", 422, `{"merchant":"mine","trackingId":"d1","tenantUserId":"u","txId":"t","chainName":"c","symbol":"s","amount":"1","fromAddress":"f","toAddress":"t","riskLevelFrom":0,"riskLevelTo":0,"txIndex":0}`},
+	"addAddress":        {"ingest core admin", 422, `{"merchant":"mine","changeId":"a1","tenantUserId":"u","newAddress":"n","toAddress":"o","chainName":"c","symbol":"s"}`},
+	"createWithdrawal":  {"core admin", 422, `{"merchant":"mine","callBackId":"w-1","tenantUserId":"user-7","details":{"address":"TTarget","chainName":"TRON","symbol":"USDT","amount":"12.5"}}`},
+	"withdrawals":       {"viewer core operator approver admin", 200, ""},
+	"withdrawal":        {"viewer core operator approver admin", 404, ""},
+	"cancelWithdrawal":  {"core admin", 404, `{}`},
+	"releaseWithdrawal": {"core admin", 404, `{"claim":"one"}`},
+	"blockWithdrawal":   {"operator approver admin", 404, `{"reason":"a test"}`},
+	"reportOutcome":     {"core admin", 404, `{"permit":"none","failed":{"reason":"x"}}`},
+	"reportWaiting":     {"core admin", 404, `{"for":"funds"}`},
+	"decisions":         {"viewer core operator approver admin", 200, ""},
+	"callbacks":         {"viewer operator approver admin", 200, ""},
+	"callback":          {"viewer operator approver admin", 404, ""},
+	"resendCallback":    {"operator admin", 404, `{}`},
+	"resendCallbacks":   {"operator admin", 200, `{"filter":{"trackingId":"dep-1"}}`},
+	"alarms":            {"viewer operator approver admin", 200, ""},
+	"ackAlarm":          {"operator admin", 404, `{}`},
+	"hour":              {"viewer operator approver admin", 403, ""},
+	"self":              {"viewer ingest core operator approver admin", 200, ""},
+	"audit":             {"viewer operator approver admin", 403, ""},
+	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
+	"auditEvidence":     {"viewer operator approver admin", 403, ""},
+	"stats":             {"viewer operator approver admin", 403, ""},
+	"createToken":       {"admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
+	"tokens":            {"operator approver admin", 200, ""},
+	"revokeToken":       {"operator admin", 404, ""},
+	"healthz":           {},
+	"readyz":            {},
+	"openapi":           {},
+}
+
+// Every route, with every role, by tokens that are bound to nothing, to the merchant that
+// the call is about or to another, that have expired or were revoked, and by none.
+func TestAccess(t *testing.T) {
 	h := sqlite(t)
-	for _, rt := range h.server.api.Endpoints() {
-		path := strings.Replace(rt.Path, "{id}", "none", 1)
-		for _, c := range []struct {
-			role client.Role
-			has  jsonapi.Access
-		}{{"", jsonapi.Open}, {client.RoleViewer, jsonapi.Viewer}, {client.RoleIngest, jsonapi.Ingest}, {client.RoleOperator, jsonapi.Operator}} {
-			a := h.raw(c.role, rt.Method, path, "", nil)
-			let := a.status != http.StatusUnauthorized && a.status != http.StatusForbidden
-			want := c.has >= rt.Need
-			switch {
-			case let != want:
-				t.Errorf("%s with role %q: %d, want let in: %v", rt.Pattern(), c.role, a.status, want)
-			case !want && c.role == "" && (a.status != 401 || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer")):
-				t.Errorf("%s without a token: %d, %q", rt.Pattern(), a.status, a.header.Get("WWW-Authenticate"))
-			case !want && c.role != "" && a.status != 403:
-				t.Errorf("%s with role %q: %d, want 403", rt.Pattern(), c.role, a.status)
+	h.merchant("mine")
+	h.merchant("theirs")
+	addDeposit(h, newDeposit("mine", 1))
+	w, err := h.client(client.RoleCore).CreateWithdrawal(t.Context(), newWithdrawal("mine", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := h.store.Callbacks(t.Context(), outbox.CallbackFilter{Type: 1}, 1, "")
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := h.store.RaiseAlarm(t.Context(), db.Alarm{Of: "mine", Kind: "answer_differs", Subject: w.ID, At: 1}); err != nil {
+		t.Fatal(err)
+	}
+	h.decide(w.ID, countersign.DecisionConfirmed)
+	victim := jsonapi.NewStoreToken("victim", client.RoleViewer, 1)
+	victim.Merchants = "mine"
+	h.keep(victim)
+	path := func(rt *jsonapi.Endpoint) string {
+		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
+		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID}[collection]
+		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path)
+	}
+	known := map[string]bool{}
+	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {
+		tokens := map[string]string{}
+		for what, change := range map[string]func(*jsonapi.Token){
+			"unbound": func(*jsonapi.Token) {}, "bound": func(k *jsonapi.Token) { k.Merchants = "mine" },
+			"elsewhere": func(k *jsonapi.Token) { k.Merchants = "others theirs" },
+			"expired":   func(k *jsonapi.Token) { k.Expires = 5 }, "revoked": func(*jsonapi.Token) {},
+		} {
+			if role == "" {
+				continue
+			}
+			k := jsonapi.NewStoreToken(what, role, 1)
+			change(&k)
+			tokens[what] = h.keep(k)
+			if what == "revoked" {
+				if err := h.kept.Revoke(t.Context(), k.ID, 5, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if role == "" {
+			tokens["none"] = ""
+		}
+		for _, rt := range h.server.api.Endpoints() {
+			rule, ok := access[rt.ID]
+			if !ok {
+				t.Fatalf("%s is not in the table", rt.ID)
+			}
+			known[rt.ID] = true
+			for what, secret := range tokens {
+				h.pass(2 * time.Second) // so that no rate is exceeded
+				contentType := ""
+				if rule.body != "" {
+					contentType = jsonapi.TypeJSON
+				}
+				a := h.as(secret, rt.Method, path(rt), contentType, rule.body)
+				may := slices.Contains(strings.Fields(rule.roles), string(role))
+				var want []int // empty: let in
+				switch {
+				case rule.roles == "":
+				case what == "none" || what == "expired" || what == "revoked":
+					want = []int{401}
+				case !may || rule.other == 403 && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"):
+					want = []int{403}
+				case what == "elsewhere":
+					want = []int{rule.other}
+				}
+				switch {
+				case len(want) == 0 && (a.status == 401 || a.status == 403 || a.status == 404 || a.status >= 500),
+					len(want) == 1 && a.status != want[0]:
+					t.Errorf("%s by %s, %s: %d, want %v: %s", rt.ID, role, what, a.status, want, a.body)
+				case what == "elsewhere" && strings.Contains(a.body, "mine") && rule.roles != "":
+					t.Errorf("%s by %s: a token that is bound to others learns of the merchant: %s", rt.ID, role, a.body)
+				case what == "bound" && strings.Contains(a.body, `"theirs"`):
+					t.Errorf("%s by %s: a bound token sees others: %s", rt.ID, role, a.body)
+				case a.status == 401 && !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer"):
+					t.Errorf("%s, %s: no challenge", rt.ID, what)
+				case what == "expired" && a.status == 401 && a.Detail != "the token has expired", what == "revoked" && a.status == 401 && a.Detail != "the token was revoked":
+					t.Errorf("%s, %s: %q", rt.ID, what, a.Detail)
+				}
 			}
 		}
 	}
-}
-
-// The table of roles, spelled out: a change of one must be meant.
-func TestRolesTable(t *testing.T) {
-	h := sqlite(t)
-	want := map[jsonapi.Access]string{
-		jsonapi.Viewer:   "merchants merchant frozen withdrawals withdrawal decisions callbacks callback alarms audit auditCheckpoint auditEvidence stats hour self",
-		jsonapi.Ingest:   "addDeposits addAddress createWithdrawal cancelWithdrawal releaseWithdrawal reportOutcome reportWaiting",
-		jsonapi.Operator: "createMerchant updateMerchant pauseMerchant resumeMerchant rotateKeys freeze thaw blockWithdrawal resendCallback resendCallbacks ackAlarm createToken tokens revokeToken",
-		jsonapi.Open:     "healthz readyz openapi",
-	}
-	got := map[jsonapi.Access][]string{}
-	for _, rt := range h.server.api.Endpoints() {
-		got[rt.Need] = append(got[rt.Need], rt.ID)
-	}
-	for need, ids := range want {
-		if g := strings.Join(got[need], " "); g != ids {
-			t.Errorf("%v: %s\nwant %s", need, g, ids)
+	for id := range access {
+		if !known[id] {
+			t.Errorf("the table has %s, which is no operation", id)
 		}
 	}
 }
@@ -67,7 +173,7 @@ func TestSelf(t *testing.T) {
 		}
 		for _, rt := range h.server.api.Endpoints() {
 			a := h.raw(role, rt.Method, strings.Replace(rt.Path, "{id}", "none", 1), "", nil)
-			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && rt.Need != jsonapi.Open {
+			if may := slices.Contains(self.May, rt.ID); may != (a.status != http.StatusForbidden) && access[rt.ID].roles != "" {
 				t.Errorf("%s: may %s: %v, and gets %d", role, rt.ID, may, a.status)
 			}
 		}
@@ -79,7 +185,7 @@ func TestSelf(t *testing.T) {
 
 func TestWrongTokens(t *testing.T) {
 	h := sqlite(t)
-	good := h.tokens[client.RoleOperator]
+	good := h.tokens[client.RoleAdmin]
 	for name, headers := range map[string][]string{
 		"none":           nil,
 		"empty":          {""},
@@ -106,15 +212,15 @@ func TestWrongTokens(t *testing.T) {
 			t.Errorf("%s: %d, want 401", name, resp.StatusCode)
 		}
 	}
-	if a := h.raw(client.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(client.RoleAdmin, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("the right token: %d", a.status)
 	}
 }
 
 func TestRevocationHoldsAtOnce(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(client.RoleOperator)
-	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "core", Role: "ingest"})
+	op := h.client(client.RoleAdmin)
+	made, err := op.CreateToken(t.Context(), client.NewToken{Name: "eyes", Role: "viewer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,16 +241,16 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	}
 }
 
-func TestLastOperatorTokenStays(t *testing.T) {
+func TestLastAdminTokenStays(t *testing.T) {
 	h := sqlite(t)
-	op := h.client(client.RoleOperator)
+	op := h.client(client.RoleAdmin)
 	list, err := op.Tokens(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tok := range list {
 		err := op.RevokeToken(t.Context(), tok.ID)
-		if last := tok.Role == "operator"; last != errors.Is(err, client.ErrConflict) {
+		if last := tok.Role == "admin"; last != errors.Is(err, client.ErrConflict) {
 			t.Errorf("revoking the %s token: %v", tok.Role, err)
 		}
 	}
@@ -164,7 +270,7 @@ func TestRateOfOneToken(t *testing.T) {
 	if a.status != 429 || a.header.Get("Retry-After") != "1" {
 		t.Errorf("%d, Retry-After %q, want 429 and 1", a.status, a.header.Get("Retry-After"))
 	}
-	if a := h.raw(client.RoleOperator, get, "/v1/stats", "", nil); a.status != 200 {
+	if a := h.raw(client.RoleAdmin, get, "/v1/stats", "", nil); a.status != 200 {
 		t.Errorf("another token: %d, want 200", a.status)
 	}
 	h.pass(time.Second)
@@ -178,7 +284,7 @@ func TestAudit(t *testing.T) {
 	h.merchant("acme-audit")
 	addDeposit(h, newDeposit("acme-audit", 1))
 	h.raw(client.RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
-	h.raw(client.RoleOperator, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
+	h.raw(client.RoleAdmin, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
 	log := everything.String()
 	for _, want := range []string{
 		`msg=request token=tok_`,

@@ -11,6 +11,9 @@ import (
 // addAddress queues the callback about a user's new deposit address.
 func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddress) (client.AcceptedAddress, error) {
 	c.Concerns(in.Merchant)
+	if !c.Sees(in.Merchant) {
+		return client.AcceptedAddress{}, unknownMerchant(db.ErrNotFound)
+	}
 	callback, err := addressCallback(&in, c.Now)
 	if err != nil {
 		return client.AcceptedAddress{}, jsonapi.Invalid(memberFault("body", err))

@@ -41,7 +41,7 @@ func kindsOf(t *testing.T, p client.AuditProof) (kinds []string) {
 func TestAuditTellsWho(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
-		operator, core, viewer := h.client(client.RoleOperator), h.client(client.RoleIngest), h.client(client.RoleViewer)
+		operator, core, viewer := h.client(client.RoleAdmin), h.client(client.RoleCore), h.client(client.RoleViewer)
 		url := "https://other.example/withdraw"
 		_, err := operator.UpdateMerchant(t.Context(), "acme", client.MerchantPatch{WithdrawURL: client.Change(url), APIKey: client.Change(client.Secret("a-new-key-of-acme"))})
 		if err != nil {
@@ -74,7 +74,7 @@ func TestAuditTellsWho(t *testing.T) {
 			switch {
 			case told.Kind == "token.created":
 			case told.By == nil || told.By.Address != "127.0.0.1" || !strings.HasPrefix(told.By.Token, "tok_") ||
-				told.By.Role != map[bool]string{true: "ingest", false: "operator"}[strings.HasPrefix(told.Kind, "withdrawal.")]:
+				told.By.Role != map[bool]string{true: "core", false: "admin"}[strings.HasPrefix(told.Kind, "withdrawal.")]:
 				t.Errorf("%s is by %+v", told.Kind, told.By)
 			case told.Kind == "merchant.changed":
 				var changed struct{ Before, After map[string]any }
@@ -93,7 +93,7 @@ func TestAuditTellsWho(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size, err := audit.Size(first); err != nil || size != 8 {
+		if size, err := audit.Size(first); err != nil || size != 10 {
 			t.Errorf("a checkpoint of %d records, %v", size, err)
 		}
 		_, err = viewer.AuditEvidence(t.Context(), client.AuditOptions{Withdrawal: "acme.nothing"})
@@ -114,7 +114,7 @@ func TestAuditTellsWho(t *testing.T) {
 func TestAuditProvesDeposits(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
-		list, err := h.client(client.RoleIngest).AddDeposits(t.Context(), newDeposit("acme", 1), newDeposit("acme", 2), newDeposit("acme", 3))
+		list, err := h.client(client.RoleCore).AddDeposits(t.Context(), newDeposit("acme", 1), newDeposit("acme", 2), newDeposit("acme", 3))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,16 +14,16 @@ type callbackQuery struct {
 	page
 }
 
-func kept(f client.CallbackFilter) outbox.CallbackFilter {
+func kept(c *jsonapi.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
-		Merchant: f.Merchant, Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
+		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID,
 	}
 }
 
 func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
 	out := client.CallbackPage{Callbacks: []client.Callback{}}
-	list, next, err := s.Lists.Callbacks(c.R.Context(), kept(q.CallbackFilter), q.Limit, q.Cursor)
+	list, next, err := s.Lists.Callbacks(c.R.Context(), kept(c, q.CallbackFilter), q.Limit, q.Cursor)
 	for i := range list {
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
@@ -93,7 +93,7 @@ func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Rese
 	default:
 		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused, exhausted nor pending"))
 	}
-	n, err := s.Lists.ResendMatching(c.R.Context(), kept(in.Filter), in.DryRun, c.Now)
+	n, err := s.Lists.ResendMatching(c.R.Context(), kept(c, in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err
 }
 

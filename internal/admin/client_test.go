@@ -42,7 +42,7 @@ func TestClientOfOpenRoutes(t *testing.T) {
 	if _, err := h.client(client.RoleViewer).Merchant(t.Context(), "../tokens"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("an id with a path in it: %v", err)
 	}
-	if _, err := h.client(client.RoleIngest).AddDeposits(t.Context()); err == nil || !strings.Contains(err.Error(), "body has 0 items") {
+	if _, err := h.client(client.RoleCore).AddDeposits(t.Context()); err == nil || !strings.Contains(err.Error(), "body has 0 items") {
 		t.Errorf("no deposits: %v", err)
 	}
 }

@@ -35,6 +35,9 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 		if batch[i], err = callbackOf(&in.list[i], c.Now); err != nil {
 			faults = append(faults, memberFault(place(i), err))
 		}
+		if !c.Sees(in.list[i].Merchant) {
+			faults.Add(place(i)+".merchant", notKnown)
+		}
 		if len(faults) == jsonapi.MaxFaults {
 			break
 		}
@@ -56,6 +59,9 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 	}
 	return out, nil
 }
+
+// notKnown is the fault of a merchant that there is not, for the call's token.
+const notKnown = "is not known"
 
 func acceptedOf(k outbox.Ingested) client.Accepted {
 	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate}
@@ -113,7 +119,7 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	at := place(item.Item)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
-		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", "is not known"))
+		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", notKnown))
 	case errors.Is(err, db.ErrInvalid) && item.Member != "":
 		return item.Item, jsonapi.Invalid(jsonapi.At(at+"."+item.Member, "cannot be stored"))
 	case errors.Is(err, db.ErrInvalid):

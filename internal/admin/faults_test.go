@@ -45,7 +45,7 @@ func TestStoreFails(t *testing.T) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
 	for _, contentType := range []string{jsonapi.TypeJSON, jsonapi.TypeNDJSON} {
-		a := h.raw(client.RoleIngest, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
+		a := h.raw(client.RoleCore, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
 		if a.status != 500 || strings.Contains(a.body, "disk") {
 			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
 		}
@@ -64,7 +64,7 @@ func TestStoreFailsButDoes(t *testing.T) {
 		}
 		return out, err
 	})
-	c := h.client(client.RoleIngest)
+	c := h.client(client.RoleCore)
 	var p *client.Problem
 	if _, err := c.AddDeposits(t.Context(), newDeposit("acme", 1)); !errors.As(err, &p) || p.Status != 503 {
 		t.Errorf("%v, want a 503", err)
@@ -93,7 +93,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 	}
 	var last error
 	n := 0
-	for _, err := range h.client(client.RoleIngest).StreamDeposits(t.Context(), send) {
+	for _, err := range h.client(client.RoleCore).StreamDeposits(t.Context(), send) {
 		if last = err; err == nil {
 			n++
 			close(first)
@@ -110,7 +110,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 
 func TestPanicIsA500(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) { panic("a bug") })
-	a := h.raw(client.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
+	a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)
 	}
@@ -125,7 +125,7 @@ func TestRefusalReachesAClientThatSends(t *testing.T) {
 		for i := 0; yield(newDeposit("none", i)); i++ {
 		}
 	}
-	for _, err := range h.client(client.RoleIngest).StreamDeposits(t.Context(), endless) {
+	for _, err := range h.client(client.RoleCore).StreamDeposits(t.Context(), endless) {
 		var p *client.Problem
 		if !errors.As(err, &p) || p.Status != 422 || p.Faults[0].Location != "body.merchant" {
 			t.Errorf("%v, want the merchant to be refused", err)
@@ -139,7 +139,7 @@ func TestTwiceWithinABatch(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
 	d := newDeposit("acme", 1)
-	list, err := h.client(client.RoleIngest).AddDeposits(t.Context(), d, d)
+	list, err := h.client(client.RoleCore).AddDeposits(t.Context(), d, d)
 	if err != nil || list[0].Duplicate || !list[1].Duplicate || list[0].ID != list[1].ID {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -178,23 +178,23 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 	h.merchant("acme")
 	yes, in := true, newMerchant("local")
 	in.AllowPrivate = &yes
-	h.raw(client.RoleOperator, post, "/v1/merchants", jsonapi.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, post, "/v1/merchants", jsonapi.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
 	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Settings.AllowPrivate {
 		t.Errorf("%+v, %v", m.Settings, err)
 	}
-	h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":false}`)
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":false}`)
 }
 
 func TestDefaultAllowPrivate(t *testing.T) {
 	h := sqlite(t, func(c *Config) { c.DefaultAllowPrivate = true })
 	in := newMerchant("local")
 	in.NotifyURL = "https://127.0.0.1/n"
-	m, err := h.client(client.RoleOperator).CreateMerchant(t.Context(), in)
+	m, err := h.client(client.RoleAdmin).CreateMerchant(t.Context(), in)
 	if err != nil || !m.AllowPrivate {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	// The allowance cannot be taken away from under a URL that needs it.
-	h.raw(client.RoleOperator, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
 }

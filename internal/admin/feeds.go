@@ -15,10 +15,16 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 	wake, stop := s.Outbox.Watch(outbox.TopicDecisions)
 	defer stop()
 	err := c.Follow(time.Duration(q.Wait), wake, func(ctx context.Context) (bool, error) {
-		list, err := s.Lists.Decisions(ctx, q.After, q.Limit)
+		var list []outbox.FeedDecision
+		var err error
+		if of := c.Token.BoundTo(); of != nil {
+			list, out.Next, err = s.Lists.DecisionsOf(ctx, of, q.After, q.Limit)
+		} else {
+			list, err = s.Lists.Decisions(ctx, q.After, q.Limit)
+		}
 		for _, d := range list {
 			out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(d.Withdrawal)})
-			out.Next = d.Seq
+			out.Next = max(out.Next, d.Seq)
 		}
 		return len(list) > 0, err
 	})
@@ -34,14 +40,19 @@ type alarmFeed struct {
 func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
-		read := s.Lists.Alarms
-		if q.Open != "" {
-			read = s.Lists.OpenAlarms
+		var list []db.Alarm
+		var err error
+		switch of := c.Token.BoundTo(); {
+		case of != nil:
+			list, out.Next, err = s.Lists.AlarmsOf(ctx, of, q.Open != "", q.After, q.Limit)
+		case q.Open != "":
+			list, err = s.Lists.OpenAlarms(ctx, q.After, q.Limit)
+		default:
+			list, err = s.Lists.Alarms(ctx, q.After, q.Limit)
 		}
-		list, err := read(ctx, q.After, q.Limit)
 		for _, a := range list {
 			out.Alarms = append(out.Alarms, alarmOf(a))
-			out.Next = a.Seq
+			out.Next = max(out.Next, a.Seq)
 		}
 		return len(list) > 0, err
 	})
@@ -52,6 +63,12 @@ func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.ServiceAlarm{}, err
+	}
+	switch a, err := s.Outbox.Alarm(c.R.Context(), seq); {
+	case err != nil:
+		return client.ServiceAlarm{}, err
+	case !c.Sees(a.Of):
+		return client.ServiceAlarm{}, db.ErrNotFound
 	}
 	a, err := s.Outbox.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Now)
 	return alarmOf(a), err

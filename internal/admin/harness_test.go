@@ -192,15 +192,21 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(srv.Close)
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
-	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleOperator} {
-		secret, hash := jsonapi.MintToken()
-		secrets.add("token", secret.Reveal())
-		if err := h.kept.Create(t.Context(), jsonapi.NewStoreToken("test "+string(role), role, 1), hash); err != nil {
-			t.Fatal(err)
-		}
-		h.tokens[role] = secret.Reveal()
+	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleAdmin} {
+		h.tokens[role] = h.keep(jsonapi.NewStoreToken("test "+string(role), role, 1))
 	}
 	return h
+}
+
+// keep stores a token and gives its secret.
+func (h *harness) keep(k jsonapi.Token) string {
+	h.t.Helper()
+	secret, hash := jsonapi.MintToken()
+	secrets.add("token", secret.Reveal())
+	if err := h.kept.Create(h.t.Context(), k, hash); err != nil {
+		h.t.Fatal(err)
+	}
+	return secret.Reveal()
 }
 
 func sqlite(t testing.TB, opts ...setup) *harness { return newHarness(t, dbtest.SQLite(t), opts...) }
@@ -328,6 +334,12 @@ type answer struct {
 // value to be written as JSON.
 func (h *harness) raw(role client.Role, method, path, contentType string, body any) answer {
 	h.t.Helper()
+	return h.as(h.tokens[role], method, path, contentType, body)
+}
+
+// as is raw with the secret of a token; empty: without one.
+func (h *harness) as(secret, method, path, contentType string, body any) answer {
+	h.t.Helper()
 	var r io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -346,8 +358,8 @@ func (h *harness) raw(role client.Role, method, path, contentType string, body a
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if role != "" {
-		req.Header.Set("Authorization", "Bearer "+h.tokens[role])
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -372,7 +384,7 @@ func (h *harness) raw(role client.Role, method, path, contentType string, body a
 
 func (h *harness) postJSON(path string, body any) answer {
 	h.t.Helper()
-	return h.raw(client.RoleOperator, post, path, jsonapi.TypeJSON, body)
+	return h.raw(client.RoleAdmin, post, path, jsonapi.TypeJSON, body)
 }
 
 // names fails unless a is a refusal with this status that names location.
@@ -407,7 +419,7 @@ func (h *harness) counts() (c counts) {
 // merchant makes a merchant with little work: its key is shared by the suite.
 func (h *harness) merchant(id string) client.CreatedMerchant {
 	h.t.Helper()
-	m, err := h.client(client.RoleOperator).CreateMerchant(h.t.Context(), newMerchant(id))
+	m, err := h.client(client.RoleAdmin).CreateMerchant(h.t.Context(), newMerchant(id))
 	if err != nil {
 		h.t.Fatal(err)
 	}

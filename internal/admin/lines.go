@@ -71,6 +71,14 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 		case <-life.Done():
 		}
 	}()
+	watched := make(chan struct{})
+	go func() { // while no line comes nothing else looks at the token
+		defer close(watched)
+		if c.TokenEnds(life) {
+			cancel()
+		}
+	}()
+	defer func() { cancel(); <-watched }() // it reads the request
 	err := s.commitLines(life, c, conn, lines)
 	close(done)
 	defer func() {
@@ -155,6 +163,8 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 	var err error
 	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
 		l.fault = jsonapi.Invalid(memberFault("body", err))
+	} else if !c.Sees(d.Merchant) {
+		l.fault = jsonapi.Invalid(jsonapi.At("body.merchant", notKnown))
 	}
 	l.merchant = d.Merchant
 	return l
@@ -239,11 +249,12 @@ func (s *Server) mayTake(life context.Context, c *jsonapi.Call, most int) (n int
 		err = c.R.Context().Err()
 	case s.stopping():
 		err = jsonapi.ErrStopping
-	case err != nil || life.Err() != nil:
-		err = jsonapi.NewProblem(http.StatusRequestTimeout,
-			fmt.Sprintf("a request of lines ends after %v; send this line and those after it in a new one", s.StreamLife))
 	default:
-		err = c.CheckToken()
+		over := err != nil || life.Err() != nil
+		if err = c.CheckToken(); err == nil && over {
+			err = jsonapi.NewProblem(http.StatusRequestTimeout,
+				fmt.Sprintf("a request of lines ends after %v; send this line and those after it in a new one", s.StreamLife))
+		}
 	}
 	if err == nil {
 		return n, nil

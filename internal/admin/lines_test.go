@@ -34,7 +34,7 @@ func TestLinesStreamThrough(t *testing.T) {
 	const n, bad = 10_000, 6_321
 	h := sqlite(t, func(c *Config) { c.MaxBody, c.RatePerSecond = 16<<10, 1e9 }) // lines have no such limit
 	h.merchant("acme")
-	c := h.client(client.RoleIngest)
+	c := h.client(client.RoleCore)
 	spoiled := func(yield func(client.NewDeposit) bool) {
 		for d := range deposits(1, n) {
 			if d.TrackingID == fmt.Sprintf("dep-%d", bad) {
@@ -116,7 +116,7 @@ func TestLinesUpToAConflict(t *testing.T) {
 		}
 		_ = jsonapi.EncodeJSON(&body, d)
 	}
-	a := h.raw(client.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, body.String())
+	a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeNDJSON, body.String())
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
 	var last client.AcceptedLine
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
@@ -129,7 +129,7 @@ func TestLinesUpToAConflict(t *testing.T) {
 		t.Errorf("%d stored, want 40", stored)
 	}
 	// The first line of all at fault: an ordinary problem.
-	h.raw(client.RoleIngest, post, "/v1/deposits", jsonapi.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
+	h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
 }
 
 func encodeLine(t *testing.T, d client.NewDeposit) string { return string(encode(t, d)) + "\n" }
@@ -163,7 +163,7 @@ func TestLinesOfAClientThatGoesAway(t *testing.T) {
 		for i := 1; ctx.Err() == nil && yield(newDeposit("acme", i)); i++ {
 		}
 	}
-	for _, err := range h.client(client.RoleIngest).StreamDeposits(ctx, endless) {
+	for _, err := range h.client(client.RoleCore).StreamDeposits(ctx, endless) {
 		if err != nil {
 			break
 		}
@@ -175,7 +175,7 @@ func TestLinesOfAClientThatGoesAway(t *testing.T) {
 	if taken < 50 || h.stored() < 50 {
 		t.Errorf("%d answered, %d stored", taken, h.stored())
 	}
-	if list, err := h.client(client.RoleIngest).AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil || !list[0].Duplicate {
+	if list, err := h.client(client.RoleCore).AddDeposits(t.Context(), newDeposit("acme", 1)); err != nil || !list[0].Duplicate {
 		t.Errorf("afterwards: %+v, %v", list, err)
 	}
 }
@@ -195,7 +195,7 @@ func (h *harness) stream(t *testing.T) *stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+h.tokens[client.RoleIngest])
+	req.Header.Set("Authorization", "Bearer "+h.tokens[client.RoleCore])
 	req.Header.Set("Content-Type", jsonapi.TypeNDJSON)
 	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
 	resp, err := http.DefaultClient.Do(req)
@@ -264,7 +264,7 @@ func TestLinesOfARevokedToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range list { // as another node does: this one is not told
-			if k.Role == client.RoleIngest {
+			if k.Role == client.RoleCore {
 				if err := h.kept.Revoke(t.Context(), k.ID, 1, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -341,7 +341,7 @@ func TestLinesCountInTheRate(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(taken)
-		for _, err := range h.client(client.RoleIngest).StreamDeposits(t.Context(), deposits(1, 120)) {
+		for _, err := range h.client(client.RoleCore).StreamDeposits(t.Context(), deposits(1, 120)) {
 			if err != nil {
 				ended <- err
 				return
@@ -361,7 +361,7 @@ func TestLinesCountInTheRate(t *testing.T) {
 	if n := len(taken); n > 0 {
 		t.Errorf("%d lines more than the rate lets in", n)
 	}
-	if _, err := h.client(client.RoleIngest).Merchants(t.Context(), client.PageOptions{}); err != nil {
+	if _, err := h.client(client.RoleViewer).Merchants(t.Context(), client.PageOptions{}); err != nil {
 		t.Errorf("another request of the token: %v", err)
 	}
 	h.pass(time.Second)
@@ -429,7 +429,7 @@ func TestGather(t *testing.T) {
 func BenchmarkBatchOverHTTP(b *testing.B) {
 	h := sqlite(b, func(c *Config) { c.RatePerSecond = 1e9 })
 	h.merchant("acme")
-	c := h.client(client.RoleIngest)
+	c := h.client(client.RoleCore)
 	list := make([]client.NewDeposit, maxBatch)
 	n := 0
 	var worst time.Duration
@@ -451,7 +451,7 @@ func BenchmarkBatchOverHTTP(b *testing.B) {
 func BenchmarkLinesOverHTTP(b *testing.B) {
 	h := sqlite(b, func(c *Config) { c.RatePerSecond = 1e9 })
 	h.merchant("acme")
-	c := h.client(client.RoleIngest)
+	c := h.client(client.RoleCore)
 	const n = 10_000
 	from := 1
 	for b.Loop() {

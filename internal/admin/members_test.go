@@ -197,7 +197,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
 		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c"}, "dryRun": true},
-		"createToken":       map[string]any{"name": "n", "role": "viewer"},
+		"createToken":       map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z"},
 	}
 	before, total := h.counts(), 0
 	for _, rt := range h.server.api.Endpoints() {
@@ -208,7 +208,7 @@ func TestEveryWrongMember(t *testing.T) {
 		body, ok := good[rt.ID]
 		if !ok {
 			// A route without a body refuses one that has a member.
-			h.raw(client.RoleOperator, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
+			h.raw(client.RoleAdmin, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
 			continue
 		}
 		cases := spoil(t, h.server.api.Registry(), rt.Body(), body, "body")
@@ -223,7 +223,7 @@ func TestEveryWrongMember(t *testing.T) {
 			t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
 		}
 		for _, c := range cases {
-			a := h.raw(client.RoleOperator, rt.Method, path, jsonapi.TypeJSON, c.body)
+			a := h.raw(client.RoleAdmin, rt.Method, path, jsonapi.TypeJSON, c.body)
 			if a.status == 422 && slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == c.location }) {
 				continue
 			}
@@ -270,7 +270,7 @@ func fullMerchant(id string) map[string]any {
 
 func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdrawal {
 	h.t.Helper()
-	out, err := h.client(client.RoleIngest).CreateWithdrawal(h.t.Context(), w)
+	out, err := h.client(client.RoleCore).CreateWithdrawal(h.t.Context(), w)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func acceptWithdrawal(h *harness, w client.NewWithdrawal) client.AcceptedWithdra
 
 func addDeposit(h *harness, d client.NewDeposit) client.Accepted {
 	h.t.Helper()
-	out, err := h.client(client.RoleIngest).AddDeposits(h.t.Context(), d)
+	out, err := h.client(client.RoleCore).AddDeposits(h.t.Context(), d)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestWrongByMeaning(t *testing.T) {
 	h.merchant("acme")
 	w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 	decided := acceptWithdrawal(h, newWithdrawal("acme", 3))
-	if _, err := h.client(client.RoleOperator).CancelWithdrawal(t.Context(), decided.ID); err != nil {
+	if _, err := h.client(client.RoleAdmin).CancelWithdrawal(t.Context(), decided.ID); err != nil {
 		t.Fatal(err)
 	}
 	pub, priv := testKey().PublicBase64(), privatePEM(testKey())
@@ -360,7 +360,7 @@ func TestWrongByMeaning(t *testing.T) {
 			if c.body == nil {
 				contentType = ""
 			}
-			a := h.raw(client.RoleOperator, c.method, c.path, contentType, c.body)
+			a := h.raw(client.RoleAdmin, c.method, c.path, contentType, c.body)
 			if c.location != "" {
 				a.names(t, c.status, c.location)
 			} else if a.status != c.status || a.Detail == "" {
@@ -434,14 +434,14 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/tokens?limit=1":                          "query.limit",
 		"/v1/callbacks?" + strings.Repeat("a=1&", 30): "query.a",
 	} {
-		h.raw(client.RoleOperator, get, path, "", nil).names(t, 422, location)
+		h.raw(client.RoleAdmin, get, path, "", nil).names(t, 422, location)
 	}
 	for _, path := range []string{
 		"/v1/merchants/none", "/v1/withdrawals/none", "/v1/withdrawals/acme.00000000000000000000000000",
 		"/v1/callbacks/none", "/v1/callbacks/acme.00000000000000000000000000", "/v1/callbacks/%00", "/v1/callbacks/a%20b",
 		"/v1/merchants/" + longText(200), "/v1/merchants/%ff", "/v1/nothing", "/", "/v2/merchants", "/v1/callbacks/resend",
 	} {
-		if a := h.raw(client.RoleOperator, get, path, "", nil); a.status != 404 || a.Title == "" {
+		if a := h.raw(client.RoleAdmin, get, path, "", nil); a.status != 404 || a.Title == "" {
 			t.Errorf("%s: %d %s, want a 404 problem", path, a.status, a.body)
 		}
 	}
@@ -449,7 +449,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "POST",
 		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
 	} {
-		if a := h.raw(client.RoleOperator, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
+		if a := h.raw(client.RoleAdmin, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
 			t.Errorf("PUT %s: %d, Allow %q, want 405 and %q", path, a.status, a.header.Get("Allow"), allow)
 		}
 	}
@@ -485,15 +485,15 @@ func TestBodiesThatAreNone(t *testing.T) {
 		"lines, an array":   {jsonapi.TypeNDJSON, "[" + good + "]\n", 422, "body"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.raw(client.RoleIngest, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)
+			h.raw(client.RoleCore, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)
 			// The same without a length that is known beforehand.
-			h.raw(client.RoleIngest, post, "/v1/deposits", c.contentType, struct{ *strings.Reader }{strings.NewReader(c.body)}).names(t, c.status, c.location)
+			h.raw(client.RoleCore, post, "/v1/deposits", c.contentType, struct{ *strings.Reader }{strings.NewReader(c.body)}).names(t, c.status, c.location)
 		})
 	}
 	if after := h.counts(); after != before {
 		t.Errorf("refused bodies changed the store: %+v, was %+v", after, before)
 	}
-	if a := h.raw(client.RoleIngest, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
+	if a := h.raw(client.RoleCore, post, "/v1/deposits", "application/json; charset=UTF-8", good); a.status != 202 {
 		t.Errorf("%d %s, want it taken", a.status, a.body)
 	}
 	var list []client.NewDeposit

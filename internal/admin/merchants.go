@@ -149,7 +149,13 @@ func normalURL(raw string) string {
 }
 
 func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (client.MerchantPage, error) {
-	list, err := s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
+	var list []outbox.Merchant
+	var err error
+	if of := c.Token.BoundTo(); of != nil {
+		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Cursor, q.Limit+1)
+	} else {
+		list, err = s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
+	}
 	if err != nil {
 		return client.MerchantPage{}, err
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestMerchantIsMade(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(client.RoleOperator), t.Context()
+		c, ctx := h.client(client.RoleAdmin), t.Context()
 		in := newMerchant("acme")
 		in.APIKey, in.CallbackAPIKey, in.Key = "", "", nil
 		made, err := c.CreateMerchant(ctx, in)
@@ -53,7 +53,7 @@ func TestMerchantIsMade(t *testing.T) {
 
 func TestMerchantSchemes(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	for _, scheme := range []client.Scheme{client.SchemeMerchant, client.SchemeMerchantOAEP} {
 		in := newMerchant("m-" + strings.TrimPrefix(string(scheme), "merchant"))
 		in.Scheme, in.Key = scheme, &client.KeySpec{PublicKey: testKey().PublicBase64()}
@@ -85,7 +85,7 @@ func TestMerchantSchemes(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	made := h.merchant("acme")
 	fresh, err := c.RotateKeys(ctx, "acme", client.NewKeys{})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestKeysRotate(t *testing.T) {
 
 func TestMerchantIsPatched(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(client.RoleOperator), t.Context()
+		c, ctx := h.client(client.RoleAdmin), t.Context()
 		h.merchant("acme")
 		h.pass(time.Second)
 		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
@@ -154,7 +154,7 @@ func TestMerchantIsPatched(t *testing.T) {
 		}
 		h.server.DefaultAllowPrivate = false
 		// JSON Merge Patch by hand: null clears, absent stays.
-		a := h.raw(client.RoleOperator, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
 			t.Fatal(a.body, err)
@@ -174,7 +174,7 @@ func TestMerchantIsPatched(t *testing.T) {
 // and whoever says so is warned.
 func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
-		c, ctx := h.client(client.RoleOperator), t.Context()
+		c, ctx := h.client(client.RoleAdmin), t.Context()
 		expect := func(id string, shown client.Collect, warned []string, want client.Collect) {
 			t.Helper()
 			kept, err := h.store.Merchant(ctx, id)
@@ -211,7 +211,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 			expect("loose", m.Collect, m.Warnings, step.want)
 		}
 		for _, wrong := range []string{`"loose"`, `""`, `true`, `"ANY"`} {
-			if a := h.raw(client.RoleOperator, patch, "/v1/merchants/loose", jsonapi.TypeMerge, `{"collect":`+wrong+`}`); a.status/100 != 4 {
+			if a := h.raw(client.RoleAdmin, patch, "/v1/merchants/loose", jsonapi.TypeMerge, `{"collect":`+wrong+`}`); a.status/100 != 4 {
 				t.Errorf("collect %s gave %d", wrong, a.status)
 			}
 		}
@@ -220,7 +220,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 
 func TestPauseAndResume(t *testing.T) {
 	h := sqlite(t)
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	h.merchant("acme")
 	if m, err := c.PauseMerchant(ctx, "acme", "their maintenance"); err != nil || m.State != "paused" || m.PausedReason != "their maintenance" {
 		t.Errorf("%+v, %v", m, err)

@@ -25,8 +25,8 @@ func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
 func TestDepositBecomesItsCallback(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
-		c := h.client(client.RoleIngest)
-		a := h.raw(client.RoleIngest, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
+		c := h.client(client.RoleCore)
+		a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
 		if a.status != 202 {
 			t.Fatal(a.body)
 		}
@@ -49,7 +49,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if !ok || d.Amount.String() != "2.500000" || d.NewAddress != "TTo" || d.TxIndex != -1 || d.Business != 0 || d.TrackingID != "dep-1" {
 			t.Errorf("the callback says %+v", parsed)
 		}
-		shown, err := c.Callback(t.Context(), list[0].ID)
+		shown, err := h.client(client.RoleViewer).Callback(t.Context(), list[0].ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 		if shown.Name != "NOTIFY_DEPOSITED" || shown.TxID != "0xabc1" || len(shown.Attempts) != 0 || shown.Due == 0 || shown.Deadline != 0 {
 			t.Errorf("%+v", shown)
 		}
-		found, err := c.Callbacks(t.Context(), client.CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, client.PageOptions{})
+		found, err := h.client(client.RoleViewer).Callbacks(t.Context(), client.CallbackFilter{Merchant: "acme", TxID: "0xabc2", Type: 1, State: "pending"}, client.PageOptions{})
 		if err != nil || len(found.Callbacks) != 1 || found.Callbacks[0].ID != list[1].ID || found.Next != nil {
 			t.Errorf("%+v, %v", found, err)
 		}
@@ -82,7 +82,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		h.merchant("acme")
-		c := h.client(client.RoleIngest)
+		c := h.client(client.RoleCore)
 		w := acceptWithdrawal(h, newWithdrawal("acme", 1))
 		if w.State != "awaiting" || w.TrackingID != "w-1" || w.Duplicate || w.Deadline.Time().Sub(h.now()) != time.Hour {
 			t.Errorf("%+v", w)
@@ -114,17 +114,17 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if _, err := c.ReleaseWithdrawal(ctx, w.ID, "core-2"); !errors.Is(err, client.ErrConflict) {
 			t.Errorf("another claim: %v", err)
 		}
-		if told, err := c.Alarms(ctx, client.FeedOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
+		if told, err := h.client(client.RoleViewer).Alarms(ctx, client.FeedOptions{}); err != nil || len(told.Alarms) != 1 || told.Alarms[0].Kind != "foreign_claim" || told.Alarms[0].Subject != w.ID || told.Alarms[0].Merchant != "acme" {
 			t.Errorf("alarms %+v, %v", told, err)
 		}
-		if open, err := c.OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
+		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
 			t.Errorf("open alarms %+v, %v", open, err)
 		}
-		acked, err := h.client(client.RoleOperator).AckAlarm(ctx, 1)
+		acked, err := h.client(client.RoleAdmin).AckAlarm(ctx, 1)
 		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.Kind != "foreign_claim" {
 			t.Errorf("acknowledged: %+v, %v", acked, err)
 		}
-		if open, err := c.OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 0 {
+		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 0 {
 			t.Errorf("open alarms after the acknowledgement: %+v, %v", open, err)
 		}
 		if _, err := c.AckAlarm(ctx, 1); !errors.Is(err, client.ErrForbidden) {
@@ -147,7 +147,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if again, err := c.ReleaseWithdrawal(ctx, w.ID, "core-1"); err != nil || again.Permit != permit.Permit {
 			t.Errorf("the same claim after the end: %v", err)
 		}
-		told, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, client.PageOptions{})
+		told, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: 3}, client.PageOptions{})
 		if err != nil || len(told.Callbacks) != 1 {
 			t.Fatalf("%+v, %v", told, err)
 		}
@@ -162,7 +162,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if d, ok := parsed.(*countersign.WithdrawalDone); !ok || d.TxID != "0xdone" || d.ToAddress != "TTarget" || d.FromAddress != "THot" || d.Amount.String() != "12.5" || d.CallBackID != "w-1" {
 			t.Errorf("the merchant is told %+v", parsed)
 		}
-		if asked, err := c.Callback(ctx, w.Callback); err != nil || len(asked.Attempts) != 1 || asked.State != "accepted" || asked.Attempts[0].HTTPStatus != 200 {
+		if asked, err := h.client(client.RoleViewer).Callback(ctx, w.Callback); err != nil || len(asked.Attempts) != 1 || asked.State != "accepted" || asked.Attempts[0].HTTPStatus != 200 {
 			t.Errorf("%+v, %v", asked, err)
 		}
 	})
@@ -172,7 +172,7 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 func TestOutcomesUnderOneTrackingID(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c := h.client(client.RoleIngest)
+	c := h.client(client.RoleCore)
 	for i := 1; i <= 2; i++ {
 		in := newWithdrawal("acme", i)
 		in.TrackingID = "shared"
@@ -188,7 +188,7 @@ func TestOutcomesUnderOneTrackingID(t *testing.T) {
 			t.Errorf("withdrawal %d: %+v, %v", i, ended, err)
 		}
 	}
-	told, err := c.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "shared", Type: 5}, client.PageOptions{})
+	told, err := h.client(client.RoleViewer).Callbacks(t.Context(), client.CallbackFilter{TrackingID: "shared", Type: 5}, client.PageOptions{})
 	if err != nil || len(told.Callbacks) != 2 {
 		t.Errorf("%+v, %v", told, err)
 	}
@@ -197,7 +197,7 @@ func TestOutcomesUnderOneTrackingID(t *testing.T) {
 func TestCancelAndFind(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(client.RoleIngest), t.Context()
+	c, ctx := h.client(client.RoleCore), t.Context()
 	a, b := acceptWithdrawal(h, newWithdrawal("acme", 1)), acceptWithdrawal(h, newWithdrawal("acme", 2))
 	for range 2 {
 		if w, err := c.CancelWithdrawal(ctx, a.ID); err != nil || w.State != "cancelled" {
@@ -257,7 +257,7 @@ func TestDecisionsWait(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	w2 := acceptWithdrawal(h, newWithdrawal("acme", 2))
-	if _, err := h.client(client.RoleIngest).CancelWithdrawal(t.Context(), w2.ID); err != nil {
+	if _, err := h.client(client.RoleCore).CancelWithdrawal(t.Context(), w2.ID); err != nil {
 		t.Fatal(err)
 	}
 	if d := <-got; d.Seq != 2 || d.Withdrawal.State != "cancelled" {
@@ -310,7 +310,7 @@ func TestAlarms(t *testing.T) {
 func TestResend(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	for i := range 3 {
 		addDeposit(h, newDeposit("acme", i))
 	}
@@ -355,7 +355,7 @@ func TestResend(t *testing.T) {
 func TestResendPending(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	addDeposit(h, newDeposit("acme", 1))
 	fail := func() (id string) {
 		t.Helper()
@@ -411,7 +411,7 @@ func TestPages(t *testing.T) {
 		list = append(list, newDeposit("m-a", i))
 		acceptWithdrawal(h, newWithdrawal("m-b", i))
 	}
-	if _, err := h.client(client.RoleIngest).AddDeposits(ctx, list...); err != nil {
+	if _, err := h.client(client.RoleCore).AddDeposits(ctx, list...); err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]int{}

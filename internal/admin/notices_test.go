@@ -33,7 +33,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
 		h.merchant("other")
-		c, ctx := h.client(client.RoleIngest), t.Context()
+		c, ctx := h.client(client.RoleCore), t.Context()
 		first, err := c.AddAddress(ctx, newAddress("acme", 1))
 		if err != nil || first.Duplicate || first.State != "pending" || first.ChangeID != "change-1" || first.TrackingID != "change-1" {
 			t.Fatalf("%+v, %v", first, err)
@@ -86,8 +86,8 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 		if got, err := c.AddAddress(ctx, least); err != nil || got.Duplicate {
 			t.Errorf("with the least: %+v, %v", got, err)
 		}
-		h.raw(client.RoleIngest, post, "/v1/addresses", jsonapi.TypeJSON, string(encode(t, newAddress("none", 1)))).names(t, 422, "body.merchant")
-		found, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{})
+		h.raw(client.RoleCore, post, "/v1/addresses", jsonapi.TypeJSON, string(encode(t, newAddress("none", 1)))).names(t, 422, "body.merchant")
+		found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{})
 		if err != nil || len(found.Callbacks) != 4 || found.Callbacks[0].Name != "NOTIFY_ADDRESS" {
 			t.Errorf("%+v, %v", found, err)
 		}
@@ -99,7 +99,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
-		c, ctx := h.client(client.RoleIngest), t.Context()
+		c, ctx := h.client(client.RoleCore), t.Context()
 		in := newWithdrawal("acme", 1)
 		in.TrackingID, in.Business = "track-1", 5
 		w := acceptWithdrawal(h, in)
@@ -137,7 +137,7 @@ func TestWaiting(t *testing.T) {
 		}
 		refused("executed")
 		for typ, want := range map[int]int{6: 3, 7: 1} {
-			found, err := c.Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: typ}, client.PageOptions{})
+			found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: typ}, client.PageOptions{})
 			if err != nil || len(found.Callbacks) != want {
 				t.Errorf("%d callbacks of type %d, want %d, %v", len(found.Callbacks), typ, want, err)
 			}

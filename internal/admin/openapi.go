@@ -10,7 +10,7 @@ const (
 	title       = "countersign service API"
 	description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. " +
 		"Errors are problem details (RFC 9457) that name the member at fault. " + jsonapi.Notation
-	tokenUse = "a token of this service; its role must be the route's x-role or above"
+	tokenUse = "a token of this service; its role must be one of the operation's x-roles"
 )
 
 var tags = map[string]string{

@@ -26,7 +26,7 @@ func TestDocumentMatchesHandlers(t *testing.T) {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
 			OperationID string
-			Role        string `json:"x-role"`
+			Roles       []string `json:"x-roles"`
 			Security    []any
 			Responses   map[string]any
 			RequestBody *struct{ Content map[string]any }
@@ -51,14 +51,14 @@ func TestDocumentMatchesHandlers(t *testing.T) {
 			if _, got := h.server.api.Mux().Handler(r); got != pattern {
 				t.Errorf("%s is in the document; the mux gives it to %q", pattern, got)
 			}
-			if (op.Role == "none") != (len(op.Security) == 0) {
-				t.Errorf("%s: role %s and security %v", pattern, op.Role, op.Security)
+			if (len(op.Roles) == 0) != (len(op.Security) == 0) {
+				t.Errorf("%s: roles %v and security %v", pattern, op.Roles, op.Security)
 			}
 			bodies := ""
 			if op.RequestBody != nil {
 				bodies = " " + strings.Join(slices.Sorted(maps.Keys(op.RequestBody.Content)), ",")
 			}
-			golden = append(golden, fmt.Sprintf("%s %s role=%s%s -> %s", pattern, op.OperationID, op.Role, bodies, strings.Join(slices.Sorted(maps.Keys(op.Responses)), ",")))
+			golden = append(golden, fmt.Sprintf("%s %s roles=%s%s -> %s", pattern, op.OperationID, strings.Join(op.Roles, "+"), bodies, strings.Join(slices.Sorted(maps.Keys(op.Responses)), ",")))
 		}
 	}
 	for _, rt := range h.server.api.Endpoints() {

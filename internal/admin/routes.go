@@ -18,71 +18,77 @@ const (
 // route is one row of the table of routes.
 type route jsonapi.Route
 
+// Who may call a route (docs/control.md). An operator neither adds nor releases a
+// withdrawal, so that whoever sets up a merchant cannot also take its money out.
+var (
+	readers         = jsonapi.Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	deciders        = jsonapi.Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	operators       = jsonapi.Roles{client.RoleOperator, client.RoleAdmin}
+	ingesters       = jsonapi.Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
+	approvers       = jsonapi.Roles{client.RoleApprover, client.RoleAdmin}
+	admins          = jsonapi.Roles{client.RoleAdmin}
+	everybody       = jsonapi.Roles(client.ServiceRoles())
+	cores           = jsonapi.Roles{client.RoleCore, client.RoleAdmin}
+	coresAndReaders = readers.And(client.RoleCore)
+)
+
+const (
+	whole     = jsonapi.Whole
+	byPath    = jsonapi.ByPath
+	byHandler = jsonapi.ByHandler
+)
+
 // routes is the whole API but /metrics, which is not JSON.
 func (s *Server) routes() []route {
 	log := s.audit()
 	return []route{
-		{post, "/v1/merchants", "createMerchant", jsonapi.Operator, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", jsonapi.Viewer, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
-		{get, "/v1/merchants/{id}", "merchant", jsonapi.Viewer, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", nil},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", jsonapi.Operator, 200, jsonapi.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", nil},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", jsonapi.Operator, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
+		{post, "/v1/merchants", "createMerchant", operators, whole, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
+		{get, "/v1/merchants", "merchants", readers, byHandler, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
+		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", nil},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, jsonapi.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", nil},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
 
-		{get, "/v1/freeze", "frozen", jsonapi.Viewer, 200, jsonapi.Handle(s.frozen), "Show whether the service is frozen", nil},
-		{post, "/v1/freeze", "freeze", jsonapi.Operator, 200, jsonapi.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", jsonapi.Operator, 200, jsonapi.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
+		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, jsonapi.Handle(s.frozen), "Show whether the service is frozen", nil},
+		{post, "/v1/freeze", "freeze", approvers, whole, 200, jsonapi.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", approvers, whole, 200, jsonapi.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
 
-		{post, "/v1/deposits", "addDeposits", jsonapi.Ingest, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
-		{post, "/v1/addresses", "addAddress", jsonapi.Ingest, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{post, "/v1/addresses", "addAddress", ingesters, byHandler, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", jsonapi.Ingest, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
-		{get, "/v1/withdrawals", "withdrawals", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
-		{get, "/v1/withdrawals/{id}", "withdrawal", jsonapi.Viewer, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
-		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", jsonapi.Ingest, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", jsonapi.Operator, 200, jsonapi.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", jsonapi.Ingest, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409}},
-		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", jsonapi.Ingest, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409}},
-		{get, "/v1/decisions", "decisions", jsonapi.Viewer, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
+		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
+		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
+		{get, "/v1/withdrawals/{id}", "withdrawal", coresAndReaders, byPath, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, jsonapi.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", cores, byPath, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, jsonapi.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409}},
+		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
 
-		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", jsonapi.Viewer, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", jsonapi.Operator, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
+		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
-		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{get, "/v1/audit", "audit", jsonapi.Viewer, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", jsonapi.Viewer, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", jsonapi.Viewer, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
-		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
-		{get, "/v1/stats/hour", "hour", jsonapi.Viewer, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
+		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", operators, byHandler, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/audit", "audit", readers, whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
+		{get, "/v1/stats", "stats", readers, whole, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/stats/hour", "hour", readers, whole, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
 
-		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},
-		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", jsonapi.Viewer, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(s.revokeToken), "Revoke a token", []int{409}},
+		{post, "/v1/tokens", "createToken", admins, byHandler, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, jsonapi.Handle(s.revokeToken), "Revoke a token", []int{409}},
 
-		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", jsonapi.Open, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},
-		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(s.openapi), "Give this document", nil},
+		{get, "/healthz", "healthz", jsonapi.Open, whole, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", jsonapi.Open, whole, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},
+		{get, "/openapi.json", "openapi", jsonapi.Open, whole, 200, jsonapi.Handle(s.openapi), "Give this document", nil},
 	}
-}
-
-// grants gives the access of a role. A role that the service does not have opens
-// only routes without a token.
-func grants(r client.Role) jsonapi.Access {
-	switch r {
-	case client.RoleViewer:
-		return jsonapi.Viewer
-	case client.RoleIngest:
-		return jsonapi.Ingest
-	case client.RoleOperator:
-		return jsonapi.Operator
-	}
-	return jsonapi.Open
 }
 
 // concernsPath notes the merchant whose id begins the id in the path.

@@ -23,6 +23,7 @@ type Backend interface {
 	UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*outbox.Merchant) error) (outbox.Merchant, error)
 	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
 	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
+	MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]outbox.Merchant, error)
 	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 
 	Frozen(ctx context.Context) (outbox.Freeze, error)
@@ -39,15 +40,18 @@ type Backend interface {
 	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
 	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
 	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
-	Withdrawals(ctx context.Context, merchant string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
+	WithdrawalsOf(ctx context.Context, merchants []string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
 	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
 	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)
 	RecordWaiting(ctx context.Context, id string, n outbox.NewCallback, now db.Millis) (outbox.Withdrawal, string, error)
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
+	DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]outbox.FeedDecision, int64, error)
 	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
 	OpenAlarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
+	AlarmsOf(ctx context.Context, merchants []string, open bool, after int64, limit int) ([]db.Alarm, int64, error)
+	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
 	AckAlarm(ctx context.Context, seq int64, by string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
@@ -148,7 +152,7 @@ func New(c Config) (*Server, error) {
 	var err error
 	s.api, err = jsonapi.New(jsonapi.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: c.Tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
+		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Aliases: aliases(),
 	}, routes)

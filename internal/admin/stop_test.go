@@ -14,7 +14,7 @@ import (
 func TestFreezeAndBlock(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	c, ctx := h.client(client.RoleOperator), t.Context()
+	c, ctx := h.client(client.RoleAdmin), t.Context()
 	w, blocked := acceptWithdrawal(h, newWithdrawal("acme", 1)), acceptWithdrawal(h, newWithdrawal("acme", 2))
 	h.decide(w.ID, countersign.DecisionConfirmed)
 	h.pass(45_000_000_000) // the leases that decide left

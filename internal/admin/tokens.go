@@ -1,41 +1,50 @@
 package admin
 
 import (
+	"net/http"
+
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 )
 
 func (s *Server) createToken(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, error) {
+	t, err := c.NewToken(in, func(id string) error {
+		_, err := s.Outbox.Merchant(c.R.Context(), id)
+		return err
+	})
+	if err != nil {
+		return client.CreatedToken{}, err
+	}
 	secret, hash := jsonapi.MintToken()
-	t := jsonapi.NewStoreToken(in.Name, client.Role(in.Role), c.Now)
 	if err := s.Tokens.Create(c.R.Context(), t, hash); err != nil {
 		return client.CreatedToken{}, err
 	}
-	return client.CreatedToken{Token: tokenOf(t), Secret: secret}, nil
+	return client.CreatedToken{Token: jsonapi.ShownToken(t), Secret: secret}, nil
 }
 
-func (s *Server) listTokens(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Tokens, error) {
-	out := client.Tokens{Tokens: []client.Token{}}
-	list, err := s.Tokens.List(c.R.Context())
-	for _, t := range list {
-		out.Tokens = append(out.Tokens, tokenOf(t))
-	}
-	return out, err
-}
-
-func (s *Server) self(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Self, error) {
-	return client.Self{Token: tokenOf(c.Token), May: s.api.May(c.Token)}, nil
-}
-
-// revokeToken refuses to revoke the last operator token.
+// revokeToken refuses to revoke the last admin's token.
 func (s *Server) revokeToken(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (jsonapi.None, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return jsonapi.None{}, err
 	}
+	t, err := s.Tokens.ByID(c.R.Context(), id)
+	switch {
+	case err != nil:
+		return jsonapi.None{}, err
+	case !c.Covers(t):
+		return jsonapi.None{}, db.ErrNotFound
+	case c.Token.Role != client.RoleAdmin && (t.Role == client.RoleAdmin || t.Role == client.RoleApprover):
+		return jsonapi.None{}, jsonapi.NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin or an approver")
+	}
 	return jsonapi.None{}, s.api.Revoke(c, id)
 }
 
-func tokenOf(t jsonapi.Token) client.Token {
-	return client.Token{ID: t.ID, Name: t.Name, Role: client.Role(t.Role), Created: jsonapi.TimeOf(t.Created), Revoked: jsonapi.TimeOf(t.Revoked)}
+func (s *Server) self(c *jsonapi.Call, q jsonapi.None, in jsonapi.None) (client.Self, error) {
+	return s.api.Self(c, q, in)
+}
+
+func (s *Server) listTokens(c *jsonapi.Call, q jsonapi.None, in jsonapi.None) (client.Tokens, error) {
+	return s.api.ListTokens(c, q, in)
 }

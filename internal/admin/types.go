@@ -44,7 +44,7 @@ func aliases() jsonapi.Aliases {
 type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
-	return jsonapi.Enumeration(client.RoleViewer, client.RoleIngest, client.RoleOperator)
+	return jsonapi.Enumeration(client.ServiceRoles()...)
 }
 
 // amountSchema stands for countersign.Amount in the document: a decimal in a

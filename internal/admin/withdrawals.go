@@ -15,6 +15,9 @@ import (
 
 func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
 	c.Concerns(in.Merchant)
+	if !c.Sees(in.Merchant) {
+		return client.AcceptedWithdrawal{}, unknownMerchant(db.ErrNotFound)
+	}
 	ctx := c.R.Context()
 	trackingID := or(in.TrackingID, in.CallBackID)
 	payload, err := (&countersign.WithdrawalRequest{
@@ -58,7 +61,7 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 // unknownMerchant turns "not found" into a fault of the member merchant.
 func unknownMerchant(err error) error {
 	if errors.Is(err, db.ErrNotFound) {
-		return jsonapi.Invalid(jsonapi.At("body.merchant", "is not known"))
+		return jsonapi.Invalid(jsonapi.At("body.merchant", notKnown))
 	}
 	return err
 }
@@ -83,7 +86,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
-		list, next, err := s.Lists.Withdrawals(ctx, q.Merchant, outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
+		list, next, err := s.Lists.WithdrawalsOf(ctx, seen(c, q.Merchant), outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
@@ -95,7 +98,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	}
 	w, err := s.Lists.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
-	case errors.Is(err, db.ErrNotFound):
+	case errors.Is(err, db.ErrNotFound) || err == nil && !c.Sees(q.Merchant):
 		return out, nil
 	case err != nil:
 		return out, err
@@ -103,6 +106,18 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 	}
 	return out, nil
+}
+
+// seen gives the merchants of a list that a filter selects, for the call's token; the
+// empty text stands for all.
+func seen(c *jsonapi.Call, merchant string) []string {
+	switch {
+	case merchant != "" && !c.Sees(merchant):
+		return []string{}
+	case merchant == "" && c.Token.Merchants != "":
+		return c.Token.BoundTo()
+	}
+	return []string{merchant}
 }
 
 // cursorFault names the cursor if the list refused it. The other parameters have

@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
 		t.Run(kind, func(t *testing.T) {
-			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer", "first_blocks"))
+			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer", "first_blocks", "tokens.role"))
 			defer d.Close()
 			testGoesOn(t, New(d, Config{}))
 		})

@@ -15,9 +15,9 @@ type tokensPage struct {
 // roles are those that the tokens of an end can have.
 func (v *visit) roles() []client.Role {
 	if v.service != nil {
-		return []client.Role{client.RoleViewer, client.RoleIngest, client.RoleOperator}
+		return client.ServiceRoles()
 	}
-	return []client.Role{client.RoleViewer, client.RoleApp, client.RoleOperator}
+	return client.GatewayRoles()
 }
 
 func (v *visit) listTokens() ([]client.Token, error) {

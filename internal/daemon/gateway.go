@@ -155,7 +155,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.api.beforeStop = stop
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(ctx, g.db, client.RoleOperator, now(), c.ShowToken)
+	return c.firstToken(ctx, g.db, client.RoleAdmin, now(), c.ShowToken)
 }
 
 // freeLeases ends the leases of an earlier process that died, so that its questions

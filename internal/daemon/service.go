@@ -163,7 +163,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	s.api.beforeStop, s.leave = stop, api.Leave
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(audit.At(ctx, c.Node), d, client.RoleOperator, now(), c.ShowToken)
+	return c.firstToken(audit.At(ctx, c.Node), d, client.RoleAdmin, now(), c.ShowToken)
 }
 
 // reclaim ends the leases of an earlier process where no other process can hold

@@ -21,12 +21,14 @@ const alarmFeed = "alarms"
 const sameAlarmWindow Millis = 3_600_000
 
 const (
-	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
-	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
-	readAlarmsSQL  = `SELECT seq, merchant, kind, subject, at, acked, acked_by FROM alarms WHERE `
-	listAlarmsSQL  = readAlarmsSQL + `seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
-	openAlarmsSQL  = readAlarmsSQL + `seq > $1 AND acked = 0 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
-	ackAlarmSQL    = `UPDATE alarms SET acked = $2, acked_by = $3 WHERE seq = $1 AND acked = 0`
+	insertAlarmSQL  = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
+	sameAlarmSQL    = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
+	readAlarmsSQL   = `SELECT seq, merchant, kind, subject, at, acked, acked_by FROM alarms WHERE `
+	listAlarmsSQL   = readAlarmsSQL + `seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+	openAlarmsSQL   = readAlarmsSQL + `seq > $1 AND acked = 0 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
+	alarmsOfSQL     = readAlarmsSQL + `merchant = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+	openAlarmsOfSQL = readAlarmsSQL + `merchant = $1 AND seq > $2 AND acked = 0 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+	ackAlarmSQL     = `UPDATE alarms SET acked = $2, acked_by = $3 WHERE seq = $1 AND acked = 0`
 )
 
 // RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last
@@ -79,6 +81,33 @@ func (d *DB) OpenAlarms(ctx context.Context, after int64, limit int) ([]Alarm, e
 	return readAlarms(ctx, d, openAlarmsSQL, after, limit)
 }
 
+// AlarmsOf gives the alarms about some merchants after seq after, in order, and the
+// number to read on after.
+func (d *DB) AlarmsOf(ctx context.Context, merchants []string, open bool, after int64, limit int) ([]Alarm, int64, error) {
+	text := alarmsOfSQL
+	if open {
+		text = openAlarmsOfSQL
+	}
+	return FeedOf(ctx, d, alarmFeed, merchants, after, limit, func(a Alarm) int64 { return a.Seq },
+		func(m string) ([]Alarm, error) { return readAlarms(ctx, d, text, m, after, limit) })
+}
+
+// Alarm gives one alarm.
+func (d *DB) Alarm(ctx context.Context, seq int64) (Alarm, error) {
+	return alarm(ctx, d, seq)
+}
+
+func alarm(ctx context.Context, q Querier, seq int64) (Alarm, error) {
+	list, err := readAlarms(ctx, q, readAlarmsSQL+`seq = $1`, seq)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Alarm{}, err
+	}
+	return list[0], nil
+}
+
 func readAlarms(ctx context.Context, q Querier, text string, args ...any) ([]Alarm, error) {
 	var list []Alarm
 	err := Each(ctx, q, text, args, func(r Rows) error {
@@ -97,15 +126,8 @@ func (d *DB) AckAlarm(ctx context.Context, seq int64, by string, now Millis) (a 
 		if _, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by); err != nil {
 			return err
 		}
-		list, err := readAlarms(ctx, t, readAlarmsSQL+`seq = $1`, seq)
-		if err == nil && len(list) == 0 {
-			err = ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		a = list[0]
-		return nil
+		a, err = alarm(ctx, t, seq)
+		return err
 	})
 	return a, err
 }

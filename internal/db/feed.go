@@ -1,6 +1,10 @@
 package db
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"slices"
+)
 
 // A feed is a table whose rows are numbered without gaps, in the order in which
 // their transactions commit. Its last number is a row of the table feeds. A
@@ -10,6 +14,7 @@ import "context"
 const (
 	lockFeedSQL  = `SELECT last_seq FROM feeds WHERE name = $1{lock}`
 	writeFeedSQL = `UPDATE feeds SET last_seq = $2 WHERE name = $1`
+	feedEndSQL   = `SELECT last_seq FROM feeds WHERE name = $1`
 	lastSeqsSQL  = `SELECT name, last_seq FROM feeds`
 )
 
@@ -28,4 +33,30 @@ func EndFeed(feed string, seq int64) Statement {
 // LastSeqs gives the last number of each feed.
 func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, lastSeqsSQL)
+}
+
+// FeedOf reads what a feed holds of some owners after a number, at most limit entries.
+// read gives those of one owner, in order and at most limit. next is where to read on:
+// beyond the entries of other owners, which are left out.
+func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
+	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
+	// Read first: what is appended meanwhile may be seen of one owner and not of another.
+	var end int64
+	if _, err := One(ctx, q, feedEndSQL, []any{feed}, &end); err != nil {
+		return nil, after, err
+	}
+	for _, owner := range owners {
+		part, err := read(owner)
+		if err != nil {
+			return nil, after, err
+		}
+		list = append(list, part...)
+	}
+	list = slices.DeleteFunc(list, func(v T) bool { return seq(v) > end })
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(seq(a), seq(b)) })
+	if len(list) >= limit {
+		list = list[:limit]
+		return list, seq(list[limit-1]), nil
+	}
+	return list, max(after, end), nil
 }

@@ -38,7 +38,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	var err error
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.tokens, Grants: grants, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
+		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, routes)
 	if err != nil {
@@ -65,24 +65,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *api) stop() { a.base.Stop() }
 
-// grants gives the access of a role. A role that the gateway does not have opens
-// only routes without a token.
-func grants(r client.Role) jsonapi.Access {
-	switch r {
-	case client.RoleViewer:
-		return jsonapi.Viewer
-	case client.RoleApp:
-		return jsonapi.App
-	case client.RoleOperator:
-		return jsonapi.Operator
-	}
-	return jsonapi.Open
-}
-
 // problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
 	if errors.Is(err, book.ErrOwnOrder) {
-		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it: another operator's token can, "+
+		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it: another approver's token can, "+
 			"or set self-approval = true in the policy file")
 	}
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {

@@ -12,7 +12,7 @@ const (
 	title       = "countersign gateway API"
 	description = "The merchant's end: orders to be confirmed, deposits that were taken, and what happened to both. " +
 		"Errors are problem details (RFC 9457) that name the member at fault. " + jsonapi.Notation
-	tokenUse = "a token of this gateway; its role must be the route's x-role or above"
+	tokenUse = "a token of this gateway; its role must be one of the operation's x-roles"
 )
 
 var tags = map[string]string{

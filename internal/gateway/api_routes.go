@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign/client"
 	"countersign/internal/jsonapi"
 )
 
@@ -19,46 +20,56 @@ const (
 	remove = http.MethodDelete
 )
 
+// Who may call a route (docs/control.md). No token is bound to merchants here: there is
+// one.
+var (
+	admins    = jsonapi.Roles{client.RoleAdmin}
+	approvers = jsonapi.Roles{client.RoleApprover, client.RoleAdmin}
+	apps      = jsonapi.Roles{client.RoleApp, client.RoleAdmin}
+	readers   = approvers.And(client.RoleViewer)
+	all       = readers.And(client.RoleApp)
+)
+
 // routes is the whole API but /metrics, which is not JSON.
 func (a *api) routes() []route {
 	addOrder := jsonapi.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
 	return []route{
-		{post, "/v1/orders", "addOrder", jsonapi.App, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
-		{get, "/v1/orders", "orders", jsonapi.Viewer, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
-		{get, "/v1/orders/{callBackId}", "order", jsonapi.Viewer, 200, jsonapi.Handle(a.order), "Show one order", nil},
-		{post, "/v1/orders/{callBackId}/approve", "approveOrder", jsonapi.Operator, 200, jsonapi.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
-		{post, "/v1/orders/{callBackId}/decline", "declineOrder", jsonapi.Operator, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
-		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", jsonapi.App, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
+		{post, "/v1/orders", "addOrder", apps, jsonapi.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
+		{get, "/v1/orders", "orders", all, jsonapi.Whole, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
+		{get, "/v1/orders/{callBackId}", "order", all, jsonapi.Whole, 200, jsonapi.Handle(a.order), "Show one order", nil},
+		{post, "/v1/orders/{callBackId}/approve", "approveOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
+		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
+		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, jsonapi.Whole, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", jsonapi.Viewer, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
-		{get, "/v1/deposits/{seq}", "deposit", jsonapi.Viewer, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", jsonapi.Operator, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
+		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
+		{get, "/v1/deposits/{seq}", "deposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
 
-		{get, "/v1/events", "events", jsonapi.Viewer, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
-		{get, "/v1/cursors/{name}", "cursor", jsonapi.Viewer, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
-		{put, "/v1/cursors/{name}", "moveCursor", jsonapi.App, 200, jsonapi.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
+		{get, "/v1/events", "events", all, jsonapi.Whole, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
+		{get, "/v1/cursors/{name}", "cursor", all, jsonapi.Whole, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
+		{put, "/v1/cursors/{name}", "moveCursor", apps, jsonapi.Whole, 200, jsonapi.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
-		{get, "/v1/forwarding", "forwarding", jsonapi.Viewer, 200, jsonapi.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
-		{get, "/v1/forwards", "forwards", jsonapi.Viewer, 200, jsonapi.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
-		{post, "/v1/forwards/retry", "retryForwards", jsonapi.Operator, 200, jsonapi.Handle(a.retryForwards), "Forward all that failed again now", nil},
-		{post, "/v1/forwards/{id}/retry", "retryForward", jsonapi.Operator, 200, jsonapi.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
-		{post, "/v1/forwards/{id}/skip", "skipForward", jsonapi.Operator, 200, jsonapi.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
+		{get, "/v1/forwarding", "forwarding", readers, jsonapi.Whole, 200, jsonapi.Handle(a.forwarding), "Show how far the feeds were forwarded to the application", nil},
+		{get, "/v1/forwards", "forwards", readers, jsonapi.Whole, 200, jsonapi.Handle(a.forwards), "List entries that were forwarded in vain, or that a person gave up", nil},
+		{post, "/v1/forwards/retry", "retryForwards", admins, jsonapi.Whole, 200, jsonapi.Handle(a.retryForwards), "Forward all that failed again now", nil},
+		{post, "/v1/forwards/{id}/retry", "retryForward", admins, jsonapi.Whole, 200, jsonapi.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
+		{post, "/v1/forwards/{id}/skip", "skipForward", admins, jsonapi.Whole, 200, jsonapi.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", jsonapi.Viewer, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
-		{get, "/v1/alarms", "alarms", jsonapi.Viewer, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", jsonapi.Operator, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{get, "/v1/stats", "stats", jsonapi.Viewer, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
+		{get, "/v1/callbacks", "callbacks", readers, jsonapi.Whole, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
+		{get, "/v1/alarms", "alarms", readers, jsonapi.Whole, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/stats", "stats", readers, jsonapi.Whole, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 
-		{post, "/v1/tokens", "createToken", jsonapi.Operator, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},
-		{get, "/v1/tokens", "tokens", jsonapi.Operator, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", jsonapi.Viewer, 200, jsonapi.Handle(a.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", jsonapi.Operator, 204, jsonapi.Handle(a.revokeToken), "Revoke a token", []int{409}},
+		{post, "/v1/tokens", "createToken", admins, jsonapi.Whole, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/tokens", "tokens", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", all, jsonapi.Whole, 200, jsonapi.Handle(a.self), "Show the caller's token and what it may do", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", admins, jsonapi.Whole, 204, jsonapi.Handle(a.revokeToken), "Revoke a token", []int{409}},
 
-		{get, "/healthz", "healthz", jsonapi.Open, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", jsonapi.Open, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},
-		{get, "/openapi.json", "openapi", jsonapi.Open, 200, jsonapi.Handle(a.openapi), "Give this document", nil},
+		{get, "/healthz", "healthz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},
+		{get, "/openapi.json", "openapi", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.openapi), "Give this document", nil},
 	}
 }
 

@@ -34,7 +34,7 @@ func aliases() jsonapi.Aliases {
 type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
-	return jsonapi.Enumeration(client.RoleViewer, client.RoleApp, client.RoleOperator)
+	return jsonapi.Enumeration(client.GatewayRoles()...)
 }
 
 // amountSchema stands for countersign.Amount in the OpenAPI document.

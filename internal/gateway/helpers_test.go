@@ -132,15 +132,21 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	r.to = countersigntest.ToHandler(r.Callbacks())
 	server := httptest.NewServer(r.API())
 	t.Cleanup(server.Close)
-	r.client, r.app = r.withRole(server.URL, client.RoleOperator), r.withRole(server.URL, client.RoleApp)
+	r.client, r.app = r.withRole(server.URL, client.RoleAdmin), r.withRole(server.URL, client.RoleApp)
 	return r
 }
 
 // withRole gives a user whose token has a role.
 func (r *rig) withRole(url string, role client.Role) user {
 	r.t.Helper()
+	return r.withToken(url, jsonapi.NewStoreToken("test", role, 1))
+}
+
+// withToken gives a user with a token.
+func (r *rig) withToken(url string, k jsonapi.Token) user {
+	r.t.Helper()
 	secret, hash := jsonapi.MintToken()
-	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), jsonapi.NewStoreToken("test", role, 1), hash)
+	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), k, hash)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestOpenAPI(t *testing.T) {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
 			OperationID string
-			Role        string `json:"x-role"`
+			Roles       []string `json:"x-roles"`
 			Security    []any
 			Responses   map[string]any
 			RequestBody *struct{ Content map[string]any }
@@ -47,14 +47,14 @@ func TestOpenAPI(t *testing.T) {
 		for method, op := range operations {
 			pattern := strings.ToUpper(method) + " " + path
 			documented[pattern] = op.OperationID
-			if (op.Role == "none") != (len(op.Security) == 0) {
-				t.Errorf("%s: role %s and security %v", pattern, op.Role, op.Security)
+			if (len(op.Roles) == 0) != (len(op.Security) == 0) {
+				t.Errorf("%s: roles %v and security %v", pattern, op.Roles, op.Security)
 			}
 			bodies := ""
 			if op.RequestBody != nil {
 				bodies = " " + strings.Join(slices.Sorted(maps.Keys(op.RequestBody.Content)), ",")
 			}
-			golden = append(golden, fmt.Sprintf("%s %s role=%s%s -> %s", pattern, op.OperationID, op.Role, bodies,
+			golden = append(golden, fmt.Sprintf("%s %s roles=%s%s -> %s", pattern, op.OperationID, strings.Join(op.Roles, "+"), bodies,
 				strings.Join(slices.Sorted(maps.Keys(op.Responses)), ",")))
 			req, err := http.NewRequest(strings.ToUpper(method), regexp.MustCompile(`{\w+}`).ReplaceAllString(path, "some"), nil)
 			if err != nil {

@@ -38,7 +38,7 @@ func TestOwnOrders(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			service, ctx := newService(t, countersigntest.ServiceConfig{}), t.Context()
 			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: Ask} })
-			other := r.withRole(r.client.url, client.RoleOperator)
+			other := r.withRole(r.client.url, client.RoleAdmin)
 			approve := func(by user, n int) error {
 				_, err := by.ApproveOrder(ctx, countersigntest.Withdrawal(n).CallBackID, "mine")
 				return err

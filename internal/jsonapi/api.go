@@ -35,9 +35,6 @@ type Config struct {
 	Version string
 	// Tokens keeps the end's tokens. Required.
 	Tokens TokenStore
-	// Grants gives the access of a role; Open if the end has no such role.
-	// Required.
-	Grants func(client.Role) Access
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Required.
@@ -95,7 +92,7 @@ type API struct {
 // New makes the mux and the document from the one table of routes. It starts
 // nothing.
 func New(c Config, routes []Route) (*API, error) {
-	if c.Self == "" || c.Tokens == nil || c.Grants == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 {
+	if c.Self == "" || c.Tokens == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("jsonapi: Config is not complete")
 	}
 	if c.MaxBodies == 0 {
@@ -113,6 +110,9 @@ func New(c Config, routes []Route) (*API, error) {
 	for _, r := range routes {
 		if c.Tags[tagOf(r.Path)] == "" {
 			return nil, fmt.Errorf("jsonapi: Config.Tags has no text for %s", tagOf(r.Path))
+		}
+		if len(r.Roles) == 0 {
+			return nil, fmt.Errorf("jsonapi: %s says no roles", r.ID)
 		}
 		rt := a.Endpoint(r)
 		a.endpoints = append(a.endpoints, rt)

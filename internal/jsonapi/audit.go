@@ -106,6 +106,9 @@ const (
 
 // tokenRecord is a token as records have it.
 type tokenRecord struct {
-	Name string      `json:"name,omitempty"`
-	Role client.Role `json:"role,omitempty"`
+	Name      string      `json:"name,omitempty"`
+	Role      client.Role `json:"role,omitempty"`
+	Merchants []string    `json:"merchants,omitempty"`
+	Maker     string      `json:"maker,omitempty"`
+	Expires   db.Millis   `json:"expires,omitempty"`
 }

@@ -22,7 +22,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	type message struct {
 		A string `json:"a"`
 	}
-	e := newEnd(t, Route{Method: "POST", Path: "/act", ID: "act", Need: Viewer, Status: 204, Handler: Handle(func(*Call, None, message) (None, error) { return None{}, nil })})
+	e := newEnd(t, Route{Method: "POST", Path: "/act", ID: "act", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, message) (None, error) { return None{}, nil })})
 	e.c.MaxBody = 4 << 20
 	e.bodies = bodies.NewBudget(callers * room)
 	_, secret := e.tokens.add("viewer")

@@ -45,7 +45,7 @@ func (a *API) describe() *huma.OpenAPI {
 			Tags:       []string{tagOf("/metrics")},
 			Responses:  map[string]*huma.Response{"200": {Description: "the metrics", Content: map[string]*huma.MediaType{"text/plain": {}}}},
 			Security:   anybody,
-			Extensions: map[string]any{"x-role": Open.String()},
+			Extensions: map[string]any{"x-roles": []client.Role{}},
 		})
 	}
 	for _, w := range a.c.Webhooks {
@@ -147,9 +147,9 @@ func (rt *Endpoint) Operation() *huma.Operation {
 		Method: rt.Method, Path: rt.Path, OperationID: rt.ID, Summary: rt.Summary, Tags: []string{tagOf(rt.Path)},
 		Security:   anybody,
 		Responses:  map[string]*huma.Response{},
-		Extensions: map[string]any{"x-role": rt.Need.String()},
+		Extensions: map[string]any{"x-roles": rt.shownRoles()},
 	}
-	if rt.Need != Open {
+	if !rt.open() {
 		op.Security = []map[string][]string{{"token": {}}}
 	}
 	for _, m := range pathMember.FindAllStringSubmatch(rt.Path, -1) {

@@ -94,7 +94,7 @@ func (r *reads) enter(ctx context.Context, token string) (leave func(), err erro
 // beginRead waits for the turn of a call that reads, and bounds its time. A call that
 // changes something does not wait.
 func (c *Call) beginRead() error {
-	if c.rt.Need == Open || c.R.Method != http.MethodGet {
+	if c.rt.open() || c.R.Method != http.MethodGet {
 		return nil
 	}
 	leave, err := c.a.reads.enter(c.R.Context(), c.Token.ID)

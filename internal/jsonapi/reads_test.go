@@ -15,14 +15,14 @@ import (
 // do not wait for reads.
 func TestReadsAreBounded(t *testing.T) {
 	begun, end := make(chan struct{}, maxReads), make(chan struct{})
-	e := newEnd(t, Route{Method: "GET", Path: "/list", ID: "list", Need: Viewer, Status: 204, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
+	e := newEnd(t, Route{Method: "GET", Path: "/list", ID: "list", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
 		if _, bounded := c.R.Context().Deadline(); !bounded {
 			t.Error("a read has no bound in time")
 		}
 		begun <- struct{}{}
 		<-end
 		return None{}, nil
-	})}, Route{Method: "POST", Path: "/act", ID: "act", Need: Viewer, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	})}, Route{Method: "POST", Path: "/act", ID: "act", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
 	e.reads.patience = time.Millisecond
 	_, greedy := e.tokens.add("viewer")
 	_, modest := e.tokens.add("viewer")

@@ -20,7 +20,8 @@ const (
 type Route struct {
 	Method, Path string
 	ID           string // operationId; the client's method has the same name
-	Need         Access
+	Roles        Roles  // who may call it
+	Scope        Scope
 	Status       int // of success
 	Handler
 	Summary string
@@ -118,10 +119,10 @@ func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in)
 // statuses lists the error statuses of the route.
 func (rt *Endpoint) statuses() []int {
 	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
-	if rt.Need != Open {
+	if !rt.open() {
 		list = append(list, 401, 403, 429, 500, 503)
 	}
-	if rt.Need != Open && rt.Method != http.MethodGet {
+	if !rt.open() && rt.Method != http.MethodGet {
 		list = append(list, 507)
 	}
 	if rt.schema != nil && rt.Method != http.MethodGet {

@@ -23,30 +23,16 @@ import (
 // TokenStore keeps tokens by their hashes. *Tokens is one.
 type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
+	// ByHash gives a token also after it was revoked.
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
+	// ByID likewise.
+	ByID(ctx context.Context, id string) (Token, error)
 	List(ctx context.Context) ([]Token, error)
 	// Hashes gives the hashes of all valid tokens.
 	Hashes(ctx context.Context) ([][sha256.Size]byte, error)
 	// Revoke refuses, with a *db.ConflictError, the last valid token whose role is
 	// one of guarded; nil guards none.
 	Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error
-}
-
-// Access is the right that a route needs. Each end uses some of the list: its
-// Config.Grants maps its roles to them.
-type Access int
-
-// Each access includes those above it that the end uses.
-const (
-	Open Access = iota // no token
-	Viewer
-	Ingest // of the service
-	App    // of the gateway
-	Operator
-)
-
-func (a Access) String() string {
-	return [...]string{"none", "viewer", "ingest", "app", "operator"}[a]
 }
 
 const tokenPrefix = "cst_"
@@ -65,10 +51,11 @@ func IsToken(secret string) bool {
 // HashToken gives the hash by which a token is kept.
 func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 
-// NewStoreToken gives the record of a token, with a new id. It is stored with a
-// hash from MintToken.
+// NewStoreToken gives the record of a token that no other token made, with a new id. It
+// is stored with a hash from MintToken.
 func NewStoreToken(name string, role client.Role, now db.Millis) Token {
-	return Token{ID: "tok_" + RandomText(9), Name: name, Role: role, Created: now}
+	id := "tok_" + RandomText(9)
+	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
 }
 
 // RandomText gives n random bytes in Base64url. Reading them never fails.
@@ -108,12 +95,27 @@ func (t *tokens) forget() {
 	t.drops++
 }
 
-var errToken = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
+var (
+	errToken   = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
+	errRevoked = NewProblem(http.StatusUnauthorized, "the token was revoked")
+	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
+)
+
+// ended says why a known token is no longer valid; nil: it is valid.
+func (t *Token) ended(now db.Millis) *client.Problem {
+	switch {
+	case t.Revoked != 0:
+		return errRevoked
+	case t.Expires != 0 && now >= t.Expires:
+		return errExpired
+	}
+	return nil
+}
 
 // admit refuses a caller without a valid token, without the role that the route
 // needs, or above the rate limit.
 func (a *API) admit(c *Call) error {
-	if c.rt.Need == Open {
+	if c.rt.open() {
 		return nil
 	}
 	if err := c.checkToken(false); err != nil {
@@ -137,21 +139,21 @@ func (a *API) admit(c *Call) error {
 // checkToken says whether the caller may make this call now. fresh asks the
 // database; otherwise a token counts as valid for tokenTTL after it was looked up.
 func (c *Call) checkToken(fresh bool) error {
-	if c.rt.Need == Open {
+	if c.rt.open() {
 		return nil
 	}
 	token, err := c.a.authenticate(c.R, fresh)
 	if err != nil {
-		if errors.Is(err, errToken) && !c.W.Answered() {
+		var p *client.Problem
+		if errors.As(err, &p) && p.Status == http.StatusUnauthorized && !c.W.Answered() {
 			c.W.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
 		}
 		return err
 	}
-	c.Token = token
-	if c.a.c.Grants(token.Role) < c.rt.Need {
-		return NewProblem(http.StatusForbidden, fmt.Sprintf("the token has the role %s; this needs %s", token.Role, c.rt.Need))
+	if !fresh { // later on another goroutine may read it; nothing in it changes
+		c.Token = token
 	}
-	return nil
+	return c.rt.mayCall(token, c.merchant)
 }
 
 // CheckToken looks the caller's token up in the database. A call that goes on for
@@ -159,11 +161,30 @@ func (c *Call) checkToken(fresh bool) error {
 // revoked meanwhile.
 func (c *Call) CheckToken() error { return c.checkToken(true) }
 
+// TokenEnds waits until the caller's token is no longer valid, and reports whether it is
+// so before ctx ends. It looks every second.
+func (c *Call) TokenEnds(ctx context.Context) bool {
+	look := time.NewTicker(tokenTTL)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+		_, err := c.a.authenticate(c.R, true)
+		var p *client.Problem
+		if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+			return true
+		}
+	}
+}
+
 // Spend counts up to n more requests in the rate of the caller's token and says how
 // many: it waits until one fits in, or ctx ends. It leaves half of what may come at
 // once to the token's other requests, which do not wait but are refused.
 func (c *Call) Spend(ctx context.Context, n int) (int, error) {
-	if c.a.c.RatePerSecond == 0 || c.rt.Need == Open {
+	if c.a.c.RatePerSecond == 0 || c.rt.open() {
 		return n, nil
 	}
 	limit := c.a.limiter(c.Token.ID)
@@ -185,16 +206,16 @@ func (c *Call) Spend(ctx context.Context, n int) (int, error) {
 
 func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	now, from := a.c.Now(), guesser(r)
-	wrong := func() (Token, error) {
+	wrong := func(why *client.Problem) (Token, error) {
 		if a.guesses.throttled(from, now) {
 			return Token{}, errGuesses
 		}
 		a.guesses.note(from, now)
-		return Token{}, errToken
+		return Token{}, why
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
-		return wrong()
+		return wrong(errToken)
 	}
 	hash := HashToken(secret)
 	a.tokens.mu.Lock()
@@ -202,6 +223,9 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	drops := a.tokens.drops
 	a.tokens.mu.Unlock()
 	if ok && !fresh && now.Before(known.until) {
+		if known.ended(db.MillisOf(now)) != nil {
+			return wrong(errExpired)
+		}
 		return known.Token, nil
 	}
 	if !ok && a.guesses.throttled(from, now) {
@@ -209,18 +233,22 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 		case err != nil:
 			return Token{}, fmt.Errorf("looking up the tokens: %w", err)
 		case !may:
-			return wrong()
+			return wrong(errToken)
 		}
 	}
 	token, err := a.c.Tokens.ByHash(r.Context(), hash)
-	if errors.Is(err, db.ErrNotFound) || err == nil && token.Revoked != 0 {
+	why := errToken
+	if err == nil {
+		why = token.ended(db.MillisOf(now))
+	}
+	switch {
+	case err != nil && !errors.Is(err, db.ErrNotFound):
+		return Token{}, fmt.Errorf("looking up the token: %w", err)
+	case why != nil:
 		if ok { // only what was valid once is remembered
 			a.tokens.forget()
 		}
-		return wrong()
-	}
-	if err != nil {
-		return Token{}, fmt.Errorf("looking up the token: %w", err)
+		return wrong(why)
 	}
 	a.tokens.mu.Lock()
 	if drops == a.tokens.drops {
@@ -241,20 +269,9 @@ func (a *API) limiter(id string) *rate.Limiter {
 	return l
 }
 
-// May lists the operations that the role of a token allows.
-func (a *API) May(t Token) []string {
-	may := []string{}
-	for _, rt := range a.endpoints {
-		if rt.Need != Open && a.c.Grants(t.Role) >= rt.Need {
-			may = append(may, rt.ID)
-		}
-	}
-	return may
-}
-
 // Revoke revokes a token, at once on this node and within a second on others. It
-// refuses to revoke the last operator token, because no other role can make tokens.
+// refuses to revoke the last admin's token, because no other role can do everything.
 func (a *API) Revoke(c *Call, id string) error {
 	defer a.tokens.forget()
-	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return a.c.Grants(r) == Operator })
+	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 }

@@ -11,11 +11,18 @@ import (
 
 // Token is an API token. Only a hash of its secret is kept.
 type Token struct {
-	ID      string
-	Name    string
-	Role    client.Role
+	ID        string
+	Name      string
+	Role      client.Role
+	Merchants string // ids of those that it is bound to, with a space between; empty: all
+	Maker     string // id of the token that made it; empty: none did
+	// Root is where the token comes from: its own id if it was made while there was no
+	// approver, else the Root of the token that proposed it. Whoever holds a token may
+	// hold all of the same Root, so these do not decide on what each other propose.
+	Root    string
 	Created db.Millis
-	Revoked db.Millis // 0: valid
+	Expires db.Millis // 0: never
+	Revoked db.Millis // 0: it was not
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
@@ -24,16 +31,24 @@ type Tokens struct{ d *db.DB }
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
 
-const tokenColumns = `id, name, role, created, revoked`
+const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked`
 
-func (t *Token) scan(r db.Rows) error { return r.Scan(&t.ID, &t.Name, &t.Role, &t.Created, &t.Revoked) }
+func (t *Token) scan(r db.Rows) error {
+	return r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked)
+}
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, hash, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`
 
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
 func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return CreateToken(ctx, t, token, hash) })
+}
+
+// CreateToken is Tokens.Create as part of t.
+func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) error {
 	if token.Role == "" || db.CheckText("role", string(token.Role)) != nil {
 		return fmt.Errorf("role is %w: %q", db.ErrInvalid, token.Role)
 	}
@@ -43,26 +58,39 @@ func (k *Tokens) Create(ctx context.Context, token Token, hash [32]byte) error {
 	if err := db.CheckText("name", token.Name); err != nil {
 		return err
 	}
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), hash[:], int64(token.Created))
-		if err == nil && n == 0 {
-			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
-		}
-		if err != nil {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role}})
-	})
+	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
+		int64(token.Created), int64(token.Expires), hash[:])
+	if err == nil && n == 0 {
+		err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
+	}
+	if err != nil {
+		return err
+	}
+	return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires}})
 }
 
-const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1 AND revoked = 0`
+const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1`
 
-// ByHash gives the token with this hash; db.ErrNotFound if there is none or it is
-// revoked.
+// ByHash gives the token with this hash, also a revoked one; db.ErrNotFound if there is
+// none.
 func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
-	var token Token
+	return findToken(ctx, k.d, tokenByHashSQL, hash[:])
+}
+
+const tokenByIDSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE id = $1`
+
+// ByID gives the token with this id, also a revoked one; db.ErrNotFound if there is
+// none.
+func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
+	if db.CheckText("", id) != nil {
+		return Token{}, db.ErrNotFound
+	}
+	return findToken(ctx, k.d, tokenByIDSQL, id)
+}
+
+func findToken(ctx context.Context, q db.Querier, text string, key any) (token Token, err error) {
 	found := false
-	err := db.Each(ctx, k.d, tokenByHashSQL, []any{hash[:]}, func(r db.Rows) error {
+	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {
 		found = true
 		return token.scan(r)
 	})
@@ -105,7 +133,7 @@ func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
 const (
 	// lockTokensSQL makes revocations wait for each other, on all nodes: two that
 	// each saw the other's token valid would revoke both.
-	lockTokensSQL = `SELECT id, role FROM tokens WHERE revoked = 0 ORDER BY id{lock}`
+	lockTokensSQL = `SELECT id, role, merchants, expires FROM tokens WHERE revoked = 0 ORDER BY id{lock}`
 
 	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
@@ -113,41 +141,44 @@ const (
 )
 
 // Revoke ends a token at once. Revoking it again changes nothing. The last valid
-// token of the guarded roles is not revoked, whatever other nodes revoke at the same
-// time: that is a *db.ConflictError. Nil guards no role.
+// token of the guarded roles that never expires and is bound to no merchant is not
+// revoked, whatever other nodes revoke at the same time: that is a *db.ConflictError.
+// Nil guards no role.
 func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error {
 	if db.CheckText("", id) != nil {
 		return db.ErrNotFound
 	}
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		is, others, valid := false, false, false
-		err := db.Each(ctx, t, lockTokensSQL, nil, func(r db.Rows) error {
-			var other string
-			var role client.Role
-			if err := r.Scan(&other, &role); err != nil {
-				return err
-			}
-			valid = valid || other == id
-			if guarded != nil && guarded(role) {
-				is, others = is || other == id, others || other != id
-			}
-			return nil
-		})
-		if err != nil {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return RevokeToken(ctx, t, id, now, guarded) })
+}
+
+// RevokeToken is Tokens.Revoke as part of t.
+func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarded func(client.Role) bool) error {
+	is, others, valid := false, false, false
+	err := db.Each(ctx, t, lockTokensSQL, nil, func(r db.Rows) error {
+		var v Token
+		if err := r.Scan(&v.ID, &v.Role, &v.Merchants, &v.Expires); err != nil {
 			return err
 		}
-		if is && !others {
-			return &db.ConflictError{Reason: "this is the last operator token; make another first"}
+		valid = valid || v.ID == id
+		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 {
+			is, others = is || v.ID == id, others || v.ID != id
 		}
-		n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
-		if err == nil && n == 0 {
-			err = db.ErrNotFound
-		}
-		if err != nil || !valid {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if is && !others {
+		return &db.ConflictError{Reason: "this is the last admin's token that is for all merchants and never expires; make another first"}
+	}
+	n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
+	if err == nil && n == 0 {
+		err = db.ErrNotFound
+	}
+	if err != nil || !valid {
+		return err
+	}
+	return audit.Add(ctx, t, audit.Record{Kind: recordTokenRevoked, At: now, About: []string{id}})
 }
 
 // Any reports whether any token was ever made.

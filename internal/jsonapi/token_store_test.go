@@ -77,7 +77,7 @@ func testTokens(t *testing.T, s *Tokens) {
 		t.Error("an empty database has tokens")
 	}
 	a := Token{ID: "a", Name: "first", Role: "operator", Created: 100}
-	b := Token{ID: "b", Name: "second", Role: "viewer", Created: 50}
+	b := Token{ID: "b", Name: "second", Role: "viewer", Merchants: "m1 m2", Maker: "a", Root: "a", Created: 50, Expires: 5000}
 	for i, token := range []Token{a, b} {
 		if err := s.Create(ctx, token, [32]byte{byte(i)}); err != nil {
 			t.Fatal(err)
@@ -108,10 +108,10 @@ func testTokens(t *testing.T, s *Tokens) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.ByHash(ctx, [32]byte{0}); !errors.Is(err, db.ErrNotFound) {
-		t.Errorf("a revoked token gives %v", err)
-	}
 	a.Revoked = 200
+	if got, err := s.ByHash(ctx, [32]byte{0}); got != a || err != nil {
+		t.Errorf("a revoked token is %+v, %v", got, err)
+	}
 	if got, err := s.List(ctx); err != nil || len(got) != 2 || got[0] != b || got[1] != a {
 		t.Errorf("listed %+v, %v", got, err)
 	}

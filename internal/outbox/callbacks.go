@@ -117,6 +117,19 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 	default:
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
+	if f.Of != nil {
+		var all []listing
+		for _, m := range f.Of {
+			one := f
+			one.Merchant, one.Of = m, nil
+			ls, err := one.listings(cursor)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ls...)
+		}
+		return all, nil
+	}
 	ls := []listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
 		// Of a deposit it is the event's id, which has its own index.

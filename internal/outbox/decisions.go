@@ -43,16 +43,30 @@ func (f *feedEntries) write(ctx context.Context, t *db.Tx) error {
 	return t.Batch(ctx, append(statements, db.EndFeed(decisionsFeed, seq)))
 }
 
-const listDecisionsSQL = `
+const (
+	readDecisionsSQL = `
 SELECT d.seq, ` + withdrawalColumns + `
-FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.withdrawal
-WHERE d.seq > $1 ORDER BY d.seq LIMIT CAST($2 AS BIGINT)`
+FROM decisions d JOIN withdrawals w ON w.merchant = d.merchant AND w.id = d.withdrawal WHERE `
+	listDecisionsSQL = readDecisionsSQL + `d.seq > $1 ORDER BY d.seq LIMIT CAST($2 AS BIGINT)`
+	decisionsOfSQL   = readDecisionsSQL + `d.merchant = $1 AND d.seq > $2 ORDER BY d.seq LIMIT CAST($3 AS BIGINT)`
+)
 
 // Decisions gives the decisions after seq after, in order and without gaps, with the
 // withdrawals in their present state.
 func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedDecision, error) {
+	return o.decisions(ctx, listDecisionsSQL, after, limit)
+}
+
+// DecisionsOf gives the decisions on withdrawals of some merchants after seq after, in
+// order, and the number to read on after.
+func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
+	return db.FeedOf(ctx, o, decisionsFeed, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
+		func(m string) ([]FeedDecision, error) { return o.decisions(ctx, decisionsOfSQL, m, after, limit) })
+}
+
+func (o *Outbox) decisions(ctx context.Context, text string, args ...any) ([]FeedDecision, error) {
 	var list []FeedDecision
-	err := db.Each(ctx, o, listDecisionsSQL, []any{after, limit}, func(r db.Rows) error {
+	err := db.Each(ctx, o, text, args, func(r db.Rows) error {
 		var d FeedDecision
 		var err error
 		d.Withdrawal, err = scanWithdrawal(r, &d.Seq)

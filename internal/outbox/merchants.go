@@ -185,12 +185,24 @@ func (o *Outbox) merchant(ctx context.Context, id string) (Merchant, int64, erro
 	return m, place.Version, nil
 }
 
-const listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
+const (
+	listMerchantsSQL = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
+	merchantsOfSQL   = `SELECT ` + merchantColumns + ` FROM merchants WHERE id > $1 AND id {in}$2{end} ORDER BY id LIMIT CAST($3 AS BIGINT)`
+)
 
 // Merchants lists the merchants after id after, in order of id, without their secrets.
 func (o *Outbox) Merchants(ctx context.Context, after string, limit int) ([]Merchant, error) {
+	return o.merchants(ctx, listMerchantsSQL, after, limit)
+}
+
+// MerchantsOf is Merchants of these ids alone.
+func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]Merchant, error) {
+	return o.merchants(ctx, merchantsOfSQL, after, o.Dialect().List(ids), limit)
+}
+
+func (o *Outbox) merchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
 	var list []Merchant
-	err := db.Each(ctx, o, listMerchantsSQL, []any{after, limit}, func(r db.Rows) error {
+	err := db.Each(ctx, o, text, args, func(r db.Rows) error {
 		var m Merchant
 		if err := m.scan(r); err != nil {
 			return err

@@ -317,6 +317,7 @@ type FeedDecision struct {
 // CallbackFilter selects callbacks; empty members select all.
 type CallbackFilter struct {
 	Merchant   string
+	Of         []string // in place of Merchant: of these alone; nil: of any
 	Type       countersign.Type
 	State      CallbackState
 	TrackingID string

@@ -32,7 +32,10 @@ func TestUpgrade(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			keys := vectorKeys(t)
 			open := func(url string) *db.DB { return must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t) }
-			url := dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() })
+			url := dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "tokens.role")
+			if diff := cmp.Diff([]string{"core", "admin", "viewer"}, dbtest.Query(t, url, "SELECT role FROM tokens WHERE root = id ORDER BY id")); diff != "" {
+				t.Errorf("roles: %s", diff)
+			}
 			d := open(url)
 			defer d.Close()
 			testGoesOn(t, New(d))

@@ -175,11 +175,20 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	l, err := withdrawalListing(merchant, state, cursor)
-	if err != nil {
-		return nil, "", err
+	return o.WithdrawalsOf(ctx, []string{merchant}, state, limit, cursor)
+}
+
+// WithdrawalsOf is Withdrawals of several merchants.
+func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
+	var ls []listing
+	for _, m := range merchants {
+		l, err := withdrawalListing(m, state, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		ls = append(ls, l)
 	}
-	return readPage(ctx, o, withdrawalColumns, []listing{l}, limit, func(r db.Rows) (v listed[Withdrawal], err error) {
+	return readPage(ctx, o, withdrawalColumns, ls, limit, func(r db.Rows) (v listed[Withdrawal], err error) {
 		v.row, err = scanWithdrawal(r)
 		v.merchant, v.id, _ = strings.Cut(v.row.ID, ".")
 		return v, err

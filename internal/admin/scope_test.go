@@ -1,0 +1,224 @@
+package admin
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+)
+
+// bound gives a client whose token is bound to merchants.
+func (h *harness) bound(role client.Role, merchants string) *client.Service {
+	h.t.Helper()
+	k := jsonapi.NewStoreToken("bound", role, 1)
+	k.Merchants = merchants
+	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// A bound token finds in lists and feeds what is its merchants' and nothing else, page by
+// page, and feeds keep their numbers.
+func TestBoundTokenReadsItsPart(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx, core := t.Context(), h.client(client.RoleCore)
+		owners := []string{"a", "b", "c"}
+		for _, m := range owners {
+			h.merchant(m)
+		}
+		for i := range 9 {
+			m := owners[i%3]
+			addDeposit(h, newDeposit(m, i))
+			w, err := core.CreateWithdrawal(ctx, newWithdrawal(m, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.decide(w.ID, countersign.DecisionConfirmed)
+			if err := h.store.RaiseAlarm(ctx, db.Alarm{Of: m, Kind: "answer_differs", Subject: w.ID, At: 1}); err != nil {
+				t.Fatal(err)
+			}
+			h.pass(time.Second)
+		}
+		some, other := h.bound(client.RoleViewer, "a c"), h.bound(client.RoleViewer, "none")
+		for _, c := range []struct {
+			by   *client.Service
+			want []string // the merchants of entries, the newest first
+		}{{some, []string{"c", "a", "c", "a", "c", "a"}}, {other, nil}} {
+			var withdrawals, callbacks, merchants []string
+			for o := (client.PageOptions{Limit: 2}); ; {
+				p, err := c.by.Withdrawals(ctx, client.WithdrawalFilter{}, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range p.Withdrawals {
+					withdrawals = append(withdrawals, w.Merchant)
+				}
+				if p.Next == nil {
+					break
+				}
+				o.Cursor = *p.Next
+			}
+			for cb, err := range c.by.AllCallbacks(ctx, client.CallbackFilter{Type: 1}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				callbacks = append(callbacks, cb.Merchant)
+			}
+			for m, err := range c.by.AllMerchants(ctx) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				merchants = append(merchants, m.ID)
+			}
+			if !slices.Equal(withdrawals, c.want) || !slices.Equal(callbacks, c.want) || len(c.want) > 0 && !slices.Equal(merchants, []string{"a", "c"}) || len(c.want) == 0 && len(merchants) > 0 {
+				t.Errorf("withdrawals %v, callbacks %v, merchants %v; want %v", withdrawals, callbacks, merchants, c.want)
+			}
+		}
+		// In parts of two: 1 3, 4 6, 7 9, and then nothing is left.
+		var seqs []int64
+		for after := int64(0); ; {
+			p, err := some.Decisions(ctx, client.FeedOptions{After: after, Limit: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after = p.Next; len(p.Decisions) == 0 {
+				break
+			}
+			for _, d := range p.Decisions {
+				seqs = append(seqs, d.Seq)
+			}
+		}
+		if !slices.Equal(seqs, []int64{1, 3, 4, 6, 7, 9}) {
+			t.Errorf("decisions %v", seqs)
+		}
+		if p, err := other.Decisions(ctx, client.FeedOptions{}); err != nil || len(p.Decisions) != 0 || p.Next != 9 {
+			t.Errorf("of others: %+v, %v; want to read on after 9", p, err)
+		}
+		if p, err := some.Alarms(ctx, client.FeedOptions{After: 1}); err != nil || len(p.Alarms) != 5 || p.Alarms[0].Seq != 3 || p.Next != 9 {
+			t.Errorf("alarms %+v, %v", p, err)
+		}
+		if p, err := some.OpenAlarms(ctx, client.FeedOptions{Limit: 1}); err != nil || len(p.Alarms) != 1 || p.Next != 1 {
+			t.Errorf("open alarms %+v, %v", p, err)
+		}
+		if p, err := some.Callbacks(ctx, client.CallbackFilter{Merchant: "b"}, client.PageOptions{}); err != nil || len(p.Callbacks) != 0 {
+			t.Errorf("another's callbacks: %+v, %v", p, err)
+		}
+		if p, err := some.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "b", CallBackID: "w-1"}, client.PageOptions{}); err != nil || len(p.Withdrawals) != 0 {
+			t.Errorf("another's withdrawal: %+v, %v", p, err)
+		}
+		if n, err := h.bound(client.RoleOperator, "b").ResendCallbacks(ctx, client.Resend{Filter: client.CallbackFilter{State: "pending"}, DryRun: true}); err != nil || n.Count != 0 {
+			t.Errorf("nothing of it is later than now: %+v, %v", n, err)
+		}
+	})
+}
+
+// A reader of a bound token waits over what others get, and is told its own.
+func TestBoundReaderWaits(t *testing.T) {
+	h := sqlite(t)
+	ctx, core := t.Context(), h.client(client.RoleCore)
+	h.merchant("a")
+	h.merchant("b")
+	told := make(chan client.Decision, 1)
+	go func() {
+		for d, err := range h.bound(client.RoleCore, "b").FollowDecisions(ctx, 0) {
+			if err == nil {
+				told <- d
+			}
+			return
+		}
+	}()
+	for i, m := range []string{"a", "a", "b"} {
+		w, err := core.CreateWithdrawal(ctx, newWithdrawal(m, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.decide(w.ID, countersign.DecisionDeclined)
+	}
+	if d := <-told; d.Seq != 3 || d.Withdrawal.Merchant != "b" {
+		t.Errorf("told %+v", d)
+	}
+}
+
+// Whoever is bound makes no token that is bound to more or to nothing, and an unknown
+// merchant, a repeated one and a time that has passed are named.
+func TestBadTokensAreNotMade(t *testing.T) {
+	h := sqlite(t)
+	ctx := t.Context()
+	h.merchant("a")
+	h.merchant("b")
+	admin, bound := h.client(client.RoleAdmin), h.bound(client.RoleAdmin, "a")
+	before := h.counts()
+	soon := client.TimeOf(h.now().Add(30 * time.Second))
+	for _, c := range []struct {
+		by   *client.Service
+		in   client.NewToken
+		is   error
+		says string
+	}{
+		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "gone"}}, client.ErrInvalid, "body.merchants[1] is not known"},
+		{admin, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "a"}}, client.ErrInvalid, "body.merchants[1] is there twice"},
+		{admin, client.NewToken{Name: "n", Role: "core", Expires: soon}, client.ErrInvalid, "body.expires is not at least a minute from now"},
+		{admin, client.NewToken{Name: "n", Role: "app"}, client.ErrInvalid, "body.role"},
+		{bound, client.NewToken{Name: "n", Role: "core"}, client.ErrForbidden, "for these alone"},
+		{bound, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a", "b"}}, client.ErrForbidden, "for these alone"},
+	} {
+		if _, err := c.by.CreateToken(ctx, c.in); !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want %q", c.in, err, c.says)
+		}
+	}
+	if after := h.counts(); after != before {
+		t.Errorf("%+v, was %+v", after, before)
+	}
+	made, err := bound.CreateToken(ctx, client.NewToken{Name: "n", Role: "core", Merchants: []string{"a"}, Expires: client.TimeOf(h.now().Add(time.Hour))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets.add("token", made.Secret.Reveal())
+	list, err := bound.Tokens(ctx)
+	if err != nil || len(list) != 2 || list[1].ID != made.ID && list[0].ID != made.ID {
+		t.Errorf("it lists %+v, %v", list, err)
+	}
+	h.pass(59 * time.Minute)
+	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.status != 200 {
+		t.Errorf("before its end: %d", a.status)
+	}
+	h.pass(time.Minute)
+	if a := h.as(made.Secret.Reveal(), get, "/v1/withdrawals", "", nil); a.status != 401 || a.Detail != "the token has expired" {
+		t.Errorf("at its end, from the cache: %d %s", a.status, a.body)
+	}
+}
+
+// Whoever waits for a feed or sends lines is turned away when the token expires, also
+// while nothing comes.
+func TestLongCallsOfAnExpiredToken(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	k := jsonapi.NewStoreToken("short", client.RoleCore, 1)
+	k.Expires = db.MillisOf(h.now()) + 60_000
+	h.tokens[client.RoleCore] = h.keep(k)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.client(client.RoleCore).Decisions(t.Context(), client.FeedOptions{Wait: time.Minute})
+		ended <- err
+	}()
+	s := h.stream(t)
+	if l := s.next(); l.Error != nil {
+		t.Fatalf("%+v", l)
+	}
+	time.Sleep(100 * time.Millisecond) // most likely the reader waits
+	h.pass(time.Minute)
+	if l := s.answer(); l.Error == nil || l.Error.Status != 401 || !strings.Contains(l.Error.Detail, "the token has expired") {
+		t.Errorf("idle lines: %+v", l)
+	}
+	if err := <-ended; !errors.Is(err, client.ErrUnauthorized) {
+		t.Errorf("the reader: %v", err)
+	}
+}
