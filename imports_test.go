@@ -28,7 +28,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/db/pglink": {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/dbtest": {others: []string{"github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/audit": {
-		ours:   []string{"countersign/client", "countersign/internal/db"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/db"},
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},

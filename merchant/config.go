@@ -118,6 +118,10 @@ type Config struct {
 	// confirms nothing; a *CodeError says which errCode is returned. Nil:
 	// every order is unknown.
 	OnWithdrawal func(context.Context, countersign.WithdrawalRequest) (Answer, error)
+	// OnAnswer is told of every answer that confirms or refuses a withdrawal, repeated
+	// ones too, before it is sent. If it fails, the service is told errCode 5000 and asks
+	// again. Nil: nobody is told.
+	OnAnswer func(context.Context, Exchange) error
 	// OnHeld returns when OnWithdrawal may answer w otherwise than with Hold, or
 	// when ctx ends. It is called while Profile.Hold keeps an exchange open, and
 	// OnWithdrawal is asked again after it. Nil: OnWithdrawal is asked every second.

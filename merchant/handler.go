@@ -152,7 +152,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return *overloaded(err)
 	}
-	cb, blocks, refused := h.open(at, body, leave)
+	cb, blocks, opened, refused := h.open(at, body, leave)
 	if refused != nil {
 		refused.callback = cb
 		if cb != nil {
@@ -161,11 +161,11 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		return *refused
 	}
 	work := func() reply { return h.work(r.Context(), cb, blocks) }
-	return h.held(r.Context(), work(), work)
+	return h.witnessed(r.Context(), body, opened, h.held(r.Context(), work(), work))
 }
 
 // open calls leave when body is opened, or panics.
-func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (countersign.Callback, *Blocks, *reply) {
+func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (countersign.Callback, *Blocks, []byte, *reply) {
 	defer leave()
 	return h.opener.open(at, body)
 }

@@ -67,14 +67,14 @@ const (
 // If the private part opens, a body that opens to no message gets the same
 // response as a body that does not open (PROTOCOL.md, S7); otherwise a peer could
 // test paddings.
-func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, refused *reply) {
+func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback, blocks *Blocks, plaintext []byte, refused *reply) {
 	inner, _, err := envelope.UnwrapField(body, o.field)
 	if err != nil {
-		return nil, nil, cannotOpen(err)
+		return nil, nil, nil, cannotOpen(err)
 	}
 	plaintext, lengths, err := envelope.OpenBlocks(o.key, o.padding, inner)
 	if err != nil {
-		return nil, nil, cannotOpen(err)
+		return nil, nil, nil, cannotOpen(err)
 	}
 	cb, err = countersign.ParseCallback(plaintext, countersign.ParseOptions{Lenient: o.lenient})
 	if err != nil {
@@ -87,28 +87,28 @@ func (o opener) open(at countersign.Lane, body []byte) (cb countersign.Callback,
 			refused = refuse(http.StatusBadRequest, countersign.CodeMalformed, "", ReasonMalformed, err)
 		}
 		refused.request = plaintext
-		return nil, nil, refused
+		return nil, nil, nil, refused
 	}
 	if cb.CallbackType().Lane() != at {
-		return cb, nil, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
+		return cb, nil, nil, refuse(http.StatusOK, countersign.CodeWrongURL, "", ReasonWrongURL, nil)
 	}
 	if o.binding != BindingOff {
 		switch b := countersign.CheckBinding(plaintext); {
 		case b == countersign.BindingBroken:
-			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
+			return cb, nil, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonBindingBroken, nil)
 		case o.binding == BindingWhenPresent:
 		case b == countersign.BindingHolds:
-			return cb, nil, nil
+			return cb, nil, plaintext, nil
 		default:
-			return cb, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
+			return cb, nil, nil, refuse(http.StatusOK, countersign.CodeMalformed, wordNotBound, ReasonNotBound,
 				errors.New("the requestUUID is not bound"))
 		}
 	}
 	sealed, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(inner)))
 	if err != nil {
-		return cb, nil, cannotOpen(err) // cannot happen: it was opened before
+		return cb, nil, nil, cannotOpen(err) // cannot happen: it was opened before
 	}
-	return cb, blocksOf(cb, plaintext, sealed, lengths, o.key.HasPrivate()), nil
+	return cb, blocksOf(cb, plaintext, sealed, lengths, o.key.HasPrivate()), plaintext, nil
 }
 
 func cannotOpen(cause error) *reply {

@@ -23,7 +23,7 @@ func (h *Handler) sealed(r reply) reply {
 	if err == nil {
 		var data []byte
 		if data, err = envelope.Seal(h.c.ResponseKey, h.c.ResponsePadding, plaintext); err == nil {
-			r.data = string(data)
+			r.data, r.plaintext = string(data), plaintext
 			return r
 		}
 	}

@@ -28,7 +28,7 @@ type Backend interface {
 
 	Frozen(ctx context.Context) (outbox.Freeze, error)
 	Freeze(ctx context.Context, reason, by string, now db.Millis) (outbox.Freeze, error)
-	Thaw(ctx context.Context) error
+	Thaw(ctx context.Context, now db.Millis) error
 
 	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
 	Callback(ctx context.Context, id string) (outbox.Callback, error)

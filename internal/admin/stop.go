@@ -17,7 +17,7 @@ func (s *Server) freeze(c *jsonapi.Call, _ jsonapi.None, in client.NewFreeze) (c
 }
 
 func (s *Server) thaw(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Freeze, error) {
-	return client.Freeze{}, s.Outbox.Thaw(c.R.Context())
+	return client.Freeze{}, s.Outbox.Thaw(c.R.Context(), c.Now)
 }
 
 func freezeOf(f outbox.Freeze) client.Freeze {

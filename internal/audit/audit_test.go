@@ -68,9 +68,9 @@ func add(t testing.TB, d *db.DB, from, n int) {
 			if i%3 != 2 {
 				return audit.Add(ctx, t, r)
 			}
-			var list []any
+			var list []audit.Item
 			for k := range 5 {
-				list = append(list, item{fmt.Sprint("shop.", i), k})
+				list = append(list, audit.Item{At: r.At, Item: item{fmt.Sprint("shop.", i), k}})
 			}
 			return audit.AddItems(ctx, t, r, list)
 		})

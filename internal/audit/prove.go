@@ -132,12 +132,6 @@ type Subject struct {
 	Items []Item
 }
 
-// Item is one item that AddItems was given.
-type Item struct {
-	At   db.Millis // of its record
-	Item any
-}
-
 // mostEvidence bounds how many records one proof holds.
 const mostEvidence = 5000
 

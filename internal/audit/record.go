@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 )
@@ -69,24 +71,32 @@ type items struct {
 	Root  tlog.Hash `json:"root"` // of the tree whose leaves are the items
 }
 
+// Item is one of those that a record tells of as one.
+type Item struct {
+	At   db.Millis // by which its record is found: one of few times in a record
+	Item any       // written as JSON
+}
+
 // AddItems adds one record for many items, in order. The record has the root of a tree
 // of them, so that each can be proved. Nothing is added for no items.
-func AddItems(ctx context.Context, t *db.Tx, r Record, list []any) error {
+func AddItems(ctx context.Context, t *db.Tx, r Record, list []Item) error {
 	if len(list) == 0 {
 		return nil
 	}
 	var e edge
 	leaves := make([]byte, 0, len(list)*tlog.HashSize)
 	for _, v := range list {
-		b, err := Marshal(v)
+		b, err := Marshal(v.Item)
 		if err != nil {
 			return err
+		}
+		if at := itemsAt(v.At); !slices.Contains(r.About, at) {
+			r.About = append(r.About, at)
 		}
 		h := tlog.RecordHash(b)
 		leaves = append(leaves, h[:]...)
 		e.append(h)
 	}
-	r.About = append(r.About, itemsAt(r.At))
 	r.Data = items{len(list), e.root()}
 	return add(ctx, t, r, leaves)
 }
@@ -144,4 +154,20 @@ func Fingerprint(secret string) string {
 	}
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:8])
+}
+
+// Details are details as records have them.
+type Details struct {
+	Address   string `json:"address"`
+	ChainName string `json:"chainName"`
+	Symbol    string `json:"symbol"`
+	Amount    string `json:"amount"`
+}
+
+// DetailsOf gives nil if there are none.
+func DetailsOf(d *countersign.Details) *Details {
+	if d == nil || *d == (countersign.Details{}) {
+		return nil
+	}
+	return &Details{d.Address, d.ChainName, d.Symbol, d.Amount.String()}
 }

@@ -78,6 +78,7 @@ type inboxTx struct {
 	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
+	items     []takenItem // of the fresh rows
 }
 
 func (in *inboxTx) run(ctx context.Context) error {
@@ -128,6 +129,9 @@ func (in *inboxTx) run(ctx context.Context) error {
 			in.results[i] = merchant.Claimed{State: merchant.StateBusy, Seq: in.results[i].Seq, PossibleDuplicate: in.results[i].PossibleDuplicate}
 		}
 	}
+	if err := in.recordFresh(ctx); err != nil {
+		return err
+	}
 	return in.ledger.write(ctx, in.t)
 }
 
@@ -154,6 +158,8 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	if t := transferOf(e); t != "" {
 		transfer = t
 	}
+	in.items = append(in.items, takenItem{Seq: row.seq, Type: int64(key.typ), ID: key.id, TenantUserID: e.Callback.User(), CallBackID: e.Callback.OrderID(),
+		Content: hex.EncodeToString(e.Content[:]), At: int64(db.MillisOf(e.At)), PossibleDuplicate: row.duplicate, Suspect: row.suspect})
 	in.fresh = append(in.fresh, row.seq, int64(key.typ), key.id, e.Callback.User(), e.Callback.OrderID(), e.Content[:], transfer,
 		e.TxIndex, bit(row.duplicate), bit(row.suspect), row.claims, int64(row.leaseUntil), bit(row.settled), int64(db.MillisOf(e.At)), ended)
 	return row

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -214,8 +215,10 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		if _, err := t.Exec(ctx, moveCursorSQL, name, deposits, events, int64(now)); err != nil {
 			return err
 		}
-		_, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated)
-		return err
+		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordCursor, At: now, Data: cursorRecord{name, c.Deposits, c.Events}})
 	})
 	return c, err
 }

@@ -57,6 +57,9 @@ func (l *ledger) write(ctx context.Context, t *db.Tx) error {
 	if err := l.writeCounts(ctx, t); err != nil {
 		return err
 	}
+	if err := l.records(ctx, t); err != nil {
+		return err
+	}
 	if err := db.RaiseAlarms(ctx, t, l.alarms); err != nil {
 		return err
 	}

@@ -96,6 +96,9 @@ func (b *Book) AddOrder(ctx context.Context, n NewOrder, now db.Millis) (o Order
 			// standby: the first commit may not have reached it yet.
 			o, err = findOrder(ctx, t, lockOrderSQL, n.CallBackID)
 		}
+		if err == nil && inserted {
+			err = recordOrder(ctx, t, o)
+		}
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/db"
@@ -72,6 +73,7 @@ type Gateway struct {
 	db        *db.DB // nil before Open
 	book      *book.Book
 	clock     *db.Clock
+	audit     *audit.Log
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -123,9 +125,12 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		}
 	}
 	c.Callbacks.MaxBodies = c.MaxBodies
+	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
+		return err
+	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward, MaxBodies: c.MaxBodies,
+		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward, MaxBodies: c.MaxBodies,
 		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
@@ -155,7 +160,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.api.beforeStop = stop
 	// Last: a start that fails shows no token and leaves none behind.
-	return c.firstToken(ctx, g.db, client.RoleAdmin, now(), c.ShowToken)
+	return c.firstToken(audit.At(ctx, thisProcess()), g.db, client.RoleAdmin, now(), c.ShowToken)
 }
 
 // freeLeases ends the leases of an earlier process that died, so that its questions
@@ -195,9 +200,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := noticed(ctx, g.c.DrainNotice, g.gateway.Leave)
+	ctx, cancel := noticed(audit.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
-	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run})
+	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, Part{"audit", g.audit.Run})
+	signLast(ctx, g.audit)
 	return errors.Join(err, g.db.Close())
 }
 

@@ -24,6 +24,7 @@ var tags = map[string]string{
 	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
 	"callbacks":  "The inbox: the callbacks of the service",
 	"alarms":     "The feed of alarms, for a person to look at",
+	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":      "Numbers",
 	"tokens":     "The tokens of this API",
 	"operation":  "Probes, metrics and this document",

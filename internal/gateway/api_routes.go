@@ -34,6 +34,7 @@ var (
 func (a *api) routes() []route {
 	addOrder := jsonapi.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
+	log := a.audit()
 	return []route{
 		{post, "/v1/orders", "addOrder", apps, jsonapi.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
 		{get, "/v1/orders", "orders", all, jsonapi.Whole, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
@@ -60,6 +61,9 @@ func (a *api) routes() []route {
 		{get, "/v1/callbacks", "callbacks", readers, jsonapi.Whole, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/alarms", "alarms", readers, jsonapi.Whole, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/audit", "audit", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
 		{get, "/v1/stats", "stats", readers, jsonapi.Whole, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 
 		{post, "/v1/tokens", "createToken", admins, jsonapi.Whole, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},

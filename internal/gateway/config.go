@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -34,6 +35,8 @@ type Config struct {
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding
+	// Audit is the merchant's audit log. Nil: its routes find nothing.
+	Audit *audit.Log
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler
@@ -108,7 +111,7 @@ func New(c Config) (*Gateway, error) {
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
-	h.OnWithdrawal, h.OnHeld = g.onWithdrawal, g.onHeld
+	h.OnWithdrawal, h.OnHeld, h.OnAnswer = g.onWithdrawal, g.onHeld, g.onAnswer
 	h.Log, h.Now = c.Log, c.Now
 	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, raised: map[db.Alarm]db.Millis{}}
 	h.Observer = g.refusals

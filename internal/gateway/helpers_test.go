@@ -17,6 +17,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
@@ -119,10 +120,13 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 	r := &rig{t: t, db: openDB(t, url), service: service, clock: newClock(), log: &bytes.Buffer{}}
 	c := Config{DB: r.db, Callbacks: service.MerchantConfig(), Now: r.clock.now,
 		Log: slog.New(slog.NewTextHandler(&lockedWriter{w: r.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	var err error
+	if c.Audit, err = audit.Open(t.Context(), audit.Config{DB: r.db, End: "merchant", Now: r.clock.now, Log: c.Log}); err != nil {
+		t.Fatal(err)
+	}
 	if change != nil {
 		change(&c)
 	}
-	var err error
 	if r.Gateway, err = New(c); err != nil {
 		t.Fatal(err)
 	}

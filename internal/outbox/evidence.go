@@ -27,6 +27,10 @@ const (
 	recordWaits        = "withdrawal.waits"
 	recordEnded        = "withdrawal.ended"
 
+	recordFrozen  = "service.frozen"
+	recordThawed  = "service.thawed"
+	recordBlocked = "withdrawal.blocked"
+
 	recordSettled = "attempts.settled" // of all other callbacks, as one
 	recordResent  = "callbacks.resent"
 )
@@ -51,20 +55,8 @@ type ofWithdrawal struct {
 	CallBackID string `json:"callBackId,omitempty"`
 }
 
-// detailsOf are details as records have them; nil without any.
-type detailsOf struct {
-	Address   string `json:"address"`
-	ChainName string `json:"chainName"`
-	Symbol    string `json:"symbol"`
-	Amount    string `json:"amount"`
-}
-
-func recordedDetails(d *countersign.Details) *detailsOf {
-	if d == nil || *d == (countersign.Details{}) {
-		return nil
-	}
-	return &detailsOf{d.Address, d.ChainName, d.Symbol, d.Amount.String()}
-}
+// aboutFreezes is by what records of freezes are found.
+const aboutFreezes = "freezes"
 
 // record adds a record about one merchant, callback or withdrawal.
 func record(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, data any) error {
@@ -73,29 +65,34 @@ func record(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, data 
 
 type createdRecord struct {
 	ofWithdrawal
-	TenantUserID string     `json:"tenantUserId"`
-	TrackingID   string     `json:"trackingId"`
-	Business     int64      `json:"business"`
-	Ordered      *detailsOf `json:"ordered,omitempty"` // absent: the service was told nothing
-	Deadline     int64      `json:"deadline"`          // milliseconds since 1970, as all times below
+	TenantUserID string         `json:"tenantUserId"`
+	TrackingID   string         `json:"trackingId"`
+	Business     int64          `json:"business"`
+	Ordered      *audit.Details `json:"ordered,omitempty"` // absent: the service was told nothing
+	Deadline     int64          `json:"deadline"`          // milliseconds since 1970, as all times below
 }
 
 type decidedRecord struct {
-	Merchant string     `json:"merchant"`
-	Decision string     `json:"decision"`
-	Reason   string     `json:"reason"`
-	Attempt  int        `json:"attempt,omitempty"` // absent: no answer decided
-	Details  *detailsOf `json:"details,omitempty"`
+	Merchant string         `json:"merchant"`
+	Decision string         `json:"decision"`
+	Reason   string         `json:"reason"`
+	Attempt  int            `json:"attempt,omitempty"` // absent: no answer decided
+	Details  *audit.Details `json:"details,omitempty"`
 }
 
 // releasedRecord tells of a permit. The permit itself is a secret: its fingerprint is
 // the beginning of its SHA-256.
 type releasedRecord struct {
 	ofWithdrawal
-	Holder  string     `json:"holder"`
-	Permit  string     `json:"permit"`
-	Held    string     `json:"heldBy,omitempty"` // who has it, if the holder did not get it
-	Details *detailsOf `json:"details,omitempty"`
+	Holder  string         `json:"holder"`
+	Permit  string         `json:"permit"`
+	Held    string         `json:"heldBy,omitempty"` // who has it, if the holder did not get it
+	Details *audit.Details `json:"details,omitempty"`
+}
+
+// reasonRecord tells why a person stopped something.
+type reasonRecord struct {
+	Reason string `json:"reason,omitempty"`
 }
 
 type endedRecord struct {
@@ -119,7 +116,7 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder string, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := releasedRecord{ofWithdrawal: ofWithdrawal{w.Merchant, w.CallBackID}, Holder: holder, Permit: audit.Fingerprint(p.Permit), Details: recordedDetails(w.Details)}
+	r := releasedRecord{ofWithdrawal: ofWithdrawal{w.Merchant, w.CallBackID}, Holder: holder, Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
 	kind := recordReleased
 	switch {
 	case w.Claim != holder:
@@ -162,30 +159,30 @@ func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID 
 
 type answeredRecord struct {
 	attemptRecord
-	Version        int64      `json:"merchantVersion"`
-	URL            string     `json:"url"`
-	RequestKey     string     `json:"requestKey"` // fingerprints
-	ResponseKey    string     `json:"responseKey"`
-	Request        string     `json:"request"`       // the body, as it was sent
-	RequestOpened  string     `json:"requestOpened"` // the bytes that were sealed in it
-	Message        string     `json:"message,omitempty"`
-	Response       string     `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
-	ResponseOpened string     `json:"responseOpened,omitempty"` // the bytes that it opened to
-	Details        *detailsOf `json:"details,omitempty"`
-	AfterDecision  bool       `json:"afterDecision,omitempty"` // there was a decision already
-	Differs        bool       `json:"differs,omitempty"`       // and this answer contradicts it
-	Alarm          string     `json:"alarm,omitempty"`
+	Version        int64          `json:"merchantVersion"`
+	URL            string         `json:"url"`
+	RequestKey     string         `json:"requestKey"` // fingerprints
+	ResponseKey    string         `json:"responseKey"`
+	Request        string         `json:"request"`       // the body, as it was sent
+	RequestOpened  string         `json:"requestOpened"` // the bytes that were sealed in it
+	Message        string         `json:"message,omitempty"`
+	Response       string         `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
+	ResponseOpened string         `json:"responseOpened,omitempty"` // the bytes that it opened to
+	Details        *audit.Details `json:"details,omitempty"`
+	AfterDecision  bool           `json:"afterDecision,omitempty"` // there was a decision already
+	Differs        bool           `json:"differs,omitempty"`       // and this answer contradicts it
+	Alarm          string         `json:"alarm,omitempty"`
 }
 
 // recordBatch adds the records of a batch of settlements: one for each exchange that
 // is told of apart and each decision, and one for all other attempts.
 func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
-	var list []any
+	var list []audit.Item
 	for _, b := range batch {
 		if b.fresh {
 			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.Payload, !b.found, now)
 			if b.Exchange == nil {
-				list = append(list, item)
+				list = append(list, audit.Item{At: now, Item: item})
 			} else if err := record(ctx, t, recordAnswered, b.CallbackID, now, b.answered(item)); err != nil {
 				return err
 			}
@@ -194,7 +191,7 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 			d := decidedRecord{Merchant: b.Merchant, Decision: string(b.decided), Reason: db.Clean(b.Attempt.Reason), Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
-				d.Details = recordedDetails(&b.Details)
+				d.Details = audit.DetailsOf(&b.Details)
 			case countersign.DecisionExpired:
 				d.Reason = ReasonDeadline
 			}
@@ -210,7 +207,7 @@ func (b *settling) answered(item attemptRecord) answeredRecord {
 	e := b.Exchange
 	return answeredRecord{attemptRecord: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
-		Details: recordedDetails(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: b.Alarm}
+		Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: b.Alarm}
 }
 
 const itemsOfSQL = `
@@ -226,7 +223,7 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 	if err != nil {
 		return audit.Subject{}, err
 	}
-	s := audit.Subject{IDs: []string{id}, Context: []string{merchant}}
+	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, aboutFreezes}}
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt
 		var typ countersign.Type

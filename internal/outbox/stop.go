@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -104,6 +105,9 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmFrozen, Subject: reason, At: now}}); err != nil {
 				return err
 			}
+			if err := audit.Add(ctx, t, audit.Record{Kind: recordFrozen, At: now, About: []string{aboutFreezes}, Data: reasonRecord{reason}}); err != nil {
+				return err
+			}
 		}
 		f, err = readFreeze(ctx, t)
 		return err
@@ -112,15 +116,18 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 }
 
 // Thaw ends the freeze. What is due is sent at once. Repeating it changes nothing.
-func (o *Outbox) Thaw(ctx context.Context) error {
+func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
 		t.Wake(TopicOf(countersign.LaneNotify))
 		t.Wake(TopicOf(countersign.LaneWithdraw))
-		_, err := t.Exec(ctx, thawSQL)
-		return err
+		n, err := t.Exec(ctx, thawSQL)
+		if err != nil || n == 0 {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordThawed, At: now, About: []string{aboutFreezes}})
 	})
 }
 
@@ -157,6 +164,11 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 		n, err := t.Exec(ctx, blockSQL, merchant, rest, reason, by, int64(now))
 		if err != nil {
 			return err
+		}
+		if n == 1 {
+			if err := record(ctx, t, recordBlocked, id, now, reasonRecord{reason}); err != nil {
+				return err
+			}
 		}
 		if err := t.Batch(ctx, countMoved(t, nil, WithdrawalConfirmed, WithdrawalBlocked, n)); err != nil {
 			return err

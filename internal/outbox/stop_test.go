@@ -40,7 +40,7 @@ func resumeM0(s *Outbox) error {
 }
 
 func freezeAll(s *Outbox) error { _, err := s.Freeze(ctx, "a test", "tok_1", 2000); return err }
-func thawAll(s *Outbox) error   { return s.Thaw(ctx) }
+func thawAll(s *Outbox) error   { return s.Thaw(ctx, 1) }
 
 func changeM0(change func(*Merchant)) func(*Outbox) error {
 	return func(s *Outbox) error {
@@ -165,7 +165,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	for range 2 {
-		if err := s.Thaw(ctx); err != nil {
+		if err := s.Thaw(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

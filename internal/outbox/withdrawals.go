@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -85,7 +86,7 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 			return err
 		}
 		return record(ctx, t, recordCreated, w.ID, now, createdRecord{ofWithdrawal{n.Merchant, n.CallBackID}, n.TenantUserID, n.TrackingID, n.Business,
-			recordedDetails(n.Details), int64(n.Deadline)})
+			audit.DetailsOf(n.Details), int64(n.Deadline)})
 	})
 	if err != nil {
 		return Withdrawal{}, false, err

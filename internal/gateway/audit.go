@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"context"
+	"strconv"
+
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/merchant"
+)
+
+// audit answers the routes of the audit log.
+func (a *api) audit() jsonapi.Audit {
+	return jsonapi.Audit{Log: a.c.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
+		if withdrawal != "" {
+			return a.lists.SubjectOfOrder(ctx, withdrawal)
+		}
+		seq, err := strconv.ParseInt(callback, 10, 64)
+		if err != nil {
+			return audit.Subject{}, db.ErrNotFound
+		}
+		return a.lists.SubjectOfEntry(ctx, seq)
+	}}
+}
+
+// onAnswer keeps an answer before it is sent.
+func (g *Gateway) onAnswer(ctx context.Context, e merchant.Exchange) error {
+	return g.book.RecordAnswer(ctx, e, db.MillisOf(g.c.Now()))
+}

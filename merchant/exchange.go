@@ -1,0 +1,41 @@
+package merchant
+
+import (
+	"context"
+
+	"countersign"
+)
+
+// Exchange is a question about a withdrawal and its answer, for a record that can be
+// shown later.
+type Exchange struct {
+	Question countersign.WithdrawalRequest
+	// Request is the body of the request, RequestOpened what it opened to. Both are
+	// valid only during the call.
+	Request, RequestOpened []byte
+	// Code and Message are those of the response, in the provider's numbers.
+	Code    countersign.ErrCode
+	Message string
+	// Data is the sealed answer and DataOpened what was sealed in it, if Code is 0.
+	Data       string
+	DataOpened []byte
+}
+
+// witnessed tells OnAnswer of an answer that confirms or refuses, before it is sent. An
+// answer that could not be recorded is not given.
+func (h *Handler) witnessed(ctx context.Context, request, opened []byte, r reply) reply {
+	w, ok := r.callback.(*countersign.WithdrawalRequest)
+	if !ok || h.c.OnAnswer == nil || r.Code != countersign.CodeAccepted && r.Code.Class() != countersign.ClassRefused {
+		return r
+	}
+	// If the service closes the connection, the record is made nevertheless.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
+	defer cancel()
+	err := h.c.OnAnswer(ctx, Exchange{Question: *w, Request: request, RequestOpened: opened, Code: h.c.Profile.code(r.Code), Message: r.Message,
+		Data: r.data, DataOpened: r.plaintext})
+	if err != nil {
+		r.data = ""
+		return r.end(failed(ReasonInbox, err))
+	}
+	return r
+}
