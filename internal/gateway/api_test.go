@@ -222,6 +222,7 @@ var access = map[string]string{
 	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin", "creditDeposit": "approver admin", "rejectDeposit": "approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin",
+	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",
