@@ -101,6 +101,7 @@ type NewMerchant struct {
 	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
 	ConfirmWithin  Duration    `json:"confirmWithin,omitzero" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; absent: 1h"`
+	ReleaseWithin  Duration    `json:"releaseWithin,omitzero" doc:"how long a confirmed withdrawal can be released before it lapses, 1m to 8760h; absent: 72h"`
 	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; absent: as the service was started"`
 	ContentType    string      `json:"contentType,omitempty" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; absent: application/x-www-form-urlencoded"`
 	Body           BodyForm    `json:"body,omitempty" default:"bare" doc:"how the sealed text is written in the body of a request"`
@@ -123,6 +124,7 @@ type MerchantPatch struct {
 	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
 	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
 	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
+	ReleaseWithin  Patch[Duration]    `json:"releaseWithin,omitzero" nullable:"true" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h; null: 72h"`
 	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; null: as the service was started"`
 	ContentType    Patch[string]      `json:"contentType,omitzero" nullable:"true" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; null: application/x-www-form-urlencoded"`
 	Body           Patch[BodyForm]    `json:"body,omitzero" nullable:"true" doc:"how the sealed text is written in the body of a request; null: bare"`
@@ -154,6 +156,7 @@ type Merchant struct {
 	Concurrency         int           `json:"concurrency" doc:"exchanges at once in each lane"`
 	RatePerSecond       float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
 	ConfirmWithin       Duration      `json:"confirmWithin" doc:"how long a withdrawal awaits its confirmation"`
+	ReleaseWithin       Duration      `json:"releaseWithin" doc:"how long a confirmed withdrawal can be released before it lapses"`
 	AllowPrivate        bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
 	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
 	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`

@@ -13,7 +13,8 @@ import (
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
-// cancelled; confirmed → released → executed | failed; confirmed → blocked.
+// cancelled; confirmed → released → executed | failed; confirmed → blocked |
+// lapsed.
 const (
 	WithdrawalAwaiting  WithdrawalState = "awaiting"  // the merchant's answer
 	WithdrawalConfirmed WithdrawalState = "confirmed" // by the merchant: it can be released
@@ -24,12 +25,13 @@ const (
 	WithdrawalExecuted  WithdrawalState = "executed"  // the wallet core reported a transaction
 	WithdrawalFailed    WithdrawalState = "failed"    // the wallet core reported that nothing moved
 	WithdrawalBlocked   WithdrawalState = "blocked"   // by an operator, after the confirmation: it is never released
+	WithdrawalLapsed    WithdrawalState = "lapsed"    // not released in time after the confirmation: it is never released
 )
 
 // Values lists every state.
 func (WithdrawalState) Values() []WithdrawalState {
 	return []WithdrawalState{WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired,
-		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked}
+		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked, WithdrawalLapsed}
 }
 
 // Details are the amount of a withdrawal and its target.
@@ -70,11 +72,12 @@ type Withdrawal struct {
 	Created      Time                 `json:"created" doc:"when the service took it"`
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
 	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
-	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed, failed or was blocked"`
+	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed, failed, was blocked or lapsed"`
 	Holder       string               `json:"claim,omitempty" doc:"the execution that holds the permit"`
 	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, if failed"`
 
+	ReleaseBy     Time   `json:"releaseBy,omitzero" doc:"a confirmed withdrawal that is not released before this time lapses; absent: it was never confirmed"`
 	BlockedReason string `json:"blockedReason,omitempty" doc:"why it was blocked, if blocked"`
 	BlockedBy     string `json:"blockedBy,omitempty" doc:"id of the token that blocked it, if blocked"`
 }

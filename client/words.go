@@ -16,13 +16,14 @@ const (
 	AlarmHeldTooLong   ServiceAlarmKind = "held_too_long"  // the merchant held a callback until its schedule ended: it is exhausted
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
 	AlarmFrozen        ServiceAlarmKind = "frozen"         // a person has frozen the service; the subject is the reason
+	AlarmLapsed        ServiceAlarmKind = "lapsed"         // a confirmed withdrawal was not released in time
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen}
+		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.

@@ -116,13 +116,14 @@ func TestMerchantsEdit(t *testing.T) {
 		"--name", "Shop", "--rate", "5", "--concurrency", "3"}, flags)...)
 	mustShell(t, &before, "", slices.Concat([]string{"merchants", "show", "shop"}, flags)...)
 	mustShell(t, &m, "", slices.Concat([]string{"merchants", "edit", "shop", "--notify-url", "http://127.0.0.1:2/n", "--concurrency", "7",
-		"--confirm-within", "20m", "--clear", "rate"}, flags)...)
+		"--confirm-within", "20m", "--release-within", "24h", "--clear", "rate"}, flags)...)
 	want := before
 	want.NotifyURL, want.Concurrency, want.ConfirmWithin, want.RatePerSecond = "http://127.0.0.1:2/n", 7, m.ConfirmWithin, 0
+	want.ReleaseWithin = m.ReleaseWithin
 	want.Version, want.Updated = m.Version, m.Updated
 	got, _ := json.Marshal(m)
 	wanted, _ := json.Marshal(want)
-	if string(got) != string(wanted) || m.ConfirmWithin.String() != "20m0s" || m.Name != "Shop" {
+	if string(got) != string(wanted) || m.ConfirmWithin.String() != "20m0s" || m.ReleaseWithin.String() != "24h0m0s" || before.ReleaseWithin.String() != "72h0m0s" || m.Name != "Shop" {
 		t.Errorf("got  %s\nwant %s", got, wanted)
 	}
 	for _, bad := range [][]string{{"--withdraw-url", m.NotifyURL}, {"--concurrency", "-1"}, {"--clear", "name"}, {"--collect", "all"}} {

@@ -38,6 +38,7 @@ type merchantsAddCmd struct {
 	Concurrency    int           `help:"Exchanges at once in each lane; the service's default if 0." placeholder:"N"`
 	Rate           float64       `help:"Callbacks a second in each lane; no limit if 0." placeholder:"N"`
 	ConfirmWithin  time.Duration `help:"How long a withdrawal awaits its confirmation; 1h if 0." placeholder:"TIME"`
+	ReleaseWithin  time.Duration `help:"How long a confirmed withdrawal can be released before it lapses; 72h if 0." placeholder:"TIME"`
 	Out            string        `help:"Directory for what the merchant needs: service.b64, api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR"`
 }
 
@@ -45,6 +46,7 @@ func (c *merchantsAddCmd) Run(std streams) error {
 	in := client.NewMerchant{
 		ID: c.ID, Name: c.Name, NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, Scheme: c.Scheme,
 		Collect: client.Collect(c.Collect), Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: client.Duration(c.ConfirmWithin),
+		ReleaseWithin: client.Duration(c.ReleaseWithin),
 	}
 	if in.Name == "" {
 		in.Name = c.ID
@@ -154,7 +156,8 @@ type merchantsEditCmd struct {
 	Concurrency    *int            `help:"Exchanges at once in each lane." placeholder:"N" env:"-"`
 	Rate           *float64        `help:"Callbacks a second in each lane." placeholder:"N" env:"-"`
 	ConfirmWithin  *time.Duration  `help:"How long a withdrawal awaits its confirmation." placeholder:"TIME" env:"-"`
-	Clear          []string        `help:"Set these back to their defaults: callback-api-key, collect, concurrency, rate, confirm-within." enum:"callback-api-key,collect,concurrency,rate,confirm-within" placeholder:"SETTING" env:"-"`
+	ReleaseWithin  *time.Duration  `help:"How long a withdrawal that is confirmed from now on can be released before it lapses." placeholder:"TIME" env:"-"`
+	Clear          []string        `help:"Set these back to their defaults: callback-api-key, collect, concurrency, rate, confirm-within, release-within." enum:"callback-api-key,collect,concurrency,rate,confirm-within,release-within" placeholder:"SETTING" env:"-"`
 }
 
 func (c *merchantsEditCmd) Run(std streams) error {
@@ -167,15 +170,12 @@ func (c *merchantsEditCmd) Run(std streams) error {
 		return err
 	}
 	clear := func(setting string) bool { return slices.Contains(c.Clear, setting) }
-	var confirmWithin *client.Duration
-	if c.ConfirmWithin != nil {
-		confirmWithin = new(client.Duration(*c.ConfirmWithin))
-	}
 	p := client.MerchantPatch{
 		Name: patch(c.Name, false), NotifyURL: patch(c.NotifyURL, false), WithdrawURL: patch(c.WithdrawURL, false),
 		APIKey: patch(secretOf(apiKey), false), CallbackAPIKey: patch(secretOf(callbackKey), clear("callback-api-key")),
 		Collect: patch(c.Collect, clear("collect")), Concurrency: patch(c.Concurrency, clear("concurrency")),
-		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(confirmWithin, clear("confirm-within")),
+		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(durationOf(c.ConfirmWithin), clear("confirm-within")),
+		ReleaseWithin: patch(durationOf(c.ReleaseWithin), clear("release-within")),
 	}
 	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.UpdatedMerchant, error) {
 		return api.UpdateMerchant(ctx, c.ID, p)
@@ -192,6 +192,13 @@ func patch[T any](v *T, clear bool) client.Patch[T] {
 		return client.Change(*v)
 	}
 	return client.Patch[T]{}
+}
+
+func durationOf(d *time.Duration) *client.Duration {
+	if d == nil {
+		return nil
+	}
+	return new(client.Duration(*d))
 }
 
 func secretOf(text string) *client.Secret {

@@ -39,7 +39,7 @@ type withdrawalsListCmd struct {
 	apiFlags
 	Merchant   string                 `help:"Only of this merchant." placeholder:"ID"`
 	CallBackID string                 `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
-	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed,blocked" default:"" placeholder:"STATE"`
+	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed,blocked,lapsed" default:"" placeholder:"STATE"`
 	listFlags
 }
 

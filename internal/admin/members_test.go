@@ -184,7 +184,7 @@ func TestEveryWrongMember(t *testing.T) {
 			"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w",
 			"finalCodes":  []any{map[string]any{"from": 2000, "to": 2100}},
 			"retry":       map[string]any{"notify": map[string]any{"delays": []any{"1s"}, "every": "5s"}, "withdraw": map[string]any{"delays": []any{"1s"}, "every": "5s"}},
-			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound",
+			"concurrency": 5, "ratePerSecond": 2.5, "confirmWithin": "1m", "releaseWithin": "2h", "allowPrivate": true, "contentType": "text/plain", "body": "form", "collect": "bound",
 		},
 		"pauseMerchant":     map[string]any{"reason": "maintenance"},
 		"freeze":            map[string]any{"reason": "a token was lost"},
@@ -264,7 +264,7 @@ func fullMerchant(id string) map[string]any {
 		"notifyUrl": "https://a.example/n", "withdrawUrl": "https://a.example/w", "scheme": "service",
 		"key": key, "responseKey": key, "finalCodes": []any{map[string]any{"from": 2000, "to": 2100}},
 		"retry": map[string]any{"notify": schedule, "withdraw": schedule}, "concurrency": 4, "ratePerSecond": 1.5,
-		"confirmWithin": "1h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any",
+		"confirmWithin": "1h", "releaseWithin": "24h", "allowPrivate": false, "contentType": "text/plain", "body": "json", "collect": "any",
 	}
 }
 
@@ -322,6 +322,8 @@ func TestWrongByMeaning(t *testing.T) {
 		"delay below 0":           {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"-1s"}})), 422, "body.retry.notify.delays[0]"},
 		"every too short":         {post, "/v1/merchants", merchant(schedule(map[string]any{"delays": []any{"1s"}, "every": "1ns"})), 422, "body.retry.notify.every"},
 		"confirmWithin short":     {post, "/v1/merchants", merchant(with("confirmWithin", "9s")), 422, "body.confirmWithin"},
+		"releaseWithin short":     {post, "/v1/merchants", merchant(with("releaseWithin", "59s")), 422, "body.releaseWithin"},
+		"releaseWithin long":      {post, "/v1/merchants", merchant(with("releaseWithin", "8761h")), 422, "body.releaseWithin"},
 		"confirmWithin long":      {post, "/v1/merchants", merchant(with("confirmWithin", "169h")), 422, "body.confirmWithin"},
 		"media type":              {post, "/v1/merchants", merchant(with("contentType", "text/plain\r\nX: y")), 422, "body.contentType"},
 		"bits and key":            {post, "/v1/merchants", merchant(with("key", map[string]any{"bits": 2048, "privateKey": priv})), 422, "body.key.privateKey"},

@@ -19,6 +19,8 @@ const (
 	defaultConfirmWithin = time.Hour
 	minConfirmWithin     = 10 * time.Second
 	maxConfirmWithin     = 7 * 24 * time.Hour
+	minReleaseWithin     = time.Minute
+	maxReleaseWithin     = 365 * 24 * time.Hour
 	maxDelay             = 7 * 24 * time.Hour
 	defaultContentType   = "application/x-www-form-urlencoded"
 	defaultBody          = "bare"
@@ -33,6 +35,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
 		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
+		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(outbox.DefaultReleaseWithin))),
 		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 		APIKey:         countersign.APIKey(in.APIKey),
 		Settings: outbox.Settings{
@@ -98,6 +101,9 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
 	checkRetry(m.Settings.NotifyRetry, "body.retry.notify", faults)
 	checkRetry(m.Settings.WithdrawRetry, "body.retry.withdraw", faults)
 	checkWithin("body.confirmWithin", m.ConfirmWithin, faults)
+	if m.ReleaseWithin < minReleaseWithin || m.ReleaseWithin > maxReleaseWithin {
+		faults.Add("body.releaseWithin", "is not between 1m and 8760h")
+	}
 	if t := m.Settings.ContentType; t != "" {
 		if _, _, err := mime.ParseMediaType(t); err != nil || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
 			faults.Add("body.contentType", "is not a media type")
@@ -214,12 +220,8 @@ func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	setRetry(&m.Settings.WithdrawRetry, in.Retry.Value.Withdraw)
 	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
 	set(&m.RatePerSecond, in.RatePerSecond, 0)
-	if in.ConfirmWithin.Set {
-		m.ConfirmWithin = time.Duration(or(in.ConfirmWithin.Value, client.Duration(defaultConfirmWithin)))
-		if !in.ConfirmWithin.Null {
-			m.ConfirmWithin = time.Duration(in.ConfirmWithin.Value)
-		}
-	}
+	setDuration(&m.ConfirmWithin, in.ConfirmWithin, defaultConfirmWithin)
+	setDuration(&m.ReleaseWithin, in.ReleaseWithin, outbox.DefaultReleaseWithin)
 	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
 	set(&m.Settings.ContentType, in.ContentType, "")
 	if in.Body.Set {
@@ -238,6 +240,12 @@ func set[T any](v *T, p client.Patch[T], fallback T) {
 	case p.Set:
 		*v = p.Value
 	}
+}
+
+func setDuration(v *time.Duration, p client.Patch[client.Duration], fallback time.Duration) {
+	d := client.Duration(*v)
+	set(&d, p, client.Duration(fallback))
+	*v = time.Duration(d)
 }
 
 func or[T comparable](v, fallback T) T {
@@ -319,7 +327,7 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
-		ConfirmWithin: client.Duration(m.ConfirmWithin), AllowPrivate: m.Settings.AllowPrivate,
+		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
 		Collect: client.Collect(or(m.Settings.Collect, outbox.CollectBound)),
 		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),

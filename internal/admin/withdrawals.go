@@ -264,7 +264,7 @@ func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
 		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: reasonOf(w.Reason), Text: reasonTexts[reasonOf(w.Reason)],
 		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
 		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
-		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,
+		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: jsonapi.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,
 	}
 }
 

@@ -116,7 +116,7 @@ func (d *Dispatcher) sweep(stop context.Context) {
 }
 
 func (d *Dispatcher) reportSwept(s outbox.Swept) {
-	if len(s.Lost)+len(s.Expired)+s.Exhausted+s.Repaired+s.PulledIn == 0 {
+	if len(s.Lost)+len(s.Expired)+len(s.Lapsed)+s.Exhausted+s.Repaired+s.PulledIn == 0 {
 		return
 	}
 	d.cfg.Observer.Swept(s)
@@ -132,6 +132,9 @@ func (d *Dispatcher) reportSwept(s outbox.Swept) {
 	}
 	for _, id := range s.Expired {
 		d.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "withdrawal expired", slog.String("withdrawal", id))
+	}
+	for _, id := range s.Lapsed {
+		d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "a confirmed withdrawal was not released in time and has lapsed", slog.String("withdrawal", id))
 	}
 }
 

@@ -140,7 +140,7 @@ func stopActs(r *stopRig) []stopAct {
 	return []stopAct{
 		{"pause", state(outbox.MerchantPaused), state(outbox.MerchantActive), stays},
 		{"freeze", func(s *outbox.Outbox, _ string) error { _, err := s.Freeze(ctx, "a test", "tok_1", now()); return err },
-			func(s *outbox.Outbox, _ string) error { return s.Thaw(ctx, 1) }, stays},
+			func(s *outbox.Outbox, _ string) error { return s.Thaw(ctx, now()) }, stays},
 		{"URL", change(func(m *outbox.Merchant) { m.WithdrawURL = "https://new.example/withdraw" }), nil,
 			func(r *stopRig, m string) place { return place{"new.example", r.old} }},
 		{"keys", change(func(m *outbox.Merchant) { m.Key = otherPair() }), nil,

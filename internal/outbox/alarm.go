@@ -16,6 +16,8 @@ var alarmTexts = map[string]string{
 		"until then deadlines go on, and withdrawals that reach theirs expire.",
 	"held_too_long": "The merchant held a callback (errCode 3000 to 3999) until its schedule ended, so it is exhausted and is not sent again. " +
 		"Ask the merchant what it waits for, then resend the callback.",
+	"lapsed": "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released any more, and the merchant is told that it has ended. " +
+		"Find out why the wallet did not take it; if it is still wanted, the merchant orders a new one.",
 	"not_understood": "The merchant says that it cannot open or read a callback. It is tried again. Check that both ends have the same keys, " +
 		"and let the merchant run countersign check.",
 	"open_failures": "Too many answers of the merchant within an hour did not open or were no answers, so it was paused. Check its response key; " +

@@ -58,6 +58,8 @@ var suite = []struct {
 	{"stops/blocked", testBlock},
 	{"stops/hold when they have returned", testStopsHold},
 	{"stops/in order", testStopsAreInOrder},
+	{"lapse", testLapse},
+	{"lapse/against releases and blocks", testLapseRace},
 	{"feeds/no gaps", testFeedNoGaps},
 	{"feeds/alarms", testAlarms},
 	{"callbacks/listed", testCallbackLists},

@@ -30,6 +30,7 @@ const (
 	recordFrozen  = "service.frozen"
 	recordThawed  = "service.thawed"
 	recordBlocked = "withdrawal.blocked"
+	recordLapsed  = "withdrawal.lapsed"
 
 	recordSettled = "attempts.settled" // of all other callbacks, as one
 	recordResent  = "callbacks.resent"
@@ -255,7 +256,7 @@ func recordResends(ctx context.Context, t *db.Tx, list []swept, resent []int64, 
 func merchantRecord(m *Merchant) map[string]any {
 	return map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
 		"scheme": string(m.Scheme), "settings": m.Settings, "concurrency": m.Concurrency, "ratePerSecond": m.RatePerSecond,
-		"confirmWithin": m.ConfirmWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
+		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
 		"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"countersign/envelope"
 	"countersign/internal/db"
@@ -67,6 +68,8 @@ func (m *Merchant) check() error {
 		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	case m.Concurrency < 1:
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
+	case m.ReleaseWithin < time.Millisecond:
+		return fmt.Errorf("releaseWithin is %w: want at least 1 ms", db.ErrInvalid)
 	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
 		return fmt.Errorf("ratePerSecond is %w: want 0 or more", db.ErrInvalid)
 	case m.Settings.Collect != "" && m.Settings.Collect != CollectBound && m.Settings.Collect != CollectAny:
@@ -91,19 +94,21 @@ func (m *Merchant) args() ([]any, error) {
 		return nil, err
 	}
 	return []any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
-		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.Version, int64(m.Created), int64(m.Updated),
+		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
 		m.Fingerprint, m.ResponseFingerprint}, nil
 }
 
 // scan reads merchantColumns and what follows them.
 func (m *Merchant) scan(r db.Rows, more ...any) error {
 	var settings string
+	var within db.Millis
 	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
-		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &m.Version, &m.Created, &m.Updated,
+		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &within, &m.Version, &m.Created, &m.Updated,
 		&m.Fingerprint, &m.ResponseFingerprint}, more...)...)
 	if err != nil {
 		return err
 	}
+	m.ReleaseWithin = time.Duration(within) * time.Millisecond
 	if err := json.Unmarshal([]byte(settings), &m.Settings); err != nil {
 		return fmt.Errorf("settings of merchant %s: %w", m.ID, err)
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,12 @@ import (
 var merchantPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
 
 const merchantColumns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
-	rate, confirm_within, version, created, updated, fingerprint, response_fingerprint`
+	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint`
 
 const createMerchantSQL = `
 INSERT INTO merchants (` + merchantColumns + `,
 	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 ON CONFLICT (id) DO NOTHING`
 
 const createLaneSQL = `
@@ -31,6 +32,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		m.State = MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
+	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
 	if err := m.check(); err != nil {
 		return Merchant{}, err
 	}
@@ -67,10 +69,10 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 
 const updateMerchantSQL = `
 UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5, withdraw_url = $6, scheme = $7,
-	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, version = $12, created = $13, updated = $14,
-	fingerprint = $15, response_fingerprint = $16, secret_version = $17, data_key = $18, api_key = $19,
-	callback_api_key = $20, request_key = $21, response_key = $22
-WHERE id = $1 AND version = $12 - 1`
+	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, release_within = $12, version = $13, created = $14, updated = $15,
+	fingerprint = $16, response_fingerprint = $17, secret_version = $18, data_key = $19, api_key = $20,
+	callback_api_key = $21, request_key = $22, response_key = $23
+WHERE id = $1 AND version = $13 - 1`
 
 // A changed rate starts with the callbacks of one second.
 const updateLanesSQL = `
@@ -98,6 +100,7 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 			return Merchant{}, err
 		}
 		m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+		m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
 		if err := m.check(); err != nil {
 			return Merchant{}, err
 		}

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"countersign"
@@ -84,7 +83,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 
 const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed'
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $5
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
@@ -101,8 +100,9 @@ const AlarmForeignClaim = "foreign_claim"
 // Release gives the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
-// for ever and raises AlarmForeignClaim. While the merchant is paused or the service is
-// frozen nobody gets a permit, the holder of one included: that is a *ConflictError too.
+// for ever and raises AlarmForeignClaim. A withdrawal without a permit is not released at
+// its ReleaseBy or later. While the merchant is paused or the service is frozen nobody
+// gets a permit, the holder of one included. All of these are *ConflictErrors.
 //
 // One guarded statement decides which holder gets it. The rest reads, and raises the
 // alarm.
@@ -148,13 +148,16 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			if err != nil || !found {
 				return err
 			}
-			if err := recordRelease(ctx, t, &p, holder, now); err != nil {
-				return err
+			foreign := p.Permit != "" && p.Withdrawal.Claim != holder
+			if stop == "" || foreign { // a stop gives no permit again
+				if err := recordRelease(ctx, t, &p, holder, now); err != nil {
+					return err
+				}
 			}
-			if p.Permit != "" && p.Withdrawal.Claim != holder {
+			if foreign {
 				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
 			}
-			if p.Withdrawal.State != WithdrawalConfirmed || stop != "" {
+			if p.Withdrawal.State != WithdrawalConfirmed || p.Withdrawal.ReleaseBy <= now || stop != "" {
 				return nil
 			}
 			// It was confirmed between the two statements. The row is locked
@@ -174,7 +177,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 	case stop != "":
 		return Permit{}, &db.ConflictError{Reason: stopTexts[stop]}
 	case p.Permit == "":
-		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
+		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(WithdrawalLapsed)} // the sweep will make it so
 	}
 	return p, nil
 }
@@ -230,15 +233,7 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 			return err
 		}
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
-		counted := countMoved(t, nil, WithdrawalReleased, state, 1)
-		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...)
-		if errors.Is(err, db.ErrConflict) {
-			// Another call has queued such an event. The outcome must be recorded
-			// and announced nevertheless.
-			row.EventID = row.id
-			err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
-		}
-		return err
+		return o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalReleased, state, 1)...)
 	})
 	switch {
 	case err != nil:

@@ -46,8 +46,9 @@ type settling struct {
 
 	fresh    bool // the attempt was not recorded before: raise its alarms
 	decided  countersign.Decision
-	awaiting int64  // 1: the withdrawal was awaiting
-	stopped  string // why the answer cannot decide; empty if it can
+	awaiting int64     // 1: the withdrawal was awaiting
+	stopped  string    // why the answer cannot decide; empty if it can
+	within   db.Millis // how long it can be released if it is confirmed
 	now      db.Millis
 }
 
@@ -169,7 +170,7 @@ RETURNING lane, failed, deadline`
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline, m.state, m.version, (SELECT COUNT(*) FROM frozen WHERE one = 1)
+SELECT c.lane, c.failed, c.deadline, m.state, m.version, m.release_within, (SELECT COUNT(*) FROM frozen WHERE one = 1)
 FROM outbox c JOIN merchants m ON m.id = c.merchant
 WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
@@ -250,7 +251,7 @@ func (b *settling) scanDecision(r db.Rows) error {
 	b.found = true
 	var state MerchantState
 	var version, frozen int64
-	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &frozen)
+	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &b.within, &frozen)
 	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {
 		b.stopped = ReasonOlderVersion
 	}
@@ -268,21 +269,22 @@ func (b *settling) askAgain() {
 
 const decideSQL = `
 UPDATE withdrawals SET state = $3, decision = $3, reason = $4, decided = $5,
-	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9
+	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9, release_by = $10
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 
 // decide makes the decision if there is none yet.
 func (b *settling) decide() db.Statement {
 	reason := db.Clean(b.Attempt.Reason)
 	var d countersign.Details
+	releaseBy := db.Millis(0)
 	switch b.decided {
 	case countersign.DecisionConfirmed:
-		d = b.Details
+		d, releaseBy = b.Details, b.now+b.within
 	case countersign.DecisionExpired:
 		reason = ReasonDeadline
 	}
 	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), reason, int64(b.now),
-		d.Address, d.ChainName, d.Symbol, d.Amount.String()}}
+		d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
 }
 
 // flag is the stored form of a bool: the databases have no common boolean type.

@@ -140,11 +140,11 @@ func readFreeze(ctx context.Context, q db.Querier) (f Freeze, err error) {
 }
 
 const blockSQL = `
-UPDATE withdrawals SET state = 'blocked', blocked_reason = $3, blocked_by = $4, ended = $5
+UPDATE withdrawals SET state = 'blocked', ended = $3, blocked_reason = $4, blocked_by = $5
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed'`
 
 // BlockWithdrawal makes a confirmed withdrawal blocked, for ever: it is never released.
-// Its decision stays. Repeating it gives the same result, with the first reason; any
+// Its decision stays, and the merchant is told that it has ended. Repeating it gives the same result, with the first reason; any
 // other state is a *ConflictError.
 func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (Withdrawal, error) {
 	merchant, rest, err := splitID(id)
@@ -160,20 +160,8 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 		}
 	}
 	var w Withdrawal
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		n, err := t.Exec(ctx, blockSQL, merchant, rest, reason, by, int64(now))
-		if err != nil {
-			return err
-		}
-		if n == 1 {
-			if err := record(ctx, t, recordBlocked, id, now, reasonRecord{reason}); err != nil {
-				return err
-			}
-		}
-		if err := t.Batch(ctx, countMoved(t, nil, WithdrawalConfirmed, WithdrawalBlocked, n)); err != nil {
-			return err
-		}
-		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+		w, _, err = o.endConfirmed(ctx, t, merchant, rest, WithdrawalBlocked, now, blockSQL, reason, by)
 		return err
 	})
 	switch {

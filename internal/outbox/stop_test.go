@@ -40,7 +40,7 @@ func resumeM0(s *Outbox) error {
 }
 
 func freezeAll(s *Outbox) error { _, err := s.Freeze(ctx, "a test", "tok_1", 2000); return err }
-func thawAll(s *Outbox) error   { return s.Thaw(ctx, 1) }
+func thawAll(s *Outbox) error   { return s.Thaw(ctx, 2000) }
 
 func changeM0(change func(*Merchant)) func(*Outbox) error {
 	return func(s *Outbox) error {
@@ -165,7 +165,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	wake, stop := s.Watch(TopicOf(countersign.LaneNotify))
 	defer stop()
 	for range 2 {
-		if err := s.Thaw(ctx, 1); err != nil {
+		if err := s.Thaw(ctx, 2000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,6 +273,7 @@ func testBlock(t *testing.T, s *Outbox) {
 			t.Errorf("reason %q gives %v", reason, err)
 		}
 	}
+	checkTold(t, s, w)
 	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[0].Withdrawal.State != WithdrawalBlocked {
 		t.Errorf("the feed has %+v", got)
 	}

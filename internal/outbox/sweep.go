@@ -12,6 +12,7 @@ import (
 type Swept struct {
 	Lost      []string // callbacks whose lease was lost; pending again
 	Expired   []string // withdrawals that expired
+	Lapsed    []string // confirmed withdrawals that were not released in time
 	Exhausted int      // callbacks other than type 2 that passed their deadline
 	Repaired  int      // lanes whose waiting work was overlooked, or delayed by a clock that was set back
 	PulledIn  int      // callbacks whose next attempt was further away than their schedule allows
@@ -57,7 +58,7 @@ type swept struct {
 }
 
 // Sweep makes callbacks with lost leases pending again, expires withdrawals past their
-// deadline together with their callbacks, and repairs lanes after a crash between two
+// deadline together with their callbacks, lets confirmed ones lapse, and repairs lanes after a crash between two
 // statements. One call does a bounded amount of work. A lost lease does not count
 // against the callback's schedule; its attempt is recorded with the reason "lost".
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
@@ -67,6 +68,9 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
 		return done, err
 	}
 	if err := o.sweepDeadlines(ctx, now, &done); err != nil {
+		return done, err
+	}
+	if err := o.sweepLapsed(ctx, now, &done); err != nil {
 		return done, err
 	}
 	if _, err := o.sweepLeases(ctx, now, now, &done); err != nil {

@@ -83,6 +83,7 @@ type Merchant struct {
 	Concurrency   int           // exchanges at once per lane; above 0
 	RatePerSecond float64       // callbacks a second over both ends of a lane; 0: no limit
 	ConfirmWithin time.Duration // default deadline of a withdrawal
+	ReleaseWithin time.Duration // how long a confirmed withdrawal can be released; 0: DefaultReleaseWithin
 	Version       int64         // grows with every change; caches compare it
 	Created       db.Millis
 	Updated       db.Millis
@@ -236,7 +237,7 @@ type Settled struct {
 type WithdrawalState string
 
 // The states of a withdrawal: awaiting → confirmed | declined | expired |
-// cancelled; confirmed → released → executed | failed; confirmed → blocked.
+// cancelled; confirmed → released → executed | failed; confirmed → blocked | lapsed.
 const (
 	WithdrawalAwaiting  WithdrawalState = "awaiting"
 	WithdrawalConfirmed WithdrawalState = "confirmed"
@@ -247,6 +248,7 @@ const (
 	WithdrawalExecuted  WithdrawalState = "executed"
 	WithdrawalFailed    WithdrawalState = "failed"
 	WithdrawalBlocked   WithdrawalState = "blocked"
+	WithdrawalLapsed    WithdrawalState = "lapsed"
 )
 
 // NewWithdrawal is a withdrawal to be confirmed by its merchant.
@@ -279,13 +281,14 @@ type Withdrawal struct {
 	Created      db.Millis
 	Decided      db.Millis
 	Released     db.Millis
-	Ended        db.Millis // executed, failed or blocked
+	Ended        db.Millis // executed, failed, blocked or lapsed
 	Claim        string    // the holder of the permit
 	TxID         string    // if executed
 	FailReason   string    // if failed
 
-	BlockedReason string // if blocked
-	BlockedBy     string // the token
+	ReleaseBy     db.Millis // of a confirmed one: it is not released at this time or later; 0: it never was confirmed
+	BlockedReason string    // if blocked
+	BlockedBy     string    // the token
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.

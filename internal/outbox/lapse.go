@@ -1,0 +1,100 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// DefaultReleaseWithin is how long a confirmed withdrawal can be released, where the
+// merchant says nothing else.
+const DefaultReleaseWithin = 72 * time.Hour
+
+// AlarmLapsed: a confirmed withdrawal was not released in time.
+const AlarmLapsed = "lapsed"
+
+const (
+	lapsedSQL = `
+SELECT merchant, id FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
+
+	lapseSQL = `
+UPDATE withdrawals SET state = 'lapsed', ended = $3
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3`
+)
+
+// sweepLapsed ends confirmed withdrawals that were not released in time, also during a
+// stop, each in a transaction of its own. Release refuses them from that time on, swept
+// or not.
+func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) error {
+	found, err := o.find(ctx, lapsedSQL, now)
+	if err != nil {
+		return err
+	}
+	done.More = done.More || len(found) == sweepMost
+	for _, f := range found {
+		var lapsed bool
+		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+			if _, lapsed, err = o.endConfirmed(ctx, t, f.merchant, f.id, WithdrawalLapsed, now, lapseSQL); err != nil || !lapsed {
+				return err
+			}
+			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: AlarmLapsed, Subject: joinID(f.merchant, f.id), At: now}})
+		})
+		if err != nil {
+			return err
+		}
+		if lapsed {
+			done.Lapsed = append(done.Lapsed, joinID(f.merchant, f.id))
+		}
+	}
+	return nil
+}
+
+// endConfirmed ends a confirmed withdrawal for ever by the statement text, which makes
+// its state to, and queues the callback that tells the merchant so. more are the
+// statement's arguments from $4 on. It gives the withdrawal and whether the statement
+// changed it.
+func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string, to WithdrawalState, now db.Millis, text string, more ...any) (Withdrawal, bool, error) {
+	n, err := t.Exec(ctx, text, append([]any{merchant, id, int64(now)}, more...)...)
+	if err != nil {
+		return Withdrawal{}, false, err
+	}
+	w, err := findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, id)
+	if err != nil || n == 0 {
+		return w, false, err
+	}
+	payload, err := (&countersign.WithdrawalEnded{
+		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
+		CallBackID: w.CallBackID, ToAddress: w.Details.Address,
+	}).Marshal()
+	if err != nil {
+		return w, false, err
+	}
+	row, err := o.newRow(0, NewCallback{Merchant: merchant, Type: countersign.TypeInvalidAddress, EventID: w.CallBackID, TrackingID: w.TrackingID,
+		CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: db.Never}, now)
+	if err != nil {
+		return w, false, err
+	}
+	kind, data := recordLapsed, any(ofWithdrawal{merchant, w.CallBackID})
+	if to == WithdrawalBlocked {
+		kind, data = recordBlocked, reasonRecord{w.BlockedReason}
+	}
+	if err := record(ctx, t, kind, w.ID, now, data); err != nil {
+		return w, false, err
+	}
+	return w, true, o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)
+}
+
+// announce queues the callback that tells of a withdrawal's end, whose event id is the
+// withdrawal's callBackId. Where another call has queued such an event, it gets an id of
+// its own: the end must be announced nevertheless.
+func (o *Outbox) announce(ctx context.Context, t *db.Tx, row newRow, now db.Millis, counted ...db.Statement) error {
+	err := o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now, counted...)
+	if errors.Is(err, db.ErrConflict) {
+		row.EventID = row.id
+		err = o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// testLapse: a confirmed withdrawal is released before its time and never from then on,
+// swept or not. The merchant is told that it has ended, and a person by an alarm.
+func testLapse(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = 10 * time.Second })
+	if m := must(s.Merchant(ctx, "m0"))(t); m.ReleaseWithin != 10*time.Second {
+		t.Errorf("the merchant has %v", m.ReleaseWithin)
+	}
+	inTime, _ := confirmedWithdrawal(t, s, "in-time", 1000)
+	late, details := confirmedWithdrawal(t, s, "late", 1000)
+	if late.ReleaseBy != 11_001 {
+		t.Fatalf("confirmed: %+v", late)
+	}
+	declined, one := asked(t, s, "declined", 50_000, 1000)
+	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 1001))(t)
+	// The merchant's setting counts for what is confirmed from now on.
+	must(s.UpdateMerchant(ctx, "m0", 1002, func(m *Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
+	longer, _ := confirmedWithdrawal(t, s, "longer", 1100)
+	if longer.ReleaseBy != 1101+db.Millis(DefaultReleaseWithin.Milliseconds()) {
+		t.Errorf("by default: %+v", longer)
+	}
+	if p := must(s.Release(ctx, inTime.ID, "a", "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
+		t.Errorf("released just in time: %+v", p)
+	}
+	if swept := must(s.Sweep(ctx, 11_000))(t); len(swept.Lapsed) != 0 {
+		t.Errorf("swept early: %+v", swept)
+	}
+	refused := func(when string) {
+		t.Helper()
+		if p, err := s.Release(ctx, late.ID, "a", "p", 11_001); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "lapsed") {
+			t.Errorf("%s: released %+v, %v", when, p, err)
+		}
+	}
+	refused("before the sweep")
+	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil { // neither stops a deadline
+		t.Fatal(err)
+	}
+	decisions := len(must(s.Decisions(ctx, 0, 100))(t))
+	if swept := must(s.Sweep(ctx, 11_001))(t); len(swept.Lapsed) != 1 || swept.Lapsed[0] != late.ID {
+		t.Errorf("swept %+v", swept)
+	}
+	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
+		t.Fatal(err)
+	}
+	refused("after the sweep")
+	w := must(s.Withdrawal(ctx, late.ID))(t)
+	if w.State != WithdrawalLapsed || w.Decision != countersign.DecisionConfirmed || w.Ended != 11_001 || w.Details == nil || w.Details.Differs(details) != "" {
+		t.Errorf("lapsed to %+v", w)
+	}
+	if list := must(s.Decisions(ctx, 0, 100))(t); len(list) != decisions {
+		t.Errorf("%d decisions, were %d", len(list), decisions)
+	}
+	if got := must(s.Stats(ctx))(t).Withdrawals; got[WithdrawalLapsed] != 1 || got[WithdrawalConfirmed] != 1 {
+		t.Errorf("numbers %v", got)
+	}
+	n := 0
+	for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
+		if a.Kind == AlarmLapsed && a.Of == "m0" && a.Subject == late.ID {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d alarms", n)
+	}
+	checkTold(t, s, w)
+	if _, err := s.BlockWithdrawal(ctx, late.ID, "r", "tok_1", 11_002); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("blocking it gives %v", err)
+	}
+	if d := must(s.Withdrawal(ctx, declined.ID))(t); d.State != WithdrawalDeclined || d.ReleaseBy != 0 {
+		t.Errorf("the declined one is %+v", d)
+	}
+}
+
+// checkTold checks that the merchant is told once, by type 5, that w has ended.
+func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
+	t.Helper()
+	list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: w.CallBackID, Type: countersign.TypeInvalidAddress}, 10, "")
+	if err != nil || len(list) != 1 || list[0].EventID != w.CallBackID || list[0].State != CallbackPending {
+		t.Fatalf("the merchant is told %+v, %v", list, err)
+	}
+	cb, err := countersign.ParseCallback(list[0].Payload, countersign.ParseOptions{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := cb.(*countersign.WithdrawalEnded); !ok || e.CallBackID != w.CallBackID || e.TenantUserID != w.TenantUserID || e.TrackingID != w.TrackingID || e.ToAddress != w.Details.Address {
+		t.Errorf("the merchant is told %+v", cb)
+	}
+}
+
+// testLapseRace: of releases, a block and the sweep at the same time one wins.
+func testLapseRace(t *testing.T, s *Outbox) {
+	nodes := []*Outbox{s, another(t, s)}
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = time.Second })
+	ended := map[WithdrawalState]int{}
+	for i := range 12 {
+		now := db.Millis(1000 + 10_000*i)
+		w, _ := confirmedWithdrawal(t, s, fmt.Sprint("cb", i), now)
+		var wg sync.WaitGroup
+		var permit Permit
+		var released, blocked error
+		// Clocks of nodes differ: to one of them it is still in time.
+		wg.Go(func() { permit, released = nodes[0].Release(ctx, w.ID, "a", "p", w.ReleaseBy-1) })
+		wg.Go(func() { _, blocked = nodes[1].BlockWithdrawal(ctx, w.ID, "r", "tok_1", w.ReleaseBy) })
+		wg.Go(func() { must(nodes[1].Sweep(ctx, w.ReleaseBy))(t) })
+		wg.Wait()
+		got := must(s.Withdrawal(ctx, w.ID))(t)
+		ended[got.State]++
+		won := map[WithdrawalState]bool{WithdrawalReleased: released == nil, WithdrawalBlocked: blocked == nil}
+		for state, did := range won {
+			if did != (got.State == state) {
+				t.Errorf("it is %s, released: %+v, %v, blocked: %v", got.State, permit, released, blocked)
+			}
+		}
+		if got.State != WithdrawalReleased {
+			checkTold(t, s, got)
+		}
+	}
+	t.Log(ended)
+}
