@@ -58,6 +58,12 @@ type Deposits struct {
 	Next     int64          `json:"next" doc:"the value of after for the next request"`
 }
 
+// DepositsPage is a page of deposits, the newest first.
+type DepositsPage struct {
+	Deposits []DepositEntry `json:"deposits" nullable:"false" doc:"the newest first, as they are now"`
+	Next     *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
+
 // DepositMessage is the type of a forwarded message about a deposit.
 type DepositMessage string
 
@@ -155,6 +161,25 @@ func (g *Gateway) FollowDeposits(ctx context.Context, after int64) iter.Seq2[Dep
 // Deposit gives one deposit by its number in the feed.
 func (g *Gateway) Deposit(ctx context.Context, seq int64) (DepositEntry, error) {
 	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, ""), nil)
+}
+
+// FirstDeposit gives the first deposit that names the same transfer as a possible
+// duplicate. If there is none, the error is ErrNotFound.
+func (g *Gateway) FirstDeposit(ctx context.Context, seq int64) (DepositEntry, error) {
+	return ask[DepositEntry](ctx, &g.caller, http.MethodGet, depositPath(seq, "/first"), nil)
+}
+
+// DepositSearch selects deposits. Empty members select all.
+type DepositSearch struct {
+	TrackingID   string `query:"trackingId"`
+	TxID         string `query:"txId"`
+	TenantUserID string `query:"tenantUserId"`
+	State        DepositState
+}
+
+// SearchDeposits gives a page of deposits as they are now, the newest first.
+func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (DepositsPage, error) {
+	return ask[DepositsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
 }
 
 // CreditDeposit lets a held deposit count. The reason may be empty.

@@ -89,6 +89,7 @@ type Decide struct {
 type OrderFilter struct {
 	State        OrderState
 	TenantUserID string `query:"tenantUserId"`
+	Address      string
 }
 
 // AddOrder orders a withdrawal. The same callBackId with the same content is a

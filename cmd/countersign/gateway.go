@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"countersign"
 	"countersign/envelope"
@@ -34,10 +35,11 @@ type gatewayCmd struct {
 	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, say what each shows and which flags fit; a signal ends it and writes them into a file."`
 	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
 
-	Policy        string     `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	ForwardURL    string     `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
-	ForwardFrom   string     `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
-	ForwardSecret secretText `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
+	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
+	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there), for the people who approve." default:"1h" placeholder:"TIME"`
+	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
+	ForwardFrom   string        `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
+	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -73,7 +75,7 @@ func (c *gatewayCmd) Run(std streams) error {
 		grace = -1 // 0 would be the default in the Config
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace,
+		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
 		Forward: forward, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrForwardSecret) {

@@ -32,7 +32,6 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts a hundred processes")
 	}
-	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		testKill(t, "--data", t.TempDir())

@@ -67,10 +67,28 @@ func TestListPlans(t *testing.T) {
 					{OrderFilter{State: OrderHeld}, []string{"orders_state"}},
 					{OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
 					{OrderFilter{TenantUserID: "u1", State: OrderHeld}, []string{"orders_user"}},
+					{OrderFilter{Address: "a1"}, []string{"orders_address"}},
+					{OrderFilter{Address: "a1", TenantUserID: "u1", State: OrderHeld}, []string{"orders_address"}},
 				} {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, c.f.conditions(before), false, c.indexes...)
 				}
 			}
+			for _, before := range []int64{0, 7} {
+				for _, c := range []struct {
+					f       DepositFilter
+					indexes []string
+				}{
+					{DepositFilter{}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{DepositFilter{TrackingID: "i1"}, []string{"deposits_tracking"}},
+					{DepositFilter{TxID: "x1", State: DepositHeld}, []string{"deposits_tx"}},
+					{DepositFilter{TenantUserID: "u1"}, []string{"deposits_user"}},
+					{DepositFilter{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
+					{DepositFilter{State: DepositHeld}, []string{"deposits_doubted"}},
+				} {
+					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, c.f.conditions(before), false, c.indexes...)
+				}
+			}
+			check("the first deposit of a transfer", true, firstOfTransferSQL, []any{"i1"}, "inbox_transfer")
 			check("deposits", false, listDepositsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "deposits_pkey")
 			check("held deposits", false, listDepositsInSQL, []any{"held", int64(1), int64(10)}, "deposits_doubted")
 			check("events", false, listEventsSQL, []any{int64(1), int64(10)}, "INTEGER PRIMARY KEY", "events_pkey")
@@ -98,9 +116,9 @@ func fillForPlans(t testing.TB, b *Book) {
 				SELECT n, CASE WHEN n % 997 = 0 THEN 7 WHEN n % 5 = 0 THEN 2 ELSE 1 END, 'i' || n, 'u' || n % 300, CASE WHEN n % 5 = 0 THEN 'o' || n / 20 ELSE '' END,
 				'', 1, 0, 0, 0, CASE WHEN n % 100 = 0 THEN 0 ELSE 1 END, n, n FROM generate_series(1, 50000) AS n`,
 			`INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated)
-				SELECT 'o' || n, 'u' || n % 300, 'a', 'c', 's', '1', '', 9, CASE WHEN n % 50 = 0 THEN 'held' ELSE 'executed' END, n, n FROM generate_series(1, 50000) AS n`,
+				SELECT 'o' || n, 'u' || n % 300, 'a' || n % 5000, 'c', 's', '1', '', 9, CASE WHEN n % 50 = 0 THEN 'held' ELSE 'executed' END, n, n FROM generate_series(1, 50000) AS n`,
 			`INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address, risk_from, risk_to, tx_index, business, state, taken)
-				SELECT n, 'i' || n, 'u', 'x', 'c', 's', '1', '', '', 0, 0, 1, 0, CASE WHEN n % 500 = 0 THEN 'held' ELSE 'taken' END, n FROM generate_series(1, 50000) AS n`,
+				SELECT n, 'i' || n, 'u' || n % 300, 'x' || n, 'c', 's', '1', '', '', 0, 0, 1, 0, CASE WHEN n % 500 = 0 THEN 'held' ELSE 'taken' END, n FROM generate_series(1, 50000) AS n`,
 			`INSERT INTO counts SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0`,
 			`INSERT INTO counts SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'`,
 			`INSERT INTO counts SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY 1`,

@@ -166,7 +166,7 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 // newest). next is 0 at the end. A page looks at scanMost rows at most: it may have
 // fewer than limit orders, also none, and a next page.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
-	if db.CheckText("", f.TenantUserID) != nil {
+	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil {
 		return nil, 0, nil
 	}
 	q := f.conditions(before)
@@ -193,6 +193,8 @@ func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int6
 func (f OrderFilter) conditions(before int64) *db.Conditions {
 	q := &db.Conditions{}
 	switch {
+	case f.Address != "":
+		q.Add("address = ?", f.Address)
 	case f.TenantUserID != "":
 		q.Add("tenant_user_id = ?", f.TenantUserID)
 	case f.State.known():
@@ -204,7 +206,10 @@ func (f OrderFilter) conditions(before int64) *db.Conditions {
 		q.Add("seq < ?", before)
 	}
 	q.EndWalk()
-	if f.State != "" && f.TenantUserID != "" {
+	if f.TenantUserID != "" && f.Address != "" {
+		q.Add("tenant_user_id || '' = ?", f.TenantUserID)
+	}
+	if f.State != "" && (f.TenantUserID != "" || f.Address != "") {
 		q.Add("state || '' = ?", string(f.State))
 	}
 	return q

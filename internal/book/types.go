@@ -131,6 +131,15 @@ type Order struct {
 type OrderFilter struct {
 	State        OrderState
 	TenantUserID string
+	Address      string
+}
+
+// DepositFilter selects deposits; zero members select all.
+type DepositFilter struct {
+	State        DepositState
+	TrackingID   string
+	TxID         string
+	TenantUserID string
 }
 
 // Asked says what the book knows of an order that the service asks about.

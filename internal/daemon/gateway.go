@@ -39,6 +39,9 @@ type GatewayConfig struct {
 	// Grace is how long the service is told to ask again for an order that is not
 	// known. Zero: 30 s. Below zero: none.
 	Grace time.Duration
+	// ConfirmWithin is how long the service waits for a confirmation, for people who
+	// approve. Zero: an hour.
+	ConfirmWithin time.Duration
 	// Forward tells the merchant's application of every deposit and event. Zero:
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
@@ -130,8 +133,9 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, Forward: c.Forward, MaxBodies: c.MaxBodies,
-		Metrics: metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, Forward: c.Forward,
+		MaxBodies: c.MaxBodies,
+		Metrics:   metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ var tags = map[string]string{
 	"cursors":    "How far readers have acknowledged the feeds",
 	"forwarding": "How far the feeds were forwarded to the application",
 	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
+	"policy":     "What decides on orders",
 	"callbacks":  "The inbox: the callbacks of the service",
 	"alarms":     "The feed of alarms, for a person to look at",
 	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",

@@ -26,12 +26,13 @@ func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (cli
 type orderQuery struct {
 	State        client.OrderState `query:"state" doc:"only in this state"`
 	TenantUserID string            `query:"tenantUserId" doc:"only of this user, at most 300 bytes"`
+	Address      string            `query:"address" doc:"only to this address, at most 300 bytes"`
 	page
 }
 
 func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID},
+	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address},
 		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))

@@ -39,11 +39,14 @@ func (a *api) routes() []route {
 		{post, "/v1/orders", "addOrder", apps, jsonapi.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
 		{get, "/v1/orders", "orders", all, jsonapi.Whole, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
 		{get, "/v1/orders/{callBackId}", "order", all, jsonapi.Whole, 200, jsonapi.Handle(a.order), "Show one order", nil},
+		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", readers, jsonapi.Whole, 200, jsonapi.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
 		{post, "/v1/orders/{callBackId}/approve", "approveOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, jsonapi.Whole, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
 		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
+		{get, "/v1/deposits/search", "searchDeposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
+		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", nil},
 		{get, "/v1/deposits/{seq}", "deposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
@@ -57,6 +60,9 @@ func (a *api) routes() []route {
 		{post, "/v1/forwards/retry", "retryForwards", admins, jsonapi.Whole, 200, jsonapi.Handle(a.retryForwards), "Forward all that failed again now", nil},
 		{post, "/v1/forwards/{id}/retry", "retryForward", admins, jsonapi.Whole, 200, jsonapi.Handle(a.retryForward), "Forward an entry again now, also one that was given up", []int{409}},
 		{post, "/v1/forwards/{id}/skip", "skipForward", admins, jsonapi.Whole, 200, jsonapi.Handle(a.skipForward), "Give up an entry that was forwarded in vain", []int{409}},
+
+		{get, "/v1/policy", "policy", readers, jsonapi.Whole, 200, jsonapi.Handle(a.policy), "Show the policy that orders are decided by", nil},
+		{post, "/v1/policy/try", "tryPolicy", readers, jsonapi.Whole, 200, jsonapi.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
 
 		{get, "/v1/callbacks", "callbacks", readers, jsonapi.Whole, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
 		{get, "/v1/alarms", "alarms", readers, jsonapi.Whole, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},

@@ -219,6 +219,8 @@ func TestAddOrderAgain(t *testing.T) {
 var access = map[string]string{
 	"addOrder": "app admin", "orders": "viewer app approver admin", "order": "viewer app approver admin", "cancelOrder": "app admin",
 	"approveOrder": "approver admin", "declineOrder": "approver admin",
+	"orderRuling": "viewer approver admin", "policy": "viewer approver admin", "tryPolicy": "viewer approver admin",
+	"searchDeposits": "viewer app approver admin", "firstDeposit": "viewer app approver admin",
 	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin", "creditDeposit": "approver admin", "rejectDeposit": "approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin",

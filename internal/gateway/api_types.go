@@ -27,6 +27,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.FeedName](a)
 	jsonapi.Enumerate[client.GatewayAlarmKind](a)
 	jsonapi.Enumerate[client.EventKind](a)
+	jsonapi.Enumerate[client.Effect](a)
 	return a
 }
 

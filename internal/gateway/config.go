@@ -32,6 +32,9 @@ type Config struct {
 	// Grace is how long the service is told to ask again for an order that is
 	// not known, from its first question on. Zero: 30 s. Below zero: none.
 	Grace time.Duration
+	// ConfirmWithin is how long the service waits for a confirmation, for people who
+	// approve. Nothing is decided by it. Zero: an hour.
+	ConfirmWithin time.Duration
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding
@@ -94,6 +97,9 @@ func New(c Config) (*Gateway, error) {
 		c.Grace = DefaultGrace
 	case c.Grace < 0:
 		c.Grace = 0
+	}
+	if c.ConfirmWithin == 0 {
+		c.ConfirmWithin = time.Hour
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -70,11 +70,20 @@ type Step struct {
 	Kind string // rule or limit
 	Name string
 	Came string // such as "matches: ask"; one line for people
+	// Max is the ceiling of a limit that was compared, Spent what was confirmed before in
+	// its window. The zero Amount counts as 0.
+	Max, Spent countersign.Amount
 }
 
 func (r *Request) trace(kind, name, came string) {
 	if r.Trace != nil {
-		r.Trace(Step{kind, name, came})
+		r.Trace(Step{Kind: kind, Name: name, Came: came})
+	}
+}
+
+func (r *Request) traceLimit(l *limit, spent countersign.Amount, came string) {
+	if r.Trace != nil {
+		r.Trace(Step{Kind: "limit", Name: l.name, Came: came, Max: l.max, Spent: spent})
 	}
 }
 
@@ -118,6 +127,10 @@ type Policy interface {
 	// MayAsk reports whether a Ruling can be Ask, so that a service must be able
 	// to ask again.
 	MayAsk() bool
+	// Source is the text of the file, for people; empty where there is none.
+	Source() string
+	// Summary says in one line what the policy holds.
+	Summary() string
 }
 
 // ExactOrders is the policy without a file: it allows every order of the book
@@ -136,6 +149,12 @@ func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
 }
 
 func (exactOrders) SelfApproval() bool { return false }
+
+func (exactOrders) Source() string { return "" }
+
+func (exactOrders) Summary() string {
+	return "no policy file: exact orders are confirmed and nothing else"
+}
 
 // problem says what makes r no question at all. The caller has checked the same
 // before, but a policy must not depend on that.

@@ -105,7 +105,7 @@ func parsePolicy(file []byte) (*RulePolicy, *PolicyError) {
 	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "rule", "limit"); err != nil {
 		return nil, err
 	}
-	p := &RulePolicy{named: map[string]ref.Val{}}
+	p := &RulePolicy{source: string(file), named: map[string]ref.Val{}}
 	if p.fallback, err = top.effect("default", Deny, Deny, Ask, Allow); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ var errDecideTime = errors.New("policy: no decision in time")
 // RulePolicy is a policy file, ready to decide. It never changes; any number of
 // goroutines may use it. See ParsePolicy for what it does.
 type RulePolicy struct {
+	source   string // the file
 	fallback Effect
 	self     bool // SelfApproval
 	rules    []rule
@@ -71,10 +72,13 @@ func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	return p.byLimits(ctx, b, ruling)
 }
 
+// Source implements Policy.
+func (p *RulePolicy) Source() string { return p.source }
+
 // SelfApproval implements Policy.
 func (p *RulePolicy) SelfApproval() bool { return p.self }
 
-// Summary says in one line what the policy holds.
+// Summary implements Policy.
 func (p *RulePolicy) Summary() string {
 	own := "may not"
 	if p.self {
@@ -136,12 +140,12 @@ func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (
 		switch {
 		case !ceiling.Holds(spent, b.request.Order.Details.Amount):
 			ruling = Ruling{Effect: l.above, Rule: l.name, Reason: l.reason}
-			b.request.trace("limit", l.name, "is exceeded: "+l.above.String())
+			b.request.traceLimit(l, spent, "is exceeded: "+l.above.String())
 			continue
 		case l.window > 0:
 			held = append(held, ceiling)
 		}
-		b.request.trace("limit", l.name, "holds")
+		b.request.traceLimit(l, spent, "holds")
 	}
 	// A limit that would not make it stricter need not hold.
 	ruling.Limits = slices.DeleteFunc(held, func(l Limit) bool { return l.Above >= ruling.Effect })

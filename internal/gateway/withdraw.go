@@ -144,10 +144,7 @@ func declinedCode(o book.Order) countersign.ErrCode {
 // same time cannot exceed a limit together.
 func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.WithdrawalRequest, now time.Time) (finding, error) {
 	r := policyRequest(o, w, now)
-	r.Spent = func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
-		s, err := g.book.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
-		return s.Sum, err
-	}
+	r.Spent = spentOf(g.book)
 	ruling, err := g.c.Policy.Decide(ctx, r)
 	if err != nil {
 		return finding{}, fmt.Errorf("policy: %w", err)

@@ -23,6 +23,8 @@ type wordPolicy struct {
 
 func (p *wordPolicy) SelfApproval() bool { return p.self }
 func (p *wordPolicy) MayAsk() bool       { return true }
+func (p *wordPolicy) Source() string     { return "" }
+func (p *wordPolicy) Summary() string    { return "test" }
 
 func (p *wordPolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if p.look != nil {

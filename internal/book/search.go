@@ -1,0 +1,99 @@
+package book
+
+import (
+	"context"
+
+	"countersign/internal/db"
+)
+
+// SearchDeposits lists deposits as they are now, newest first, beginning below seq
+// before (0: with the newest). next is 0 at the end. A page looks at scanMost rows at
+// most: it may have fewer than limit deposits, also none, and a next page.
+func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []TakenDeposit, next int64, err error) {
+	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID} {
+		if db.CheckText("", text) != nil {
+			return nil, 0, nil
+		}
+	}
+	q := f.conditions(before)
+	end, err := b.bound(ctx, "deposits", q)
+	if err != nil {
+		return nil, 0, err
+	}
+	list, err = b.listDeposits(ctx, `SELECT `+depositColumns+` FROM deposits`+q.Where()+newestSeq(q, limit), q.Args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		end = list[limit-1].Seq
+	}
+	return list, end, nil
+}
+
+// conditions chooses the index by the member of f that selects the fewest rows.
+func (f DepositFilter) conditions(before int64) *db.Conditions {
+	q := &db.Conditions{}
+	walked := ""
+	for _, c := range []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"tenant_user_id", f.TenantUserID}} {
+		if c.text != "" && walked == "" {
+			walked = c.column
+			q.Add("substr("+c.column+", 1, 64) = ?", indexed(c.text))
+		}
+	}
+	byState := walked == "" && f.State != "" && f.State != DepositTaken
+	if byState {
+		q.Add("state <> 'taken' AND state = ?", string(f.State))
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	q.EndWalk()
+	for _, c := range []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"tenant_user_id", f.TenantUserID}} {
+		if c.text != "" {
+			q.Add(c.column+" = ?", c.text)
+		}
+	}
+	if f.State != "" && !byState {
+		q.Add("state || '' = ?", string(f.State))
+	}
+	return q
+}
+
+// indexed is the part of a text that the indexes of deposits hold.
+func indexed(text string) string {
+	n := 0
+	for i := range text {
+		if n == 64 {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}
+
+const firstOfTransferSQL = `
+SELECT f.id FROM inbox i JOIN inbox f ON f.transfer = i.transfer AND f.seq < i.seq
+	AND (f.tx_index < 0 OR i.tx_index < 0 OR f.tx_index = i.tx_index)
+WHERE i.type = 1 AND i.id = $1 ORDER BY f.seq LIMIT 1`
+
+// FirstDeposit gives the first deposit that names the same transfer as a possible
+// duplicate, or ErrNotFound.
+func (b *Book) FirstDeposit(ctx context.Context, seq int64) (TakenDeposit, error) {
+	d, err := b.Deposit(ctx, seq)
+	if err != nil {
+		return TakenDeposit{}, err
+	}
+	var id string
+	found, err := db.One(ctx, b, firstOfTransferSQL, []any{d.Deposit.TrackingID}, &id)
+	if err != nil {
+		return TakenDeposit{}, err
+	}
+	if found {
+		list, _, err := b.SearchDeposits(ctx, DepositFilter{TrackingID: id}, 1, 0)
+		if err != nil || len(list) > 0 {
+			return append(list, TakenDeposit{})[0], err
+		}
+	}
+	return TakenDeposit{}, db.ErrNotFound
+}

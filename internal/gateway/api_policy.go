@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+)
+
+func (a *api) policy(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.PolicyInForce, error) {
+	p := a.c.Policy
+	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), SelfApproval: p.SelfApproval(), MayAsk: p.MayAsk()}, nil
+}
+
+func (a *api) tryPolicy(c *jsonapi.Call, _ jsonapi.None, in client.TryOrder) (client.Ruling, error) {
+	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName, Symbol: in.Symbol,
+		Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
+	if err := checkOrder(n); err != nil {
+		return client.Ruling{}, err
+	}
+	now := c.Now
+	if in.At != 0 {
+		now = db.Millis(in.At)
+	}
+	return a.ruling(c.R.Context(), book.Order{NewOrder: storedOrder(n, ""), Created: now}, now)
+}
+
+func (a *api) orderRuling(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.OrderRuling, error) {
+	asked, err := a.lists.AskedFor(c.R.Context(), c.R.PathValue("callBackId"), 0)
+	if err == nil && !asked.Known {
+		err = db.ErrNotFound
+	}
+	if err != nil {
+		return client.OrderRuling{}, err
+	}
+	out := client.OrderRuling{}
+	if asked.Since != 0 {
+		out.Asked, out.GivesUp = timeOf(asked.Since), timeOf(asked.Since+db.Millis(a.c.ConfirmWithin.Milliseconds()))
+	}
+	out.Ruling, err = a.ruling(c.R.Context(), asked.Order, c.Now)
+	return out, err
+}
+
+// ruling asks the policy as the service's question does, and changes nothing.
+func (a *api) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
+	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
+	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
+	r.Trace = func(s Step) {
+		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: s.Spent})
+	}
+	r.Spent = spentOf(a.lists)
+	ruling, err := a.c.Policy.Decide(ctx, r)
+	out.Effect, out.Rule, out.Reason = client.Effect(ruling.Effect.String()), ruling.Rule, ruling.Reason
+	return out, err
+}
+
+// spentOf reads the sums of limits.
+func spentOf(b *book.Book) SpentFunc {
+	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
+		s, err := b.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
+		return s.Sum, err
+	}
+}
+
+type depositSearch struct {
+	TrackingID   string              `query:"trackingId" doc:"only this deposit"`
+	TxID         string              `query:"txId" doc:"only of this transaction, as the service wrote it"`
+	TenantUserID string              `query:"tenantUserId" doc:"only of this user"`
+	State        client.DepositState `query:"state" doc:"only in this state"`
+	page
+}
+
+func (a *api) searchDeposits(c *jsonapi.Call, q depositSearch, _ jsonapi.None) (client.DepositsPage, error) {
+	out := client.DepositsPage{Deposits: []client.DepositEntry{}}
+	f := book.DepositFilter{State: book.DepositState(q.State), TrackingID: q.TrackingID, TxID: q.TxID, TenantUserID: q.TenantUserID}
+	list, next, err := a.lists.SearchDeposits(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
+	for _, d := range list {
+		out.Deposits = append(out.Deposits, depositOf(d))
+	}
+	out.Next = cursorText(next)
+	return out, err
+}
+
+func (a *api) firstDeposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.DepositEntry, error) {
+	seq, err := c.PathSeq()
+	if err != nil {
+		return client.DepositEntry{}, err
+	}
+	d, err := a.lists.FirstDeposit(c.R.Context(), seq)
+	return depositOf(d), err
+}
