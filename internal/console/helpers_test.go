@@ -1,0 +1,17 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+)
+
+// http404 is an API that has nothing, for looking at a console's table alone.
+type http404 struct{}
+
+func (http404) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+
+// noSealer seals nothing.
+type noSealer struct{}
+
+func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)  { return plain, nil }
+func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return sealed, nil }

@@ -1,0 +1,192 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/console"
+)
+
+// world is a service with the demo's merchant, and a merchant that cannot be reached, with
+// a deposit and a withdrawal that wait for it.
+type world struct {
+	*ends
+	away       string // id of the merchant that cannot be reached
+	admin      *client.Service
+	withdrawal client.Withdrawal // awaits its answer for ever
+	decided    client.Withdrawal
+	pending    client.Callback
+	settled    client.Callback
+}
+
+var worlds atomic.Int64
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	e, err := playDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{ends: e}
+	w.admin = w.api(t, w.first(t, "service"))
+	w.away = fmt.Sprintf("away-%d", worlds.Add(1))
+	ctx := t.Context()
+	_, err = w.admin.CreateMerchant(ctx, client.NewMerchant{ID: w.away, Name: "A merchant that is away", Key: &client.KeySpec{Bits: 1024},
+		NotifyURL: "http://127.0.0.1:1/notify", WithdrawURL: "http://127.0.0.1:1/withdraw"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.admin.AddDeposits(ctx, deposit(t, w.away, "waits-1"), deposit(t, w.away, "waits-2")); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: w.away, CallBackID: "awaits-1", TenantUserID: "user-7",
+		Details: &client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "12.500000000000000001")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.withdrawal = made.Withdrawal
+	list, err := w.admin.Callbacks(ctx, client.CallbackFilter{Merchant: w.away, TrackingID: "waits-1"}, client.PageOptions{})
+	if err != nil || len(list.Callbacks) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	w.pending = list.Callbacks[0]
+	all, err := w.admin.Withdrawals(ctx, client.WithdrawalFilter{Merchant: "demo", State: client.WithdrawalDeclined}, client.PageOptions{})
+	if err != nil || len(all.Withdrawals) == 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	w.decided = all.Withdrawals[0]
+	if w.settled, err = first(w.admin.Callbacks(ctx, client.CallbackFilter{Merchant: "demo", State: client.CallbackAccepted, Type: 1}, client.PageOptions{Limit: 1})); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func first(page client.CallbackPage, err error) (client.Callback, error) {
+	if err != nil || len(page.Callbacks) == 0 {
+		return client.Callback{}, err
+	}
+	return page.Callbacks[0], nil
+}
+
+func amount(t testing.TB, s string) countersign.Amount {
+	a, err := countersign.ParseAmount(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func deposit(t testing.TB, merchant, id string) client.NewDeposit {
+	return client.NewDeposit{Merchant: merchant, TrackingID: id, TenantUserID: "user-7", TxID: "0x" + id, ChainName: "TRON", Symbol: "USDT",
+		Amount: amount(t, "7.400000000000000001"), FromAddress: "TFrom", ToAddress: "TTo", TxIndex: -1}
+}
+
+// paths gives for each page of the service an address that shows it.
+func (w *world) paths() map[string][]string {
+	return map[string][]string{
+		"GET /console/{$}":                       {"/console/"},
+		"GET /console/merchants":                 {"/console/merchants"},
+		"GET /console/merchants/new":             {"/console/merchants/new"},
+		"GET /console/merchants/{id}":            {"/console/merchants/demo", "/console/merchants/" + w.away},
+		"GET /console/merchants/{id}/change":     {"/console/merchants/demo/change"},
+		"GET /console/callbacks":                 {"/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
+		"GET /console/callbacks/{id}":            {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
+		"GET /console/resend":                    {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
+		"GET /console/withdrawals":               {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
+		"GET /console/withdrawals/{id}":          {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
+		"GET /console/find/{id}":                 {"/console/find/" + w.withdrawal.ID},
+		"GET /console/alarms":                    {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/tokens":                    {"/console/tokens"},
+		"GET /console/shown":                     {"/console/shown"},
+		"GET /console/live/now":                  nil, // a stream; the page Now reads it
+		"GET /console/withdrawals/{id}/evidence": nil, // a file; see TestFiles
+	}
+}
+
+// TestServicePages opens every page at both widths and in both colour schemes, and lets
+// axe-core look at it. COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
+func TestServicePages(t *testing.T) {
+	browser := chromium(t)
+	w := newWorld(t)
+	b := newTab(t, browser, w.service)
+	b.open("/console/merchants")
+	b.shows("Token")
+	b.accessible("sign-in")
+	b.fill("#token", w.first(t, "service").Reveal())
+	b.click(".signin button")
+	b.await(`location.pathname === "/console/merchants"`) // where it wanted to go
+	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := w.paths()
+	shots := os.Getenv("COUNTERSIGN_SCREENSHOTS")
+	for _, pattern := range c.Patterns() {
+		list, known := paths[pattern]
+		if strings.HasPrefix(pattern, "GET ") && !known {
+			t.Errorf("no test opens %s", pattern)
+		}
+		for _, path := range list {
+			for _, look := range []struct {
+				name  string
+				width int64
+				dark  bool
+			}{{"wide", 1280, false}, {"narrow", 390, false}, {"dark", 1280, true}} {
+				b.size(look.width, look.dark)
+				b.open(path)
+				if path == "/console/" {
+					b.await(`!!document.querySelector("[data-chart] canvas")`)
+				}
+				what := path + " " + look.name
+				b.accessible(what)
+				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+					t.Errorf("%s is %d pixels wider than the window", what, over)
+				}
+				if shots != "" {
+					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+					if err != nil {
+						t.Fatal(err)
+					}
+					name := strings.NewReplacer("/console/", "service-", "/", "-", "?", "-", "=", "-", "&", "-").Replace(path) + "-" + look.name + ".png"
+					if err := os.WriteFile(filepath.Join(shots, name), picture, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLive: what happens appears by itself, and the end of the token ends the page.
+func TestLive(t *testing.T) {
+	browser := chromium(t)
+	w := newWorld(t)
+	token := w.token(t, client.RoleViewer)
+	b := newTab(t, browser, w.service)
+	b.signIn(token.Secret)
+	count := func() string { return get[string](b, `document.querySelector("#count-notify-pending").textContent`) }
+	before := count()
+	b.do(chromedp.Focus(chromedp.CSS("#count-notify-pending")))
+	if _, err := w.admin.AddDeposits(t.Context(), deposit(t, w.away, "later")); err != nil {
+		t.Fatal(err)
+	}
+	b.await(`document.querySelector("#count-notify-pending").textContent !== "` + before + `"`)
+	if get[string](b, `document.activeElement.id`) != "count-notify-pending" {
+		t.Error("the keyboard lost its place when the page changed")
+	}
+	if err := w.admin.RevokeToken(t.Context(), token.ID); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	b.await(`location.pathname === "/console/signin"`)
+	t.Logf("the page ended %v after the revocation", time.Since(start).Round(10*time.Millisecond))
+}
