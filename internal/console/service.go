@@ -18,7 +18,9 @@ func NewService(c Config) (*Console, error) {
 			{"/console/callbacks", "Callbacks", "callbacks"},
 			{"/console/withdrawals", "Withdrawals", "withdrawals"},
 			{"/console/alarms", "Alarms", "alarms"},
+			{"/console/audit", "Audit", "audit"},
 			{"/console/tokens", "Tokens", "tokens"},
+			{"/console/stop", "Stop", "frozen"},
 		},
 		pages: []page{
 			{"GET /console/{$}", (*visit).now},
@@ -43,8 +45,12 @@ func NewService(c Config) (*Console, error) {
 
 			{"GET /console/withdrawals", (*visit).withdrawals},
 			{"GET /console/withdrawals/{id}", (*visit).withdrawal},
-			{"GET /console/withdrawals/{id}/evidence", (*visit).withdrawalEvidence},
 			{"POST /console/withdrawals/{id}/cancel", (*visit).withdrawalCancel},
+			{"POST /console/withdrawals/{id}/block", (*visit).withdrawalBlock},
+
+			{"GET /console/stop", (*visit).stop},
+			{"POST /console/freeze", (*visit).freeze},
+			{"POST /console/thaw", (*visit).thaw},
 		},
 		connect: func(v *visit, c client.Config) (err error) { v.service, err = client.NewService(c); return err },
 		top:     (*visit).serviceTop,
@@ -54,6 +60,7 @@ func NewService(c Config) (*Console, error) {
 // serviceTop is what every page of the service's console shows.
 type serviceTop struct {
 	Alarms int // that nobody has acknowledged
+	Freeze client.Freeze
 }
 
 func (v *visit) serviceTop() (any, error) {
@@ -64,6 +71,12 @@ func (v *visit) serviceTop() (any, error) {
 			return nil, err
 		}
 		top.Alarms = len(open.Alarms)
+	}
+	if v.may("frozen") {
+		var err error
+		if top.Freeze, err = v.service.Frozen(v.r.Context()); err != nil {
+			return nil, err
+		}
 	}
 	return top, nil
 }
@@ -92,6 +105,9 @@ var sharedPages = []page{
 	{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
 	{"GET /console/alarms", (*visit).alarms},
 	{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
+	{"GET /console/audit", (*visit).audit},
+	{"GET /console/audit/checkpoint", (*visit).checkpointFile},
+	{"GET /console/audit/evidence/{id}", (*visit).auditFile},
 }
 
 // deeds are what a page says after a post, by the word in its address. The address holds
@@ -102,6 +118,9 @@ var deeds = map[string]string{
 	"changed":      "Changed. The next attempt uses it.",
 	"resent":       "Due now. It is sent as soon as there is room.",
 	"resent-all":   "All that matched are due now.",
+	"frozen":       "Frozen: nothing is sent, decided or released, on any node.",
+	"thawed":       "Thawed: everything goes on.",
+	"blocked":      "Blocked: it is never released.",
 	"cancelled":    "Cancelled. The merchant cannot confirm it any more.",
 	"acknowledged": "Acknowledged.",
 	"revoked":      "Revoked: at once on this node, within a second on the others.",

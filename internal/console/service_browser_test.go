@@ -93,22 +93,25 @@ func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 // paths gives for each page of the service an address that shows it.
 func (w *world) paths() map[string][]string {
 	return map[string][]string{
-		"GET /console/{$}":                       {"/console/"},
-		"GET /console/merchants":                 {"/console/merchants"},
-		"GET /console/merchants/new":             {"/console/merchants/new"},
-		"GET /console/merchants/{id}":            {"/console/merchants/demo", "/console/merchants/" + w.away},
-		"GET /console/merchants/{id}/change":     {"/console/merchants/demo/change"},
-		"GET /console/callbacks":                 {"/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
-		"GET /console/callbacks/{id}":            {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
-		"GET /console/resend":                    {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
-		"GET /console/withdrawals":               {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
-		"GET /console/withdrawals/{id}":          {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
-		"GET /console/find/{id}":                 {"/console/find/" + w.withdrawal.ID},
-		"GET /console/alarms":                    {"/console/alarms", "/console/alarms?all=1"},
-		"GET /console/tokens":                    {"/console/tokens"},
-		"GET /console/shown":                     {"/console/shown"},
-		"GET /console/live/now":                  nil, // a stream; the page Now reads it
-		"GET /console/withdrawals/{id}/evidence": nil, // a file; see TestFiles
+		"GET /console/{$}":                   {"/console/"},
+		"GET /console/merchants":             {"/console/merchants"},
+		"GET /console/merchants/new":         {"/console/merchants/new"},
+		"GET /console/merchants/{id}":        {"/console/merchants/demo", "/console/merchants/" + w.away},
+		"GET /console/merchants/{id}/change": {"/console/merchants/demo/change"},
+		"GET /console/callbacks":             {"/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
+		"GET /console/callbacks/{id}":        {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
+		"GET /console/resend":                {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
+		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
+		"GET /console/withdrawals/{id}":      {"/console/withdrawals/" + w.decided.ID, "/console/withdrawals/" + w.withdrawal.ID},
+		"GET /console/find/{id}":             {"/console/find/" + w.withdrawal.ID},
+		"GET /console/alarms":                {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/tokens":                {"/console/tokens"},
+		"GET /console/shown":                 {"/console/shown"},
+		"GET /console/audit":                 {"/console/audit", "/console/audit?text=demo", "/console/audit?subject=" + w.decided.ID, "/console/audit?text=nothing-has-this"},
+		"GET /console/stop":                  {"/console/stop"},
+		"GET /console/live/now":              nil, // a stream; the page Now reads it
+		"GET /console/audit/checkpoint":      nil, // files; see TestFiles
+		"GET /console/audit/evidence/{id}":   nil,
 	}
 }
 

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"encoding/json"
-	"net/http"
 	"net/url"
 
 	"countersign/client"
@@ -110,36 +108,13 @@ func (v *visit) withdrawalCancel() error {
 	return v.done("/console/withdrawals/"+id, "cancelled")
 }
 
-// evidence is the file about one withdrawal.
-type evidence struct {
-	Made       client.Time           `json:"made"`
-	By         string                `json:"by"`
-	Withdrawal client.Withdrawal     `json:"withdrawal"`
-	Question   client.CallbackDetail `json:"question"`
-	Notices    []client.Callback     `json:"notices"`
-}
-
-func (v *visit) withdrawalEvidence() error {
-	page, err := v.withdrawalPage()
-	if err != nil {
+func (v *visit) withdrawalBlock() error {
+	id := v.r.PathValue("id")
+	if !v.typed("block") {
+		return refuse("type the word block to confirm")
+	}
+	if _, err := v.service.BlockWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
 		return err
 	}
-	e := evidence{Made: client.TimeOf(v.c.Now()), By: v.me.ID, Withdrawal: page.Withdrawal, Notices: page.Notices}
-	if e.Question, err = v.service.Callback(v.r.Context(), page.Callback); err != nil {
-		return err
-	}
-	return v.file(page.ID+".json", e)
-}
-
-// file answers with JSON that the browser saves.
-func (v *visit) file(name string, content any) error {
-	b, err := json.MarshalIndent(content, "", "  ")
-	if err != nil {
-		return err
-	}
-	v.w.Header().Set("Content-Type", "application/json")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="`+url.PathEscape(name)+`"`)
-	v.w.WriteHeader(http.StatusOK)
-	_, _ = v.w.Write(append(b, '\n')) // the browser is gone
-	return nil
+	return v.done("/console/withdrawals/"+id, "blocked")
 }

@@ -120,6 +120,9 @@
 		if (!document.hidden) open();
 	}
 
+	// A page that the back button takes from memory is of before; its forms were sent.
+	addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
+
 	document.addEventListener("DOMContentLoaded", () => {
 		dress(document);
 		showZone();

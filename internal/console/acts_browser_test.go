@@ -1,0 +1,268 @@
+package console_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/console"
+)
+
+// TestServiceActs does everything by clicking that the service's console can do. After each
+// post the back button leads to the page before it, and does nothing again.
+func TestServiceActs(t *testing.T) {
+	browser := chromium(t)
+	w := newWorld(t)
+	b := newTab(t, browser, w.service)
+	b.signIn(w.first(t, "service"))
+	ctx := t.Context()
+	merchant := func() client.Merchant {
+		m, err := w.admin.Merchant(ctx, w.away)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	// back goes back and checks that this changed nothing.
+	back := func(state func() string) {
+		t.Helper()
+		before := state()
+		b.do(chromedp.NavigateBack())
+		b.await(`document.readyState === "complete"`)
+		if after := state(); after != before {
+			t.Errorf("the back button did something: %s, then %s", before, after)
+		}
+	}
+	version := func() string { m := merchant(); return string(m.State) + m.Fingerprint + m.NotifyURL + m.PausedReason }
+	page := "/console/merchants/" + w.away
+	acts := map[string]func(){
+		"POST /console/merchants/new": func() {
+			b.open("/console/merchants/new")
+			b.fill("#id", w.away+"-made")
+			b.fill("#name", "Made by clicking")
+			b.fill("#notifyUrl", "http://127.0.0.1:1/n")
+			b.fill("#withdrawUrl", "http://127.0.0.1:1/n")
+			b.click("button.main")
+			b.shows("This was not done", "withdrawUrl is the notifyUrl")
+			if got := get[string](b, `document.querySelector("#name").value`); got != "Made by clicking" {
+				t.Errorf("the form forgot what was typed: %q", got)
+			}
+			b.fill("#withdrawUrl", "http://127.0.0.1:1/w")
+			b.click("button.main")
+			b.shows("Shown this once", "Request key", "API key")
+			key := get[string](b, `document.querySelector(".secret .id").dataset.copy`)
+			if saved := get[string](b, `atob(document.querySelector("a[download]").href.split(",")[1])`); strings.TrimSpace(saved) != key || key == "" {
+				t.Error("the file to save has another key than the page")
+			}
+			b.open("/console/shown")
+			b.shows("This was shown before")
+			b.lacks(key)
+			if _, err := w.admin.Merchant(ctx, w.away+"-made"); err != nil {
+				t.Error(err)
+			}
+		},
+		"POST /console/merchants/{id}/pause": func() {
+			b.open(page)
+			b.press("details.act > summary")
+			b.fill("#reason", "a test")
+			b.click("details[open] button.danger")
+			b.shows("Paused: callbacks are accepted and not sent.", "a test")
+			if m := merchant(); m.State != client.MerchantPaused {
+				t.Errorf("it is %s", m.State)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/resume": func() {
+			b.open(page)
+			b.press("details.act > summary")
+			b.press("input[name=resend]")
+			b.click("details[open] button.main")
+			b.shows("Resumed.")
+			if m := merchant(); m.State != client.MerchantActive {
+				t.Errorf("it is %s", m.State)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/change": func() {
+			b.open(page + "/change")
+			b.click("button.main")
+			b.shows("nothing was changed")
+			b.fill("#notifyUrl", "http://127.0.0.1:1/other")
+			b.fill("#ratePerSecond", "0.5")
+			b.click("button.main")
+			b.shows("http://127.0.0.1:1/other", "0.5 callbacks")
+			if m := merchant(); m.NotifyURL != "http://127.0.0.1:1/other" || m.RatePerSecond != 0.5 {
+				t.Errorf("%+v", m)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/keys": func() {
+			before := merchant()
+			b.open(page)
+			b.press(`details:has(#which) > summary`)
+			b.click(`details:has(#which) button`)
+			b.shows("Shown this once", "Request key")
+			if m := merchant(); m.Fingerprint == before.Fingerprint {
+				t.Error("the key is the old one")
+			}
+			back(version)
+		},
+		"POST /console/callbacks/{id}/resend": func() {
+			b.open("/console/callbacks/" + w.pending.ID)
+			b.click("main .acts button")
+			b.shows("Due now.")
+			b.do(chromedp.NavigateBack())
+		},
+		"POST /console/resend": func() {
+			b.open("/console/callbacks")
+			b.do(chromedp.SetValue(chromedp.CSS("#merchant"), w.away), chromedp.SendKeys(chromedp.CSS("#txId"), "0xwaits-2\r"))
+			b.await(`!!document.querySelector("a[href^='/console/resend']")`)
+			b.click("a[href^='/console/resend']")
+			b.shows("1 callback matches")
+			b.click("button.danger")
+			b.shows("All that matched are due now.")
+		},
+		"POST /console/withdrawals/{id}/cancel": func() {
+			b.open("/console/withdrawals/" + w.withdrawal.ID)
+			b.shows("12.500000000000000001") // to the last digit
+			b.press("details.act > summary")
+			b.click("details[open] button.danger")
+			b.shows("Cancelled.")
+			state := func() string {
+				got, err := w.admin.Withdrawal(ctx, w.withdrawal.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(got.State)
+			}
+			if state() != "cancelled" {
+				t.Error(state())
+			}
+			back(state)
+		},
+		"POST /console/withdrawals/{id}/block": func() {
+			got := w.confirmed(t)
+			b.open("/console/withdrawals/" + got.ID)
+			b.press("details.act > summary")
+			b.fill("#reason", "a test")
+			b.fill("#confirm", "something else")
+			b.click("details[open] button.danger")
+			b.shows("Type the word block")
+			b.open("/console/withdrawals/" + got.ID)
+			b.press("details.act > summary")
+			b.fill("#reason", "a test")
+			b.fill("#confirm", "block")
+			b.click("details[open] button.danger")
+			b.shows("Blocked: it is never released.", "a test")
+		},
+		"POST /console/freeze": func() {
+			b.open("/console/stop")
+			b.fill("#reason", "a test of the freeze")
+			b.fill("#confirm", "no")
+			b.click("button.danger")
+			b.shows("Type the word freeze")
+			b.fill("#confirm", "freeze")
+			b.click("button.danger")
+			b.open("/console/callbacks")
+			b.shows("Frozen since", "a test of the freeze")
+			b.accessible("the banner while frozen")
+			b.size(390, true)
+			b.accessible("the banner while frozen, dark")
+			b.size(1280, false)
+		},
+		"POST /console/thaw": func() {
+			b.open("/console/stop")
+			b.fill("#confirm", "thaw")
+			b.click("button.main")
+			b.shows("Thawed")
+			b.lacks("Frozen since")
+			if f, err := w.admin.Frozen(ctx); err != nil || f.Frozen {
+				t.Errorf("%+v, %v", f, err)
+			}
+		},
+		"POST /console/tokens": func() {
+			b.open("/console/tokens")
+			b.press("main > details.act > summary")
+			b.fill("#name", w.away+" <b>token</b>")
+			b.do(chromedp.SetValue(chromedp.CSS("#role"), "viewer"))
+			b.click("details[open] button.main")
+			b.shows("Shown this once")
+			token := client.Secret(get[string](b, `document.querySelector(".secret .id").dataset.copy`))
+			if self, err := w.api(t, token).Self(ctx); err != nil || self.Role != client.RoleViewer || self.Name != w.away+" <b>token</b>" {
+				t.Errorf("%+v, %v", self, err)
+			}
+		},
+		"POST /console/tokens/{id}/revoke": func() {
+			made := w.token(t, client.RoleViewer)
+			b.open("/console/tokens")
+			act := `details:has(form[action$="` + made.ID + `/revoke"])`
+			b.press(act + " > summary")
+			b.click(act + " button")
+			b.shows("Revoked:")
+			if _, err := w.api(t, made.Secret).Self(ctx); err == nil {
+				t.Error("the token is valid still")
+			}
+		},
+		"POST /console/alarms/{seq}/ack": func() {
+			b.open("/console/alarms")
+			id := regexp.MustCompile(`/console/alarms/(\d+)/ack`).FindString(get[string](b, `document.querySelector("main form").action`))
+			b.click(`form[action$="` + id + `"] button`)
+			b.shows("Acknowledged.")
+			if get[bool](b, `!!document.querySelector('form[action$="`+id+`"]')`) {
+				t.Error("the alarm is open still")
+			}
+			b.do(chromedp.NavigateBack())
+		},
+	}
+	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range c.Patterns() {
+		if !strings.HasPrefix(pattern, "POST ") {
+			continue
+		}
+		act, known := acts[pattern]
+		if !known {
+			t.Errorf("no test clicks for %s", pattern)
+			continue
+		}
+		t.Logf("%s", pattern)
+		act()
+	}
+}
+
+// confirmed is a withdrawal that the demo's merchant confirms, since it has the order.
+func (w *world) confirmed(t *testing.T) client.Withdrawal {
+	t.Helper()
+	ctx := t.Context()
+	g, err := client.NewGateway(client.Config{URL: w.gateway, Token: w.first(t, "merchant")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.away + "-confirmed"
+	d := client.Details{Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "1.25")}
+	if _, err := g.AddOrder(ctx, client.NewOrder{CallBackID: id, TenantUserID: "user-7", Address: d.Address, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "demo", CallBackID: id, TenantUserID: "user-7", Details: &d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decided, err := range w.admin.FollowDecisions(ctx, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decided.Withdrawal.ID == made.ID {
+			if decided.Withdrawal.Decision != countersign.DecisionConfirmed {
+				t.Fatalf("%+v", decided.Withdrawal)
+			}
+			return decided.Withdrawal
+		}
+	}
+	return client.Withdrawal{}
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"countersign/client"
+)
+
+// auditPage shows the audit log, the newest records first.
+type auditPage struct {
+	Text    string // that the records have
+	Subject string // that they are about
+	Records []auditRow
+	Size    int64  // records of the log
+	From    int64  // the oldest record that was looked at
+	Older   string // the address of the page before
+	Key     string // of the log's verifier
+}
+
+// auditRow is one record as a person reads it.
+type auditRow struct {
+	Seq   int64
+	At    client.Time
+	Kind  string
+	By    *auditActor // nil: the end did it by itself
+	Node  string
+	About []string
+	Data  json.RawMessage
+}
+
+type auditActor struct{ Token, Name, Role, Address string }
+
+// auditLook is how many records a page of the log looks at: with a search, many of them
+// do not match.
+const (
+	auditLook   = 50
+	auditSearch = 1000
+)
+
+func (v *visit) audit() error {
+	page := auditPage{Text: v.query("text"), Subject: v.query("subject")}
+	if page.Subject != "" {
+		return v.auditOf(page)
+	}
+	head, err := v.checkpoint(0)
+	if err != nil {
+		return err
+	}
+	page.Size, page.Key = checkpointSize(head.Checkpoint), head.Key
+	look := int64(auditLook)
+	if page.Text != "" {
+		look = auditSearch
+	}
+	before, err := strconv.ParseInt(v.query("before"), 10, 64)
+	if err != nil || before < 1 || before > page.Size+1 {
+		before = page.Size + 1
+	}
+	after := max(0, before-1-look)
+	part, err := v.readAudit(client.FeedOptions{After: after, Limit: int(max(1, before-1-after))})
+	if err != nil {
+		return err
+	}
+	for _, e := range part.Entries {
+		if page.Text == "" || containsFold(e.Record, page.Text) {
+			page.Records = append(page.Records, auditRowOf(e.Seq, e.Record))
+		}
+	}
+	slices.Reverse(page.Records)
+	page.From = after + 1
+	if after > 0 {
+		page.Older = "/console/audit?before=" + strconv.FormatInt(page.From, 10)
+		if page.Text != "" {
+			page.Older += "&text=" + url.QueryEscape(page.Text)
+		}
+	}
+	return v.render("audit", "Audit", page)
+}
+
+// auditOf shows what the log has about one withdrawal or callback.
+func (v *visit) auditOf(page auditPage) error {
+	proof, err := v.evidenceOf(page.Subject)
+	if err != nil {
+		return err
+	}
+	page.Size, page.Key = checkpointSize(proof.Checkpoint), proof.Key
+	for _, r := range proof.Records {
+		page.Records = append(page.Records, auditRowOf(r.Seq, r.Record))
+	}
+	slices.Reverse(page.Records)
+	return v.render("audit", "Audit", page)
+}
+
+// evidenceOf proves all records about a withdrawal or, if it is none, a callback.
+func (v *visit) evidenceOf(id string) (client.AuditProof, error) {
+	read := v.readEvidence
+	proof, err := read(client.AuditOptions{Withdrawal: id})
+	if err != nil && statusOf(err) < 500 {
+		proof, err = read(client.AuditOptions{Callback: id})
+	}
+	return proof, err
+}
+
+func (v *visit) readEvidence(o client.AuditOptions) (client.AuditProof, error) {
+	if v.service != nil {
+		return v.service.AuditEvidence(v.r.Context(), o)
+	}
+	return v.gateway.AuditEvidence(v.r.Context(), o)
+}
+
+func (v *visit) readAudit(o client.FeedOptions) (client.AuditPage, error) {
+	if v.service != nil {
+		return v.service.Audit(v.r.Context(), o)
+	}
+	return v.gateway.Audit(v.r.Context(), o)
+}
+
+func (v *visit) checkpoint(from int64) (client.AuditProof, error) {
+	if v.service != nil {
+		return v.service.AuditCheckpoint(v.r.Context(), from)
+	}
+	return v.gateway.AuditCheckpoint(v.r.Context(), from)
+}
+
+// checkpointSize reads the number of records from the second line of a checkpoint.
+func checkpointSize(note string) int64 {
+	lines := strings.SplitN(note, "\n", 3)
+	if len(lines) < 3 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(lines[1], 10, 64) // 0: shows nothing
+	return n
+}
+
+func auditRowOf(seq int64, record json.RawMessage) auditRow {
+	row := auditRow{Seq: seq}
+	if json.Unmarshal(record, &row) != nil {
+		row.Kind, row.Data = "unreadable", record
+	}
+	row.Seq = seq
+	return row
+}
+
+func containsFold(record []byte, text string) bool {
+	return bytes.Contains(bytes.ToLower(record), bytes.ToLower([]byte(text)))
+}
+
+// auditFile is the proof of all records about a withdrawal or callback, to be verified
+// with countersign audit verify.
+func (v *visit) auditFile() error {
+	id := v.r.PathValue("id")
+	proof, err := v.evidenceOf(id)
+	if err != nil {
+		return err
+	}
+	return v.file("evidence-"+id+".json", proof)
+}
+
+// checkpointFile is the log's signed head.
+func (v *visit) checkpointFile() error {
+	head, err := v.checkpoint(0)
+	if err != nil {
+		return err
+	}
+	return v.file("checkpoint.json", head)
+}
+
+// file answers with JSON that the browser saves. Records keep their bytes.
+func (v *visit) file(name string, content any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(content); err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="`+url.QueryEscape(name)+`"`)
+	v.w.WriteHeader(http.StatusOK)
+	_, _ = v.w.Write(b.Bytes()) // the browser is gone
+	return nil
+}
