@@ -90,7 +90,7 @@ func TestServiceActs(t *testing.T) {
 		"POST /console/merchants/{id}/change": func() {
 			b.open(page + "/change")
 			b.click("button.main")
-			b.shows("nothing was changed")
+			b.shows("Nothing was changed")
 			b.fill("#notifyUrl", "http://127.0.0.1:1/other")
 			b.fill("#ratePerSecond", "0.5")
 			b.click("button.main")

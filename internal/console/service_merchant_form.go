@@ -1,18 +1,16 @@
 package console
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
 	"countersign/client"
 )
 
-// merchantForm is a form of a merchant: what was typed, and what was wrong with it.
+// merchantForm is a form of a merchant.
 type merchantForm struct {
-	ID       string // of the merchant that changes; empty: a new one
-	Values   map[string]string
-	Problems []string
+	ID     string // of the merchant that changes; empty: a new one
+	Values map[string]string
 }
 
 // Bodies are the forms of a body, to choose from.
@@ -20,30 +18,14 @@ func (merchantForm) Bodies() []client.BodyForm {
 	return []client.BodyForm{client.BodyBare, client.BodyData, client.BodyJSON}
 }
 
-// fill keeps what was typed, but no secret.
-func (f *merchantForm) fill(typed url.Values) {
-	for name := range typed {
-		switch name {
-		case "apiKey", "callbackApiKey":
-		default:
-			f.Values[name] = typed.Get(name)
-		}
-	}
-}
-
 func (v *visit) merchantNew() error {
-	return v.render("merchant_new", "New merchant", merchantForm{Values: map[string]string{"scheme": "service", "bits": "2048"}})
+	return v.render("merchant_new", "New merchant", merchantForm{Values: v.values(map[string]string{"scheme": "service", "bits": "2048"})})
 }
 
 func (v *visit) merchantMake() error {
 	made, err := v.makeMerchant()
-	if statusOf(err) >= 500 && err != nil {
-		return err
-	}
 	if err != nil {
-		form := merchantForm{Values: map[string]string{}, Problems: sentences(err)}
-		form.fill(v.r.PostForm)
-		return v.renderAs(statusOf(err), "merchant_new", "New merchant", form)
+		return err
 	}
 	return v.showOnce(once{
 		Title: "Hand over to " + made.ID, Back: merchantPath(made.ID), Warnings: made.Warnings,
@@ -137,7 +119,7 @@ func (v *visit) merchantEdit() error {
 	if err != nil {
 		return err
 	}
-	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: valuesOf(m)})
+	return v.render("merchant_change", "Change "+m.ID, merchantForm{ID: m.ID, Values: v.values(valuesOf(m))})
 }
 
 func (v *visit) merchantChange() error {
@@ -146,14 +128,8 @@ func (v *visit) merchantChange() error {
 	if err != nil {
 		return err
 	}
-	err = v.changeMerchant(m)
-	if statusOf(err) >= 500 && err != nil {
+	if err := v.changeMerchant(m); err != nil {
 		return err
-	}
-	if err != nil {
-		form := merchantForm{ID: id, Values: map[string]string{}, Problems: sentences(err)}
-		form.fill(v.r.PostForm)
-		return v.renderAs(statusOf(err), "merchant_change", "Change "+id, form)
 	}
 	return v.done(merchantPath(id), "changed")
 }

@@ -23,7 +23,7 @@ func (v *visit) merchants() error {
 	if err != nil {
 		return err
 	}
-	stats, err := v.service.Stats(v.r.Context())
+	stats, err := v.numbers()
 	if err != nil {
 		return err
 	}
@@ -35,6 +35,14 @@ func (v *visit) merchants() error {
 		page.Next = *list.Next
 	}
 	return v.render("merchants", "Merchants", page)
+}
+
+// numbers are those of the whole service; a token that is bound to merchants sees none.
+func (v *visit) numbers() (client.ServiceStats, error) {
+	if !v.may("stats") {
+		return client.ServiceStats{}, nil
+	}
+	return v.service.Stats(v.r.Context())
 }
 
 func broken(stats client.ServiceStats, merchant string) (list []client.Breaker) {
@@ -62,7 +70,7 @@ func (v *visit) merchant() error {
 	if err != nil {
 		return err
 	}
-	stats, err := v.service.Stats(ctx)
+	stats, err := v.numbers()
 	if err != nil {
 		return err
 	}

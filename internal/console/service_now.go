@@ -31,6 +31,9 @@ type stateCount struct {
 }
 
 func (v *visit) now() error {
+	if !v.may("stats") {
+		return v.elsewhere()
+	}
 	page, err := v.nowPage()
 	if err != nil {
 		return err

@@ -9,40 +9,38 @@ import (
 // stopPage freezes the service and thaws it.
 type stopPage struct {
 	client.Freeze
-	Reason   string // what was typed
-	Problems []string
+	Values map[string]string
 }
 
-func (v *visit) stop() error { return v.showStop(200, "", nil) }
-
-func (v *visit) showStop(status int, reason string, problems []string) error {
+func (v *visit) stop() error {
 	frozen, err := v.service.Frozen(v.r.Context())
 	if err != nil {
 		return err
 	}
-	return v.renderAs(status, "stop", "Stop everything", stopPage{frozen, reason, problems})
+	return v.render("stop", "Stop everything", stopPage{frozen, v.values(nil)})
 }
 
-// typed says whether the person has typed the word that confirms an act.
-func (v *visit) typed(word string) bool { return strings.EqualFold(v.form("confirm"), word) }
+// typed fails unless the person has typed the word that confirms an act.
+func (v *visit) typed(word string) error {
+	if !strings.EqualFold(v.form("confirm"), word) {
+		return refuse("type the word " + word + " to confirm")
+	}
+	return nil
+}
 
 func (v *visit) freeze() error {
-	reason := v.form("reason")
-	if !v.typed("freeze") {
-		return v.showStop(422, reason, []string{"Type the word freeze to confirm."})
+	if err := v.typed("freeze"); err != nil {
+		return err
 	}
-	if _, err := v.service.Freeze(v.r.Context(), reason); err != nil {
-		if statusOf(err) >= 500 {
-			return err
-		}
-		return v.showStop(statusOf(err), reason, sentences(err))
+	if _, err := v.service.Freeze(v.r.Context(), v.form("reason")); err != nil {
+		return err
 	}
 	return v.done("/console/stop", "frozen")
 }
 
 func (v *visit) thaw() error {
-	if !v.typed("thaw") {
-		return v.showStop(422, "", []string{"Type the word thaw to confirm."})
+	if err := v.typed("thaw"); err != nil {
+		return err
 	}
 	if _, err := v.service.Thaw(v.r.Context()); err != nil {
 		return err

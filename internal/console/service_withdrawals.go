@@ -78,6 +78,9 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 		return page, err
 	}
 	page = withdrawalPage{Withdrawal: w, Members: compare(w.Ordered, w.Details)}
+	if !v.may("callback") {
+		return page, nil
+	}
 	question, err := v.service.Callback(ctx, w.Callback)
 	if err != nil {
 		return page, err
@@ -110,8 +113,8 @@ func (v *visit) withdrawalCancel() error {
 
 func (v *visit) withdrawalBlock() error {
 	id := v.r.PathValue("id")
-	if !v.typed("block") {
-		return refuse("type the word block to confirm")
+	if err := v.typed("block"); err != nil {
+		return err
 	}
 	if _, err := v.service.BlockWithdrawal(v.r.Context(), id, v.form("reason")); err != nil {
 		return err

@@ -53,8 +53,9 @@ type frame struct {
 	SignedIn bool
 	Me       client.Self
 	Nav      []navItem
-	Top      any    // what every page of the end shows above its content
-	Did      string // what the post before this page did
+	Top      any      // what every page of the end shows above its content
+	Did      string   // what the post before this page did
+	Problems []string // why the post before this page was refused
 	Data     any
 
 	v *visit
@@ -74,7 +75,7 @@ func (v *visit) frame(title string, data any) (frame, error) {
 		return f, nil
 	}
 	f.SignedIn, f.Me = true, v.me
-	f.Did = deeds[v.query("did")]
+	f.Did, f.Problems = deeds[v.query("did")], v.refused().Problems
 	for _, n := range v.c.end.nav {
 		if n.May == "" || v.may(n.May) {
 			f.Nav = append(f.Nav, n)
@@ -111,6 +112,7 @@ func (v *visit) renderAs(status int, name, title string, data any) error {
 
 // part gives a part of a page: a template that the page defines.
 func (v *visit) part(name, part string, data any) (string, error) {
+	v.before = &refused{} // the answer has begun: the cookie is for the next page
 	f, err := v.frame("", data)
 	if err != nil {
 		return "", err

@@ -1,15 +1,16 @@
 package console
 
 import (
+	"strings"
+
 	"countersign/client"
 )
 
 // tokensPage lists the tokens of an end and makes new ones.
 type tokensPage struct {
-	Tokens   []client.Token
-	Roles    []client.Role
-	Values   map[string]string
-	Problems []string
+	Tokens []client.Token
+	Roles  []client.Role
+	Values map[string]string
 }
 
 // roles are those that the tokens of an end can have.
@@ -27,14 +28,12 @@ func (v *visit) listTokens() ([]client.Token, error) {
 	return v.gateway.Tokens(v.r.Context())
 }
 
-func (v *visit) tokens() error { return v.showTokens(200, nil, nil) }
-
-func (v *visit) showTokens(status int, values map[string]string, problems []string) error {
+func (v *visit) tokens() error {
 	list, err := v.listTokens()
 	if err != nil {
 		return err
 	}
-	page := tokensPage{Roles: v.roles(), Values: values, Problems: problems}
+	page := tokensPage{Roles: v.roles(), Values: v.values(nil)}
 	for _, valid := range []bool{true, false} { // those that are valid first
 		for i := len(list) - 1; i >= 0; i-- {
 			if (list[i].Revoked == 0) == valid {
@@ -42,11 +41,16 @@ func (v *visit) showTokens(status int, values map[string]string, problems []stri
 			}
 		}
 	}
-	return v.renderAs(status, "tokens", "Tokens", page)
+	return v.render("tokens", "Tokens", page)
 }
 
 func (v *visit) tokenMake() error {
-	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role"))}
+	in := client.NewToken{Name: v.form("name"), Role: client.Role(v.form("role")), Merchants: strings.Fields(v.form("merchants"))}
+	if days, err := v.whole("days"); err != nil {
+		return err
+	} else if days > 0 {
+		in.Expires = client.TimeOf(v.c.Now().AddDate(0, 0, days))
+	}
 	var made client.CreatedToken
 	var err error
 	if v.service != nil {
@@ -54,10 +58,7 @@ func (v *visit) tokenMake() error {
 	} else {
 		made, err = v.gateway.CreateToken(v.r.Context(), in)
 	}
-	switch {
-	case err != nil && statusOf(err) < 500:
-		return v.showTokens(statusOf(err), map[string]string{"name": in.Name, "role": string(in.Role)}, sentences(err))
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return v.showOnce(once{Title: "Token of " + made.Name, Back: "/console/tokens", Items: []onceItem{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,6 +22,7 @@ type visit struct {
 	me      client.Self     // the session's token and what it may do
 	service *client.Service // of the service's console
 	gateway *client.Gateway // of the gateway's
+	before  *refused        // the post that was refused before this page; nil: not looked for
 }
 
 // page serves one row of the table of pages.
@@ -84,6 +84,18 @@ func (v *visit) done(to, did string) error {
 	return nil
 }
 
+// elsewhere leads a token that may not see the first page to one that it may see.
+func (v *visit) elsewhere() error {
+	for _, n := range v.c.end.nav {
+		if n.Path != root && v.may(n.May) {
+			http.Redirect(v.w, v.r, n.Path, http.StatusSeeOther)
+			return nil
+		}
+	}
+	return v.renderAs(http.StatusForbidden, "error", "Nothing to see", failure{Status: http.StatusForbidden, Back: root, Says: []string{
+		fmt.Sprintf("A token of the role %s has no page here: it is for a program.", v.me.Role)}})
+}
+
 // fail shows what went wrong.
 func (v *visit) fail(err error) {
 	if errors.Is(err, errSignedOut) || errors.Is(err, client.ErrUnauthorized) {
@@ -101,13 +113,15 @@ func (v *visit) fail(err error) {
 		return
 	}
 	status := statusOf(err)
+	if v.r.Method == http.MethodPost && v.me.ID != "" && status < http.StatusInternalServerError {
+		if v.retry(sentences(err)) == nil {
+			return
+		}
+	}
 	if status >= http.StatusInternalServerError {
 		v.c.Log.Error("console", "page", v.r.Pattern, "err", err)
 	}
-	data := failure{Status: status, Says: sentences(err), Back: path.Dir(strings.TrimSuffix(v.r.URL.Path, "/")) + "/"}
-	if !strings.HasPrefix(data.Back, root) {
-		data.Back = root
-	}
+	data := failure{Status: status, Says: sentences(err), Back: v.above()}
 	if err := v.renderAs(status, "error", http.StatusText(status), data); err != nil {
 		v.c.Log.Error("console", "page", "error", "err", err)
 	}
