@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"html/template"
 	"net/url"
 	"strconv"
 
@@ -14,9 +15,9 @@ type callbacksPage struct {
 	Types     []int
 	States    []client.CallbackState
 	Callbacks []client.Callback
-	Next      string // the address of the next page
-	Query     string // the filter as a query, for sending what matches
-	Partial   bool   // the page ended before it was full
+	Next      string       // the address of the next page
+	Query     template.URL // the filter as a query, for sending what matches
+	Partial   bool         // the page ended before it was full
 }
 
 var callbackTypes = []int{1, 2, 3, 4, 5, 6, 7}
@@ -51,7 +52,7 @@ func (v *visit) callbacks() error {
 	}
 	page.Callbacks = list.Callbacks
 	q := queryOf(page.Filter)
-	page.Query = q.Encode()
+	page.Query = template.URL(q.Encode())
 	if list.Next != nil {
 		q.Set("cursor", *list.Next)
 		page.Next = "/console/callbacks?" + q.Encode()
@@ -102,7 +103,7 @@ func (v *visit) callbackResend() error {
 // resendPage says how many callbacks would be sent, before they are.
 type resendPage struct {
 	Filter client.CallbackFilter
-	Query  string
+	Query  template.URL
 	Count  int64
 }
 
@@ -112,7 +113,7 @@ func (v *visit) resend() error {
 	if err != nil {
 		return err
 	}
-	return v.render("resend", "Send all that match", resendPage{f, queryOf(f).Encode(), dry.Count})
+	return v.render("resend", "Send all that match", resendPage{f, template.URL(queryOf(f).Encode()), dry.Count})
 }
 
 func (v *visit) resendMatching() error {
