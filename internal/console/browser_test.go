@@ -26,6 +26,9 @@ import (
 // chromium starts a browser. The test is skipped where there is none, and fails in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: not in a browser")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
