@@ -129,6 +129,24 @@ func TestQuickstartProvider(t *testing.T) {
 	)
 }
 
+// TestDispute: the files from both logs are good, hold the same ciphertexts, and a
+// changed one is refused.
+func TestDispute(t *testing.T) {
+	_, out := runDocument(t, "docs/dispute.md", 8)
+	holds(t, out,
+		`the same question, the same answer`,
+		`order.approved  by tok_`,
+		`withdrawal.released  by tok_`,
+		`holder: wallet-7`,
+		`reason: seen the contract`,
+		"{\"type\":2,",
+		"refused\n",
+	)
+	if n := strings.Count(out, "good: countersign-"); n != 2 {
+		t.Errorf("%d files are good, want 2:\n%s", n, out)
+	}
+}
+
 // TestReadmeGo compiles the README's Go, in a program around it.
 func TestReadmeGo(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -98,22 +99,51 @@ const (
 	mostProof      = 256 << 20
 )
 
-// heldCheckpoint reads the checkpoint of a bare note or of a proof.
+// heldCheckpoint verifies the checkpoint of a bare note, of a proof or of an export.
 func heldCheckpoint(in io.Reader, verifierKey string) (Checkpoint, error) {
-	text, err := io.ReadAll(io.LimitReader(in, mostProof))
+	signed, err := heldNote(in)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	signed := string(text)
-	if len(text) > 0 && text[0] == '{' {
-		var p client.AuditProof
-		lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-		if err := json.Unmarshal(lines[len(lines)-1], &p); err != nil { // the last line of an export has it too
-			return Checkpoint{}, fmt.Errorf("%w: it has no checkpoint", ErrFile)
-		}
-		signed = p.Checkpoint
-	}
 	return openCheckpoint(signed, verifierKey)
+}
+
+// HeldSize is the number of records of such a checkpoint. It is not verified.
+func HeldSize(in io.Reader) (int64, error) {
+	signed, err := heldNote(in)
+	if err != nil {
+		return 0, err
+	}
+	text, _, _ := strings.Cut(signed, "\n\n")
+	c, err := parseCheckpoint(text + "\n")
+	return c.Size, err
+}
+
+func heldNote(in io.Reader) (string, error) {
+	r := bufio.NewReaderSize(in, 1<<20)
+	first, err := r.Peek(1)
+	if err != nil {
+		return "", fmt.Errorf("%w: it is empty", ErrFile)
+	}
+	if first[0] != '{' {
+		text, err := io.ReadAll(io.LimitReader(r, mostCheckpoint))
+		return string(text), err
+	}
+	var long, last []byte
+	for { // the last line of an export has it
+		line, err := readLine(r, &long)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+		last = append(last[:0], line...)
+	}
+	var p client.AuditProof
+	if err := json.Unmarshal(last, &p); err != nil || p.Checkpoint == "" {
+		return "", fmt.Errorf("%w: it has no checkpoint", ErrFile)
+	}
+	return p.Checkpoint, nil
 }
 
 // strictly reads one line of JSON that was written by Marshal, of which every byte

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/audit"
+)
+
+// auditCmd asks either end with client.NewService: both have the same calls for their
+// logs.
+type auditCmd struct {
+	Key        auditKeyCmd        `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
+	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
+	Checkpoint auditCheckpointCmd `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
+	Prove      auditProveCmd      `cmd:"" help:"Write one file with all that the log has about a withdrawal or a callback, and the proof of it."`
+	Evidence   auditEvidenceCmd   `cmd:"" help:"Show what audit prove writes, in order, for people."`
+	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, and show what it has."`
+}
+
+type auditKeyCmd struct{ eitherEnd }
+
+func (c *auditKeyCmd) Run(std streams) error {
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		p, err := api.AuditCheckpoint(ctx, 0)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(std.out, p.Key)
+		return err
+	})
+}
+
+type auditExportCmd struct {
+	eitherEnd
+	From int64 `help:"First record. Default: 1." default:"1" placeholder:"SEQ"`
+	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
+}
+
+func (c *auditExportCmd) Run(std streams) error {
+	if c.From < 1 || c.To != 0 && c.To < c.From {
+		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
+	}
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		return c.export(context.WithoutCancel(ctx), api, std.out) // a long log takes longer than a call
+	})
+}
+
+func (c *auditExportCmd) export(ctx context.Context, api *client.Service, out io.Writer) error {
+	signed, err := api.AuditCheckpoint(ctx, 0)
+	if err != nil {
+		return err
+	}
+	size, err := audit.Size(signed)
+	if err != nil {
+		return err
+	}
+	last := size
+	if c.To != 0 {
+		last = c.To
+	}
+	if last > size || c.From > size {
+		return fmt.Errorf("the log has %d records: no record %d", size, max(last, c.From))
+	}
+	var e *audit.Exporter
+	for after := c.From - 1; after < last; {
+		page, err := api.Audit(ctx, client.FeedOptions{After: after, Limit: int(min(1000, last-after))})
+		if err == nil && e == nil {
+			e, err = audit.NewExporter(out, after, page, signed)
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Entries {
+			if err := e.Entry(r); err != nil {
+				return err
+			}
+		}
+		if page.Next == after {
+			return fmt.Errorf("the log ended at record %d", after)
+		}
+		after = page.Next
+	}
+	if signed, err = api.AuditCheckpoint(ctx, last); err != nil {
+		return err
+	}
+	return e.End(signed)
+}
+
+// heldFlag names a checkpoint that was held before.
+type heldFlag struct {
+	From string `help:"File with an earlier checkpoint, or with a proof or an export that ends with one: the new one continues it, or it is an error." type:"path" placeholder:"FILE"`
+}
+
+// size is the number of records of the checkpoint; 0 if there is none.
+func (f heldFlag) size() (int64, error) {
+	if f.From == "" {
+		return 0, nil
+	}
+	held, err := os.Open(f.From)
+	if err != nil {
+		return 0, err
+	}
+	defer held.Close()
+	size, err := audit.HeldSize(held)
+	if err != nil {
+		return 0, fmt.Errorf("--from: %w", err)
+	}
+	return size, nil
+}
+
+type auditCheckpointCmd struct {
+	eitherEnd
+	heldFlag
+}
+
+func (c *auditCheckpointCmd) Run(std streams) error {
+	from, err := c.size()
+	if err != nil {
+		return err
+	}
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		p, err := api.AuditCheckpoint(ctx, from)
+		if err != nil {
+			return err
+		}
+		return writeProof(std.out, p)
+	})
+}
+
+// writeProof writes p as audit.Verify reads it.
+func writeProof(w io.Writer, p client.AuditProof) error {
+	text, err := audit.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// auditAbout asks for the evidence about one thing.
+type auditAbout struct {
+	eitherEnd
+	Withdrawal string `xor:"about" required:"" help:"Id of a withdrawal, or MERCHANT/CALLBACKID; with --gateway, the callBackId of an order." placeholder:"ID"`
+	Callback   string `xor:"about" required:"" help:"Id of a callback, such as a deposit's; with --gateway, its number in the inbox." placeholder:"ID"`
+	heldFlag
+}
+
+func (c *auditAbout) ask(call func(client.AuditProof) error) error {
+	from, err := c.size()
+	if err != nil {
+		return err
+	}
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (err error) {
+		o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from}
+		if !c.Gateway && o.Withdrawal != "" {
+			if o.Withdrawal, err = (withdrawalID{ID: c.Withdrawal}).find(ctx, api); err != nil {
+				return err
+			}
+		}
+		p, err := api.AuditEvidence(ctx, o)
+		if err != nil {
+			return err
+		}
+		return call(p)
+	})
+}
+
+type auditProveCmd struct{ auditAbout }
+
+func (c *auditProveCmd) Run(std streams) error {
+	return c.ask(func(p client.AuditProof) error { return writeProof(std.out, p) })
+}
+
+type auditEvidenceCmd struct{ auditAbout }
+
+func (c *auditEvidenceCmd) Run(std streams) error {
+	return c.ask(func(p client.AuditProof) error { return showRecords(std.out, p.Records) })
+}
+
+type auditVerifyCmd struct {
+	heldFlag
+	File string `arg:"" help:"What audit export, prove or checkpoint wrote; - for standard input."`
+	Key  string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
+}
+
+func (c *auditVerifyCmd) Run(std streams) error {
+	key := c.Key
+	if path, isFile := strings.CutPrefix(key, "@"); isFile {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+		key = string(text)
+	}
+	in := std.in
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	var earlier io.Reader
+	if c.From != "" {
+		f, err := os.Open(c.From)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		earlier = f
+	}
+	v, err := audit.Verify(in, strings.TrimSpace(key), earlier)
+	switch {
+	case errors.Is(err, audit.ErrForeign):
+		return &hintedError{err, []string{"give the key of the log that the file is of: audit key of that end prints it."}}
+	case err != nil:
+		return err
+	}
+	s := v.Checkpoint
+	fmt.Fprintf(std.out, "good: %s has %d records, signed at %s\n", s.Log, s.Size, s.At)
+	if v.Earlier != nil {
+		fmt.Fprintf(std.out, "      it begins with the %d records that were signed at %s\n", v.Earlier.Size, v.Earlier.At)
+	}
+	if v.Last > 0 {
+		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
+	}
+	return showRecords(std.out, v.Records)
+}
+
+// showRecords shows records in order, each under a line that says when, what and who.
+func showRecords(w io.Writer, list []client.AuditRecord) error {
+	for _, r := range list {
+		told, err := audit.Read(r.Record)
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("\n%d  %s  %s", r.Seq, told.At, told.Kind)
+		if by := told.By; by != nil {
+			line += fmt.Sprintf("  by %s %q (%s)", by.Token, by.Name, by.Role)
+			if by.Address != "" {
+				line += " from " + by.Address
+			}
+		}
+		if told.Node != "" {
+			line += "  on " + told.Node
+		}
+		fmt.Fprintln(w, line)
+		if len(told.About) > 0 {
+			fmt.Fprintf(w, "    about: %q\n", told.About)
+		}
+		if err := showMembers(w, told.Data); err != nil {
+			return err
+		}
+		for _, item := range r.Items {
+			fmt.Fprintf(w, "    item %d:\n", item.Index)
+			if err := showMembers(w, item.Item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// showMembers shows the members of a JSON object, one a line, in their order.
+func showMembers(w io.Writer, object json.RawMessage) error {
+	d := json.NewDecoder(strings.NewReader(string(object)))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil // no data
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil {
+			return err
+		}
+		var text string
+		if json.Unmarshal(value, &text) != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+			text = string(value) // a terminal must not act on it
+		}
+		fmt.Fprintf(w, "    %v: %s\n", name, text)
+	}
+	return nil
+}
