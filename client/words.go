@@ -16,6 +16,7 @@ const (
 	AlarmHeldTooLong   ServiceAlarmKind = "held_too_long"  // the merchant held a callback until its schedule ended: it is exhausted
 	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
 	AlarmFrozen        ServiceAlarmKind = "frozen"         // a person has frozen the service; the subject is the reason
+	AlarmAuditBroken   ServiceAlarmKind = "audit_broken"   // the audit log was changed
 	AlarmLapsed        ServiceAlarmKind = "lapsed"         // a confirmed withdrawal was not released in time
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
@@ -23,7 +24,7 @@ const (
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed}
+		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
@@ -46,11 +47,14 @@ const (
 	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
 )
 
+// AlarmLogBroken: the gateway's audit log was changed.
+const AlarmLogBroken GatewayAlarmKind = "audit_broken"
+
 // Values lists every kind.
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
 		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused}
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken}
 }
 
 // RefusalReason says why the gateway refused a request to its public listener.

@@ -130,7 +130,7 @@ func TestAuditProvesDeposits(t *testing.T) {
 		var settled []outbox.Settlement
 		for _, cb := range claimed {
 			settled = append(settled, outbox.Settlement{Merchant: cb.Merchant, CallbackID: cb.ID, State: outbox.CallbackAccepted, Reached: true, Type: cb.Type,
-				EventID: cb.EventID, Payload: cb.Payload, Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted"}})
+				AddedBy: cb.AddedBy, EventID: cb.EventID, Payload: cb.Payload, Attempt: outbox.Attempt{Number: cb.Attempts, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted"}})
 		}
 		if _, err := h.store.Settle(t.Context(), settled, now+5); err != nil {
 			t.Fatal(err)
@@ -139,11 +139,11 @@ func TestAuditProvesDeposits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := kindsOf(t, p); !slices.Equal(got, []string{"token.created", "merchant.created", "attempts.settled"}) {
+		if got := kindsOf(t, p); !slices.Equal(got, []string{"token.created", "token.created", "merchant.created", "attempts.settled"}) {
 			t.Errorf("evidence of %q", got)
 		}
 		items := p.Records[len(p.Records)-1].Items
-		if len(items) != 1 || !strings.Contains(string(items[0].Item), `"eventId":"dep-2"`) || !strings.Contains(string(items[0].Item), `"result":"accepted"`) {
+		if len(items) != 1 || !strings.Contains(string(items[0].Item), `"addedBy":"tok_`) || !strings.Contains(string(items[0].Item), `"eventId":"dep-2"`) || !strings.Contains(string(items[0].Item), `"result":"accepted"`) {
 			t.Errorf("items %+v", items)
 		}
 	})

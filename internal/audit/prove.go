@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -278,9 +279,20 @@ func proveItem(leaves []tlog.Hash, index int64) (tlog.RecordProof, error) {
 
 // actors are the tokens that made the calls of which the records tell.
 func actors(found map[int64]*client.AuditRecord) (ids []string) {
+	add := func(id string) {
+		if id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
 	for _, r := range found {
-		if told, err := Read(r.Record); err == nil && told.By != nil && told.By.Token != "" && !slices.Contains(ids, told.By.Token) {
-			ids = append(ids, told.By.Token)
+		if told, err := Read(r.Record); err == nil && told.By != nil {
+			add(told.By.Token)
+		}
+		for _, item := range r.Items {
+			var by struct{ AddedBy string }
+			if json.Unmarshal(item.Item, &by) == nil {
+				add(by.AddedBy)
+			}
 		}
 	}
 	return ids

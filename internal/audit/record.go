@@ -51,6 +51,12 @@ func At(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, nodeKey{}, node)
 }
 
+// Caller is the id of the token that made the call under way; empty: none did.
+func Caller(ctx context.Context) string {
+	a, _ := ctx.Value(actorKey{}).(Actor)
+	return a.Token
+}
+
 // body is a record as it is hashed.
 type body struct {
 	At    client.Time `json:"at"`

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -71,6 +72,9 @@ func advice(kind string) string {
 	case book.AlarmSpliced:
 		return "it was refused, or is held if it is a deposit that the feed calls suspect; somebody who can read requests joined blocks of several, " +
 			"or the service is at fault: ask it what it sent"
+	case audit.AlarmBroken:
+		return "rows of the audit log are not as they were added, so it is not signed any more: the gateway's log says which record; somebody changed the database " +
+			"past the gateway, or it was damaged or set back"
 	case book.AlarmOtherContent:
 		return "it was refused, and the content that was taken first stands: ask the service which of the two is right"
 	}

@@ -1,5 +1,7 @@
 package outbox
 
+import "countersign/internal/audit"
+
 // alarmTexts say what each kind of alarm means and what helps.
 var alarmTexts = map[string]string{
 	"answer_differs": "The merchant's answer contradicts what it answers, or what was decided before. Nothing was changed by it. " +
@@ -8,6 +10,8 @@ var alarmTexts = map[string]string{
 		"belong to this withdrawal, so they may come from another answer. The merchant is asked again. What helps: give details with each " +
 		"withdrawal; use a key of 2048 bits or more for answers; or have the merchant order the members of its answer as PROTOCOL.md, Answers, says.",
 	"decision_differs": "A later answer would have decided a withdrawal otherwise. The first decision stands. Ask the merchant which one it meant.",
+	audit.AlarmBroken: "Rows of the audit log are not as they were added, so it is not signed any more. Somebody changed the database past the service, or it was " +
+		"damaged or set back. The log of the service says which record; compare the database with a backup and with checkpoints that others hold.",
 	"details_differ": "The merchant confirmed other details than were ordered. The withdrawal is declined. Compare both orders; " +
 		"if the merchant's is right, somebody has changed the service's.",
 	"foreign_claim": "A claim asked for a withdrawal whose permit another claim holds, and did not get it. Two parts of the wallet mean to execute it: " +

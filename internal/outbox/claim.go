@@ -132,7 +132,7 @@ const (
 	// together are neighbours in that index, whatever their merchants.
 	takeSQL = `
 SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason,
-	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created
+	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created, i.added_by
 FROM (
 	SELECT * FROM outbox w
 	WHERE w.merchant = $1 AND w.lane = $2 AND w.state = 'pending' AND w.due <= $3 AND w.deadline > $3
@@ -214,7 +214,7 @@ func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 // scanTaken reads a row of takeSQL.
 func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
 	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason,
-		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created)
+		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created, &c.AddedBy)
 	c.ID = joinID(c.Merchant, id)
 	return id, err
 }

@@ -134,7 +134,8 @@ type attemptRecord struct {
 	Callback     string `json:"callback"`
 	Type         int    `json:"type"`
 	EventID      string `json:"eventId"`
-	Payload      string `json:"payload"` // SHA-256 of the canonical payload
+	AddedBy      string `json:"addedBy,omitempty"` // token
+	Payload      string `json:"payload"`           // SHA-256 of the canonical payload
 	Attempt      int    `json:"attempt"`
 	RequestUUID  string `json:"requestUUID"`
 	Started      int64  `json:"started"`
@@ -150,9 +151,9 @@ type attemptRecord struct {
 }
 
 // item is an attempt as it is recorded. It is made again from the rows to prove it.
-func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID string, payload []byte, late bool, settled db.Millis) attemptRecord {
+func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) attemptRecord {
 	sum := sha256.Sum256(payload)
-	return attemptRecord{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, Payload: hex.EncodeToString(sum[:]),
+	return attemptRecord{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
 		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
 		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: db.Clean(a.Result), Reason: db.Clean(a.Reason),
 		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late}
@@ -181,7 +182,7 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 	var list []audit.Item
 	for _, b := range batch {
 		if b.fresh {
-			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.Payload, !b.found, now)
+			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.AddedBy, b.Payload, !b.found, now)
 			if b.Exchange == nil {
 				list = append(list, audit.Item{At: now, Item: item})
 			} else if err := record(ctx, t, recordAnswered, b.CallbackID, now, b.answered(item)); err != nil {
@@ -212,7 +213,7 @@ func (b *settling) answered(item attemptRecord) answeredRecord {
 }
 
 const itemsOfSQL = `
-SELECT c.type, c.event_id, c.payload, a.number, a.request_uuid, a.started, a.http_status, a.err_code, a.outcome, a.reason, a.node,
+SELECT c.type, c.event_id, c.added_by, c.payload, a.number, a.request_uuid, a.started, a.http_status, a.err_code, a.outcome, a.reason, a.node,
 	a.request_hash, a.response_hash, a.late, a.settled
 FROM attempts a JOIN callbacks c ON c.merchant = '' || a.merchant AND c.id = a.callback
 WHERE a.merchant = $1 AND a.callback = $2 ORDER BY a.number`
@@ -228,14 +229,14 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt
 		var typ countersign.Type
-		var eventID string
+		var eventID, addedBy string
 		var payload, request, response []byte
 		var late int64
 		var settled db.Millis
-		err := r.Scan(&typ, &eventID, &payload, &a.Number, &a.RequestUUID, &a.Started, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
+		err := r.Scan(&typ, &eventID, &addedBy, &payload, &a.Number, &a.RequestUUID, &a.Started, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late, &settled)
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
-		s.Items = append(s.Items, audit.Item{At: settled, Item: a.item(merchant, id, typ, eventID, payload, late == 1, settled)})
+		s.Items = append(s.Items, audit.Item{At: settled, Item: a.item(merchant, id, typ, eventID, addedBy, payload, late == 1, settled)})
 		return err
 	})
 	return s, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -107,8 +108,8 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 
 const (
 	insertCallbackSQL = `
-INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created, added_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 
 	insertOutboxSQL = `
@@ -183,11 +184,12 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) ([]bool, error) {
 	inserted := make([]bool, len(batch))
 	places := make(map[string]int, len(batch))
-	args := make([]any, 0, 10*len(batch))
+	args := make([]any, 0, 11*len(batch))
+	by := audit.Caller(ctx)
 	for i := range batch {
 		n := &batch[i]
 		places[n.id] = i
-		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now))
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now), by)
 	}
 	return inserted, t.Batch(ctx, insertCallbacks.Statements(args, func(r db.Rows) error {
 		var id string

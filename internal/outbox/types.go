@@ -162,6 +162,7 @@ type Claimed struct {
 	MerchantVersion int64
 	Held            int         // attempts that the merchant held since the schedule began
 	Withdrawal      *Withdrawal // for type 2
+	AddedBy         string      // the token whose call added it; may be empty
 }
 
 // Attempt is the record of one POST of a callback.
@@ -192,8 +193,9 @@ type Settlement struct {
 	Due    db.Millis // for pending
 	Counts bool      // the attempt counts against the schedule
 	Held   bool      // the merchant held the callback
-	// Type, EventID and Payload are the callback's, for the audit log.
+	// Type, EventID, AddedBy and Payload are the callback's, for the audit log.
 	Type    countersign.Type
+	AddedBy string
 	EventID string
 	Payload []byte
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
