@@ -80,7 +80,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/book",
 			"countersign/internal/daemon", "countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
-		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
+		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",

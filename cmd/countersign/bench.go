@@ -14,7 +14,7 @@ import (
 )
 
 type benchCmd struct {
-	Only  []string `help:"Measure only the named suites, of: bounds, system, latency, merchants, faults, backlog, claims, rows, memory." placeholder:"SUITE"`
+	Only  []string `help:"Measure only the named suites, of: bounds, system, prices, latency, merchants, faults, backlog, claims, rows, ceiling, memory." placeholder:"SUITE"`
 	Quick bool     `help:"Small sizes, a few seconds in all: shows that everything works, measures little."`
 	Full  bool     `help:"Large sizes too, up to 10,000,000 settled callbacks and 1,000,000 that wait: takes an hour or more, and some 20 GB of disk."`
 	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"1024" placeholder:"BITS"`

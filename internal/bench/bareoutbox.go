@@ -59,25 +59,28 @@ func (s *bareOutbox) close() error { return errors.Join(s.outbox.Close(), os.Rem
 
 // fill makes n deposits due.
 func (s *bareOutbox) fill(ctx context.Context, l *load, set string, n int) error {
-	return s.inSteps(l, set, n, 1000, func(rows []outbox.NewCallback) error {
-		_, err := s.outbox.Ingest(ctx, rows, db.MillisOf(time.Now()))
-		return err
-	})
+	return s.inSteps(l, set, 0, n, 1000, func(rows []outbox.NewCallback) error { return s.keep(ctx, rows) })
 }
 
 // fillSettled makes n deposits that were settled at the first attempt.
 func (s *bareOutbox) fillSettled(ctx context.Context, l *load, set string, n int) error {
-	return s.inSteps(l, set, n, fillAtOnce, func(rows []outbox.NewCallback) error {
+	return s.inSteps(l, set, 0, n, fillAtOnce, func(rows []outbox.NewCallback) error {
 		now := db.MillisOf(time.Now())
 		return s.outbox.FillAccepted(ctx, rows, accepted(now), now)
 	})
 }
 
-// inSteps makes n deposits of a set and hands them to keep, at most so many at
-// once.
-func (s *bareOutbox) inSteps(l *load, set string, n, most int, keep func([]outbox.NewCallback) error) error {
-	for from := 0; from < n; from += most {
-		rows, err := l.rows(s.ids, set, from, min(most, n-from))
+// keep makes deposits due.
+func (s *bareOutbox) keep(ctx context.Context, rows []outbox.NewCallback) error {
+	_, err := s.outbox.Ingest(ctx, rows, db.MillisOf(time.Now()))
+	return err
+}
+
+// inSteps makes the deposits from to to-1 of a set and hands them to keep, at most so
+// many at once.
+func (s *bareOutbox) inSteps(l *load, set string, from, to, most int, keep func([]outbox.NewCallback) error) error {
+	for ; from < to; from += most {
+		rows, err := l.rows(s.ids, set, from, min(most, to-from))
 		if err != nil {
 			return err
 		}
@@ -120,21 +123,27 @@ func (s *bareOutbox) claim(ctx context.Context, most int, now db.Millis) ([]outb
 	return s.outbox.Claim(ctx, outbox.ClaimRequest{Node: "bench", Now: now, LeaseUntil: now + 60_000, Max: most})
 }
 
+// workOnce claims and settles what is due, at most so many, and gives how many.
+func (s *bareOutbox) workOnce(ctx context.Context, most int) (int, error) {
+	now := db.MillisOf(time.Now())
+	claimed, err := s.claim(ctx, most, now)
+	if err != nil || len(claimed) == 0 {
+		return 0, err
+	}
+	return len(claimed), s.settle(ctx, claimed, now)
+}
+
 // work claims and settles n callbacks that are due, at most so many at once.
 func (s *bareOutbox) work(ctx context.Context, n, most int) error {
 	for n > 0 {
-		now := db.MillisOf(time.Now())
-		claimed, err := s.claim(ctx, min(n, most), now)
+		did, err := s.workOnce(ctx, min(n, most))
 		if err != nil {
 			return err
 		}
-		if len(claimed) == 0 {
+		if did == 0 {
 			return fmt.Errorf("%d callbacks that are due were not claimed", n)
 		}
-		if err := s.settle(ctx, claimed, now); err != nil {
-			return err
-		}
-		n -= len(claimed)
+		n -= did
 	}
 	return nil
 }

@@ -77,12 +77,14 @@ func Suites() []Suite {
 	return []Suite{
 		{"bounds", "what RSA, loopback HTTP and durable writes do alone", true, (*Bench).bounds},
 		{"system", "deposits from the API to settled, as many as go", true, (*Bench).system},
+		{"prices", "what one deposit costs by part, in processor time and memory", false, (*Bench).prices},
 		{"latency", "the time from the API to settled, at a fixed rate", true, (*Bench).latency},
 		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
 		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
 		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
 		{"claims", "claiming with many waiting", false, (*Bench).claims},
 		{"rows", "claiming and settling beside what is settled", false, (*Bench).rows},
+		{"ceiling", "nodes that keep, claim and settle, without RSA and HTTP", false, (*Bench).ceiling},
 		{"memory", "the service's memory with many waiting", false, (*Bench).memory},
 	}
 }

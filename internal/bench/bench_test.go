@@ -43,6 +43,16 @@ var wantFigures = map[string][]struct {
 		{"allocated", 1, 1e5}, {"allocations", 10, 1e6}, {"callbacks in a claim", 1, 1e4}, {"callbacks in a settlement", 1, 1e4},
 		{mayLack + "written to disk", 0.01, 1e5}, // where the system counts it, and the directory is on a disk
 	},
+	"prices": {
+		{"all", 10, 1e6}, {"all allocated", 1000, 1e7},
+		{"(service|merchant): RSA allocated", 10, 1e7}, {"(service|merchant): JSON allocated", 10, 1e7},
+		{mayLack + "(service|merchant|load|Go's runtime): (RSA|SQL|HTTP|JSON|log|rest)( allocated)?", 0.001, 1e7},
+		{mayLack + "PostgreSQL's own processes", 1, 1e6}, {mayLack + "written to disk", 10, 1e7},
+	},
+	"ceiling": {
+		{"1 nodes", 0.1, 1e6}, {"1 nodes, processor", 1, 1e6},
+		{mayLack + "[24] nodes", 0.1, 1e6}, {mayLack + "[24] nodes, processor", 1, 1e6}, {mayLack + "[124] nodes, PostgreSQL's processor", 0, 1e6},
+	},
 	"latency":   {{`deposits at 50.0/s, due to settled, (p50|p90|p99|p99\.9|max)`, 0.1, 3e5}},
 	"merchants": {{"1 merchants", 0.1, 1e6}, {"3 merchants", 0.1, 1e6}},
 	"faults": {
@@ -218,10 +228,11 @@ func TestBench(t *testing.T) {
 }
 
 func TestPostgres(t *testing.T) {
-	c := quick(t, "system", "rows", "memory")
+	c := quick(t, "system", "rows", "prices", "ceiling", "memory")
 	c.DB, c.Callbacks, c.Rounds, c.Pending, c.Rows = dbtest.Postgres(t), 30, 1, 300, []int{600}
 	report, printed := runBench(t, c)
-	if report.Database != "PostgreSQL" || !strings.Contains(printed, "beside 600 settled") || !strings.Contains(printed, "peak, 300 taken") {
+	if report.Database != "PostgreSQL" || !strings.Contains(printed, "beside 600 settled") || !strings.Contains(printed, "peak, 300 taken") ||
+		!strings.Contains(printed, "4 nodes, PostgreSQL's processor") || !strings.Contains(printed, "PostgreSQL's own processes") {
 		t.Error(printed)
 	}
 }
@@ -402,5 +413,29 @@ func TestNoise(t *testing.T) {
 	}
 	if q := quantile([]float64{4, 1, 3, 2}, 0.25); q != 1.75 {
 		t.Errorf("the lower quartile is %v", q)
+	}
+}
+
+// TestPartOf: whose work a stack is, and what kind of work. The innermost function comes first.
+func TestPartOf(t *testing.T) {
+	for want, stack := range map[part][]string{
+		{endService, "RSA"}: {"runtime.cgocall", "countersign/envelope._Cfunc_cs_raise", "countersign/envelope.Worker.Seal",
+			"countersign/internal/dispatch.(*merchant).seal", "countersign/internal/dispatch.(*lane).work"},
+		{endMerchant, "RSA"}: {"filippo.io/bigmod.addMulVVW1024", "countersign/envelope.openPublic", "countersign/merchant.opener.open",
+			"net/http.(*conn).serve"},
+		{endService, "SQL"}:   {"syscall.Syscall6", "modernc.org/libc.Xfsync", "modernc.org/sqlite/lib._walFrames", "countersign/internal/db.(*sqliteDB).run"},
+		{endMerchant, "SQL"}:  {"modernc.org/sqlite/lib._sqlite3Step", "countersign/internal/book.(*Book).Claim", "countersign/internal/db.(*sqliteDB).run"},
+		{endService, "HTTP"}:  {"syscall.write", "net.(*conn).Write", "countersign/internal/dispatch.(*fencedConn).Write", "net/http.(*persistConn).writeLoop"},
+		{endMerchant, "HTTP"}: {"internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*conn).serve"},
+		{endService, "JSON"}:  {"runtime.mallocgc", "countersign.(*codec).text", "countersign/internal/dispatch.question"},
+		{endMerchant, "JSON"}: {"countersign/internal/strictjson.NewReader", "countersign.ParseCallback", "countersign/merchant.(*Handler).open"},
+		{endService, "log"}:   {"os.(*File).Write", "log/slog.(*TextHandler).Handle", "countersign/internal/dispatch.(*Dispatcher).report"},
+		{endLoad, "JSON"}:     {"encoding/json.Marshal", "countersign/client.(*Service).AddDeposits", "countersign/internal/bench.(*rig).deposits"},
+		{endRuntime, "rest"}:  {"runtime.gcDrain", "runtime.gcBgMarkWorker"},
+		{endService, "rest"}:  {"runtime.selectgo", "countersign/internal/dispatch.(*lane).work"},
+	} {
+		if got := partOf(stack); got != want {
+			t.Errorf("%v, want %v, for %v", got, want, stack)
+		}
 	}
 }
