@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 // TestConformance holds the gateway to every case that a merchant's endpoint
 // must pass, and to the feed's count of what was credited.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, d := range dialects {
-		t.Run(d.name, func(t *testing.T) {
-			for _, unbound := range []bool{false, true} {
+		for _, unbound := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unbound %v", d.name, unbound), func(t *testing.T) {
+				t.Parallel()
 				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound})
 				r := newRig(t, d.url(t), service, func(c *Config) {
 					c.Grace = -1
@@ -48,14 +51,14 @@ func TestConformance(t *testing.T) {
 				}
 				summary, err := checker.Run(t.Context(), func(res conformance.Result) {
 					if res.Ending == conformance.Fail {
-						t.Errorf("unbound %v: %s: %s", unbound, res.Name, res.Problem)
+						t.Errorf("%s: %s", res.Name, res.Problem)
 					}
 				})
 				if err != nil || !summary.OK() {
-					t.Fatalf("unbound %v: %v, %v", unbound, summary, err)
+					t.Fatalf("%v, %v", summary, err)
 				}
-				t.Logf("unbound %v: %v", unbound, summary)
-			}
-		})
+				t.Log(summary)
+			})
+		}
 	}
 }
