@@ -24,7 +24,7 @@ SELECT seq, body, hashes, leaves FROM audit_records WHERE seq > $1 AND seq <= $2
 
 	hasSubjectSQL = `SELECT 1 FROM audit_subjects WHERE subject = $1 AND seq = $2`
 
-	checkpointsSQL = `SELECT size, note FROM audit_checkpoints WHERE size > $1 AND size <= $2 ORDER BY size`
+	checkpointsSQL = `SELECT size, at, note FROM audit_checkpoints WHERE size > $1 AND size <= $2 ORDER BY size`
 )
 
 // step walks over the next records, at most most of them. At the end of the log it
@@ -122,14 +122,14 @@ func checkLeaves(seq int64, told Told, kept []byte) error {
 func (w *walker) checkpoints(ctx context.Context, until int64) (map[int64]Checkpoint, error) {
 	list := map[int64]Checkpoint{}
 	err := db.Each(ctx, w.l.lists, checkpointsSQL, []any{w.e.size, until}, func(r db.Rows) error {
-		var size int64
+		var size, at int64
 		var signed string
-		if err := r.Scan(&size, &signed); err != nil {
+		if err := r.Scan(&size, &at, &signed); err != nil {
 			return err
 		}
 		c, err := openCheckpoint(signed, w.l.key.verifier)
-		if err == nil && c.Size != size {
-			err = fmt.Errorf("%w: the checkpoint of %d records is kept as that of %d", ErrBroken, c.Size, size)
+		if err == nil && (c.Size != size || int64(c.At) != at) {
+			err = fmt.Errorf("%w: the checkpoint of %d records is kept as another one", ErrBroken, c.Size)
 		}
 		list[size] = c
 		return err
