@@ -20,6 +20,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
+	"countersign/internal/db/dbtest"
 	"countersign/internal/demo"
 )
 
@@ -249,7 +250,7 @@ var stopDemo = func() error { return nil }
 
 // TestMain ends what playDemo has started.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := dbtest.Run(m)
 	if err := stopDemo(); err != nil {
 		fmt.Println("the demo:", err)
 		code = 1

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"net/http"
+	"net/url"
 )
 
 // http404 is an API that has nothing, for looking at a console's table alone.
@@ -15,3 +16,6 @@ type noSealer struct{}
 
 func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)  { return plain, nil }
 func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return sealed, nil }
+
+// queryOf is text as a value in an address.
+func queryOf(text string) string { return url.QueryEscape(text) }

@@ -1,0 +1,122 @@
+package console_test
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"countersign/client"
+	"countersign/internal/console"
+)
+
+var posts = regexp.MustCompile(`<form method="post" action="([^"]+)"`)
+
+// operations are the operations of the API that the posts of the console make.
+var operations = map[string]string{
+	"POST /console/merchants/new":           "createMerchant",
+	"POST /console/merchants/{id}/pause":    "pauseMerchant",
+	"POST /console/merchants/{id}/resume":   "resumeMerchant",
+	"POST /console/merchants/{id}/change":   "updateMerchant",
+	"POST /console/merchants/{id}/keys":     "rotateKeys",
+	"POST /console/callbacks/{id}/resend":   "resendCallback",
+	"POST /console/resend":                  "resendCallbacks",
+	"POST /console/withdrawals/{id}/cancel": "cancelWithdrawal",
+	"POST /console/withdrawals/{id}/block":  "blockWithdrawal",
+	"POST /console/freeze":                  "freeze",
+	"POST /console/thaw":                    "thaw",
+	"POST /console/tokens":                  "createToken",
+	"POST /console/tokens/{id}/revoke":      "revokeToken",
+	"POST /console/alarms/{seq}/ack":        "ackAlarm",
+}
+
+// TestRoles: a page has no form for what the token's role may not do, and a post of it is
+// refused by the API, whoever wrote it.
+func TestRoles(t *testing.T) {
+	base, first := node(t, nil)
+	admin := serviceAPI(t, base, first)
+	if _, err := admin.CreateMerchant(t.Context(), client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
+		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.AddDeposits(t.Context(), deposit(t, "shop", "d-1")); err != nil {
+		t.Fatal(err)
+	}
+	w, err := admin.CreateWithdrawal(t.Context(), client.NewWithdrawal{Merchant: "shop", CallBackID: "w-1", TenantUserID: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range client.ServiceRoles() {
+		made, err := admin.CreateToken(t.Context(), client.NewToken{Name: string(role), Role: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, base).signIn(made.Secret)
+		self, err := serviceAPI(t, base, made.Secret).Self(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := map[string]bool{}
+		for _, op := range self.May {
+			may[op] = true
+		}
+		for _, path := range []string{"/console/", "/console/merchants", "/console/merchants/shop", "/console/callbacks", "/console/callbacks/" + w.Callback,
+			"/console/withdrawals", "/console/withdrawals/" + w.ID, "/console/alarms", "/console/audit", "/console/tokens", "/console/stop"} {
+			p := s.get(path)
+			if p.status >= 500 {
+				t.Errorf("%s at %s: %d %s", role, path, p.status, p.body)
+			}
+			for _, form := range posts.FindAllStringSubmatch(p.body, -1) {
+				if form[1] == "/console/signout" {
+					continue
+				}
+				op := ""
+				for pattern, o := range operations {
+					if matches(pattern, form[1]) {
+						op = o
+					}
+				}
+				if op == "" || !may[op] {
+					t.Errorf("%s has a form for %s (%s) at %s", role, form[1], op, path)
+				}
+			}
+		}
+		for _, pattern := range c.Patterns() {
+			path, isPost := strings.CutPrefix(pattern, "POST ")
+			op := operations[pattern]
+			if !isPost {
+				continue
+			}
+			if op == "" {
+				t.Errorf("no operation is known for %s", pattern)
+			}
+			if may[op] {
+				continue
+			}
+			path = strings.NewReplacer("{id}", "shop", "{seq}", "1").Replace(path)
+			p := s.post(path, url.Values{"confirm": {lastWord(path)}, "reason": {"r"}, "name": {"n"}, "role": {"admin"}, "merchant": {"shop"}, "version": {"1"}})
+			refusal := s.get(p.to())
+			if refusal.status == 303 { // the role does not see the first page
+				refusal = s.get(refusal.to())
+			}
+			if p.status != 303 || strings.Contains(p.to(), "did=") || p.to() == "/console/shown" || !strings.Contains(refusal.body, `class="problems"`) {
+				t.Errorf("%s posts %s: %d %q\n%s", role, path, p.status, p.to(), refusal.body)
+			}
+		}
+	}
+	if m, err := admin.Merchant(t.Context(), "shop"); err != nil || m.Version != 1 || m.State != client.MerchantActive {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func lastWord(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// matches says whether a path is one of a pattern's.
+func matches(pattern, path string) bool {
+	_, pattern, _ = strings.Cut(pattern, " ")
+	return regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(pattern, `[^/]+`) + "$").MatchString(path)
+}

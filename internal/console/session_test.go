@@ -1,0 +1,237 @@
+package console_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/console"
+	"countersign/internal/daemon"
+	"countersign/internal/db/dbtest"
+)
+
+func TestSession(t *testing.T) {
+	base, token := node(t, nil)
+	s := newSite(t, base)
+	if p := s.get("/console/merchants?cursor=a"); p.status != 303 || p.to() != "/console/signin?next="+url.QueryEscape("/console/merchants?cursor=a") {
+		t.Errorf("signed out: %d, %q", p.status, p.to())
+	}
+	if p := s.post("/console/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}); p.status != 303 || p.to() != "/console/signin" {
+		t.Errorf("a post, signed out: %d, %q", p.status, p.to())
+	}
+	for _, wrong := range []string{"", "cst_nothing", "two words", token.Reveal() + "x", "é"} {
+		p := s.post("/console/signin", url.Values{"token": {wrong}})
+		if p.status != 401 || !strings.Contains(p.body, "not a valid token") || len(s.cookies()) > 0 || wrong != "" && strings.Contains(p.body, wrong) {
+			t.Errorf("token %q: %d %v", wrong, p.status, s.cookies())
+		}
+	}
+	for next, want := range map[string]string{
+		"/console/alarms?all=1": "/console/alarms?all=1", "": "/console/", "https://evil.example/": "/console/", "//evil.example/console/": "/console/",
+		"/console/\\evil": "/console/", "/v1/stats": "/console/", "/console/signin": "/console/",
+	} {
+		if p := s.post("/console/signin", url.Values{"token": {token.Reveal()}, "next": {next}}); p.status != 303 || p.to() != want {
+			t.Errorf("next %q leads to %q, want %q", next, p.to(), want)
+		}
+	}
+	p := s.post("/console/signin", url.Values{"token": {token.Reveal()}})
+	set := p.header.Get("Set-Cookie")
+	for _, want := range []string{"countersign-service-session=", "Path=/console/", "HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
+		if !strings.Contains(set, want) {
+			t.Errorf("the cookie lacks %q: %s", want, set)
+		}
+	}
+	if strings.Contains(set, "Secure") || strings.Contains(set, token.Reveal()) {
+		t.Errorf("the cookie: %s", set)
+	}
+	if p := s.do("POST", "/console/signin", url.Values{"token": {token.Reveal()}}, "X-Forwarded-Proto", "https"); !strings.Contains(p.header.Get("Set-Cookie"), "Secure") {
+		t.Error("behind TLS the cookie is not Secure")
+	}
+	s = newSite(t, base).signIn(token)
+	if p := s.get("/console/"); p.status != 200 || strings.Contains(p.body, token.Reveal()) {
+		t.Errorf("signed in: %d", p.status)
+	}
+
+	// A cookie that was changed in one character opens nothing.
+	cookie := s.cookies()[0]
+	for _, at := range []int{0, 3, 40, len(cookie.Value) / 2, len(cookie.Value) - 1} {
+		changed := []byte(cookie.Value)
+		changed[at] = map[bool]byte{true: 'B', false: 'A'}[changed[at] == 'A']
+		other := newSite(t, base)
+		if p := other.do("GET", "/console/", nil, "Cookie", cookie.Name+"="+string(changed)); p.status != 303 {
+			t.Errorf("changed at %d: %d", at, p.status)
+		}
+	}
+	other := newSite(t, base)
+	if p := other.do("GET", "/console/shown", nil, "Cookie", "countersign-service-once="+cookie.Value); p.status != 303 {
+		t.Errorf("a session as another cookie: %d", p.status)
+	}
+
+	if p := s.post("/console/signout", nil); p.status != 303 || len(s.cookies()) > 0 {
+		t.Errorf("signing out: %d, %v", p.status, s.cookies())
+	}
+}
+
+// TestHeaders: what protects the pages is on every answer.
+func TestHeaders(t *testing.T) {
+	base, token := node(t, nil)
+	s := newSite(t, base).signIn(token)
+	out := newSite(t, base)
+	for _, p := range []page{s.get("/console/"), s.get("/console/nothing"), s.get("/console/merchants/none"), out.get("/console/signin"), out.get("/console/"), out.post("/console/signin", nil),
+		s.post("/console/freeze", nil), out.get("/console/static/app.js"), out.get("/console/link/none")} {
+		policy := p.header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("policy %q", policy)
+		}
+		if p.header.Get("X-Content-Type-Options") != "nosniff" || p.header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("headers %v", p.header)
+		}
+		if control := p.header.Get("Cache-Control"); control != "no-store" && !strings.Contains(p.header.Get("Content-Type"), "javascript") {
+			t.Errorf("Cache-Control %q", control)
+		}
+		if strings.Contains(p.body, "<script>") || strings.Contains(p.body, " style=") || strings.Contains(p.body, "javascript:") {
+			t.Error("a page has inline code or style")
+		}
+	}
+	if p := s.get("/console/nothing"); p.status != 404 || !strings.Contains(p.body, "There is no such page") {
+		t.Errorf("%d %s", p.status, p.body)
+	}
+	if p := out.get("/console"); p.status != 301 || p.to() != "/console/" {
+		t.Errorf("/console: %d %q", p.status, p.to())
+	}
+}
+
+// TestCrossOrigin: no other site can post with the session of a browser.
+func TestCrossOrigin(t *testing.T) {
+	base, token := node(t, nil)
+	s := newSite(t, base).signIn(token)
+	form := url.Values{"reason": {"r"}, "confirm": {"freeze"}}
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+	} {
+		if p := s.do("POST", "/console/freeze", form, headers...); p.status != 403 {
+			t.Errorf("%v: %d", headers, p.status)
+		}
+	}
+	api := serviceAPI(t, base, token)
+	if f, err := api.Frozen(t.Context()); err != nil || f.Frozen {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if p := s.do("POST", "/console/freeze", form, "Sec-Fetch-Site", "same-origin", "Origin", base); p.status != 303 || p.to() != "/console/stop?did=frozen" {
+		t.Errorf("from here: %d %q", p.status, p.to())
+	}
+	if f, err := api.Frozen(t.Context()); err != nil || !f.Frozen {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestNodes: a session holds on every node of a database, and ends on every node with its
+// token.
+func TestNodes(t *testing.T) {
+	db := dbtest.Postgres(t)
+	shared := func(c *daemon.ServiceConfig) { c.DB, c.Keys = db, sharedKeys() }
+	first, token := node(t, shared)
+	second, _ := node(t, shared)
+	made, err := serviceAPI(t, first, token).CreateToken(t.Context(), client.NewToken{Name: "person", Role: client.RoleViewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, first).signIn(made.Secret)
+	s.base = second // a balancer leads the browser to the other node: cookies know no ports
+	if p := s.get("/console/"); p.status != 200 {
+		t.Fatalf("on the other node: %d", p.status)
+	}
+	if err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for s.get("/console/").status == 200 {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("the session goes on after its token")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Logf("the session ended on the other node %v after the revocation", time.Since(start).Round(10*time.Millisecond))
+	if len(s.cookies()) > 0 {
+		t.Errorf("a cookie is left: %v", s.cookies())
+	}
+}
+
+// TestLink: a link signs in once.
+func TestLink(t *testing.T) {
+	base, token := node(t, nil)
+	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.Link(token), c.Link(token); a == b || !strings.HasPrefix(a, "/console/link/") || strings.Contains(a, token.Reveal()) {
+		t.Errorf("links %q and %q", a, b)
+	}
+	if p := newSite(t, base).get("/console/link/nothing"); p.status != http.StatusGone || !strings.Contains(p.body, "used before") {
+		t.Errorf("%d %s", p.status, p.body)
+	}
+}
+
+// TestDemoLinks: the links that the demo prints sign in to both consoles.
+func TestDemoLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the demo takes ten seconds")
+	}
+	e, err := playDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range e.links {
+		at, path, _ := strings.Cut(strings.TrimPrefix(link, "http://"), "/")
+		s := newSite(t, "http://"+at)
+		if p := s.get("/" + path); p.status != 303 || p.to() != "/console/" {
+			t.Errorf("%d %q", p.status, p.to())
+		}
+		if p := s.get("/console/tokens"); p.status != 200 || !strings.Contains(p.body, "(you)") {
+			t.Errorf("signed in by the link: %d", p.status)
+		}
+		if p := newSite(t, "http://"+at).get("/" + path); p.status != http.StatusGone {
+			t.Errorf("the link again: %d", p.status)
+		}
+	}
+}
+
+// TestNoConsole: the flag leaves it out, and the API is as before.
+func TestNoConsole(t *testing.T) {
+	base, token := node(t, func(c *daemon.ServiceConfig) { c.NoConsole = true })
+	s := newSite(t, base)
+	for _, path := range []string{"/console/", "/console", "/console/signin", "/console/static/app.js"} {
+		if p := s.get(path); p.status != 404 || p.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d", path, p.status)
+		}
+	}
+	if _, err := serviceAPI(t, base, token).Stats(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopWithLivePage: a page that is kept up to date does not hold up the end of the
+// daemon. (node fails the test if the service does not end in its time.)
+func TestStopWithLivePage(t *testing.T) {
+	var live io.Closer
+	t.Cleanup(func() { _ = live.Close() }) // after the service has ended
+	base, token := node(t, nil)
+	s := newSite(t, base).signIn(token)
+	r, err := http.NewRequestWithContext(context.Background(), "GET", base+"/console/live/now", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live = resp.Body
+	begin := make([]byte, 12)
+	if _, err := resp.Body.Read(begin); err != nil || string(begin) != "event: part\n" {
+		t.Errorf("%q, %v", begin, err)
+	}
+}
