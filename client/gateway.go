@@ -76,6 +76,9 @@ type GatewayAlarm struct {
 	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 	Acked   Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
 	AckedBy string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
+
+	AckedName string `json:"ackedName,omitempty" doc:"name of the person who acknowledged it"`
+	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
 }
 
 // GatewayAlarms is a part of the feed of alarms.
@@ -89,15 +92,20 @@ func (g *Gateway) Alarms(ctx context.Context, o FeedOptions) (GatewayAlarms, err
 	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
 }
 
-// OpenAlarms is Alarms without those that somebody has acknowledged.
-func (g *Gateway) OpenAlarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
-	open := struct{ Open bool }{true}
-	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", open, o), nil)
+// AlarmsWhere gives those of a part of the feed of alarms that f selects.
+func (g *Gateway) AlarmsWhere(ctx context.Context, f AlarmFilter, o FeedOptions) (GatewayAlarms, error) {
+	return ask[GatewayAlarms](ctx, &g.caller, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
 }
 
-// AckAlarm acknowledges an alarm. Repeating it changes nothing.
-func (g *Gateway) AckAlarm(ctx context.Context, seq int64) (GatewayAlarm, error) {
-	return ask[GatewayAlarm](ctx, &g.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), nil)
+// OpenAlarms is Alarms without those that somebody has acknowledged.
+func (g *Gateway) OpenAlarms(ctx context.Context, o FeedOptions) (GatewayAlarms, error) {
+	return g.AlarmsWhere(ctx, AlarmFilter{State: AlarmOpen}, o)
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing: the first
+// acknowledgement stands.
+func (g *Gateway) AckAlarm(ctx context.Context, seq int64, a Ack) (GatewayAlarm, error) {
+	return ask[GatewayAlarm](ctx, &g.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
 // FollowAlarms gives the alarms after a sequence number and waits for new

@@ -95,6 +95,9 @@ type ServiceAlarm struct {
 	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 	Acked    Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
 	AckedBy  string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
+
+	AckedName string `json:"ackedName,omitempty" doc:"name of the person who acknowledged it"`
+	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
 }
 
 // ServiceAlarms is a part of the feed of alarms.
@@ -108,15 +111,20 @@ func (s *Service) Alarms(ctx context.Context, o FeedOptions) (ServiceAlarms, err
 	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", o), nil)
 }
 
-// OpenAlarms is Alarms without those that somebody has acknowledged.
-func (s *Service) OpenAlarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
-	open := struct{ Open bool }{true}
-	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", open, o), nil)
+// AlarmsWhere gives those of a part of the feed of alarms that f selects.
+func (s *Service) AlarmsWhere(ctx context.Context, f AlarmFilter, o FeedOptions) (ServiceAlarms, error) {
+	return ask[ServiceAlarms](ctx, &s.caller, http.MethodGet, withQuery("/v1/alarms", f, o), nil)
 }
 
-// AckAlarm acknowledges an alarm. Repeating it changes nothing.
-func (s *Service) AckAlarm(ctx context.Context, seq int64) (ServiceAlarm, error) {
-	return ask[ServiceAlarm](ctx, &s.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), nil)
+// OpenAlarms is Alarms without those that somebody has acknowledged.
+func (s *Service) OpenAlarms(ctx context.Context, o FeedOptions) (ServiceAlarms, error) {
+	return s.AlarmsWhere(ctx, AlarmFilter{State: AlarmOpen}, o)
+}
+
+// AckAlarm acknowledges an alarm. Repeating it changes nothing: the first
+// acknowledgement stands.
+func (s *Service) AckAlarm(ctx context.Context, seq int64, a Ack) (ServiceAlarm, error) {
+	return ask[ServiceAlarm](ctx, &s.caller, http.MethodPost, pathOf("alarms", strconv.FormatInt(seq, 10), "/ack"), a)
 }
 
 // FollowAlarms gives the alarms after a sequence number and waits for new

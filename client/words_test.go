@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +36,29 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	same(t, "states of an order", client.OrderState("").Values(), constantsOf(t, "OrderState", book))
 	same(t, "states of a deposit", client.DepositState("").Values(), constantsOf(t, "DepositState", book))
 
+}
+
+// TestAlarmsPage: docs/alarms.md has one row for each kind of alarm, in the table of its
+// end, and none for a kind that is gone.
+func TestAlarmsPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/alarms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, service, _ := strings.Cut(string(page), "\n## The service\n")
+	service, gateway, found := strings.Cut(service, "\n## The gateway\n")
+	if !found {
+		t.Fatal("the page lacks the sections of the two ends")
+	}
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]{20,} \\| [^|]{20,} \\|$")
+	rows := func(text string) (kinds []string) {
+		for _, m := range row.FindAllStringSubmatch(text, -1) {
+			kinds = append(kinds, m[1])
+		}
+		return kinds
+	}
+	same(t, "docs/alarms.md, the service", client.ServiceAlarmKind("").Values(), rows(service))
+	same(t, "docs/alarms.md, the gateway", client.GatewayAlarmKind("").Values(), rows(gateway))
 }
 
 // same fails where the words of the API and those of the code differ, or where

@@ -85,7 +85,7 @@ func (r Reason) Refusal() bool {
 // answered as it should, also with a refusal or a hold.
 func (r Reason) Answered() bool {
 	switch r {
-	case ReasonAccepted, ReasonPossibleDuplicate, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated:
+	case ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated:
 		return true
 	}
 	return false

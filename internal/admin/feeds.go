@@ -34,32 +34,24 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 // alarmFeed selects a part of the feed of alarms.
 type alarmFeed struct {
 	feed
-	Open string `query:"open" enum:"true" doc:"true: only alarms that nobody has acknowledged"`
+	Kind  client.ServiceAlarmKind `query:"kind" doc:"only of this kind"`
+	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
 func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
-		var list []db.Alarm
-		var err error
-		switch of := c.Token.BoundTo(); {
-		case of != nil:
-			list, out.Next, err = s.Lists.AlarmsOf(ctx, of, q.Open != "", q.After, q.Limit)
-		case q.Open != "":
-			list, err = s.Lists.OpenAlarms(ctx, q.After, q.Limit)
-		default:
-			list, err = s.Lists.Alarms(ctx, q.After, q.Limit)
-		}
+		list, next, err := s.Lists.AlarmsWhere(ctx, db.AlarmFilter{Of: c.Token.BoundTo(), Kind: string(q.Kind), State: db.AlarmState(q.State)}, q.After, q.Limit)
 		for _, a := range list {
 			out.Alarms = append(out.Alarms, alarmOf(a))
-			out.Next = max(out.Next, a.Seq)
 		}
+		out.Next = max(out.Next, next)
 		return len(list) > 0, err
 	})
 	return out, err
 }
 
-func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceAlarm, error) {
+func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (client.ServiceAlarm, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.ServiceAlarm{}, err
@@ -70,11 +62,11 @@ func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	case !c.Sees(a.Of):
 		return client.ServiceAlarm{}, db.ErrNotFound
 	}
-	a, err := s.Outbox.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Now)
+	a, err := s.Outbox.AckAlarm(c.R.Context(), seq, c.Token.ID, or(in.Name, c.Token.Name), in.Note, c.Now)
 	return alarmOf(a), err
 }
 
 func alarmOf(a db.Alarm) client.ServiceAlarm {
 	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject,
-		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy}
+		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

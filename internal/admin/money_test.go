@@ -120,14 +120,14 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
 			t.Errorf("open alarms %+v, %v", open, err)
 		}
-		acked, err := h.client(client.RoleAdmin).AckAlarm(ctx, 1)
-		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.Kind != "foreign_claim" {
+		acked, err := h.client(client.RoleAdmin).AckAlarm(ctx, 1, client.Ack{Note: "the second wallet was stopped"})
+		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.AckedName != "test admin" || acked.AckedNote != "the second wallet was stopped" || acked.Kind != "foreign_claim" {
 			t.Errorf("acknowledged: %+v, %v", acked, err)
 		}
 		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 0 {
 			t.Errorf("open alarms after the acknowledgement: %+v, %v", open, err)
 		}
-		if _, err := c.AckAlarm(ctx, 1); !errors.Is(err, client.ErrForbidden) {
+		if _, err := c.AckAlarm(ctx, 1, client.Ack{}); !errors.Is(err, client.ErrForbidden) {
 			t.Errorf("the wallet core acknowledges: %v", err)
 		}
 		if _, err := c.ReportOutcome(ctx, w.ID, client.Outcome{Permit: "cpt_wrong", Executed: &client.Executed{TxID: "0xdone"}}); !errors.Is(err, client.ErrConflict) {

@@ -48,11 +48,9 @@ type Backend interface {
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
 	DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]outbox.FeedDecision, int64, error)
-	Alarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
-	OpenAlarms(ctx context.Context, after int64, limit int) ([]db.Alarm, error)
-	AlarmsOf(ctx context.Context, merchants []string, open bool, after int64, limit int) ([]db.Alarm, int64, error)
+	AlarmsWhere(ctx context.Context, f db.AlarmFilter, after int64, limit int) ([]db.Alarm, int64, error)
 	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
-	AckAlarm(ctx context.Context, seq int64, by string, now db.Millis) (db.Alarm, error)
+	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
 	Subject(ctx context.Context, id string) (audit.Subject, error)

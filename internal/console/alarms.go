@@ -19,7 +19,7 @@ type alarmRow struct {
 	Seq                           int64
 	Merchant, Kind, Text, Subject string
 	At, Acked                     client.Time
-	AckedBy                       string
+	AckedBy, AckedName, AckedNote string
 	Link                          string // the page of the subject
 }
 
@@ -50,7 +50,7 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 		}
 		part, err := read(ctx, o)
 		for _, a := range part.Alarms {
-			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, ""}
+			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, ""}
 			rows = append(rows, row)
 		}
 		return rows, part.Next, err
@@ -61,7 +61,7 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 	}
 	part, err := read(ctx, o)
 	for _, a := range part.Alarms {
-		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), a.Advice, a.Subject, a.At, a.Acked, a.AckedBy, ""})
+		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), a.Advice, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, ""})
 	}
 	return rows, part.Next, err
 }
@@ -71,10 +71,11 @@ func (v *visit) alarmAck() error {
 	if err != nil {
 		return v.notFound()
 	}
+	ack := client.Ack{Note: v.r.PostFormValue("note")}
 	if v.service != nil {
-		_, err = v.service.AckAlarm(v.r.Context(), seq)
+		_, err = v.service.AckAlarm(v.r.Context(), seq, ack)
 	} else {
-		_, err = v.gateway.AckAlarm(v.r.Context(), seq)
+		_, err = v.gateway.AckAlarm(v.r.Context(), seq, ack)
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
@@ -27,6 +28,7 @@ type gatewayMetrics struct {
 	callbackTime                                                   *prometheus.HistogramVec
 	forwardTime                                                    prometheus.Histogram
 	orders, deposits, held, open, waiting, skipped, oldest, online *prometheus.Desc
+	alarms, openAlarms                                             *prometheus.Desc
 }
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
@@ -43,14 +45,16 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 			Help: "Attempts to tell the application by outcome."}, []string{"outcome"}),
 		forwardTime: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("forward_seconds"),
 			Help: "Time of one attempt to tell the application.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		orders:   prometheus.NewDesc(name("orders"), "Orders by state.", []string{"state"}, nil),
-		deposits: prometheus.NewDesc(name("deposits_total"), "Deposits taken since the database was made.", nil, nil),
-		held:     prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
-		open:     prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
-		waiting:  prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
-		skipped:  prometheus.NewDesc(name("forwards_skipped"), "Entries that a person gave up: they are not forwarded.", nil, nil),
-		oldest:   prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
-		online:   prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
+		orders:     prometheus.NewDesc(name("orders"), "Orders by state.", []string{"state"}, nil),
+		deposits:   prometheus.NewDesc(name("deposits_total"), "Deposits taken since the database was made.", nil, nil),
+		held:       prometheus.NewDesc(name("deposits_held"), "Possible duplicates that await a decision.", nil, nil),
+		open:       prometheus.NewDesc(name("callbacks_open"), "Callbacks in the inbox without a final answer.", nil, nil),
+		waiting:    prometheus.NewDesc(name("forwards_waiting"), "Entries that are still to be forwarded to the application.", nil, nil),
+		skipped:    prometheus.NewDesc(name("forwards_skipped"), "Entries that a person gave up: they are not forwarded.", nil, nil),
+		oldest:     prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
+		alarms:     prometheus.NewDesc(name("alarms_total"), "Alarms by kind since the database was made.", []string{"kind"}, nil),
+		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that nobody has acknowledged.", []string{"kind"}, nil),
+		online:     prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	m.registry.MustRegister(m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -75,7 +79,7 @@ func (m *gatewayMetrics) Forwarded(result gateway.ForwardResult, took time.Durat
 type gatewayScrape struct{ *gatewayMetrics }
 
 func (s gatewayScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.skipped, s.oldest, s.online} {
+	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.skipped, s.oldest, s.alarms, s.openAlarms, s.online} {
 		ch <- d
 	}
 }
@@ -87,6 +91,9 @@ func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	stats, err := s.end.Stats(ctx)
+	if err == nil {
+		err = collectAlarms(ctx, s.end.DB, client.GatewayAlarmKind("").Values(), s.alarms, s.openAlarms, ch)
+	}
 	if err != nil {
 		s.log.Warn("metrics without the database", "err", err)
 		gauge(s.online, 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
@@ -37,7 +38,8 @@ type serviceMetrics struct {
 	lostLeases  prometheus.Counter
 	expired     prometheus.Counter
 	inFlight    *prometheus.GaugeVec
-	alarms      *prometheus.CounterVec
+	alarms      *prometheus.Desc
+	openAlarms  *prometheus.Desc
 	queue       *prometheus.Desc
 	oldest      *prometheus.Desc
 	withdrawals *prometheus.Desc
@@ -72,8 +74,8 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 			Help: "Withdrawals that reached their deadline undecided."}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("in_flight"),
 			Help: "Callbacks that this process holds."}, []string{"lane"}),
-		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("alarms_total"),
-			Help: "Alarms raised by attempts of this process."}, []string{"kind"}),
+		alarms:     prometheus.NewDesc(name("alarms_total"), "Alarms by kind since the database was made.", []string{"kind"}, nil),
+		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that nobody has acknowledged.", []string{"kind"}, nil),
 		queue: prometheus.NewDesc(name("callbacks"),
 			"Callbacks by lane and state; final states since the database was made.", []string{"lane", "state"}, nil),
 		oldest: prometheus.NewDesc(name("oldest_due_seconds"),
@@ -90,7 +92,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
-		m.expired, m.inFlight, m.alarms, serviceScrape{m}, collectors.NewGoCollector(),
+		m.expired, m.inFlight, serviceScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -131,8 +133,6 @@ func (m *serviceMetrics) InFlight(lane countersign.Lane, n int) {
 	m.inFlight.WithLabelValues(lane.String()).Set(float64(n))
 }
 
-func (m *serviceMetrics) Alarm(kind string) { m.alarms.WithLabelValues(kind).Inc() }
-
 // serviceScrape reads from the database the figures that all processes share.
 type serviceScrape struct{ *serviceMetrics }
 
@@ -141,7 +141,7 @@ type serviceScrape struct{ *serviceMetrics }
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.frozen, s.up} {
+	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.frozen, s.alarms, s.openAlarms, s.up} {
 		ch <- d
 	}
 }
@@ -184,6 +184,9 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	} else {
 		gauge(s.frozen, 0)
 	}
+	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKind("").Values(), s.alarms, s.openAlarms, ch); err != nil {
+		return err
+	}
 	breakers, err := s.outbox.Breakers(ctx, now)
 	if err != nil {
 		return err
@@ -204,6 +207,21 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	for k, n := range open {
 		gauge(s.breakers, n, k.lane, k.state)
+	}
+	return nil
+}
+
+// collectAlarms gives the numbers of alarms by kind, those of kinds that were never
+// raised too, so that the first one is seen as a rise.
+func collectAlarms[K ~string](ctx context.Context, d *db.DB, kinds []K, raised, open *prometheus.Desc, ch chan<- prometheus.Metric) error {
+	counts, err := d.AlarmCounts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		n := counts[string(k)]
+		ch <- prometheus.MustNewConstMetric(raised, prometheus.CounterValue, float64(n.Raised), string(k))
+		ch <- prometheus.MustNewConstMetric(open, prometheus.GaugeValue, float64(n.Open), string(k))
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package db
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Alarm is something that a person should check.
 type Alarm struct {
@@ -11,7 +14,35 @@ type Alarm struct {
 	At      Millis
 	Acked   Millis // when somebody acknowledged it; 0: nobody has
 	AckedBy string // the token
+
+	AckedName string // the person
+	AckedNote string // what the person noted; may be empty
 }
+
+// AlarmState selects alarms.
+type AlarmState string
+
+// The states of an alarm. It is open until a person acknowledges it.
+const (
+	AlarmOpen  AlarmState = "open"
+	AlarmAcked AlarmState = "acked"
+)
+
+// AlarmFilter selects alarms; empty members select all.
+type AlarmFilter struct {
+	Of    []string // merchants; nil: all. An empty list selects none.
+	Kind  string
+	State AlarmState
+}
+
+// AlarmCount is how many alarms of a kind there are.
+type AlarmCount struct{ Raised, Open int64 }
+
+// The kept numbers of alarms by kind; see Tx.Counted.
+const (
+	countRaised = "alarms/"
+	countOpen   = "alarms-open/"
+)
 
 // alarmFeed is the feed of alarms. Transactions raise their alarms before they
 // take numbers from the feeds of their end.
@@ -21,14 +52,10 @@ const alarmFeed = "alarms"
 const sameAlarmWindow Millis = 3_600_000
 
 const (
-	insertAlarmSQL  = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
-	sameAlarmSQL    = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
-	readAlarmsSQL   = `SELECT seq, merchant, kind, subject, at, acked, acked_by FROM alarms WHERE `
-	listAlarmsSQL   = readAlarmsSQL + `seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
-	openAlarmsSQL   = readAlarmsSQL + `seq > $1 AND acked = 0 ORDER BY seq LIMIT CAST($2 AS BIGINT)`
-	alarmsOfSQL     = readAlarmsSQL + `merchant = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
-	openAlarmsOfSQL = readAlarmsSQL + `merchant = $1 AND seq > $2 AND acked = 0 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
-	ackAlarmSQL     = `UPDATE alarms SET acked = $2, acked_by = $3 WHERE seq = $1 AND acked = 0`
+	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
+	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
+	readAlarmsSQL  = `SELECT seq, merchant, kind, subject, at, acked, acked_by, acked_name, acked_note FROM alarms`
+	ackAlarmSQL    = `UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0`
 )
 
 // RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last
@@ -41,6 +68,7 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if err != nil {
 		return err
 	}
+	var raised []Statement
 	for _, a := range list {
 		a.Kind, a.Subject = Clean(a.Kind), Clean(a.Subject)
 		var is int
@@ -55,10 +83,9 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Of, a.Kind, a.Subject, int64(a.At)); err != nil {
 			return err
 		}
+		raised = t.Counted(t.Counted(raised, countRaised+a.Kind, 1), countOpen+a.Kind, 1)
 	}
-	end := EndFeed(alarmFeed, seq)
-	_, err = t.Exec(ctx, end.SQL, end.Args...)
-	return err
+	return t.Batch(ctx, append(raised, EndFeed(alarmFeed, seq)))
 }
 
 // RaiseAlarm keeps an alarm in a transaction of its own.
@@ -73,23 +100,53 @@ func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
 
 // Alarms gives alarms after seq after, in order.
 func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
-	return readAlarms(ctx, d, listAlarmsSQL, after, limit)
+	return AlarmFilter{}.read(ctx, d, nil, after, limit)
 }
 
-// OpenAlarms gives alarms after seq after that nobody has acknowledged, in order.
-func (d *DB) OpenAlarms(ctx context.Context, after int64, limit int) ([]Alarm, error) {
-	return readAlarms(ctx, d, openAlarmsSQL, after, limit)
-}
-
-// AlarmsOf gives the alarms about some merchants after seq after, in order, and the
-// number to read on after.
-func (d *DB) AlarmsOf(ctx context.Context, merchants []string, open bool, after int64, limit int) ([]Alarm, int64, error) {
-	text := alarmsOfSQL
-	if open {
-		text = openAlarmsOfSQL
+// AlarmsWhere gives the alarms after seq after that f selects, in order, and the number
+// to read on after.
+func (d *DB) AlarmsWhere(ctx context.Context, f AlarmFilter, after int64, limit int) (list []Alarm, next int64, err error) {
+	if f.Of != nil {
+		return FeedOf(ctx, d, alarmFeed, f.Of, after, limit, func(a Alarm) int64 { return a.Seq },
+			func(m string) ([]Alarm, error) { return f.read(ctx, d, &m, after, limit) })
 	}
-	return FeedOf(ctx, d, alarmFeed, merchants, after, limit, func(a Alarm) int64 { return a.Seq },
-		func(m string) ([]Alarm, error) { return readAlarms(ctx, d, text, m, after, limit) })
+	list, err = f.read(ctx, d, nil, after, limit)
+	if next = after; len(list) > 0 {
+		next = list[len(list)-1].Seq
+	}
+	return list, next, err
+}
+
+// read gives the alarms about one merchant, nil: about all.
+func (f AlarmFilter) read(ctx context.Context, q Querier, of *string, after int64, limit int) ([]Alarm, error) {
+	var c Conditions
+	if of != nil {
+		c.Add("merchant = ?", *of)
+	}
+	if f.Kind != "" {
+		c.Add("kind = ?", f.Kind)
+	}
+	c.Add("seq > ?", after)
+	switch f.State { // literals: each has an index
+	case AlarmOpen:
+		c.Add("acked = 0")
+	case AlarmAcked:
+		c.Add("acked > 0")
+	}
+	text := readAlarmsSQL + c.Where() + " ORDER BY seq LIMIT CAST(" + c.Arg(limit) + " AS BIGINT)"
+	return readAlarms(ctx, q, text, c.Args...)
+}
+
+// AlarmCounts gives how many alarms there are by kind.
+func (d *DB) AlarmCounts(ctx context.Context) (map[string]AlarmCount, error) {
+	counts, err := Counts(ctx, d)
+	kinds := map[string]AlarmCount{}
+	for name, n := range counts {
+		if kind, ok := strings.CutPrefix(name, countRaised); ok {
+			kinds[kind] = AlarmCount{n, counts[countOpen+kind]}
+		}
+	}
+	return kinds, err
 }
 
 // Alarm gives one alarm.
@@ -98,7 +155,7 @@ func (d *DB) Alarm(ctx context.Context, seq int64) (Alarm, error) {
 }
 
 func alarm(ctx context.Context, q Querier, seq int64) (Alarm, error) {
-	list, err := readAlarms(ctx, q, readAlarmsSQL+`seq = $1`, seq)
+	list, err := readAlarms(ctx, q, readAlarmsSQL+` WHERE seq = $1`, seq)
 	if err == nil && len(list) == 0 {
 		err = ErrNotFound
 	}
@@ -112,22 +169,31 @@ func readAlarms(ctx context.Context, q Querier, text string, args ...any) ([]Ala
 	var list []Alarm
 	err := Each(ctx, q, text, args, func(r Rows) error {
 		var a Alarm
-		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy)
+		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote)
 		list = append(list, a)
 		return err
 	})
 	return list, err
 }
 
-// AckAlarm acknowledges an alarm. Repeating it changes nothing. It does not end the
+// AckAlarm acknowledges an alarm for a person, with the token by, a name and a note.
+// Repeating it changes nothing: the first acknowledgement stands. It does not end the
 // hour in which the same alarm is not raised again.
-func (d *DB) AckAlarm(ctx context.Context, seq int64, by string, now Millis) (a Alarm, err error) {
+func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now Millis) (a Alarm, err error) {
+	for _, text := range []struct{ member, text string }{{"by", by}, {"name", name}, {"note", note}} {
+		if err := CheckText(text.member, text.text); err != nil {
+			return Alarm{}, err
+		}
+	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-		if _, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by); err != nil {
+		n, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by, name, note)
+		if err != nil {
 			return err
 		}
-		a, err = alarm(ctx, t, seq)
-		return err
+		if a, err = alarm(ctx, t, seq); err != nil {
+			return err
+		}
+		return t.Count(ctx, countOpen+a.Kind, -n)
 	})
 	return a, err
 }

@@ -44,8 +44,6 @@ type Observer interface {
 	// InFlight is called with the number of callbacks of a lane that this node has
 	// claimed and not settled.
 	InFlight(lane countersign.Lane, n int)
-	// Alarm is called when an attempt raised an alarm.
-	Alarm(kind string)
 }
 
 type noObserver struct{}
@@ -57,7 +55,6 @@ func (noObserver) Settled(int, time.Duration)                                   
 func (noObserver) Decided(countersign.Decision)                                              {}
 func (noObserver) Swept(outbox.Swept)                                                        {}
 func (noObserver) InFlight(countersign.Lane, int)                                            {}
-func (noObserver) Alarm(string)                                                              {}
 
 // Config has the settings of a Dispatcher.
 type Config struct {

@@ -207,7 +207,6 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 }
 
 func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
-	d.cfg.Observer.Alarm(kind)
 	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", outbox.AlarmText(kind)))
 }

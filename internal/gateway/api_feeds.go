@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -77,38 +78,35 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Even
 // alarmFeed selects a part of the feed of alarms.
 type alarmFeed struct {
 	feed
-	Open string `query:"open" enum:"true" doc:"true: only alarms that nobody has acknowledged"`
+	Kind  client.GatewayAlarmKind `query:"kind" doc:"only of this kind"`
+	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
 func (a *api) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.GatewayAlarms, error) {
 	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
-		read := a.lists.Alarms
-		if q.Open != "" {
-			read = a.lists.OpenAlarms
-		}
-		list, err := read(ctx, int64(q.After), int(q.Limit))
+		list, next, err := a.lists.AlarmsWhere(ctx, db.AlarmFilter{Kind: string(q.Kind), State: db.AlarmState(q.State)}, int64(q.After), int(q.Limit))
 		for _, x := range list {
 			out.Alarms = append(out.Alarms, alarmOf(x))
-			out.Next = x.Seq
 		}
+		out.Next = max(out.Next, next)
 		return len(list) > 0, err
 	})
 	return out, err
 }
 
-func (a *api) ackAlarm(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayAlarm, error) {
+func (a *api) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (client.GatewayAlarm, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.GatewayAlarm{}, err
 	}
-	x, err := a.book.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Now)
+	x, err := a.book.AckAlarm(c.R.Context(), seq, c.Token.ID, cmp.Or(in.Name, c.Token.Name), in.Note, c.Now)
 	return alarmOf(x), err
 }
 
 func alarmOf(x db.Alarm) client.GatewayAlarm {
 	return client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject, Advice: advice(x.Kind), At: timeOf(x.At),
-		Acked: timeOf(x.Acked), AckedBy: x.AckedBy}
+		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
 }
 
 // follow reads a feed that a topic wakes, and waits if there is no entry.

@@ -98,9 +98,9 @@ func TestRefusalReasons(t *testing.T) {
 		merchant.ReasonRepeated, merchant.ReasonBusy, merchant.ReasonTimeout, merchant.ReasonPanic, merchant.ReasonFailed,
 		merchant.ReasonInbox, merchant.ReasonSeal,
 	}
-	for _, reason := range acted {
-		if reason.Refusal() {
-			t.Errorf("%s is a refusal to package merchant", reason)
+	for i, reason := range acted {
+		if reason.Refusal() || reason.Answered() != (i < 7) { // the first seven answer the service
+			t.Errorf("%s: to package merchant a refusal: %v, answered: %v", reason, reason.Refusal(), reason.Answered())
 		}
 	}
 	for _, reason := range client.RefusalReason("").Values() {
