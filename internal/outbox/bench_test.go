@@ -214,3 +214,44 @@ func BenchmarkBesideSettled(b *testing.B) {
 		})
 	}
 }
+
+// What the audit log costs: deposits are claimed and settled in batches of 256, in turn
+// in a database with the log and in one without.
+func BenchmarkAudit(b *testing.B) {
+	for _, d := range dialects {
+		b.Run(d.name, func(b *testing.B) {
+			without := End()
+			without.Keep = nil
+			var both [2]*Outbox
+			var ids []string
+			for i, end := range []db.End{End(), without} {
+				opened := must(db.Open(ctx, db.Config{URL: d.url(b), Keys: testKeys}, end))(b)
+				b.Cleanup(func() { opened.Close() })
+				both[i] = New(opened)
+				ids = addMerchants(b, both[i], 50, nil)
+			}
+			var took [2]time.Duration
+			n, now := 0, db.Millis(2000)
+			for round := 0; b.Loop(); round++ {
+				b.StopTimer()
+				for _, s := range both {
+					fill(b, s, ids, fmt.Sprint("round", round), 5120)
+				}
+				b.StartTimer()
+				for left := 5120; left > 0; left -= 256 {
+					for i, s := range both {
+						start := time.Now()
+						work(b, s, 256, now)
+						took[i] += time.Since(start)
+					}
+					now++
+				}
+				n += 5120
+			}
+			for i, with := range []string{"with", "without"} {
+				b.ReportMetric(float64(n)/took[i].Seconds(), with+"/s")
+			}
+			b.ReportMetric(100*took[1].Seconds()/took[0].Seconds(), "%")
+		})
+	}
+}
