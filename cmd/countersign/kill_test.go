@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,9 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/audit"
 	"countersign/internal/db/dbtest"
 )
 
@@ -50,6 +53,7 @@ func testKill(t *testing.T, args ...string) {
 	l.start()
 	l.register()
 	for i := range kills {
+		l.hold()
 		l.runUntilKilled(func() bool { return i < kills-1 || l.complete() })
 		l.start()
 	}
@@ -164,6 +168,74 @@ type killLoad struct {
 	deposits    map[string]bool              // trackingId
 	withdrawals map[string]string            // id → callBackId
 	permits     map[string]map[string]string // id → claim → permit
+	held        []client.AuditProof          // checkpoints of the audit log, one before each kill
+}
+
+func (l *killLoad) service() *client.Service {
+	api, err := client.NewService(client.Config{URL: l.d.url, Token: client.Secret(l.token)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return api
+}
+
+// hold keeps a checkpoint, as another company would.
+func (l *killLoad) hold() {
+	p, err := l.service().AuditCheckpoint(l.t.Context(), 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.held = append(l.held, p)
+}
+
+// checkAudit exports the audit log: it is whole, continues every checkpoint that was
+// held, tells of each withdrawal once, of the permit that was given, and of no secret.
+func (l *killLoad) checkAudit(ctx context.Context) {
+	var b bytes.Buffer
+	if err := (&auditExportCmd{From: 1}).export(ctx, l.service(), &b); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, p := range l.held {
+		held := strings.NewReader(p.Checkpoint)
+		if _, err := audit.Verify(bytes.NewReader(b.Bytes()), l.held[0].Key, held); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	told := map[string]int{} // by kind and withdrawal
+	for _, line := range strings.Split(b.String(), "\n") {
+		var entry client.AuditEntry
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Seq == 0 {
+			continue // the first and the last line
+		}
+		r, err := audit.Read(entry.Record)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if len(r.About) == 1 {
+			told[r.Kind+" "+r.About[0]]++
+		}
+		if strings.Contains(line, killAPIKey.Reveal()) {
+			l.t.Errorf("the API key is in %s", line)
+		}
+		for claim, permit := range l.permits[strings.Join(r.About, " ")] {
+			if strings.Contains(line, permit) {
+				l.t.Errorf("a permit is in %s", line)
+			}
+			if r.Kind == "withdrawal.released" && !(strings.Contains(line, `"holder":"`+claim+`"`) && strings.Contains(line, audit.Fingerprint(permit))) {
+				l.t.Errorf("the release to %s is told as %s", claim, line)
+			}
+		}
+	}
+	for id := range l.withdrawals {
+		for _, kind := range []string{"withdrawal.created", "withdrawal.decided", "withdrawal.released"} {
+			if n := told[kind+" "+id]; n != 1 {
+				l.t.Errorf("%s of %s is told %d times", kind, id, n)
+			}
+		}
+		if told["withdrawal.answered "+id] == 0 {
+			l.t.Errorf("no answer about %s is told", id)
+		}
+	}
 }
 
 func (l *killLoad) start() {
@@ -357,6 +429,7 @@ func (l *killLoad) finish() {
 	}
 	l.m.mu.Unlock()
 	l.checkFeed(ctx)
+	l.checkAudit(ctx)
 	if status := l.d.stop(t); status != 0 {
 		t.Errorf("it ended with status %d:\n%s", status, l.d.output)
 	}
