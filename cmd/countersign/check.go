@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,7 +121,8 @@ func (c *checkCmd) Run(std streams) error {
 	}
 	report.end(sum, time.Since(began))
 	if c.JUnit != "" {
-		if err := writeJUnit(c.JUnit, report.results); err != nil {
+		var suite bytes.Buffer
+		if err := errors.Join(conformance.WriteJUnit(&suite, report.results), os.WriteFile(c.JUnit, suite.Bytes(), 0o644)); err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}

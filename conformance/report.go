@@ -1,0 +1,86 @@
+package conformance
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Explain says of a case that failed, a line each and indented: the rule, what is wrong,
+// the last exchange, what to fix.
+func (r Result) Explain() string {
+	var b strings.Builder
+	line := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "       %-9s  %s\n", what, strings.ReplaceAll(text, "\n", "\n                  "))
+		}
+	}
+	line("rule", "PROTOCOL.md, "+r.Rule+": "+r.About)
+	line("wrong", r.Problem)
+	if n := len(r.Exchanges); n > 0 {
+		e := r.Exchanges[n-1]
+		size := fmt.Sprintf("%d bytes", e.Bytes)
+		if e.Bytes < 0 {
+			size = "a body without end"
+		}
+		line("sent", fmt.Sprintf("%s %s to the %s: %s", e.Method, size, e.To, e.What))
+		line("plaintext", e.Plaintext)
+		if e.Error != "" {
+			line("came back", "nothing: "+e.Error)
+		} else {
+			line("came back", fmt.Sprintf("status %d %s", e.Status, e.Response))
+		}
+		line("answer", e.Answer)
+	}
+	line("to fix", r.Fix)
+	return b.String()
+}
+
+// The JUnit format, as far as its readers agree on it.
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string     `xml:"classname,attr"`
+	Name    string     `xml:"name,attr"`
+	Failure *junitText `xml:"failure,omitempty"`
+	Skipped *junitText `xml:"skipped,omitempty"`
+	Output  string     `xml:"system-out,omitempty"`
+}
+
+type junitText struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// WriteJUnit writes results as JUnit XML.
+func WriteJUnit(w io.Writer, results []Result) error {
+	suite := junitSuite{Name: "countersign check"}
+	for _, r := range results {
+		group, _, _ := strings.Cut(r.Name, "/")
+		c := junitCase{Class: "countersign." + group, Name: fmt.Sprintf("%d %s", r.Number, r.Name), Output: r.Note}
+		suite.Tests++
+		switch r.Ending {
+		case Fail:
+			suite.Failures++
+			c.Failure = &junitText{Message: r.Problem, Text: r.Explain()}
+		case Skip:
+			suite.Skipped++
+			c.Skipped = &junitText{Message: r.Problem}
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	data, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append([]byte(xml.Header), append(data, '\n')...))
+	return err
+}
