@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,49 +47,8 @@ func (c *auditExportCmd) Run(std streams) error {
 		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
 	}
 	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		return c.export(context.WithoutCancel(ctx), api, std.out) // a long log takes longer than a call
+		return audit.Export(context.WithoutCancel(ctx), std.out, api, c.From, c.To) // a long log takes longer than a call
 	})
-}
-
-func (c *auditExportCmd) export(ctx context.Context, api *client.Service, out io.Writer) error {
-	signed, err := api.AuditCheckpoint(ctx, 0)
-	if err != nil {
-		return err
-	}
-	size, err := audit.Size(signed)
-	if err != nil {
-		return err
-	}
-	last := size
-	if c.To != 0 {
-		last = c.To
-	}
-	if last > size || c.From > size {
-		return fmt.Errorf("the log has %d records: no record %d", size, max(last, c.From))
-	}
-	var e *audit.Exporter
-	for after := c.From - 1; after < last; {
-		page, err := api.Audit(ctx, client.FeedOptions{After: after, Limit: int(min(1000, last-after))})
-		if err == nil && e == nil {
-			e, err = audit.NewExporter(out, after, page, signed)
-		}
-		if err != nil {
-			return err
-		}
-		for _, r := range page.Entries {
-			if err := e.Entry(r); err != nil {
-				return err
-			}
-		}
-		if page.Next == after {
-			return fmt.Errorf("the log ended at record %d", after)
-		}
-		after = page.Next
-	}
-	if signed, err = api.AuditCheckpoint(ctx, last); err != nil {
-		return err
-	}
-	return e.End(signed)
 }
 
 // heldFlag names a checkpoint that was held before.
@@ -181,7 +139,7 @@ func (c *auditProveCmd) Run(std streams) error {
 type auditEvidenceCmd struct{ auditAbout }
 
 func (c *auditEvidenceCmd) Run(std streams) error {
-	return c.ask(func(p client.AuditProof) error { return showRecords(std.out, p.Records) })
+	return c.ask(func(p client.AuditProof) error { return audit.Show(std.out, p.Records) })
 }
 
 type auditVerifyCmd struct {
@@ -232,63 +190,5 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
 	}
-	return showRecords(std.out, v.Records)
-}
-
-// showRecords shows records in order, each under a line that says when, what and who.
-func showRecords(w io.Writer, list []client.AuditRecord) error {
-	for _, r := range list {
-		told, err := audit.Read(r.Record)
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("\n%d  %s  %s", r.Seq, told.At, told.Kind)
-		if by := told.By; by != nil {
-			line += fmt.Sprintf("  by %s %q (%s)", by.Token, by.Name, by.Role)
-			if by.Address != "" {
-				line += " from " + by.Address
-			}
-		}
-		if told.Node != "" {
-			line += "  on " + told.Node
-		}
-		fmt.Fprintln(w, line)
-		if len(told.About) > 0 {
-			fmt.Fprintf(w, "    about: %q\n", told.About)
-		}
-		if err := showMembers(w, told.Data); err != nil {
-			return err
-		}
-		for _, item := range r.Items {
-			fmt.Fprintf(w, "    item %d:\n", item.Index)
-			if err := showMembers(w, item.Item); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// showMembers shows the members of a JSON object, one a line, in their order.
-func showMembers(w io.Writer, object json.RawMessage) error {
-	d := json.NewDecoder(strings.NewReader(string(object)))
-	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return nil // no data
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
-		}
-		if err != nil {
-			return err
-		}
-		var text string
-		if json.Unmarshal(value, &text) != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
-			text = string(value) // a terminal must not act on it
-		}
-		fmt.Fprintf(w, "    %v: %s\n", name, text)
-	}
-	return nil
+	return audit.Show(std.out, v.Records)
 }

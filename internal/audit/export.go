@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -68,6 +69,53 @@ func (e *Exporter) line(v any) error {
 	}
 	_, err = e.w.Write(append(b, '\n'))
 	return err
+}
+
+// Source is where a log is read from: an end's API.
+type Source interface {
+	Audit(ctx context.Context, o client.FeedOptions) (client.AuditPage, error)
+	AuditCheckpoint(ctx context.Context, from int64) (client.AuditProof, error)
+}
+
+// Export writes the records from first to last of a log; last 0: to the end.
+func Export(ctx context.Context, w io.Writer, api Source, first, last int64) error {
+	signed, err := api.AuditCheckpoint(ctx, 0)
+	if err != nil {
+		return err
+	}
+	size, err := Size(signed)
+	if err != nil {
+		return err
+	}
+	if last == 0 {
+		last = size
+	}
+	if last > size || first > size {
+		return fmt.Errorf("the log has %d records: no record %d", size, max(last, first))
+	}
+	var e *Exporter
+	for after := first - 1; after < last; {
+		page, err := api.Audit(ctx, client.FeedOptions{After: after, Limit: int(min(1000, last-after))})
+		if err == nil && e == nil {
+			e, err = NewExporter(w, after, page, signed)
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Entries {
+			if err := e.Entry(r); err != nil {
+				return err
+			}
+		}
+		if page.Next == after {
+			return fmt.Errorf("the log ended at record %d", after)
+		}
+		after = page.Next
+	}
+	if signed, err = api.AuditCheckpoint(ctx, last); err != nil {
+		return err
+	}
+	return e.End(signed)
 }
 
 // readLine gives the next line without its end. It is valid until the next call.

@@ -1,0 +1,68 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"countersign/client"
+)
+
+// Show writes records for people, in order, each under a line that says when, what and who.
+func Show(w io.Writer, list []client.AuditRecord) error {
+	for _, r := range list {
+		told, err := Read(r.Record)
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("\n%d  %s  %s", r.Seq, told.At, told.Kind)
+		if by := told.By; by != nil {
+			line += fmt.Sprintf("  by %s %q (%s)", by.Token, by.Name, by.Role)
+			if by.Address != "" {
+				line += " from " + by.Address
+			}
+		}
+		if told.Node != "" {
+			line += "  on " + told.Node
+		}
+		fmt.Fprintln(w, line)
+		if len(told.About) > 0 {
+			fmt.Fprintf(w, "    about: %q\n", told.About)
+		}
+		if err := showMembers(w, told.Data); err != nil {
+			return err
+		}
+		for _, item := range r.Items {
+			fmt.Fprintf(w, "    item %d:\n", item.Index)
+			if err := showMembers(w, item.Item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// showMembers shows the members of a JSON object, one a line, in their order.
+func showMembers(w io.Writer, object json.RawMessage) error {
+	d := json.NewDecoder(strings.NewReader(string(object)))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil // no data
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil {
+			return err
+		}
+		var text string
+		if json.Unmarshal(value, &text) != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+			text = string(value) // a terminal must not act on it
+		}
+		fmt.Fprintf(w, "    %v: %s\n", name, text)
+	}
+	return nil
+}
