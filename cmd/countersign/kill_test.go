@@ -192,7 +192,7 @@ func (l *killLoad) hold() {
 // held, tells of each withdrawal once, of the permit that was given, and of no secret.
 func (l *killLoad) checkAudit(ctx context.Context) {
 	var b bytes.Buffer
-	if err := (&auditExportCmd{From: 1}).export(ctx, l.service(), &b); err != nil {
+	if err := audit.Export(ctx, &b, l.service(), 1, 0); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, p := range l.held {
