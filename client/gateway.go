@@ -45,7 +45,7 @@ type InboxPage struct {
 // InboxFilter selects entries of the inbox. Zero members select all.
 type InboxFilter struct {
 	Type       int    // only of this type, 1 to 7
-	ID         string // only with this trackingId; callBackId for type 2
+	ID         string `query:"id"`         // only with this trackingId; callBackId for type 2
 	CallBackID string `query:"callBackId"` // only about this order
 	Open       bool   `query:"-"`          // only those that are not settled
 }

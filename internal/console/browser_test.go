@@ -220,6 +220,47 @@ func (b *tab) accessible(what string) {
 	}
 }
 
+// openAll opens every page of a console at both widths and in both colour schemes, and lets
+// axe-core look at it. paths gives for each pattern the addresses that show it.
+// COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
+func (b *tab) openAll(end string, patterns []string, paths map[string][]string, wait func(path string)) {
+	b.t.Helper()
+	shots := os.Getenv("COUNTERSIGN_SCREENSHOTS")
+	for _, pattern := range patterns {
+		list, known := paths[pattern]
+		if strings.HasPrefix(pattern, "GET ") && !known {
+			b.t.Errorf("no test opens %s", pattern)
+		}
+		for _, path := range list {
+			for _, look := range []struct {
+				name  string
+				width int64
+				dark  bool
+			}{{"wide", 1280, false}, {"narrow", 390, false}, {"dark", 1280, true}} {
+				b.size(look.width, look.dark)
+				b.open(path)
+				wait(path)
+				what := path + " " + look.name
+				b.accessible(what)
+				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+					b.t.Errorf("%s is %d pixels wider than the window", what, over)
+				}
+				if shots != "" {
+					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+					if err != nil {
+						b.t.Fatal(err)
+					}
+					name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
+					name = name[:min(len(name), 60)] + "-" + look.name + ".png"
+					if err := os.WriteFile(filepath.Join(shots, name), picture, 0o644); err != nil {
+						b.t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
 // ends are both ends with the demo's deposits and withdrawals.
 type ends struct {
 	out              lockedBuffer

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"net/http"
-
 	"countersign/client"
 )
 
@@ -11,14 +9,36 @@ func NewGateway(c Config) (*Console, error) {
 	return newConsole(c, end{
 		name: "gateway", title: "countersign gateway",
 		nav: []navItem{
+			{root, "Awaiting", "orderRuling"},
+			{"/console/orders", "Orders", "orders"},
+			{"/console/deposits", "Deposits", "deposits"},
+			{"/console/policy", "Policy", "policy"},
+			{"/console/forwarding", "Forwarding", "forwarding"},
 			{"/console/alarms", "Alarms", "alarms"},
+			{"/console/audit", "Audit", "audit"},
 			{"/console/tokens", "Tokens", "tokens"},
 		},
 		pages: []page{
-			{"GET /console/{$}", func(v *visit) error {
-				http.Redirect(v.w, v.r, "/console/alarms", http.StatusSeeOther)
-				return nil
-			}},
+			{"GET /console/{$}", (*visit).awaiting},
+			{"GET /console/live/awaiting", (*visit).awaitingLive},
+
+			{"GET /console/orders", (*visit).orders},
+			{"GET /console/orders/{id}", (*visit).order},
+			{"POST /console/orders/{id}/approve", (*visit).orderApprove},
+			{"POST /console/orders/{id}/decline", (*visit).orderDecline},
+			{"POST /console/orders/{id}/cancel", (*visit).orderCancel},
+
+			{"GET /console/deposits", (*visit).deposits},
+			{"GET /console/deposits/{seq}", (*visit).deposit},
+			{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
+			{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
+
+			{"GET /console/policy", (*visit).policy},
+
+			{"GET /console/forwarding", (*visit).forwarding},
+			{"POST /console/forwarding/retry", (*visit).forwardRetryAll},
+			{"POST /console/forwarding/{id}/retry", (*visit).forwardRetry},
+			{"POST /console/forwarding/{id}/skip", (*visit).forwardSkip},
 		},
 		connect: func(v *visit, c client.Config) (err error) { v.gateway, err = client.NewGateway(c); return err },
 		top:     (*visit).gatewayTop,
@@ -27,7 +47,8 @@ func NewGateway(c Config) (*Console, error) {
 
 // gatewayTop is what every page of the gateway's console shows.
 type gatewayTop struct {
-	Alarms int // that nobody has acknowledged
+	Alarms   int   // that nobody has acknowledged
+	Awaiting int64 // orders and deposits that a person must decide on
 }
 
 func (v *visit) gatewayTop() (any, error) {
@@ -39,5 +60,26 @@ func (v *visit) gatewayTop() (any, error) {
 		}
 		top.Alarms = len(open.Alarms)
 	}
+	if v.may("stats") {
+		stats, err := v.gateway.Stats(v.r.Context())
+		if err != nil {
+			return nil, err
+		}
+		top.Awaiting = stats.Orders[client.OrderHeld] + stats.DepositsHeld
+	}
 	return top, nil
+}
+
+// names gives the names of tokens by their ids, as far as the session's token may list
+// them.
+func (v *visit) names() (map[string]string, error) {
+	names := map[string]string{v.me.ID: v.me.Name}
+	if !v.may("tokens") {
+		return names, nil
+	}
+	list, err := v.listTokens()
+	for _, t := range list {
+		names[t.ID] = t.Name
+	}
+	return names, err
 }

@@ -2,9 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,42 +128,11 @@ func TestServicePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths := w.paths()
-	shots := os.Getenv("COUNTERSIGN_SCREENSHOTS")
-	for _, pattern := range c.Patterns() {
-		list, known := paths[pattern]
-		if strings.HasPrefix(pattern, "GET ") && !known {
-			t.Errorf("no test opens %s", pattern)
+	b.openAll("service", c.Patterns(), w.paths(), func(path string) {
+		if path == "/console/" {
+			b.await(`!!document.querySelector("[data-chart] canvas")`)
 		}
-		for _, path := range list {
-			for _, look := range []struct {
-				name  string
-				width int64
-				dark  bool
-			}{{"wide", 1280, false}, {"narrow", 390, false}, {"dark", 1280, true}} {
-				b.size(look.width, look.dark)
-				b.open(path)
-				if path == "/console/" {
-					b.await(`!!document.querySelector("[data-chart] canvas")`)
-				}
-				what := path + " " + look.name
-				b.accessible(what)
-				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					t.Errorf("%s is %d pixels wider than the window", what, over)
-				}
-				if shots != "" {
-					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-					if err != nil {
-						t.Fatal(err)
-					}
-					name := strings.NewReplacer("/console/", "service-", "/", "-", "?", "-", "=", "-", "&", "-").Replace(path) + "-" + look.name + ".png"
-					if err := os.WriteFile(filepath.Join(shots, name), picture, 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-		}
-	}
+	})
 }
 
 // TestLive: what happens appears by itself, and the end of the token ends the page.

@@ -1,0 +1,252 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/console"
+	"countersign/internal/daemon"
+	"countersign/internal/gateway"
+)
+
+// shop is a real gateway: a person approves above 1,000 USDT, and its application takes
+// nothing that is forwarded.
+type shop struct {
+	t       testing.TB
+	base    string // of the API, under the name localhost: passkeys need a name
+	service *countersigntest.Service
+	to      countersigntest.Endpoint
+	admin   *client.Gateway
+	first   client.Secret
+}
+
+const shopPolicy = `default = "allow"
+
+[[rule]]
+name = "sanctioned"
+when = '"country" in labels && labels.country == "XX"'
+effect = "deny"
+reason = "no payments to this country"
+
+[[limit]]
+name = "large amounts need a person"
+symbol = "USDT"
+max = "1000"
+above = "ask"
+`
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	service := countersigntest.NewService(t)
+	policy, err := gateway.ParsePolicy([]byte(shopPolicy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(application.Close)
+	s := &shop{t: t, service: service}
+	g, err := daemon.NewGateway(daemon.GatewayConfig{
+		Storage: daemon.Storage{Dir: t.TempDir()}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0", Callbacks: service.MerchantConfig(), Policy: policy,
+		Forward: gateway.Forwarding{URL: application.URL}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShowToken: func(token, _ string) { s.first = client.Secret(token) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	s.base = strings.Replace(g.URL(), "127.0.0.1", "localhost", 1)
+	s.to = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/notify", g.CallbackURL()+"/callbacks/withdraw", nil)
+	s.admin = s.as(s.first)
+	return s
+}
+
+func (s *shop) as(token client.Secret) *client.Gateway {
+	s.t.Helper()
+	c, err := client.NewGateway(client.Config{URL: s.base, Token: token})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *shop) token(role client.Role) client.CreatedToken {
+	s.t.Helper()
+	made, err := s.admin.CreateToken(s.t.Context(), client.NewToken{Name: "the " + string(role), Role: role})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return made
+}
+
+// held is an order that awaits a person, ordered by a token of its own.
+func (s *shop) held(id string) client.NewOrder {
+	s.t.Helper()
+	o := client.NewOrder{CallBackID: id, TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(s.t, "1000.000000000000000001"),
+		Labels: map[string]string{"country": "CH"}}
+	if _, err := s.admin.AddOrder(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	s.ask(o, countersign.CodeAwaitingApproval)
+	return o
+}
+
+// ask asks as the service does.
+func (s *shop) ask(o client.NewOrder, want countersign.ErrCode) {
+	s.t.Helper()
+	w := countersigntest.Withdrawal(1)
+	w.TrackingID, w.TenantUserID, w.CallBackID = "question-"+o.CallBackID, o.TenantUserID, o.CallBackID
+	r := s.service.Deliver(s.t.Context(), s.to, w)
+	if r.Response.ErrCode != want {
+		s.t.Fatalf("asking for %s: errCode %d, want %d", o.CallBackID, r.Response.ErrCode, want)
+	}
+}
+
+func (s *shop) tell(cb countersign.Callback) {
+	s.t.Helper()
+	if r := s.service.Deliver(s.t.Context(), s.to, cb); r.Err != nil || r.Response.ErrCode != countersign.CodeAccepted {
+		s.t.Fatalf("%+v", r)
+	}
+}
+
+// twice tells of a transfer under two trackingIds and gives the number of the second.
+func (s *shop) twice(n int) int64 {
+	s.t.Helper()
+	d := countersigntest.Deposit(n)
+	s.tell(d)
+	again := countersigntest.Deposit(n)
+	again.TrackingID += "-again"
+	s.tell(again)
+	list, err := s.admin.SearchDeposits(s.t.Context(), client.DepositSearch{TrackingID: again.TrackingID}, client.PageOptions{})
+	if err != nil || len(list.Deposits) != 1 || list.Deposits[0].State != client.DepositHeld {
+		s.t.Fatalf("%+v, %v", list, err)
+	}
+	return list.Deposits[0].Seq
+}
+
+func gatewayPatterns(t *testing.T) []string {
+	t.Helper()
+	c, err := console.NewGateway(console.Config{API: http404{}, Sealer: noSealer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Patterns()
+}
+
+// TestGatewayPages opens every page of the demo's gateway, with its real deposits, an order
+// that awaits a person and a possible duplicate.
+func TestGatewayPages(t *testing.T) {
+	browser := chromium(t)
+	e, err := playDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, token := t.Context(), e.first(t, "merchant")
+	g, err := client.NewGateway(client.Config{URL: e.gateway, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := client.NewOrder{CallBackID: "payout-" + fmt.Sprint(time.Now().UnixMilli()), TenantUserID: "65515", Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+		ChainName: "TRON", Symbol: "USDT", Amount: amount(t, "2500"), Labels: map[string]string{"country": "CH", "riskLevel": "12"}}
+	if _, err := g.AddOrder(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	service := e.api(t, e.first(t, "service"))
+	if _, err := service.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "demo", CallBackID: o.CallBackID, TenantUserID: o.TenantUserID,
+		Details: &client.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}}); err != nil {
+		t.Fatal(err)
+	}
+	deposits, err := g.SearchDeposits(ctx, client.DepositSearch{}, client.PageOptions{Limit: 1})
+	if err != nil || len(deposits.Deposits) != 1 {
+		t.Fatalf("%+v, %v", deposits, err)
+	}
+	d := deposits.Deposits[0]
+	if _, err := service.AddDeposits(ctx, client.NewDeposit{Merchant: "demo", TrackingID: d.TrackingID + "-again", TenantUserID: d.TenantUserID, TxID: d.TxID,
+		ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the order is held and the deposit is there", func() bool {
+		o, err := g.Order(ctx, o.CallBackID)
+		held, err2 := g.SearchDeposits(ctx, client.DepositSearch{TrackingID: d.TrackingID + "-again"}, client.PageOptions{})
+		return err == nil && o.State == client.OrderHeld && err2 == nil && len(held.Deposits) == 1
+	})
+	again, err := g.SearchDeposits(ctx, client.DepositSearch{TrackingID: d.TrackingID + "-again"}, client.PageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirmed, err := g.Orders(ctx, client.OrderFilter{State: client.OrderExecuted}, client.PageOptions{Limit: 1})
+	if err != nil || len(confirmed.Orders) == 0 {
+		t.Fatalf("%+v, %v", confirmed, err)
+	}
+	b := newTab(t, browser, e.gateway)
+	b.signIn(token)
+	b.shows("large amounts need a person", o.CallBackID, "2500")
+	try := url.Values{"amount": {"1000.5"}, "symbol": {"USDT"}, "chainName": {"TRON"}, "address": {o.Address}, "tenantUserId": {"65515"}}.Encode()
+	b.openAll("gateway", gatewayPatterns(t), map[string][]string{
+		"GET /console/{$}":                 {"/console/"},
+		"GET /console/orders":              {"/console/orders", "/console/orders?state=held", "/console/orders?callBackId=none"},
+		"GET /console/orders/{id}":         {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
+		"GET /console/deposits":            {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},
+		"GET /console/deposits/{seq}":      {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},
+		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
+		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
+		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/tokens":              {"/console/tokens"},
+		"GET /console/shown":               {"/console/shown"},
+		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},
+		"GET /console/live/awaiting":       nil, // a stream; the page Awaiting reads it
+		"GET /console/audit/checkpoint":    nil, // files
+		"GET /console/audit/evidence/{id}": nil,
+	}, func(string) {})
+	b.size(1280, false)
+	b.open("/console/policy?" + try)
+	b.shows("ask", "large amounts need a person", "1000")
+	b.open(fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq))
+	b.shows("Beside the first deposit", "differs", d.TxID)
+}
+
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in %v", what, patience)
+		}
+	}
+}
+
+// TestGatewayLive: an order that is held appears by itself, and what a person fills in
+// stays.
+func TestGatewayLive(t *testing.T) {
+	browser := chromium(t)
+	s := newShop(t)
+	b := newTab(t, browser, s.base)
+	b.signIn(s.token(client.RoleApprover).Secret)
+	b.shows("None. An order that the policy holds")
+	s.held("appears-1")
+	b.await(`document.body.innerText.includes("appears-1")`)
+	b.click("#order-appears-1")
+	b.shows("1000.000000000000000001", "large amounts need a person", "this is the first order to this address")
+	b.do(chromedp.NavigateBack())
+}

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"countersign"
+	"countersign/client"
+)
+
+// depositsPage is the search of deposits.
+type depositsPage struct {
+	Filter   client.DepositSearch
+	States   []client.DepositState
+	Deposits []client.DepositEntry
+	Next     string // the address of the next page
+	Partial  bool   // the page ended before it was full
+}
+
+func (v *visit) deposits() error {
+	page := depositsPage{States: client.DepositState("").Values(), Filter: client.DepositSearch{
+		TrackingID: v.query("trackingId"), TxID: v.query("txId"), TenantUserID: v.query("tenantUserId"), State: client.DepositState(v.query("state"))}}
+	list, err := v.gateway.SearchDeposits(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Deposits = list.Deposits
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), "trackingId", "txId", "tenantUserId", "state")
+	return v.render("deposits", "Deposits", page)
+}
+
+// depositPage is one deposit, beside the first of its transfer if it may be a duplicate.
+type depositPage struct {
+	client.DepositEntry
+	First     *client.DepositEntry
+	Members   []pairOfMembers
+	Callbacks []inboxRow
+	Names     map[string]string // of tokens
+	Values    map[string]string
+}
+
+// pairOfMembers is one member of two deposits.
+type pairOfMembers struct {
+	Name        string
+	This, First string
+	Differs     bool
+}
+
+// inboxRow is a callback of the inbox, with its errCode once it is settled.
+type inboxRow struct {
+	client.InboxEntry
+	Code int64
+}
+
+// inboxRows gives the oldest first.
+func inboxRows(list []client.InboxEntry) (rows []inboxRow) {
+	for _, e := range slices.Backward(list) {
+		row := inboxRow{InboxEntry: e}
+		if e.ErrCode != nil {
+			row.Code = *e.ErrCode
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// compareDeposits puts two deposits side by side.
+func compareDeposits(this, first client.DepositEntry) []pairOfMembers {
+	var list []pairOfMembers
+	add := func(name, a, b string) {
+		list = append(list, pairOfMembers{Name: name, This: a, First: b, Differs: a != b})
+	}
+	add("trackingId", this.TrackingID, first.TrackingID)
+	add("Amount", this.Amount.String(), first.Amount.String())
+	list[1].Differs = this.Amount.Cmp(first.Amount) != 0
+	add("Symbol", this.Symbol, first.Symbol)
+	add("Chain", this.ChainName, first.ChainName)
+	add("User", this.TenantUserID, first.TenantUserID)
+	add("To", this.ToAddress, first.ToAddress)
+	add("From", this.FromAddress, first.FromAddress)
+	add("Transaction", this.TxID, first.TxID)
+	add("Transfer no.", strconv.FormatInt(this.TxIndex, 10), strconv.FormatInt(first.TxIndex, 10))
+	add("Business", strconv.FormatInt(this.Business, 10), strconv.FormatInt(first.Business, 10))
+	return list
+}
+
+// seq reads the number in the path; 0 is none.
+func (v *visit) seq() int64 {
+	n, _ := strconv.ParseInt(v.r.PathValue("seq"), 10, 64)
+	return n
+}
+
+func (v *visit) deposit() error {
+	ctx := v.r.Context()
+	d, err := v.gateway.Deposit(ctx, v.seq())
+	if err != nil {
+		return err
+	}
+	page := depositPage{DepositEntry: d, Values: v.values(nil)}
+	if page.Names, err = v.names(); err != nil {
+		return err
+	}
+	if d.PossibleDuplicate {
+		first, err := v.gateway.FirstDeposit(ctx, d.Seq)
+		switch {
+		case err == nil:
+			page.First, page.Members = &first, compareDeposits(d, first)
+		case !errors.Is(err, client.ErrNotFound):
+			return err
+		}
+	}
+	if v.may("callbacks") {
+		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{Type: int(countersign.TypeDeposited), ID: d.TrackingID}, client.PageOptions{Limit: pageSize})
+		if err != nil {
+			return err
+		}
+		page.Callbacks = inboxRows(found.Callbacks)
+	}
+	return v.render("deposit", "Deposit "+d.TrackingID, page)
+}
+
+func (v *visit) depositCredit() error { return v.decideDeposit(v.gateway.CreditDeposit, "credited") }
+
+func (v *visit) depositReject() error { return v.decideDeposit(v.gateway.RejectDeposit, "rejected") }
+
+func (v *visit) decideDeposit(act func(ctx context.Context, seq int64, reason string) (client.DepositEntry, error), did string) error {
+	d, err := act(v.r.Context(), v.seq(), v.form("reason"))
+	if err != nil {
+		return err
+	}
+	return v.done("/console/deposits/"+strconv.FormatInt(d.Seq, 10), did)
+}

@@ -1,0 +1,59 @@
+package console
+
+import (
+	"countersign/client"
+)
+
+// forwardingPage is how far the application was told.
+type forwardingPage struct {
+	client.Forwarding
+	List   []client.Forward
+	Given  bool   // the list is of those that were given up
+	Next   string // the address of the next page
+	Names  map[string]string
+	Values map[string]string
+}
+
+func (v *visit) forwarding() error {
+	ctx := v.r.Context()
+	state, err := v.gateway.Forwarding(ctx)
+	if err != nil {
+		return err
+	}
+	page := forwardingPage{Forwarding: state, Given: v.query("state") == "skipped", Values: v.values(nil)}
+	f := client.ForwardFilter{State: "failed"}
+	if page.Given {
+		f.State = "skipped"
+	}
+	list, err := v.gateway.Forwards(ctx, f, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.List = list.Forwards
+	page.Next, _ = v.nextPage(list.Next, len(list.Forwards), "state")
+	if page.Names, err = v.names(); err != nil {
+		return err
+	}
+	return v.render("forwarding", "Forwarding", page)
+}
+
+func (v *visit) forwardRetryAll() error {
+	if _, err := v.gateway.RetryForwards(v.r.Context()); err != nil {
+		return err
+	}
+	return v.done("/console/forwarding", "sent-again")
+}
+
+func (v *visit) forwardRetry() error {
+	if _, err := v.gateway.RetryForward(v.r.Context(), v.r.PathValue("id")); err != nil {
+		return err
+	}
+	return v.done("/console/forwarding", "sent-again")
+}
+
+func (v *visit) forwardSkip() error {
+	if _, err := v.gateway.SkipForward(v.r.Context(), v.r.PathValue("id"), v.form("reason")); err != nil {
+		return err
+	}
+	return v.done("/console/forwarding?state=skipped", "skipped")
+}

@@ -1,0 +1,153 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"countersign/client"
+)
+
+// ordersPage is the search of orders.
+type ordersPage struct {
+	CallBackID string
+	Filter     client.OrderFilter
+	States     []client.OrderState
+	Orders     []client.Order
+	Next       string // the address of the next page
+	Partial    bool   // the page ended before it was full
+}
+
+func (v *visit) orders() error {
+	page := ordersPage{CallBackID: v.query("callBackId"), States: client.OrderState("").Values(), Filter: client.OrderFilter{
+		State: client.OrderState(v.query("state")), TenantUserID: v.query("tenantUserId"), Address: v.query("address")}}
+	if page.CallBackID != "" {
+		o, err := v.gateway.Order(v.r.Context(), page.CallBackID)
+		if err == nil {
+			page.Orders = []client.Order{o}
+		} else if !errors.Is(err, client.ErrNotFound) {
+			return err
+		}
+		return v.render("orders", "Orders", page)
+	}
+	list, err := v.gateway.Orders(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Orders = list.Orders
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Orders), "state", "tenantUserId", "address")
+	return v.render("orders", "Orders", page)
+}
+
+// nextPage gives the address of the next page of this search, and whether this page
+// ended before it was full.
+func (v *visit) nextPage(cursor *string, rows int, fields ...string) (next string, partial bool) {
+	if cursor == nil {
+		return "", false
+	}
+	q := url.Values{"cursor": {*cursor}}
+	for _, f := range fields {
+		if value := v.query(f); value != "" {
+			q.Set(f, value)
+		}
+	}
+	return v.r.URL.Path + "?" + q.Encode(), rows < pageSize
+}
+
+// orderPage is one order: what a person needs to decide on it, and its story.
+type orderPage struct {
+	client.Order
+	Ruling    *client.OrderRuling // nil: the session's token may not see it
+	Names     map[string]string   // of tokens
+	Address   history             // of orders to the same address
+	User      history             // of the user's other orders
+	Callbacks []inboxRow          // about it, the oldest first
+	Undecided bool
+	Values    map[string]string
+}
+
+// history is what came of earlier orders.
+type history struct {
+	Orders []client.Order // the newest first, without the one that is shown
+	More   bool
+	Other  int // of them, how many are of another user, or to another address
+}
+
+// historySize is how many earlier orders a page shows.
+const historySize = 20
+
+func (v *visit) history(f client.OrderFilter, of client.Order) (h history, err error) {
+	if f.Address == "" && f.TenantUserID == "" {
+		return h, nil
+	}
+	list, err := v.gateway.Orders(v.r.Context(), f, client.PageOptions{Limit: historySize + 1})
+	for _, o := range list.Orders {
+		if o.CallBackID == of.CallBackID || len(h.Orders) == historySize {
+			continue
+		}
+		h.Orders = append(h.Orders, o)
+		if o.TenantUserID != of.TenantUserID || o.Address != of.Address {
+			h.Other++
+		}
+	}
+	h.More = list.Next != nil
+	return h, err
+}
+
+func (v *visit) order() error {
+	ctx, id := v.r.Context(), v.r.PathValue("id")
+	o, err := v.gateway.Order(ctx, id)
+	if err != nil {
+		return err
+	}
+	page := orderPage{Order: o, Values: v.values(nil)}
+	switch o.State {
+	case client.OrderOpen, client.OrderHeld, client.OrderApproved:
+		page.Undecided = true
+	}
+	if page.Names, err = v.names(); err != nil {
+		return err
+	}
+	if v.may("orderRuling") && o.State != client.OrderUnknown {
+		ruling, err := v.gateway.OrderRuling(ctx, id)
+		if err != nil {
+			return err
+		}
+		page.Ruling = &ruling
+	}
+	if page.Address, err = v.history(client.OrderFilter{Address: o.Address}, o); err != nil {
+		return err
+	}
+	if page.User, err = v.history(client.OrderFilter{TenantUserID: o.TenantUserID}, o); err != nil {
+		return err
+	}
+	if v.may("callbacks") {
+		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{CallBackID: id}, client.PageOptions{Limit: pageSize})
+		if err != nil {
+			return err
+		}
+		page.Callbacks = inboxRows(found.Callbacks)
+	}
+	return v.render("order", "Order "+id, page)
+}
+
+func (v *visit) orderApprove() error {
+	return v.decideOrder(v.gateway.ApproveOrder, "approved")
+}
+
+func (v *visit) orderDecline() error {
+	return v.decideOrder(v.gateway.DeclineOrder, "declined")
+}
+
+func (v *visit) orderCancel() error {
+	return v.decideOrder(v.gateway.CancelOrder, "cancelled-order")
+}
+
+// decideOrder does what the form of an order asks for.
+func (v *visit) decideOrder(act func(ctx context.Context, callBackID, reason string) (client.Order, error), did string) error {
+	id := v.r.PathValue("id")
+	if _, err := act(v.r.Context(), id, v.form("reason")); err != nil {
+		return err
+	}
+	return v.done("/console/orders/"+url.PathEscape(id), did)
+}
