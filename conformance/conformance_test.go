@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ const (
 )
 
 func TestHonestMerchantPasses(t *testing.T) {
+	t.Parallel()
 	t.Run("bound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(false).start(t), needsUnbound) })
 	t.Run("unbound", func(t *testing.T) { t.Parallel(); allPass(t, newFake(true).start(t), needsBound) })
 	t.Run("other", func(t *testing.T) { t.Parallel(); allPass(t, newOther().start(t), needsBound) })
@@ -81,6 +83,10 @@ func TestOrderedServiceTakesUnboundAnswers(t *testing.T) {
 }
 
 func TestOtherSchemes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: TestHonestMerchantPasses runs the same cases in one scheme")
+	}
 	merchants, services := otherKey(), testKey()
 	for _, tc := range []struct {
 		name    string
@@ -222,9 +228,19 @@ var wrong = []struct {
 // respect each. The cases named for a fault must fail, and together the faults
 // must have made every case fail.
 func TestEveryCaseCanFail(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
 	failed := map[string]bool{}
+	t.Cleanup(func() { // after all faults
+		for _, c := range conformance.Cases() {
+			if !failed[c.Name] {
+				t.Errorf("no wrong merchant makes %d %s fail", c.Number, c.Name)
+			}
+		}
+	})
 	for _, w := range wrong {
 		t.Run(strings.ReplaceAll(w.fault, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			only := regexp.MustCompile(`^(` + w.cases + `)$`)
 			ran := 0
 			fakes := []*fake{newFake(false, w.fault), newFake(true, w.fault)}
@@ -258,18 +274,15 @@ func TestEveryCaseCanFail(t *testing.T) {
 					if r.Problem == "" || r.Fix == "" || len(r.Exchanges) == 0 {
 						t.Errorf("a failure that explains too little: %s", describe(r))
 					}
+					mu.Lock()
 					failed[name] = true
+					mu.Unlock()
 				}
 			}
 			if ran == 0 {
 				t.Errorf("no case is called %s", w.cases)
 			}
 		})
-	}
-	for _, c := range conformance.Cases() {
-		if !failed[c.Name] {
-			t.Errorf("no wrong merchant makes %d %s fail", c.Number, c.Name)
-		}
 	}
 }
 
@@ -312,6 +325,7 @@ func TestCases(t *testing.T) {
 // TestNoSecretInResults: a merchant that puts all secrets into its message gets
 // none of them into a report.
 func TestNoSecretInResults(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"secrets in the message", "another apiKey", "status 500"} {
 		c := newFake(false, fault).start(t)
 		c.Only = func(k conformance.Case) bool { return k.Number < 600 }

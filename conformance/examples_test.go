@@ -79,15 +79,25 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 	return s
 }
 
+// inShort leaves one example to -short. The others follow it.
+func inShort(t *testing.T, name string) {
+	t.Helper()
+	if testing.Short() && name != "python" {
+		t.Skip("-short: one example stands for all")
+	}
+}
+
 // TestExamples: every example passes every case, with this project's service and
 // with another provider.
 func TestExamples(t *testing.T) {
 	if raceDetector {
 		t.Skip("the examples are processes of their own, which the race detector does not see: run without -race")
 	}
+	t.Parallel()
 	for _, ex := range examples {
 		t.Run(ex.name, func(t *testing.T) {
 			t.Parallel()
+			inShort(t, ex.name)
 			if _, err := exec.LookPath(ex.runtime); err != nil {
 				if os.Getenv("CI") == "true" {
 					t.Fatalf("%s must be installed where CI=true", ex.runtime)
@@ -148,11 +158,14 @@ func TestExamplesOnAFullDisk(t *testing.T) {
 	if raceDetector {
 		t.Skip("the examples are processes of their own, which the race detector does not see: run without -race")
 	}
+	t.Parallel()
 	for _, ex := range examples {
 		if !ex.durable {
 			continue
 		}
 		t.Run(ex.name, func(t *testing.T) {
+			t.Parallel()
+			inShort(t, ex.name)
 			for _, program := range []string{ex.runtime, "bash"} {
 				if _, err := exec.LookPath(program); err != nil {
 					t.Skipf("%s is not installed", program)

@@ -21,6 +21,7 @@ import (
 // TestMerchantLibraryPasses: what package merchant makes of a Config passes
 // every case, in each of its attitudes to the binding.
 func TestMerchantLibraryPasses(t *testing.T) {
+	t.Parallel()
 	amount, err := countersign.ParseAmount(testOrder.Amount)
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +81,12 @@ func TestMerchantLibraryPasses(t *testing.T) {
 // TestLargerKeys: the cases are about rules, not about one size of blocks. With
 // 3072 bits Base64 needs no padding, and with 4096 a deposit is one block.
 func TestLargerKeys(t *testing.T) {
+	t.Parallel()
 	sizes := regexp.MustCompile(`^(sealing|form|binding)/|^deposit/(plain|short-chunks|other-scripts)$|^http/largest-|^response/data-opens$`)
 	for _, bits := range []int{2048, 3072, 4096} {
 		t.Run(strconv.Itoa(bits), func(t *testing.T) {
-			if raceDetector && bits > 2048 {
-				t.Skip("no other code than with 2048 bits, and slow with the race detector")
+			if (raceDetector || testing.Short()) && bits > 2048 {
+				t.Skip("no other code than with 2048 bits, and slow, with the race detector above all")
 			}
 			key, err := envelope.GenerateKey(bits)
 			if err != nil {
@@ -114,6 +116,7 @@ func TestLargerKeys(t *testing.T) {
 // TestBindingOnlyWhenPresent: a merchant that takes requests without binding
 // from a service that binds fails the one case that says so.
 func TestBindingOnlyWhenPresent(t *testing.T) {
+	t.Parallel()
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
 		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: time.Second,
@@ -141,6 +144,7 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 // TestFaultyMerchantsFail: in whichever way a merchant answers wrongly, a
 // deposit and a withdrawal say so; what services forgive passes.
 func TestFaultyMerchantsFail(t *testing.T) {
+	t.Parallel()
 	var key = testKey()
 	for _, fault := range countersigntest.MerchantFaults {
 		t.Run(string(fault), func(t *testing.T) {

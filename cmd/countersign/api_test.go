@@ -16,6 +16,7 @@ import (
 // TestHandover: what a merchant needs comes in files of their own, and nothing
 // that is shown once is lost.
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "shop")
 	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")

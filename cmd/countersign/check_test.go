@@ -99,6 +99,7 @@ func (c checked) check(t *testing.T, flags ...string) (status int, stdout, stder
 }
 
 func TestCheckPasses(t *testing.T) {
+	t.Parallel()
 	status, out, errOut := startChecked(t, nil).check(t)
 	if status != exitDone || errOut != "" {
 		t.Fatalf("status %d\n%s%s", status, out, errOut)
@@ -118,6 +119,7 @@ func TestCheckPasses(t *testing.T) {
 // TestCheckOtherProvider: --provider other holds a merchant to what such a provider
 // sends, and a merchant that knows this project's service alone does not pass.
 func TestCheckOtherProvider(t *testing.T) {
+	t.Parallel()
 	flags := []string{"--provider", "other", "--run", "^other/|^message/|^withdrawal/|^101$"}
 	status, out, errOut := startChecked(t, func(m *merchant.Config) { m.Profile = merchant.OtherProvider() }).check(t, flags...)
 	if status != exitDone || !strings.Contains(out, "\n1006  pass  other/amount-exponents\n") ||
@@ -232,6 +234,7 @@ func TestCheckReportPaints(t *testing.T) {
 // TestCheckPassesGateway: the gateway, as a process with its database, passes,
 // and passes again when it knows the order's answer already.
 func TestCheckPassesGateway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	key, err := envelope.GenerateKey(1024)

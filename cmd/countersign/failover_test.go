@@ -18,6 +18,7 @@ func TestFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts databases and several processes")
 	}
+	t.Parallel()
 	// A machine that stays up refuses connections to a server that is gone.
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()

@@ -34,6 +34,7 @@ func TestGatewayKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts fifty processes")
 	}
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		testGatewayKill(t)
@@ -313,6 +314,7 @@ func (l *gatewayLoad) finish() {
 // TestGatewayByHand does what a new merchant does: start, order, be asked, look,
 // stop, start again.
 func TestGatewayByHand(t *testing.T) {
+	t.Parallel()
 	g := newGatewayDaemon(t, "--forward-url", "http://127.0.0.1:1/in")
 	for _, name := range []string{daemon.MasterKeyFile, tokenFile, daemon.DatabaseFile, daemon.ForwardSecretFile} {
 		info, err := os.Stat(filepath.Join(g.data, name))
@@ -395,6 +397,7 @@ func TestGatewayByHand(t *testing.T) {
 // TestForwardByHand does what a merchant does who adds the forwarding later, to an
 // application that does not take everything at first.
 func TestForwardByHand(t *testing.T) {
+	t.Parallel()
 	g := newGatewayDaemon(t)
 	for n := range 2 {
 		if result := g.service.Deliver(t.Context(), g.to, countersigntest.Deposit(n)); result.Err != nil {

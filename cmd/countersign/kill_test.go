@@ -35,6 +35,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts a hundred processes")
 	}
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		testKill(t, "--data", t.TempDir())

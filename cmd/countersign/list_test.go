@@ -14,6 +14,7 @@ import (
 // TestGatewayLists: what a person of the merchant looks at and decides on, from the
 // shell, as tables and as lines of JSON.
 func TestGatewayLists(t *testing.T) {
+	t.Parallel()
 	g := newGatewayDaemon(t)
 	flags := []string{"--api", g.d.url, "--data", g.data}
 	run := func(args ...string) string {

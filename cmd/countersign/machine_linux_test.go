@@ -234,6 +234,7 @@ func TestDrainNotice(t *testing.T) {
 
 // TestStopDuringLines: SIGTERM ends an upload that goes on, and the process ends well.
 func TestStopDuringLines(t *testing.T) {
+	t.Parallel()
 	l := newMachineLoad(t, "--data", t.TempDir())
 	body, w := io.Pipe()
 	defer w.Close()

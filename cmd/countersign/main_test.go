@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,10 +23,21 @@ func TestMain(m *testing.M) {
 	testscript.Main(withPostgres{m}, map[string]func(){"countersign": main})
 }
 
-// withPostgres stops the databases that tests have started.
+// withPostgres stops the databases that tests have started. It lets four tests run at
+// once unless -parallel says otherwise: most of them wait for processes.
 type withPostgres struct{ m *testing.M }
 
-func (p withPostgres) Run() int { return dbtest.Run(p.m) }
+func (p withPostgres) Run() int {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if !set {
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			panic(err)
+		}
+	}
+	return dbtest.Run(p.m)
+}
 
 // TestScripts runs the scripts of testdata against the real command line.
 func TestScripts(t *testing.T) {

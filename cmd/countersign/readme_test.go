@@ -45,7 +45,9 @@ func runDocument(t *testing.T, name string, wantBlocks int) (text []byte, out st
 		b.WriteString("echo; echo '" + mark + "'\n")
 	}
 	script := b.String()
-	env := []string{"GOFLAGS=-trimpath"} // so that the copies of the tree share what is built; then the defaults of the subcommands
+	// The copies of the tree share what is built; a question without an order need not
+	// stay open for as long as by default; then the defaults of the subcommands.
+	env := []string{"GOFLAGS=-trimpath", "COUNTERSIGN_HOLD_WAIT=1s"}
 	for documented, setting := range map[string]string{"127.0.0.1:8080": "COUNTERSIGN_SERVICE_API", "127.0.0.1:8090": "", "127.0.0.1:8091": "COUNTERSIGN_GATEWAY_API"} {
 		here, err := dbtest.FreePort()
 		if err != nil {
@@ -79,6 +81,7 @@ func holds(t *testing.T, out string, texts ...string) {
 }
 
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	readme, out := runDocument(t, "README.md", 10)
 	holds(t, string(readme), "127.0.0.1:8080", "127.0.0.1:8090", "127.0.0.1:8091")
 	deposit, err := os.ReadFile("../../testdata/deposit.json")
@@ -109,6 +112,7 @@ func TestReadme(t *testing.T) {
 }
 
 func TestQuickstartMerchant(t *testing.T) {
+	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-merchant.md", 12)
 	holds(t, out,
 		`fits       --provider other`,
@@ -120,6 +124,7 @@ func TestQuickstartMerchant(t *testing.T) {
 }
 
 func TestQuickstartProvider(t *testing.T) {
+	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-provider.md", 12)
 	holds(t, out,
 		`"trackingId":"d-1","state":"pending"`,
@@ -149,6 +154,7 @@ func TestDispute(t *testing.T) {
 
 // TestReadmeGo compiles the README's Go, in a program around it.
 func TestReadmeGo(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // TestResponseKeyApart runs both ends with a pair for answers apart from that of
 // requests, from the command line to a decision, and makes that pair anew.
 func TestResponseKeyApart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")

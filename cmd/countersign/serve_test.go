@@ -41,6 +41,7 @@ func mustShell(t *testing.T, v any, stdin string, args ...string) {
 // TestServeByHand does what a new user does: start with nothing, make a
 // merchant, send a deposit, ask for a withdrawal, look, stop, start again.
 func TestServeByHand(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	for _, name := range []string{daemon.MasterKeyFile, tokenFile, daemon.DatabaseFile} {
