@@ -133,7 +133,7 @@ func unanswered() (missing string) {
 
 // unrecorded lists the operations that change something and add no record of their own
 // to the audit log: the items of attempts say who added what is sent.
-var unrecorded = []string{"addDeposits", "addAddress", "ackAlarm"}
+var unrecorded = []string{"addDeposits", "addAddress"}
 
 const recorded = ", with a record in the audit log"
 

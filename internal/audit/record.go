@@ -162,6 +162,29 @@ func Fingerprint(secret string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// recordAcked is the kind of records of acknowledged alarms.
+const recordAcked = "alarm.acknowledged"
+
+type ackedRecord struct {
+	Seq     int64  `json:"seq"`
+	Alarm   string `json:"alarm"`
+	Subject string `json:"subject"`
+	Name    string `json:"name,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Acked adds a record about an alarm that was acknowledged. It is db.End.Acked of both
+// ends.
+func Acked(ctx context.Context, t *db.Tx, a db.Alarm) error {
+	r := Record{Kind: recordAcked, At: a.Acked, Data: ackedRecord{a.Seq, a.Kind, a.Subject, a.AckedName, a.AckedNote}}
+	for _, id := range []string{a.Of, a.Subject} {
+		if id != "" {
+			r.About = append(r.About, id)
+		}
+	}
+	return Add(ctx, t, r)
+}
+
 // Details are details as records have them.
 type Details struct {
 	Address   string `json:"address"`

@@ -16,7 +16,7 @@ var migrations embed.FS
 
 // End opens the merchant's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "merchant", Migrations: migrations, Keep: audit.Keep,
+	return db.End{Name: "merchant", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
 		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"},
 		Steps:   map[int]func(context.Context, db.Querier) error{4: foldTransfers}}
 }

@@ -193,6 +193,11 @@ func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now
 		if a, err = alarm(ctx, t, seq); err != nil {
 			return err
 		}
+		if n == 1 && d.end.Acked != nil {
+			if err := d.end.Acked(ctx, t, a); err != nil {
+				return err
+			}
+		}
 		return t.Count(ctx, countOpen+a.Kind, -n)
 	})
 	return a, err

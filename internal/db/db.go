@@ -39,12 +39,15 @@ type End struct {
 	// Keep writes the records of a transaction to the audit log, last of all in that
 	// transaction. Nil: there is no log, and records are dropped.
 	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
+	// Acked is told of an alarm that was acknowledged, in that transaction. Nil: nobody is.
+	Acked func(ctx context.Context, t *Tx, a Alarm) error
 }
 
 // DB is an open database. Its methods may be used from several goroutines at
 // once. Reads outside a transaction go through its Querier methods.
 type DB struct {
 	backend
+	end     End
 	keys    KeyWrapper
 	log     *slog.Logger
 	dialect *Dialect
@@ -64,7 +67,7 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
 		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
 	}
-	d := &DB{keys: c.Keys, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
+	d := &DB{end: end, keys: c.Keys, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

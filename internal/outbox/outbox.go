@@ -14,7 +14,7 @@ var migrations embed.FS
 
 // End opens the service's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep,
+	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 
