@@ -48,6 +48,7 @@ var access = map[string]struct {
 	"decisions":         {"viewer core operator approver admin", 200, ""},
 	"callbacks":         {"viewer operator approver admin", 200, ""},
 	"callback":          {"viewer operator approver admin", 404, ""},
+	"callbackBlocks":    {"viewer operator approver admin", 404, ""},
 	"resendCallback":    {"operator admin", 404, `{}`},
 	"resendCallbacks":   {"operator admin", 200, `{"filter":{"trackingId":"dep-1"}}`},
 	"alarms":            {"viewer operator approver admin", 200, ""},

@@ -69,6 +69,7 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
+		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, jsonapi.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", nil},
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 

@@ -60,7 +60,11 @@ func newWorld(t *testing.T) *world {
 	if err != nil || len(all.Withdrawals) == 0 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	w.decided = all.Withdrawals[0]
+	for _, d := range all.Withdrawals {
+		if d.Reason == "details_differ" {
+			w.decided = d
+		}
+	}
 	if w.settled, err = first(w.admin.Callbacks(ctx, client.CallbackFilter{Merchant: "demo", State: client.CallbackAccepted, Type: 1}, client.PageOptions{Limit: 1})); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +137,23 @@ func TestServicePages(t *testing.T) {
 			b.await(`!!document.querySelector("[data-chart] canvas")`)
 		}
 	})
+}
+
+// TestAnswered: what was ordered and what the answer said stand side by side, also where
+// the answer was not taken.
+func TestAnswered(t *testing.T) {
+	browser := chromium(t)
+	w := newWorld(t)
+	b := newTab(t, browser, w.service)
+	b.signIn(w.token(t, client.RoleViewer).Secret)
+	b.open("/console/withdrawals/" + w.decided.ID)
+	b.shows("Answered by the merchant in attempt 1", "its answer was not taken (details differ)", "Compare both orders")
+	if n := get[int](b, `document.querySelectorAll(".compare tr.differs").length`); n != 1 {
+		t.Errorf("%d members differ, want 1", n)
+	}
+	b.press("details.panel > summary")
+	b.shows("Opened", `"requestUUID":`, "Answer, sealed")
+	b.accessible("the answers")
 }
 
 // TestLive: what happens appears by itself, and the end of the token ends the page.

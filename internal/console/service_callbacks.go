@@ -66,6 +66,7 @@ type callbackPage struct {
 	client.CallbackDetail
 	Withdrawal *client.Withdrawal // that it is about
 	Again      bool               // it can be sent again, or now
+	Blocks     client.Blocks      // of the attempt that is asked for, or the last
 }
 
 func (v *visit) callback() error {
@@ -79,6 +80,10 @@ func (v *visit) callback() error {
 		page.Again = true
 	case client.CallbackRefused, client.CallbackExhausted:
 		page.Again = cb.Type != 2
+	}
+	attempt, _ := strconv.Atoi(v.query("attempt")) // anything else is the last
+	if page.Blocks, err = v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); err != nil {
+		return err
 	}
 	if cb.CallBackID != "" {
 		found, err := v.service.Withdrawals(v.r.Context(), client.WithdrawalFilter{Merchant: cb.Merchant, CallBackID: cb.CallBackID}, client.PageOptions{Limit: 1})

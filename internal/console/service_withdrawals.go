@@ -39,32 +39,34 @@ func (v *visit) withdrawals() error {
 type withdrawalPage struct {
 	client.Withdrawal
 	Members  []comparison
+	Answers  []answer
+	Said     *answer          // the last answer that says details
 	Attempts []client.Attempt // of the question
 	Notices  []client.Callback
 }
 
-// comparison is one member of an order, as ordered and as confirmed.
+// comparison is one member of an order, as ordered and as answered.
 type comparison struct {
-	Name               string
-	Ordered, Confirmed string
-	Differs            bool
+	Name          string
+	Ordered, Said string
+	Differs       bool
 }
 
 // compare puts two orders side by side; each may be nil.
-func compare(ordered, confirmed *client.Details) []comparison {
+func compare(ordered, said *client.Details) []comparison {
 	text := func(d *client.Details) [4]string {
 		if d == nil {
 			return [4]string{}
 		}
 		return [4]string{d.Amount.String(), d.Symbol, d.ChainName, d.Address}
 	}
-	left, right := text(ordered), text(confirmed)
+	left, right := text(ordered), text(said)
 	var list []comparison
 	for i, name := range []string{"Amount", "Symbol", "Chain", "Address"} {
-		c := comparison{Name: name, Ordered: left[i], Confirmed: right[i]}
-		c.Differs = ordered != nil && confirmed != nil && left[i] != right[i]
+		c := comparison{Name: name, Ordered: left[i], Said: right[i]}
+		c.Differs = ordered != nil && said != nil && left[i] != right[i]
 		if name == "Amount" && c.Differs {
-			c.Differs = ordered.Amount.Cmp(confirmed.Amount) != 0
+			c.Differs = ordered.Amount.Cmp(said.Amount) != 0
 		}
 		list = append(list, c)
 	}
@@ -77,7 +79,20 @@ func (v *visit) withdrawalPage() (page withdrawalPage, err error) {
 	if err != nil {
 		return page, err
 	}
-	page = withdrawalPage{Withdrawal: w, Members: compare(w.Ordered, w.Details)}
+	page = withdrawalPage{Withdrawal: w}
+	if page.Answers, err = v.answers(w); err != nil {
+		return page, err
+	}
+	said := w.Details
+	for i := range page.Answers {
+		if page.Answers[i].Details != nil {
+			page.Said = &page.Answers[i]
+		}
+	}
+	if page.Said != nil && said == nil { // not taken: it was declined, or decided nothing
+		said = page.Said.Details
+	}
+	page.Members = compare(w.Ordered, said)
 	if !v.may("callback") {
 		return page, nil
 	}
