@@ -16,6 +16,9 @@ const (
 	recordAnswered   = "withdrawal.answered"
 	recordTaken      = "callbacks.taken" // of all types, as one
 	recordCursor     = "cursor.moved"
+	recordForwarding = "forwarding.begun" // or moved, by a start
+	recordRetried    = "forward.retried"
+	recordSkipped    = "forward.skipped"
 )
 
 type orderRecord struct {
@@ -113,6 +116,15 @@ type cursorRecord struct {
 	Reader   string `json:"reader"`
 	Deposits int64  `json:"deposits"`
 	Events   int64  `json:"events"`
+}
+
+// forwardRecord tells of an entry that a person had forwarded again or gave up, or of
+// how many that were forwarded again.
+type forwardRecord struct {
+	Feed    string `json:"feed,omitempty"`
+	Seq     int64  `json:"seq,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Retried int64  `json:"retried,omitempty"`
 }
 
 type answeredRecord struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -51,6 +52,7 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 		}
 		for i, start := range []ForwardStart{FeedDeposits: from.Deposits, FeedEvents: from.Events} {
 			p := list[i]
+			feeds[i] = p.Forwarding
 			fresh := start.Set && start.String() != p.asked
 			switch {
 			case fresh && start.From > p.Last:
@@ -60,16 +62,20 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 			case fresh:
 				p.Seq = max(start.From-1, 0)
 			}
-			if moved[i] = fresh || p.Begun == 0; moved[i] {
-				if fresh {
-					p.asked = start.String()
-				}
-				p.Begun = max(p.Begun, 1, now)
-				if _, err := t.Exec(ctx, beginForwardingSQL, i, p.Seq, int64(p.Begun), p.asked); err != nil {
-					return err
-				}
+			if moved[i] = fresh || p.Begun == 0; !moved[i] {
+				continue
 			}
+			if fresh {
+				p.asked = start.String()
+			}
+			p.Begun = max(p.Begun, 1, now)
 			feeds[i] = p.Forwarding
+			if _, err := t.Exec(ctx, beginForwardingSQL, i, p.Seq, int64(p.Begun), p.asked); err != nil {
+				return err
+			}
+			if err := audit.Add(ctx, t, audit.Record{Kind: recordForwarding, At: now, Data: forwardRecord{Feed: p.Feed.String(), Seq: p.Seq + 1}}); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -163,8 +169,10 @@ func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err e
 			return err
 		}
 		t.Wake(TopicForwards)
-		n, err = t.Exec(ctx, retryForwardsSQL, int64(now))
-		return err
+		if n, err = t.Exec(ctx, retryForwardsSQL, int64(now)); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordRetried, At: now, Data: forwardRecord{Retried: n}})
 	})
 	return n, err
 }
@@ -174,12 +182,12 @@ func (b *Book) RetryForwards(ctx context.Context, now db.Millis) (n int64, err e
 func (b *Book) RetryForward(ctx context.Context, feed Feed, seq int64, now db.Millis) (ForwardRow, error) {
 	return b.changeForward(ctx, feed, seq, func(ctx context.Context, t *db.Tx, f ForwardRow) error {
 		n, err := t.Exec(ctx, retryForwardSQL, int64(feed), seq, int64(now))
-		if err != nil {
+		if err != nil || n == 0 {
 			return err
 		}
 		t.Wake(TopicForwards)
-		if f.Skipped == 0 {
-			return nil
+		if err := audit.Add(ctx, t, audit.Record{Kind: recordRetried, At: now, Data: forwardRecord{Feed: feed.String(), Seq: seq}}); err != nil || f.Skipped == 0 {
+			return err
 		}
 		return t.Batch(ctx, t.Counted(t.Counted(nil, countSkipped, -n), countForwards, n))
 	})
@@ -194,6 +202,10 @@ func (b *Book) SkipForward(ctx context.Context, feed Feed, seq int64, by, reason
 	}
 	return b.changeForward(ctx, feed, seq, func(ctx context.Context, t *db.Tx, f ForwardRow) error {
 		n, err := t.Exec(ctx, skipForwardSQL, int64(feed), seq, int64(db.Never), int64(now), by, reason)
+		if err != nil || n == 0 {
+			return err
+		}
+		err = audit.Add(ctx, t, audit.Record{Kind: recordSkipped, At: now, Data: forwardRecord{Feed: feed.String(), Seq: seq, Reason: reason}})
 		if err != nil {
 			return err
 		}

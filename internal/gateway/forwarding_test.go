@@ -18,6 +18,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/merchant"
@@ -323,6 +324,7 @@ func TestForwardsFailed(t *testing.T) {
 				t.Errorf("%+v, %v", f, err)
 			}
 			status("nothing is left", func(f client.Forwarding) bool { return f.Waiting == 0 && f.Skipped == 0 })
+			wantRecords(t, r, "forwarding.begun", "forwarding.begun", "forward.skipped", "forward.retried", "forward.retried", "forward.retried", "forward.retried")
 			cancel()
 			if err := <-ended; err != nil {
 				t.Fatal(err)
@@ -333,6 +335,32 @@ func TestForwardsFailed(t *testing.T) {
 				t.Errorf("%v\n%s", a.errs, diff)
 			}
 		})
+	}
+}
+
+// wantRecords wants these records about the forwarding in the audit log, those of a
+// person's acts with the token.
+func wantRecords(t *testing.T, r *rig, want ...string) {
+	t.Helper()
+	page, err := r.client.Audit(t.Context(), client.FeedOptions{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range page.Entries {
+		told, err := audit.Read(e.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(told.Kind, "forward") {
+			got = append(got, told.Kind)
+			if (told.By == nil) != (told.Kind == "forwarding.begun") {
+				t.Errorf("%s is by %+v", told.Kind, told.By)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
