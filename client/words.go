@@ -18,13 +18,14 @@ const (
 	AlarmFrozen        ServiceAlarmKind = "frozen"         // a person has frozen the service; the subject is the reason
 	AlarmAuditBroken   ServiceAlarmKind = "audit_broken"   // the audit log was changed
 	AlarmLapsed        ServiceAlarmKind = "lapsed"         // a confirmed withdrawal was not released in time
+	AlarmRestored      ServiceAlarmKind = "restored"       // the database was restored from a backup: nothing is released until it is reconciled
 	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken}
+		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
@@ -44,6 +45,7 @@ const (
 	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
 	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback has blocks of another: it was refused, or a deposit is held as suspect
 	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
+	AlarmBookRestored        GatewayAlarmKind = "restored"              // the database was restored from a backup: deposits are held until it is reconciled
 	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
 )
 
@@ -54,7 +56,7 @@ const AlarmLogBroken GatewayAlarmKind = "audit_broken"
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
 		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken}
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored}
 }
 
 // RefusalReason says why the gateway refused a request to its public listener.

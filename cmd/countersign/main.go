@@ -47,6 +47,9 @@ type cli struct {
 	//lint:ignore SA5008 kong reads every one of several set tags
 	Forward forwardCmd `cmd:"" help:"What is forwarded to the application, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
+	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
+	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
+
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`

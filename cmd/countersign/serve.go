@@ -92,9 +92,14 @@ func (std streams) showToken(token, file string) {
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
 	switch {
+	case errors.Is(err, daemon.ErrOlder):
+		return &hintedError{err, []string{
+			"stop, and restore it: countersign restore --from FILE, or with --db; docs/backup.md says what is held back until it is reconciled.",
+			"if it is certain that nothing was lost, remove " + daemon.LastSeenFile + " from the data directory.",
+		}}
 	case errors.Is(err, daemon.ErrBroken):
 		return &hintedError{err, []string{
-			"keep a copy of the data directory as it is now, then put the last whole copy of the database in its place; it does not know what was released after it was made.",
+			"keep a copy of the data directory as it is now, then restore the last backup: countersign restore --replace --from FILE.",
 			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
 		}}
 	case errors.Is(err, daemon.ErrNoMasterKey):

@@ -22,11 +22,17 @@ func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Deci
 		} else {
 			list, err = s.Lists.Decisions(ctx, q.After, q.Limit)
 		}
+		if err == nil {
+			err = s.Lists.CheckPage(ctx, outbox.FeedOfDecisions, q.After, db.FirstSeq(list, func(d outbox.FeedDecision) int64 { return d.Seq }))
+		}
+		if err != nil {
+			return false, err
+		}
 		for _, d := range list {
 			out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(d.Withdrawal)})
 			out.Next = max(out.Next, d.Seq)
 		}
-		return len(list) > 0, err
+		return len(list) > 0, nil
 	})
 	return out, err
 }
@@ -42,11 +48,17 @@ func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Se
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
 		list, next, err := s.Lists.AlarmsWhere(ctx, db.AlarmFilter{Of: c.Token.BoundTo(), Kind: string(q.Kind), State: db.AlarmState(q.State)}, q.After, q.Limit)
+		if err == nil {
+			err = s.Lists.CheckPage(ctx, db.FeedOfAlarms, q.After, db.FirstSeq(list, func(a db.Alarm) int64 { return a.Seq }))
+		}
+		if err != nil {
+			return false, err
+		}
 		for _, a := range list {
 			out.Alarms = append(out.Alarms, alarmOf(a))
 		}
 		out.Next = max(out.Next, next)
-		return len(list) > 0, err
+		return len(list) > 0, nil
 	})
 	return out, err
 }

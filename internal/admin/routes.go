@@ -65,7 +65,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, jsonapi.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409}},
 		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409}},
 		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409}},
-		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps", nil},
+		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
 		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
@@ -73,7 +73,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
-		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", nil},
+		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", []int{409}},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", operators, byHandler, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/audit", "audit", readers, whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},

@@ -49,6 +49,7 @@ type Backend interface {
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
 	DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]outbox.FeedDecision, int64, error)
 	AlarmsWhere(ctx context.Context, f db.AlarmFilter, after int64, limit int) ([]db.Alarm, int64, error)
+	CheckPage(ctx context.Context, feed string, after, first int64) error
 	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
 	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())

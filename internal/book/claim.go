@@ -79,6 +79,9 @@ type inboxTx struct {
 	leased    []*int64 // by call: nil, or how many rows its lease changed
 	ledger    ledger
 	items     []takenItem // of the fresh rows
+
+	restored bool            // the book was restored and is not reconciled
+	booked   map[string]bool // trackingIds of deposits that were booked before that
 }
 
 func (in *inboxTx) run(ctx context.Context) error {
@@ -93,6 +96,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
 	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
+	in.restored, in.booked = false, map[string]bool{}
 	if err := in.read(ctx); err != nil {
 		return err
 	}
@@ -250,7 +254,7 @@ func (in *inboxTx) read(ctx context.Context) error {
 	if len(blocks) > 0 {
 		statements = append(statements, db.Statement{SQL: readBlocksSQL, Args: []any{d.List(blocks)}, Row: in.scanBlock})
 	}
-	return in.t.Batch(ctx, statements)
+	return in.t.Batch(ctx, append(statements, in.readRestored(d.List(ids[countersign.TypeDeposited]))...))
 }
 
 func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {

@@ -22,6 +22,11 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		case row.duplicate:
 			d.State = DepositHeld
 			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
+		case in.booked[c.TrackingID]:
+			d.State = DepositHeld
+			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
+		case in.restored:
+			d.State = DepositHeld // AlarmRestored was raised
 		}
 		in.ledger.deposits = append(in.ledger.deposits, d)
 	case *countersign.AddressChange:

@@ -230,7 +230,12 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Inbox, s.Deposits, s.Events = last[inboxFeed], last[FeedDeposits.String()], last[FeedEvents.String()]
+	epochs, err := db.ReadEpochs(ctx, b)
+	if err != nil {
+		return s, err
+	}
+	given := func(feed Feed) int64 { return epochs.Between(feed.String(), 0, last[feed.String()]) }
+	s.Inbox, s.Deposits, s.Events = last[inboxFeed], given(FeedDeposits), given(FeedEvents)
 	counts, err := db.Counts(ctx, b)
 	if err != nil {
 		return s, err

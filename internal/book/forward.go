@@ -32,8 +32,8 @@ WHERE seq > (SELECT seq FROM forwarding WHERE feed = 1 AND begun > 0) ORDER BY s
 	// anyForwardSQL finds out whether a claim would find something.
 	anyForwardSQL = `
 SELECT 1 WHERE EXISTS (SELECT 1 FROM forwards WHERE due <= $1)
-	OR EXISTS (SELECT 1 FROM deposits WHERE seq = (SELECT seq + 1 FROM forwarding WHERE feed = 0 AND begun > 0))
-	OR EXISTS (SELECT 1 FROM events WHERE seq = (SELECT seq + 1 FROM forwarding WHERE feed = 1 AND begun > 0))`
+	OR EXISTS (SELECT 1 FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0))
+	OR EXISTS (SELECT 1 FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 1 AND begun > 0))`
 
 	claimForwardSQL = `
 UPDATE forwards SET due = $3, attempts = attempts + 1, sending = 1 WHERE feed = $1 AND seq = $2 RETURNING attempts`

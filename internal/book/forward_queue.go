@@ -19,7 +19,15 @@ const (
 // position is a row of forwarding.
 type position struct {
 	Forwarding
-	asked string
+	asked  string
+	epochs db.Epochs
+}
+
+// count counts what is still to be handed over.
+func (p *position) count() {
+	if p.Fresh = 0; p.Begun != 0 {
+		p.Fresh = p.epochs.Between(p.Feed.String(), p.Seq, p.Last)
+	}
 }
 
 // positions reads the rows of forwarding, by feed.
@@ -28,11 +36,16 @@ func positions(ctx context.Context, q db.Querier, text string) (list [2]position
 	if err != nil {
 		return list, err
 	}
+	epochs, err := db.ReadEpochs(ctx, q)
+	if err != nil {
+		return list, err
+	}
 	err = db.Each(ctx, q, text, nil, func(r db.Rows) error {
-		var p position
+		p := position{epochs: epochs}
 		err := r.Scan(&p.Feed, &p.Seq, &p.Begun, &p.asked)
 		// A row that was read later may be ahead of the numbers.
 		p.Last = max(last[p.Feed.String()], p.Seq)
+		p.count()
 		list[p.Feed] = p
 		return err
 	})
@@ -86,8 +99,8 @@ const (
 	// A feed's entries are recorded in the order of their numbers.
 	oldestForwardSQL = `SELECT created FROM forwards WHERE feed = $1 AND skipped = 0 ORDER BY seq LIMIT 1`
 
-	oldestFreshDepositSQL = `SELECT taken FROM deposits WHERE seq = (SELECT seq + 1 FROM forwarding WHERE feed = 0 AND begun > 0)`
-	oldestFreshEventSQL   = `SELECT at FROM events WHERE seq = (SELECT seq + 1 FROM forwarding WHERE feed = 1 AND begun > 0)`
+	oldestFreshDepositSQL = `SELECT taken FROM deposits WHERE seq > (SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0) ORDER BY seq LIMIT 1`
+	oldestFreshEventSQL   = `SELECT at FROM events WHERE seq > (SELECT seq FROM forwarding WHERE feed = 1 AND begun > 0) ORDER BY seq LIMIT 1`
 )
 
 // forwardStats fills in what s says of the forwarding.
@@ -100,7 +113,7 @@ func forwardStats(ctx context.Context, q db.Querier, s *Stats, counts map[string
 	s.Forwards = s.Retrying
 	for i, p := range list {
 		s.Forwarding[i] = p.Forwarding
-		s.Forwards += p.Fresh()
+		s.Forwards += p.Fresh
 	}
 	oldest := func(r db.Rows) error {
 		var at db.Millis

@@ -66,6 +66,11 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 	if c.To == OrderConfirmed && (o.Expires <= now || o.TenantUserID != c.TenantUserID) {
 		return fmt.Errorf("%w: it has expired or is of another user", ErrChanged)
 	}
+	if !c.To.Undecided() && c.To != OrderConfirmed {
+		if err := checkReconciled(ctx, t); err != nil {
+			return err
+		}
+	}
 	l := ledger{}
 	if c.Alarm != "" {
 		l.alarm(c.Alarm, c.CallBackID, now)
@@ -125,6 +130,9 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 // that never comes. If the order has come meanwhile, it fails with ErrChanged.
 func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID string, now db.Millis) error {
 	return b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := checkReconciled(ctx, t); err != nil {
+			return err
+		}
 		o := Order{NewOrder: NewOrder{CallBackID: callBackID, TenantUserID: tenantUserID, Expires: db.Never},
 			State: OrderUnknown, Created: now, Updated: now, Ended: now}
 		inserted, err := insertOrder(ctx, t, o)
@@ -195,6 +203,7 @@ func (b *Book) personal(ctx context.Context, c OrderChange, now db.Millis) (o Or
 
 const overdueOrdersSQL = `
 SELECT call_back_id, state FROM orders WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904 AND expires <= $1
+	AND NOT ` + db.OpenEpochSQL + `
 ORDER BY expires LIMIT $2`
 
 // ExpireOrders ends at most limit undecided orders that have expired and gives their

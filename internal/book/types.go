@@ -238,6 +238,7 @@ const (
 	AlarmSpliced             = "spliced"               // a callback has blocks of another one; refused, or a deposit held
 	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
 	AlarmAllRefused          = "all_refused"           // all callbacks of ten minutes were refused
+	AlarmRestored            = "restored"              // the book was restored from a backup and is not reconciled
 )
 
 // Cursor is how far a named reader has acknowledged the feeds.
@@ -326,14 +327,7 @@ type Forwarding struct {
 	Begun db.Millis // when a gateway first forwarded it; 0: none did
 	Seq   int64     // the last entry that was handed over
 	Last  int64     // the last entry of the feed
-}
-
-// Fresh is how many entries are still to be handed over.
-func (f Forwarding) Fresh() int64 {
-	if f.Begun == 0 {
-		return 0
-	}
-	return f.Last - f.Seq
+	Fresh int64     // how many entries are still to be handed over
 }
 
 // Stats counts the rows of the merchant's database.

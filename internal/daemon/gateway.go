@@ -206,8 +206,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
-	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, Part{"audit", g.audit.Run})
+	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, g.c.watch(g.db), Part{"audit", g.audit.Run})
 	signLast(ctx, g.audit)
+	g.c.seeLast(ctx, g.db)
 	return errors.Join(err, g.db.Close())
 }
 

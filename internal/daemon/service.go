@@ -192,8 +192,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, Part{"audit", s.audit.Run})
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run})
 	signLast(ctx, s.audit)
+	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())
 }
 

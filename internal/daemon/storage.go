@@ -54,10 +54,22 @@ func ParseMasterKey(text string) (db.KeyWrapper, error) {
 // open makes the missing files of the data directory and opens the database of an
 // end.
 func (s Storage) open(ctx context.Context, log *slog.Logger, end db.End) (*db.DB, error) {
+	d, err := s.openAny(ctx, log, end, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSeen(ctx, d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// openAny is open for any state of the database; restoring, for a backup too.
+func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, restoring bool) (*db.DB, error) {
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	c := db.Config{URL: cmp.Or(s.DB, s.file(DatabaseFile)), Keys: s.Keys, Log: log}
+	c := db.Config{URL: cmp.Or(s.DB, s.file(DatabaseFile)), Keys: s.Keys, Log: log, Restoring: restoring}
 	if c.Keys == nil {
 		// The first start makes the database and then the key. So a start that failed
 		// or died is a first start again as long as there is no key, and a key without

@@ -44,9 +44,9 @@ const (
 	countOpen   = "alarms-open/"
 )
 
-// alarmFeed is the feed of alarms. Transactions raise their alarms before they
+// FeedOfAlarms is the feed of alarms. Transactions raise their alarms before they
 // take numbers from the feeds of their end.
-const alarmFeed = "alarms"
+const FeedOfAlarms = "alarms"
 
 // sameAlarmWindow is how long the same alarm is not raised again.
 const sameAlarmWindow Millis = 3_600_000
@@ -64,7 +64,7 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if len(list) == 0 {
 		return nil
 	}
-	seq, err := LockFeed(ctx, t, alarmFeed)
+	seq, err := LockFeed(ctx, t, FeedOfAlarms)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 		}
 		raised = t.Counted(t.Counted(raised, countRaised+a.Kind, 1), countOpen+a.Kind, 1)
 	}
-	return t.Batch(ctx, append(raised, EndFeed(alarmFeed, seq)))
+	return t.Batch(ctx, append(raised, EndFeed(FeedOfAlarms, seq)))
 }
 
 // RaiseAlarm keeps an alarm in a transaction of its own.
@@ -107,7 +107,7 @@ func (d *DB) Alarms(ctx context.Context, after int64, limit int) ([]Alarm, error
 // to read on after.
 func (d *DB) AlarmsWhere(ctx context.Context, f AlarmFilter, after int64, limit int) (list []Alarm, next int64, err error) {
 	if f.Of != nil {
-		return FeedOf(ctx, d, alarmFeed, f.Of, after, limit, func(a Alarm) int64 { return a.Seq },
+		return FeedOf(ctx, d, FeedOfAlarms, f.Of, after, limit, func(a Alarm) int64 { return a.Seq },
 			func(m string) ([]Alarm, error) { return f.read(ctx, d, &m, after, limit) })
 	}
 	list, err = f.read(ctx, d, nil, after, limit)

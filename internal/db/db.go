@@ -22,6 +22,8 @@ type Config struct {
 	// Used says that the database was used before. A SQLite file that is missing or
 	// empty is then refused, and not made anew.
 	Used bool
+	// Restoring opens a backup, to begin an epoch. ErrOlder refuses it otherwise.
+	Restoring bool
 }
 
 // End describes the database of one of the two ends. Its first migration makes the
@@ -90,7 +92,7 @@ func (d *DB) open(ctx context.Context, c Config, end End) error {
 		d.backend, d.dialect = p, p.d
 		return nil
 	}
-	s, err := openSQLite(ctx, c.URL, c.Used, end, d.log, d.hub)
+	s, err := openSQLite(ctx, c.URL, c.Used, c.Restoring, end, d.log, d.hub)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,10 @@ var testEnd = End{Name: "test", Migrations: fstest.MapFS{
 	"migrations/sqlite/0001_things.sql": {Data: []byte(`
 		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT;
 		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq INTEGER NOT NULL) STRICT;
+		CREATE TABLE counts (name TEXT NOT NULL PRIMARY KEY, n INTEGER NOT NULL) STRICT;
+		CREATE TABLE epochs (number INTEGER NOT NULL PRIMARY KEY, began INTEGER NOT NULL, reconciled INTEGER NOT NULL DEFAULT 0) STRICT;
+		CREATE TABLE epoch_feeds (epoch INTEGER NOT NULL, feed TEXT NOT NULL, last_seq INTEGER NOT NULL) STRICT;
+		CREATE TABLE audit_head (id INTEGER NOT NULL PRIMARY KEY, size INTEGER NOT NULL) STRICT;
 		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL) STRICT;`)},
 	"migrations/postgres/0001_things.sql": {Data: []byte(`
 		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BYTEA NOT NULL);

@@ -47,7 +47,7 @@ type writeRequest struct {
 	done     chan error
 }
 
-func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.Logger, h *hub) (*sqliteDB, error) {
+func openSQLite(ctx context.Context, path string, used, restoring bool, end End, log *slog.Logger, h *hub) (*sqliteDB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 		d: newSQLiteDialect(), hub: h, log: log, end: end, lock: lock,
 		requests: make(chan *writeRequest), closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := db.open(ctx, path, used, end); err != nil {
+	if err := db.open(ctx, path, used, restoring, end); err != nil {
 		if db.file != nil {
 			err = broken(err, db.file)
 		}
@@ -72,7 +72,7 @@ func openSQLite(ctx context.Context, path string, used bool, end End, log *slog.
 	return db, nil
 }
 
-func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) error {
+func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool, end End) error {
 	if _, err := os.Stat(path); used && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrBroken, path)
 	}
@@ -88,17 +88,18 @@ func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) e
 	}
 	// A clean end removes the log.
 	logFile, err := os.Stat(path + "-wal")
-	unclean := err == nil && logFile.Size() > 0
+	unclean := err == nil && logFile.Size() > 0 || restoring
+	logged := err == nil
 	dsn := func(pragmas ...string) string {
-		q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
-			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
-		}, pragmas...)}
-		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+		return sqliteDSN(path, append([]string{"journal_mode(WAL)"}, pragmas...)...)
 	}
 	backstop := fmt.Sprintf("wal_autocheckpoint(%d)", checkpointBackstop)
 	// After a large transaction the log's file shrinks again.
 	limit := fmt.Sprintf("journal_size_limit(%d)", checkpointBackstop*4096)
 	if db.conn, err = openSQLiteConn(ctx, db.d, dsn(backstop, limit, "cache_size(-16000)")); err != nil {
+		return err
+	}
+	if err := db.conn.checkState(ctx, path, logged, restoring); err != nil {
 		return err
 	}
 	if unclean {
@@ -121,6 +122,9 @@ func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) e
 	if err := migrate(ctx, db.conn, end, steps); err != nil {
 		return err
 	}
+	if err := db.conn.beginState(ctx); err != nil {
+		return err
+	}
 	if db.copier, err = newCheckpointer(ctx, db, dsn("cache_size(-100)")); err != nil {
 		return err
 	}
@@ -139,6 +143,14 @@ func (db *sqliteDB) open(ctx context.Context, path string, used bool, end End) e
 		db.files = append(db.files, keptFile{name, info})
 	}
 	return nil
+}
+
+// sqliteDSN opens the file at path.
+func sqliteDSN(path string, pragmas ...string) string {
+	q := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
+		"busy_timeout(10000)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
+	}, pragmas...)}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
 // keptFile is a file that must stay where it is while the database is open.
@@ -173,15 +185,19 @@ func createPrivate(path string) (*os.File, error) {
 	if err := f.Chmod(0o600); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
+	if err := syncParent(path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// syncParent makes the entry of a file in its directory durable.
+func syncParent(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Write hands fn to the writer. Once the writer has it, Write waits for the result
@@ -355,6 +371,8 @@ func (db *sqliteDB) Close() error {
 		<-db.closed
 		close(db.copier.stop)
 		<-db.copier.ended
+		// If it fails, the next start finds the log and takes this for an unclean end.
+		_ = db.conn.setState(context.Background(), "")
 		err = db.closeFiles()
 	})
 	return err

@@ -83,6 +83,10 @@ func (c *checkpointer) checkpoint() {
 		c.blocked = time.Time{}
 		return
 	}
+	// From here on the file has a part of what the log has; see checkState.
+	if c.db.Write(context.Background(), copying) != nil {
+		return
+	}
 	for n, before := 0, -1; n < checkpointTries && size-copied > checkpointRest; n++ {
 		if copied == before {
 			// A reader prevents the rest from being copied until it ends. Wait for
@@ -139,8 +143,14 @@ func (c *checkpointer) pragma(text string) (size, copied int, ok bool) {
 	return size, copied, err == nil && size >= 0
 }
 
+func copying(ctx context.Context, t *Tx) error {
+	_, err := t.Exec(ctx, setMetaSQL, metaState, []byte(stateCopied))
+	return err
+}
+
 // last copies the rest of the log, by the writer.
 func (db *sqliteDB) last(done chan struct{}) {
 	defer close(done)
 	_ = db.conn.control(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
+	_ = db.conn.setState(context.Background(), stateLogged)
 }

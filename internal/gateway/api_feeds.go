@@ -46,6 +46,12 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 			}
 		}
 		list, err := read(ctx, after, int(q.Limit))
+		if err == nil {
+			err = a.lists.CheckPage(ctx, book.FeedDeposits.String(), after, db.FirstSeq(list, func(x book.TakenDeposit) int64 { return x.Seq }))
+		}
+		if err != nil {
+			return false, err
+		}
 		for _, d := range list {
 			if q.State == "" {
 				d = d.AsTaken() // a late reader finds what an early one found
@@ -53,7 +59,7 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 			out.Deposits = append(out.Deposits, depositOf(d))
 			out.Next = d.Seq
 		}
-		return len(list) > 0, err
+		return len(list) > 0, nil
 	})
 	return out, err
 }
@@ -66,11 +72,17 @@ func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Even
 	out := client.Events{Events: []client.EventEntry{}, Next: after}
 	err = a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, err := a.lists.Events(ctx, after, int(q.Limit))
+		if err == nil {
+			err = a.lists.CheckPage(ctx, book.FeedEvents.String(), after, db.FirstSeq(list, func(x book.Event) int64 { return x.Seq }))
+		}
+		if err != nil {
+			return false, err
+		}
 		for _, e := range list {
 			out.Events = append(out.Events, eventOf(e))
 			out.Next = e.Seq
 		}
-		return len(list) > 0, err
+		return len(list) > 0, nil
 	})
 	return out, err
 }
@@ -86,11 +98,17 @@ func (a *api) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Gatew
 	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, next, err := a.lists.AlarmsWhere(ctx, db.AlarmFilter{Kind: string(q.Kind), State: db.AlarmState(q.State)}, int64(q.After), int(q.Limit))
+		if err == nil {
+			err = a.lists.CheckPage(ctx, db.FeedOfAlarms, int64(q.After), db.FirstSeq(list, func(x db.Alarm) int64 { return x.Seq }))
+		}
+		if err != nil {
+			return false, err
+		}
 		for _, x := range list {
 			out.Alarms = append(out.Alarms, alarmOf(x))
 		}
 		out.Next = max(out.Next, next)
-		return len(list) > 0, err
+		return len(list) > 0, nil
 	})
 	return out, err
 }

@@ -44,14 +44,14 @@ func (a *api) routes() []route {
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, jsonapi.Whole, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps", nil},
+		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 		{get, "/v1/deposits/search", "searchDeposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
 		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", nil},
 		{get, "/v1/deposits/{seq}", "deposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
 
-		{get, "/v1/events", "events", all, jsonapi.Whole, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps", nil},
+		{get, "/v1/events", "events", all, jsonapi.Whole, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 		{get, "/v1/cursors/{name}", "cursor", all, jsonapi.Whole, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
 		{put, "/v1/cursors/{name}", "moveCursor", apps, jsonapi.Whole, 200, jsonapi.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},
 
@@ -65,7 +65,7 @@ func (a *api) routes() []route {
 		{post, "/v1/policy/try", "tryPolicy", readers, jsonapi.Whole, 200, jsonapi.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
 
 		{get, "/v1/callbacks", "callbacks", readers, jsonapi.Whole, 200, jsonapi.Handle(a.callbacks), "List the inbox, the newest first", nil},
-		{get, "/v1/alarms", "alarms", readers, jsonapi.Whole, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", nil},
+		{get, "/v1/alarms", "alarms", readers, jsonapi.Whole, 200, jsonapi.Handle(a.alarms), "Read the feed of alarms", []int{409}},
 		{post, "/v1/alarms/{seq}/ack", "ackAlarm", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
 		{get, "/v1/audit", "audit", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},

@@ -64,7 +64,7 @@ func (g *Gateway) BeginForwarding(ctx context.Context) error {
 			g.c.Log.Warn("forwarding begins after the last entry of the earlier release; --forward-from 0 forwards those before it too",
 				"feed", f.Feed.String(), "from", f.Seq+1)
 		default:
-			g.c.Log.Info("forwarding begins", "feed", f.Feed.String(), "from", f.Seq+1, "waiting", f.Fresh())
+			g.c.Log.Info("forwarding begins", "feed", f.Feed.String(), "from", f.Seq+1, "waiting", f.Fresh)
 		}
 	}
 	return nil

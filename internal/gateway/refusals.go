@@ -67,6 +67,9 @@ func advice(kind string) string {
 	case book.AlarmAllRefused:
 		return "all callbacks of ten minutes were refused, mostly for the reason that is the subject: the log names the setting that would change it, " +
 			"/v1/stats counts all reasons, and gateway --learn says what this provider does"
+	case book.AlarmRestored:
+		return "what came after the backup is not known here and may have been booked: deposits are held, and orders are not cancelled, until " +
+			"countersign reconcile --gateway --settle was told what was booked"
 	case book.AlarmBindingBroken:
 		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
 	case book.AlarmSpliced:

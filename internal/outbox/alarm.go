@@ -26,6 +26,8 @@ var alarmTexts = map[string]string{
 		"and let the merchant run countersign check.",
 	"open_failures": "Too many answers of the merchant within an hour did not open or were no answers, so it was paused. Check its response key; " +
 		"if that is right, somebody is trying blocks on the service. Resume the merchant when the cause is known.",
+	"restored": "The service's database was restored from a backup. What came after that backup is not known here and may have happened: " +
+		"nothing is released until countersign reconcile --settle was told what the wallet executed. docs/backup.md says how.",
 	"wrong_api_key": "A response carried another API key than the merchant's. It decided nothing. Check what answers at the merchant's URLs.",
 }
 

@@ -6,8 +6,8 @@ import (
 	"countersign/internal/db"
 )
 
-// decisionsFeed numbers the decisions. Every transaction locks it after the alarms.
-const decisionsFeed = "decisions"
+// FeedOfDecisions numbers the decisions. Every transaction locks it after the alarms.
+const FeedOfDecisions = "decisions"
 
 // feedEntries gathers what a transaction appends to the feeds at its end.
 type feedEntries struct {
@@ -30,7 +30,7 @@ func (f *feedEntries) write(ctx context.Context, t *db.Tx) error {
 	if err := db.RaiseAlarms(ctx, t, f.alarms); err != nil || len(f.decisions) == 0 {
 		return err
 	}
-	seq, err := db.LockFeed(ctx, t, decisionsFeed)
+	seq, err := db.LockFeed(ctx, t, FeedOfDecisions)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (f *feedEntries) write(ctx context.Context, t *db.Tx) error {
 		statements = append(statements, db.Statement{SQL: insertDecisionSQL, Args: []any{seq, d[0], d[1]}})
 	}
 	t.Wake(TopicDecisions)
-	return t.Batch(ctx, append(statements, db.EndFeed(decisionsFeed, seq)))
+	return t.Batch(ctx, append(statements, db.EndFeed(FeedOfDecisions, seq)))
 }
 
 const (
@@ -60,7 +60,7 @@ func (o *Outbox) Decisions(ctx context.Context, after int64, limit int) ([]FeedD
 // DecisionsOf gives the decisions on withdrawals of some merchants after seq after, in
 // order, and the number to read on after.
 func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]FeedDecision, int64, error) {
-	return db.FeedOf(ctx, o, decisionsFeed, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
+	return db.FeedOf(ctx, o, FeedOfDecisions, merchants, after, limit, func(d FeedDecision) int64 { return d.Seq },
 		func(m string) ([]FeedDecision, error) { return o.decisions(ctx, decisionsOfSQL, m, after, limit) })
 }
 

@@ -85,9 +85,11 @@ const releaseSQL = `
 UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
 WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $5
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
+	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
-const readStopsSQL = `SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1) FROM merchants WHERE id = $1`
+const readStopsSQL = `
+SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1), (SELECT COUNT(*) FROM epochs WHERE reconciled = 0) FROM merchants WHERE id = $1`
 
 // readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
 // that is given again.
@@ -101,8 +103,8 @@ const AlarmForeignClaim = "foreign_claim"
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
 // the argument permit, also after the outcome. Any other holder gets a *ConflictError
 // for ever and raises AlarmForeignClaim. A withdrawal without a permit is not released at
-// its ReleaseBy or later. While the merchant is paused or the service is frozen nobody
-// gets a permit, the holder of one included. All of these are *ConflictErrors.
+// its ReleaseBy or later. While the merchant is paused, the service is frozen or a restored
+// database is not reconciled nobody gets a permit, the holder of one included. All of these are *ConflictErrors.
 //
 // One guarded statement decides which holder gets it. The rest reads, and raises the
 // alarm.
@@ -133,9 +135,11 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			p.Duplicate = given == 0
 			stops := db.Statement{SQL: readStopsSQL, Args: []any{merchant}, Row: func(r db.Rows) error {
 				var state MerchantState
-				var frozen int64
-				err := r.Scan(&state, &frozen)
-				stop = stopped(state, frozen)
+				var frozen, restored int64
+				err := r.Scan(&state, &frozen, &restored)
+				if stop = stopped(state, frozen); stop == "" && restored > 0 {
+					stop = ReasonRestored
+				}
 				return err
 			}}
 			read := db.Statement{SQL: readPermitSQL, Args: []any{merchant, rest}, Row: func(r db.Rows) error {
@@ -184,8 +188,9 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 
 // stopTexts tell callers why no permit is given at the moment.
 var stopTexts = map[string]string{
-	ReasonFrozen: "the service is frozen: nothing is released until it is thawed",
-	ReasonPaused: "the merchant is paused: nothing of it is released until it is resumed",
+	ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
+	ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
+	ReasonRestored: "the service was restored from a backup and may have released this before: nothing is released until it is reconciled",
 }
 
 const recordOutcomeSQL = `

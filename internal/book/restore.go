@@ -1,0 +1,153 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+const (
+	recordRestored   = "book.restored"
+	recordReconciled = "book.reconciled"
+
+	// reasonBooked is the reason of a deposit that does not count because the
+	// application booked it before the restore.
+	reasonBooked = "booked before the restore"
+	// byReconcile is who decides on deposits that were held after a restore.
+	byReconcile = "reconcile"
+)
+
+// Feeds are the feeds that readers follow by their numbers.
+var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()}
+
+// restoredRecord says where an epoch begins. Ends are the last numbers of the feeds.
+type restoredRecord struct {
+	Epoch int64            `json:"epoch"`
+	Ends  map[string]int64 `json:"ends,omitempty"`
+}
+
+// Restored begins an epoch after a restore: until Reconcile every deposit that is taken
+// is held, and no order ends by a person, the policy or its time. least is the number
+// of the last epoch that is known from elsewhere, or 0.
+func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
+	return b.BeginEpoch(ctx, Feeds, least, now, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: now}}); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordRestored, At: now, Data: restoredRecord{e.Number, e.Ends}})
+	})
+}
+
+const (
+	openEpochsSQL = `SELECT COUNT(*) FROM epochs WHERE reconciled = 0`
+
+	readBookedSQL = `SELECT i.tracking_id FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.tracking_id = w.value{alone}`
+)
+
+// readRestored reads what claims of deposits need to know of a restore.
+func (in *inboxTx) readRestored(ids any) []db.Statement {
+	return []db.Statement{
+		{SQL: openEpochsSQL, Row: func(r db.Rows) error {
+			var n int64
+			err := r.Scan(&n)
+			in.restored = n > 0
+			return err
+		}},
+		{SQL: readBookedSQL, Args: []any{ids}, Row: func(r db.Rows) error {
+			var id string
+			err := r.Scan(&id)
+			in.booked[id] = true
+			return err
+		}},
+	}
+}
+
+// checkReconciled fails if the book was restored and is not reconciled. An order may
+// then have been confirmed and executed, so who is told that it has ended would give
+// its funds back too early.
+func checkReconciled(ctx context.Context, t *db.Tx) error {
+	e, err := db.LastEpoch(ctx, t)
+	if err == nil && e.Open() {
+		err = &db.ConflictError{Reason: "the gateway was restored from a backup and may have confirmed this before: no order ends until it is reconciled"}
+	}
+	return err
+}
+
+const bookBeforeSQL = `
+INSERT INTO booked_before (tracking_id) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE type = 1 AND id = $1)
+ON CONFLICT (tracking_id) DO NOTHING`
+
+// BookedBefore keeps the trackingIds of deposits that the application has booked and
+// that the book does not know. If the service tells of one again, it is held.
+func (b *Book) BookedBefore(ctx context.Context, ids []string) error {
+	var statements []db.Statement
+	for _, id := range ids {
+		if err := db.CheckIdentifier("trackingId", id); err != nil {
+			return err
+		}
+		statements = append(statements, db.Statement{SQL: bookBeforeSQL, Args: []any{id}})
+	}
+	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
+}
+
+const heldAfterSQL = `
+SELECT d.seq, d.tracking_id, i.duplicate FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
+WHERE d.state <> 'taken' AND d.state = 'held' AND d.suspect = 0 AND d.seq > $1 ORDER BY d.seq LIMIT 500`
+
+// SettleHeld decides on the deposits that were held because the book was restored:
+// those that the application had booked do not count, and the others do. It leaves
+// those that are held for another reason.
+func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bool, now db.Millis) (credited, rejected int, err error) {
+	e, err := db.LastEpoch(ctx, b)
+	if err != nil || !e.Open() {
+		return 0, 0, err
+	}
+	type held struct {
+		seq       int64
+		id        string
+		duplicate int64
+	}
+	for after := e.Base(); ; {
+		var list []held
+		err := db.Each(ctx, b, heldAfterSQL, []any{after}, func(r db.Rows) error {
+			var h held
+			err := r.Scan(&h.seq, &h.id, &h.duplicate)
+			list = append(list, h)
+			return err
+		})
+		if err != nil || len(list) == 0 {
+			return credited, rejected, err
+		}
+		for _, h := range list {
+			after = h.seq
+			switch {
+			case booked(h.id):
+				_, err = b.DecideDeposit(ctx, h.seq, DepositRejected, byReconcile, reasonBooked, now)
+				rejected++
+			case h.duplicate == 0:
+				_, err = b.DecideDeposit(ctx, h.seq, DepositCredited, byReconcile, "", now)
+				credited++
+			}
+			if err != nil {
+				return credited, rejected, err
+			}
+		}
+	}
+}
+
+// Reconcile ends the open epoch. It reports whether one was open.
+func (b *Book) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
+	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		e, err := db.LastEpoch(ctx, t)
+		if err != nil {
+			return err
+		}
+		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordReconciled, At: now, Data: restoredRecord{Epoch: e.Number}})
+	})
+	return open, err
+}

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"countersign/internal/db"
+)
+
+// LastSeenFile is the file of a data directory that says how far the database had come.
+// It is beside the database, so that a database that is put back to an earlier state is
+// noticed: what it does not know may be done twice.
+const LastSeenFile = "last-seen.json"
+
+// lastSeenEvery is how often the file is written. What a database lost within that time
+// is not noticed.
+const lastSeenEvery = time.Second
+
+// ErrOlder: the database was put back to an earlier state, or is a backup.
+var ErrOlder = db.ErrOlder
+
+// lastSeen reads the file. The zero Progress: there is none.
+func (s Storage) lastSeen() (p db.Progress, err error) {
+	b, err := os.ReadFile(s.file(LastSeenFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.file(LastSeenFile), err)
+	}
+	return p, err
+}
+
+// see writes the file.
+func (s Storage) see(p db.Progress) error {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.Dir, LastSeenFile+".")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.Dir, LastSeenFile))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// checkSeen fails with ErrOlder if d had come further when it was in use here.
+func (s Storage) checkSeen(ctx context.Context, d *db.DB) error {
+	before, err := s.lastSeen()
+	if err != nil {
+		return err
+	}
+	p, err := d.Progress(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.Older(before); err != nil {
+		return fmt.Errorf("%w (%s)", err, s.file(LastSeenFile))
+	}
+	return nil
+}
+
+// watch is a part of a daemon that keeps the file up to date. It fails with ErrOlder if
+// the database goes back while it is in use: this process would act on what it knew.
+func (s Storage) watch(d *db.DB) Part {
+	return Part{"database", func(ctx context.Context) error {
+		var last db.Progress
+		tick := time.NewTicker(lastSeenEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+			p, err := d.Progress(bounded)
+			cancel()
+			if err != nil {
+				continue // others notice that the database is away
+			}
+			if err := p.Older(last); err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(p, last) {
+				if err := s.see(p); err != nil {
+					d.Log().Warn("what the database knows was not noted", "file", LastSeenFile, "error", err.Error())
+					continue
+				}
+				last = p
+			}
+		}
+	}}
+}
+
+// seeLast writes the file when everything else has ended.
+func (s Storage) seeLast(ctx context.Context, d *db.DB) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if p, err := d.Progress(ctx); err == nil {
+		_ = s.see(p) // an older one is right too
+	}
+}

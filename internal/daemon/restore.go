@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"countersign/internal/audit"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+)
+
+// RestoreConfig is what Restore needs.
+type RestoreConfig struct {
+	// Storage says where the end keeps its state. Its Dir is required.
+	Storage
+	// Gateway restores a gateway, else it is a service.
+	Gateway bool
+	// From is the backup of a SQLite database. With DB it is not used: the database was
+	// restored by its own means already.
+	From string
+	// Replace moves a SQLite database that is there aside, under the name that Restored
+	// has. Without it Restore refuses.
+	Replace bool
+	// Log gets what opening the database says. Nil: discards.
+	Log *slog.Logger
+}
+
+// Restored says what Restore did.
+type Restored struct {
+	Database string           `json:"database"` // the file, or "postgres"
+	Epoch    int64            `json:"epoch"`
+	Ends     map[string]int64 `json:"ends"`            // the last number of each feed in the backup
+	Aside    string           `json:"aside,omitempty"` // where the database is that was there before
+}
+
+// Restore puts a backup in the place of a database, or takes a PostgreSQL database that
+// was put back, and begins an epoch in it. No process may have it open.
+func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if (c.DB == "") == (c.From == "") {
+		return r, errors.New("give the backup of a SQLite database, or the URL of a PostgreSQL database that was put back, and not both")
+	}
+	if err := c.makeDir(); err != nil {
+		return r, fmt.Errorf("data directory: %w", err)
+	}
+	seen, err := c.lastSeen()
+	if err != nil {
+		return r, err
+	}
+	s := c.Storage
+	r.Database = "postgres"
+	if s.DB == "" {
+		r.Database = s.file(DatabaseFile)
+		s.DB = r.Database + ".restoring" // a name of its own until it is whole
+		if err := c.free(r.Database); err != nil {
+			return r, err
+		}
+		if err := copyFile(c.From, s.DB); err != nil {
+			return r, err
+		}
+		defer func() {
+			for _, more := range []string{"", "-wal", "-shm", ".lock"} {
+				_ = os.Remove(s.DB + more)
+			}
+		}()
+	}
+	p, err := c.begin(ctx, s, seen.Epoch, &r)
+	if err != nil {
+		return r, err
+	}
+	if c.From != "" {
+		if err := c.replace(s.DB, &r); err != nil {
+			return r, err
+		}
+	}
+	return r, c.see(p)
+}
+
+// begin opens the database of s and begins an epoch in it.
+func (c RestoreConfig) begin(ctx context.Context, s Storage, least int64, r *Restored) (p db.Progress, err error) {
+	end := outbox.End()
+	if c.Gateway {
+		end = book.End()
+	}
+	d, err := s.openAny(ctx, c.Log, end, true)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	ctx, now := audit.At(ctx, "restore"), db.MillisOf(time.Now())
+	var e db.Epoch
+	if c.Gateway {
+		e, err = book.New(d, book.Config{}).Restored(ctx, least, now)
+	} else {
+		e, err = outbox.New(d).Restored(ctx, least, now)
+	}
+	if err != nil {
+		return p, err
+	}
+	r.Epoch, r.Ends = e.Number, e.Ends
+	return d.Progress(ctx)
+}
+
+// free refuses a place where a database is or was, unless it is to be replaced.
+func (c RestoreConfig) free(path string) error {
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !c.Replace:
+		return fmt.Errorf("%s exists: --replace moves it aside and keeps it", path)
+	}
+	return db.Free(path)
+}
+
+// replace gives the restored database its name.
+func (c RestoreConfig) replace(from string, r *Restored) error {
+	path := r.Database
+	if _, err := os.Stat(path); err == nil {
+		if err := db.Free(path); err != nil {
+			return err
+		}
+		r.Aside = fmt.Sprintf("%s.before-%d", path, r.Epoch)
+		for _, more := range []string{"", "-wal", "-shm"} {
+			if err := os.Rename(path+more, r.Aside+more); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if err := os.Rename(from, path); err != nil {
+		return err
+	}
+	return syncDir(c.Dir)
+}
+
+// copyFile copies a backup, durably.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// Held says what a backup holds.
+type Held = db.Held
+
+// Backup writes a copy of the SQLite database of a data directory to a new file, also
+// while a process uses it. No secret file is in it.
+func Backup(ctx context.Context, dir, to string) (Held, error) {
+	h, err := db.Backup(ctx, Storage{Dir: dir}.file(DatabaseFile), to)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; a PostgreSQL database is backed up by its own means: see docs/backup.md", err)
+	}
+	return h, err
+}

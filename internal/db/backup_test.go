@@ -1,0 +1,114 @@
+package db
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/internal/db/dbtest"
+)
+
+// A copy of the file alone says that its log is missing, whenever it was made; one
+// whose log another program has copied in after a crash is whole.
+func TestCopiedWithoutLog(t *testing.T) {
+	path := dbtest.SQLite(t)
+	d := openAt(t, path)
+	fill(t, d, 0)
+	alone := dbtest.SQLite(t)
+	copyFile(t, path, alone)
+	if err := openUsed(t, alone); !errors.Is(err, ErrBroken) {
+		t.Errorf("without its log: %v", err)
+	}
+	// The log is copied while it is in use: the file still lacks what comes then.
+	c := d.backend.(*sqliteDB).copier
+	if err := d.Write(ctx, copying); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	c.finish <- done
+	<-done
+	fill(t, d, fillRows)
+	alone = dbtest.SQLite(t)
+	copyFile(t, path, alone)
+	if err := openUsed(t, alone); !errors.Is(err, ErrBroken) {
+		t.Errorf("without its log, after some of it was copied: %v", err)
+	}
+	merged := dbtest.SQLite(t)
+	for _, part := range []string{"", "-wal"} {
+		copyFile(t, path+part, merged+part)
+	}
+	if n := dbtest.Query(t, merged, `SELECT COUNT(*) FROM things`); n[0] != "400" {
+		t.Errorf("%s rows", n)
+	}
+	if _, err := os.Stat(merged + "-wal"); err == nil {
+		t.Fatal("the other program left the log")
+	}
+	if err := openUsed(t, merged); err != nil {
+		t.Errorf("another program has copied the log: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openUsed(t, path); err != nil {
+		t.Errorf("after a clean end: %v", err)
+	}
+}
+
+// A backup beside steady writes ends, is as of one moment, is of its owner alone, and
+// opens only to be restored.
+func TestBackup(t *testing.T) {
+	path := dbtest.SQLite(t)
+	d := openAt(t, path)
+	fill(t, d, 0)
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	writers.Go(func() {
+		for i := fillRows; ; i += fillRows {
+			select {
+			case <-stop:
+				return
+			default:
+				fill(t, d, i)
+			}
+		}
+	})
+	to := filepath.Join(t.TempDir(), "copy")
+	time.Sleep(50 * time.Millisecond)
+	_, err := Backup(ctx, path, to)
+	close(stop)
+	writers.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Backup(ctx, path, to); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	if info := must(os.Stat(to))(t); info.Mode() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	if left := must(filepath.Glob(to + "*"))(t); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+	for range 2 {
+		if err := openUsed(t, to); !errors.Is(err, ErrOlder) {
+			t.Errorf("opened without restoring: %v", err)
+		}
+	}
+	for range 2 { // a restoring that died is done again
+		r, err := Open(ctx, Config{URL: to, Keys: testKeys, Used: true, Restoring: true}, testEnd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n, last int
+		must(One(ctx, r, `SELECT COUNT(*), MAX(CAST(name AS INTEGER)) FROM things`, nil, &n, &last))(t)
+		if n < fillRows || last != n-1 {
+			t.Errorf("%d rows up to %d", n, last)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package db
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// An epoch begins when a database is restored from a backup. The database does not
+// know what came after that backup, so numbers of its feeds may have been given that
+// it would give again. In each epoch the numbers therefore begin far behind those of
+// the epoch before: at the second of its beginning, times epochNumbers. A feed gives
+// fewer numbers a second than that, so no number is ever given twice, also if one
+// backup is restored several times.
+const epochNumbers = 1_000_000
+
+// epochZero is when epochs begin to be counted, in seconds since 1970. Numbers of feeds
+// stay below 2^53, which JSON's readers take, for 285 years.
+var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+
+// ErrOlder means that the database is older than the one that was in use here, or is a
+// backup: it does not know what came after it. Restoring it begins an epoch.
+var ErrOlder = fmt.Errorf("the database does not know what happened last")
+
+// Epoch is one restoring of a database.
+type Epoch struct {
+	Number     int64 // 0: the database was never restored
+	Began      Millis
+	Reconciled Millis           // when what is open was settled; 0: it is not
+	Ends       map[string]int64 // the last number that each feed had before
+}
+
+// Open reports whether what may have happened twice or not at all is not settled yet.
+func (e Epoch) Open() bool { return e.Number != 0 && e.Reconciled == 0 }
+
+// Base is the number after which the feeds of an epoch begin.
+func (e Epoch) Base() int64 { return e.Number * epochNumbers }
+
+const (
+	listEpochsSQL = `
+SELECT e.number, e.began, e.reconciled, f.feed, f.last_seq
+FROM epochs e JOIN epoch_feeds f ON f.epoch = e.number ORDER BY e.number, f.feed`
+
+	lastEpochSQL = `SELECT number, began, reconciled FROM epochs ORDER BY number DESC LIMIT 1`
+
+	insertEpochSQL     = `INSERT INTO epochs (number, began) VALUES ($1, $2)`
+	insertEpochFeedSQL = `INSERT INTO epoch_feeds (epoch, feed, last_seq) VALUES ($1, $2, $3)`
+	reconcileSQL       = `UPDATE epochs SET reconciled = $1 WHERE reconciled = 0`
+
+	// OpenEpochSQL is a condition: an epoch is open.
+	OpenEpochSQL = `EXISTS (SELECT 1 FROM epochs WHERE reconciled = 0)`
+)
+
+// LastEpoch gives the present epoch, without Ends. The zero Epoch: there was no restore.
+func LastEpoch(ctx context.Context, q Querier) (e Epoch, err error) {
+	_, err = One(ctx, q, lastEpochSQL, nil, &e.Number, &e.Began, &e.Reconciled)
+	return e, err
+}
+
+// Epochs are all epochs of a database, in order.
+type Epochs []Epoch
+
+// ReadEpochs gives all epochs.
+func ReadEpochs(ctx context.Context, q Querier) (list Epochs, err error) {
+	err = Each(ctx, q, listEpochsSQL, nil, func(r Rows) error {
+		var e Epoch
+		var feed string
+		var seq int64
+		if err := r.Scan(&e.Number, &e.Began, &e.Reconciled, &feed, &seq); err != nil {
+			return err
+		}
+		if n := len(list); n == 0 || list[n-1].Number != e.Number {
+			e.Ends = map[string]int64{}
+			list = append(list, e)
+		}
+		list[len(list)-1].Ends[feed] = seq
+		return nil
+	})
+	return list, err
+}
+
+// Between is how many numbers of a feed were given after from, up to to.
+func (es Epochs) Between(feed string, from, to int64) int64 {
+	n := to - from
+	for _, e := range es {
+		if end, ok := e.Ends[feed]; ok && from < e.Base() && e.Base() <= to {
+			n -= e.Base() - max(end, from)
+		}
+	}
+	return n
+}
+
+// lost reports whether after is a number that another epoch gave, or never was one.
+func (es Epochs) lost(feed string, after int64) bool {
+	for _, e := range es {
+		if end, ok := e.Ends[feed]; ok && end < after && after < e.Base() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAfter fails with a *ConflictError if a reader of a feed cannot stand at number
+// after: it is beyond the end, or of an epoch that this database does not know. An
+// empty page would leave such a reader waiting for ever.
+func checkAfter(ctx context.Context, q Querier, feed string, after int64) error {
+	if after == 0 {
+		return nil
+	}
+	last, err := LastSeqs(ctx, q)
+	if err != nil {
+		return err
+	}
+	if after > last[feed] {
+		return &ConflictError{Reason: fmt.Sprintf("after is beyond the end of the feed, which is %d: it is of another database, or of one that was restored since", last[feed])}
+	}
+	es, err := ReadEpochs(ctx, q)
+	if err == nil && es.lost(feed, after) {
+		err = &ConflictError{Reason: "after is of another epoch: the database was restored since, and does not have that entry"}
+	}
+	return err
+}
+
+// CheckPage checks a page that was just read after number after and begins with entry
+// first, 0 for none: see checkAfter. The next number shows that after is right, without a
+// look.
+func (d *DB) CheckPage(ctx context.Context, feed string, after, first int64) error {
+	if first == after+1 {
+		return nil
+	}
+	return checkAfter(ctx, d, feed, after)
+}
+
+// FirstSeq gives the number of the first entry of a page, 0 for none.
+func FirstSeq[T any](list []T, seq func(T) int64) int64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return seq(list[0])
+}
+
+// BeginEpoch begins an epoch after a restore, behind number least. The feeds go on with
+// numbers that were never given. more runs in the same transaction, which is done or
+// not at all.
+func (d *DB) BeginEpoch(ctx context.Context, feeds []string, least int64, now Millis, more func(context.Context, *Tx, Epoch) error) (e Epoch, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		was, err := LastEpoch(ctx, t)
+		if err != nil {
+			return err
+		}
+		e = Epoch{Number: max(now.Time().Unix()-epochZero, was.Number+1, least+1, 1), Began: now, Ends: map[string]int64{}}
+		for _, feed := range slices.Sorted(slices.Values(feeds)) {
+			seq, err := LockFeed(ctx, t, feed)
+			if err != nil {
+				return err
+			}
+			e.Number = max(e.Number, seq/epochNumbers+1)
+			e.Ends[feed] = seq
+		}
+		statements := []Statement{{SQL: insertEpochSQL, Args: []any{e.Number, int64(now)}}}
+		for _, feed := range slices.Sorted(maps.Keys(e.Ends)) {
+			statements = append(statements, Statement{SQL: insertEpochFeedSQL, Args: []any{e.Number, feed, e.Ends[feed]}}, EndFeed(feed, e.Base()))
+		}
+		statements = append(statements, Statement{SQL: dropMetaSQL, Args: []any{metaBackup}})
+		if err := t.Batch(ctx, statements); err != nil {
+			return err
+		}
+		return more(ctx, t, e)
+	})
+	return e, err
+}
+
+// Reconcile ends what an open epoch holds back, as part of t. It reports whether one
+// was open.
+func Reconcile(ctx context.Context, t *Tx, now Millis) (bool, error) {
+	n, err := t.Exec(ctx, reconcileSQL, int64(now))
+	return n > 0, err
+}
+
+// metaDatabase is the row of meta with the random name of a database.
+const metaDatabase = "database"
+
+// Progress is how far a database has come. It only grows.
+type Progress struct {
+	Database string           `json:"database"` // a random name, given when it is first asked for
+	Epoch    int64            `json:"epoch"`
+	Records  int64            `json:"records"` // of the audit log
+	Feeds    map[string]int64 `json:"feeds"`   // the last number of each
+}
+
+const auditSizeSQL = `SELECT size FROM audit_head WHERE id = 1`
+
+// Progress says how far the database has come.
+func (d *DB) Progress(ctx context.Context) (p Progress, err error) {
+	var name []byte
+	found, err := One(ctx, d, readMetaSQL, []any{metaDatabase}, &name)
+	if err != nil {
+		return p, err
+	}
+	if !found {
+		err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
+			if _, err := t.Exec(ctx, writeMetaSQL, metaDatabase, []byte(rand.Text())); err != nil {
+				return err
+			}
+			_, err := One(ctx, t, readMetaSQL, []any{metaDatabase}, &name) // another node may have been first
+			return err
+		})
+		if err != nil {
+			return p, err
+		}
+	}
+	e, err := LastEpoch(ctx, d)
+	if err != nil {
+		return p, err
+	}
+	p.Database, p.Epoch = string(name), e.Number
+	if _, err := One(ctx, d, auditSizeSQL, nil, &p.Records); err != nil {
+		return p, err
+	}
+	p.Feeds, err = LastSeqs(ctx, d)
+	return p, err
+}
+
+// Older fails with ErrOlder if the database had come further before than p: it was put
+// back to an earlier state without an epoch of its own.
+func (p Progress) Older(before Progress) error {
+	switch {
+	case p.Database != before.Database || p.Epoch > before.Epoch:
+		return nil
+	case p.Epoch < before.Epoch:
+		return fmt.Errorf("%w: it was in epoch %d here, and is in epoch %d", ErrOlder, before.Epoch, p.Epoch)
+	case p.Records < before.Records:
+		return fmt.Errorf("%w: it had %d records in its audit log here, and has %d", ErrOlder, before.Records, p.Records)
+	}
+	for feed, seq := range before.Feeds {
+		if p.Feeds[feed] < seq {
+			return fmt.Errorf("%w: its feed of %s was at %d here, and is at %d", ErrOlder, feed, seq, p.Feeds[feed])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"countersign"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+const (
+	// ReasonRestored is the reason of a decision that an earlier database made, and of
+	// a release that waits until a restored one is reconciled.
+	ReasonRestored = "restored"
+
+	// AlarmRestored: the database was restored from a backup and is not reconciled.
+	AlarmRestored = "restored"
+
+	recordRestored   = "service.restored"
+	recordReconciled = "service.reconciled"
+	recordAdopted    = "withdrawal.adopted" // its permit was given before the restore
+)
+
+// Feeds are the feeds that readers follow by their numbers.
+var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
+
+// Restored begins an epoch after a restore: until Reconcile nothing is released. least
+// is the number of the last epoch that is known from elsewhere, or 0.
+func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
+	return o.BeginEpoch(ctx, Feeds, least, now, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: now}}); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordRestored, At: now, Data: restoredRecord{e.Number, e.Ends}})
+	})
+}
+
+// restoredRecord says where an epoch begins. Ends are the last numbers of the feeds.
+type restoredRecord struct {
+	Epoch int64            `json:"epoch"`
+	Ends  map[string]int64 `json:"ends,omitempty"`
+}
+
+// Executed is a withdrawal for which the wallet core got a permit, as the core recorded
+// it.
+type Executed struct {
+	Merchant     string
+	CallBackID   string
+	TenantUserID string               // needed where the database does not know the withdrawal
+	Details      *countersign.Details // what was executed; may be nil
+	Claim        string               // who has the permit; empty: ReasonRestored
+	Permit       string               // empty: a new one, which its holder gets when it asks again
+}
+
+// Adoption says what Adopt found.
+type Adoption struct {
+	Withdrawal Withdrawal
+	Was        WithdrawalState // before; empty: it was not known
+	Held       bool            // its permit was recorded already
+}
+
+const adoptSQL = `
+UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
+WHERE merchant = $1 AND id = $2 AND state = $6 AND permit = '' AND ` + db.OpenEpochSQL
+
+const presumeSQL = `
+UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
+WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + db.OpenEpochSQL
+
+// Adopt records that a permit was given before the restore, so that no other one is
+// given. It does so whatever the state is, since what was executed cannot be undone;
+// Adoption.Was says how it disagrees. A withdrawal with a permit stays as it is, and if
+// that is another permit or holder, Adopt gives a *ConflictError. It works only while an
+// epoch is open.
+func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) (a Adoption, err error) {
+	for _, text := range []struct{ member, text string }{{"claim", x.Claim}, {"permit", x.Permit}, {"callBackId", x.CallBackID}} {
+		if err := db.CheckText(text.member, text.text); err != nil {
+			return a, err
+		}
+	}
+	known, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
+	if err == db.ErrNotFound {
+		if known, err = o.recreate(ctx, x, now); err != nil {
+			return a, err
+		}
+	} else if err != nil {
+		return a, err
+	} else {
+		a.Was = known.State
+	}
+	holder, given := orText(x.Claim, ReasonRestored), orText(x.Permit, permit)
+	_, rest, _ := strings.Cut(known.ID, ".")
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL, WithdrawalConfirmed, CallbackCancelled, ReasonRestored, now); err != nil {
+			return err
+		}
+		var kept string
+		err := db.Each(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) error {
+			var err error
+			a.Withdrawal, err = scanWithdrawal(r, &kept)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if kept != "" {
+			a.Held = true
+			if x.Permit != "" && kept != x.Permit || x.Claim != "" && a.Withdrawal.Claim != x.Claim {
+				return &db.ConflictError{Reason: "another permit was given to the claim " + a.Withdrawal.Claim}
+			}
+			return nil
+		}
+		was := a.Withdrawal.State
+		n, err := t.Exec(ctx, adoptSQL, x.Merchant, rest, holder, given, int64(now), string(was))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return &db.ConflictError{Reason: "no restored database waits to be reconciled"}
+		}
+		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
+			return err
+		}
+		adopted := adoptedRecord{ofWithdrawal{x.Merchant, x.CallBackID}, string(a.Was), holder, audit.Fingerprint(given)}
+		if err := record(ctx, t, recordAdopted, known.ID, now, adopted); err != nil {
+			return err
+		}
+		a.Withdrawal, err = findWithdrawal(ctx, t, readWithdrawalSQL, x.Merchant, rest)
+		return err
+	})
+	return a, err
+}
+
+type adoptedRecord struct {
+	ofWithdrawal
+	Was    string `json:"was,omitempty"` // absent: it was not known
+	Claim  string `json:"claim"`
+	Permit string `json:"permit"` // its fingerprint
+}
+
+func orText(text, otherwise string) string {
+	if text != "" {
+		return text
+	}
+	return otherwise
+}
+
+// recreate makes a withdrawal that came after the backup anew, from what the core says.
+func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withdrawal, error) {
+	payload, err := (&countersign.WithdrawalRequest{
+		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: x.CallBackID, TenantUserID: x.TenantUserID},
+		CallBackID: x.CallBackID,
+	}).Marshal()
+	if err != nil {
+		return Withdrawal{}, err
+	}
+	w, _, err := o.CreateWithdrawal(ctx, NewWithdrawal{Merchant: x.Merchant, CallBackID: x.CallBackID, TenantUserID: x.TenantUserID,
+		TrackingID: x.CallBackID, Details: x.Details, Deadline: now + 1, Payload: payload}, now)
+	return w, err
+}
+
+// Reconcile ends the open epoch: what was not adopted may be released again. It reports
+// whether one was open.
+func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		e, err := db.LastEpoch(ctx, t)
+		if err != nil {
+			return err
+		}
+		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordReconciled, At: now, Data: restoredRecord{Epoch: e.Number}})
+	})
+	return open, err
+}
