@@ -50,6 +50,17 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
 
+// AboutStarts is by what records of starts are found.
+const AboutStarts = "starts"
+
+// Started adds a record that a process of the end has started, with the settings that
+// decide.
+func (l *Log) Started(ctx context.Context, settings any) error {
+	return l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return Add(ctx, t, Record{Kind: l.c.End + ".started", At: db.MillisOf(l.c.Now()), About: []string{AboutStarts}, Data: settings})
+	})
+}
+
 // Run signs the log every minute until ctx ends, and reads a part of it again.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(signEvery)

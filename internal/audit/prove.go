@@ -19,7 +19,7 @@ const (
 
 	hashesSQL = `SELECT hashes FROM audit_records WHERE seq = $1`
 
-	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 ORDER BY seq DESC LIMIT CAST($3 AS BIGINT)`
 )
 
 // nodes reads the hashes of subtrees. Each is kept with the record that completes it.
@@ -126,15 +126,18 @@ func (l *Log) checkpoint(ctx context.Context, from int64) (p client.AuditProof, 
 type Subject struct {
 	// IDs: all records about one of them belong to it.
 	IDs []string
-	// Context are ids of what it depends on, such as its merchant: records about them
-	// belong to it up to the last one about IDs.
+	// Context are ids of what it depends on, such as its merchant: the last records about
+	// each belong to it, up to the last one about IDs.
 	Context []string
 	// Items are items of records that tell of many as one.
 	Items []Item
 }
 
-// mostEvidence bounds how many records one proof holds.
-const mostEvidence = 5000
+// How many records one proof holds at most, and how many about one id of its context.
+const (
+	mostEvidence = 5000
+	mostContext  = 200
+)
 
 // Evidence gives all records about s in order, each with the proof that it is in the
 // log. Records about the tokens that acted are among them. It fails with
@@ -145,7 +148,7 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 		return p, err
 	}
 	found := map[int64]*client.AuditRecord{}
-	if err := l.gather(ctx, found, s.IDs, size, size); err != nil {
+	if err := l.gather(ctx, found, s.IDs, size, size, mostEvidence+1); err != nil {
 		return p, err
 	}
 	for _, item := range s.Items {
@@ -157,10 +160,10 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 		return p, db.ErrNotFound
 	}
 	last := slices.Max(slices.Collect(maps.Keys(found)))
-	if err := l.gather(ctx, found, s.Context, last, size); err != nil {
+	if err := l.gather(ctx, found, s.Context, last, size, mostContext); err != nil {
 		return p, err
 	}
-	if err := l.gather(ctx, found, actors(found), last, size); err != nil {
+	if err := l.gather(ctx, found, actors(found), last, size, mostContext); err != nil {
 		return p, err
 	}
 	for _, seq := range slices.Sorted(maps.Keys(found)) {
@@ -169,10 +172,10 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 	return p, nil
 }
 
-// gather adds the records about ids up to number until, with their proofs.
-func (l *Log) gather(ctx context.Context, found map[int64]*client.AuditRecord, ids []string, until, size int64) error {
+// gather adds the last records about each of ids up to number until, with their proofs.
+func (l *Log) gather(ctx context.Context, found map[int64]*client.AuditRecord, ids []string, until, size int64, most int) error {
 	for _, id := range ids {
-		seqs, err := l.about(ctx, subjectOf(id), until)
+		seqs, err := l.about(ctx, subjectOf(id), until, most)
 		if err != nil {
 			return err
 		}
@@ -185,8 +188,8 @@ func (l *Log) gather(ctx context.Context, found map[int64]*client.AuditRecord, i
 	return nil
 }
 
-func (l *Log) about(ctx context.Context, subject string, until int64) (seqs []int64, err error) {
-	err = db.Each(ctx, l.lists, subjectSQL, []any{subject, until, mostEvidence + 1}, func(r db.Rows) error {
+func (l *Log) about(ctx context.Context, subject string, until int64, most int) (seqs []int64, err error) {
+	err = db.Each(ctx, l.lists, subjectSQL, []any{subject, until, most}, func(r db.Rows) error {
 		var seq int64
 		err := r.Scan(&seq)
 		seqs = append(seqs, seq)
@@ -234,7 +237,7 @@ func (l *Log) gatherItem(ctx context.Context, found map[int64]*client.AuditRecor
 	if err != nil {
 		return err
 	}
-	seqs, err := l.about(ctx, itemsAt(item.At), size)
+	seqs, err := l.about(ctx, itemsAt(item.At), size, mostEvidence)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (audit.Subject, er
 
 // SubjectOfOrder is what the audit log has about an order.
 func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (audit.Subject, error) {
-	return audit.Subject{IDs: []string{callBackID}}, nil
+	return audit.Subject{IDs: []string{callBackID}, Context: []string{audit.AboutStarts}}, nil
 }
 
 // cursorRecord tells how far a reader has acknowledged the feeds.

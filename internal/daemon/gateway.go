@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -206,10 +208,31 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
+	if err := g.audit.Started(ctx, g.settings()); err != nil {
+		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
+	}
 	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, g.c.watch(g.db), Part{"audit", g.audit.Run})
 	signLast(ctx, g.audit)
 	g.c.seeLast(ctx, g.db)
 	return errors.Join(err, g.db.Close())
+}
+
+// startedGateway is what the audit log has of a start: with which keys and by which
+// rules withdrawals are confirmed.
+type startedGateway struct {
+	Version    string `json:"version"`
+	RequestKey string `json:"requestKey"` // fingerprint
+	Binding    string `json:"binding"`
+	Policy     string `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
+}
+
+func (g *Gateway) settings() startedGateway {
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String()}
+	if g.c.Policy != nil && g.c.Policy.Source() != "" {
+		sum := sha256.Sum256([]byte(g.c.Policy.Source()))
+		s.Policy = hex.EncodeToString(sum[:])
+	}
+	return s
 }
 
 // Close closes a gateway that was opened and will not be run.

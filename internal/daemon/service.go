@@ -192,10 +192,20 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP}); err != nil {
+		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
+	}
 	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run})
 	signLast(ctx, s.audit)
 	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())
+}
+
+// startedService is what the audit log has of a start.
+type startedService struct {
+	Version      string `json:"version"`
+	AllowPrivate bool   `json:"allowPrivate,omitempty"`
+	AllowHTTP    bool   `json:"allowHttp,omitempty"`
 }
 
 // signLast signs an audit log when everything else has ended.

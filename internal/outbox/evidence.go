@@ -225,7 +225,7 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 	if err != nil {
 		return audit.Subject{}, err
 	}
-	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, aboutFreezes}}
+	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, aboutFreezes, audit.AboutStarts}}
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt
 		var typ countersign.Type
