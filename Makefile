@@ -2,7 +2,7 @@
 
 FLAGS := -trimpath
 
-.PHONY: build fast fast-static test check bench clean
+.PHONY: build fast fast-static test check bench screenshots clean
 
 build: ## the binary, pure Go
 	CGO_ENABLED=0 go build $(FLAGS) -o countersign ./cmd/countersign
@@ -26,6 +26,9 @@ check: ## what CI runs
 
 bench: build ## measure this machine
 	./countersign bench --out bench-report.json --html bench-report.html
+
+screenshots: ## the pictures of README.md, with chromium
+	COUNTERSIGN_README=$(CURDIR)/docs go test ./internal/console -run TestScreenshots -count=1 -v -timeout 20m
 
 clean:
 	rm -f countersign countersign-fast bench-report*

@@ -91,6 +91,9 @@ func (v *visit) nowPage() (page nowPage, err error) {
 	return page, nil
 }
 
+// chartLeast is the shortest time that a chart shows.
+const chartLeast = 5 * time.Minute
+
 // series makes the columns of the charts: time in seconds, attempts a second, failures a
 // second, and the percentiles in milliseconds, null where there was no attempt.
 func series(h client.Hour, now time.Time) string {
@@ -98,7 +101,10 @@ func series(h client.Hour, now time.Time) string {
 	end := client.TimeOf(now) / step * step
 	var columns [5][]any
 	i := 0
-	for at := end - client.Time(time.Hour.Milliseconds()); at <= end; at += step {
+	// A node that is younger than an hour fills the chart with its own time.
+	young := end - client.Time(chartLeast.Milliseconds())
+	begin := max(end-client.Time(time.Hour.Milliseconds()), min(young, h.Started/step*step))
+	for at := begin; at <= end; at += step {
 		for i < len(h.Slices) && h.Slices[i].At < at {
 			i++
 		}

@@ -17,10 +17,16 @@ import (
 
 // functions are those that templates call.
 var functions = template.FuncMap{
-	"text":   text,
-	"id":     identifier,
-	"when":   when,
-	"from":   relative,
+	"text": text,
+	"id":   identifier,
+	"when": when,
+	"from": relative,
+	"due": func(t client.Time) string {
+		if left := relative(t); strings.HasPrefix(left, "in ") {
+			return left
+		}
+		return "now"
+	},
 	"state":  state,
 	"number": number,
 	"path":   url.PathEscape,

@@ -69,7 +69,7 @@
 			charts[i] = new uPlot({
 				width: el.clientWidth, height: 150, cursor: { drag: { x: false, y: false } }, legend: { show: false },
 				scales: { y: { range: (u, min, max) => [0, Math.max(max || 0, 1)] } },
-				axes: [{ ...axis, space: 60, values: "{HH}:{mm}" }, { ...axis, size: 44 }],
+				axes: [{ ...axis, space: 60, size: 26, values: "{HH}:{mm}" }, { ...axis, size: 44 }],
 				series: [{}, ...wanted.map((c, n) => ({ label: names[n], stroke: inks[n], width: 1.5, points: { show: wanted.length > 1 || undefined, size: 3 }, spanGaps: false }))],
 			}, data, el);
 			el.setAttribute("role", "img");
