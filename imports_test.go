@@ -42,8 +42,9 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
+	"countersign/internal/control": {ours: []string{"countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/jsonapi"}},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/control", "countersign/internal/audit", "countersign/internal/db",
 			"countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -56,7 +57,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book",
-			"countersign/internal/db", "countersign/internal/jsonapi"},
+			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/learn": {
@@ -66,7 +67,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
-			"countersign/internal/console",
+			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
 			"countersign/internal/outbox"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},

@@ -66,6 +66,12 @@ func newCaller(c Config) (caller, error) {
 
 // call makes one call. A nil in sends no body; a nil out takes no answer.
 func (c *caller) call(ctx context.Context, method, path string, in, out any) error {
+	return c.callEither(ctx, method, path, in, out, nil)
+}
+
+// callEither is call where an answer with status 202 is a waiting. A nil waiting: it is an
+// out like any other.
+func (c *caller) callEither(ctx context.Context, method, path string, in, out any, waiting *Proposed) error {
 	var body io.Reader
 	if in != nil {
 		var b bytes.Buffer
@@ -79,7 +85,10 @@ func (c *caller) call(ctx context.Context, method, path string, in, out any) err
 		return err
 	}
 	defer finish(resp)
-	if out == nil {
+	if waiting != nil && resp.StatusCode == http.StatusAccepted {
+		out = waiting
+	}
+	if out == nil || resp.StatusCode == http.StatusNoContent {
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {

@@ -173,6 +173,8 @@ type Keys struct {
 	Fingerprint         string   `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
 	ResponseFingerprint string   `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
 	Warnings            []string `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
+
+	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and the keys are not used yet
 }
 
 // LogValue keeps the keys out of a log.
@@ -194,6 +196,8 @@ func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("mercha
 type UpdatedMerchant struct {
 	Merchant
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
+
+	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver; of the merchant only the id is set
 }
 
 // NewKeys selects the keys of a merchant to replace. The empty request makes a new
@@ -247,9 +251,14 @@ func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 	return ask[Merchant](ctx, &s.caller, http.MethodGet, pathOf("merchants", id, ""), nil)
 }
 
-// UpdateMerchant changes the members that p sets.
+// UpdateMerchant changes the members that p sets. Where the answer has a Change, nothing
+// has changed yet: it waits for an approver.
 func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
-	return ask[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
+	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
+	if w.waiting() != nil {
+		out.Change, out.ID, out.Warnings = w.waiting(), id, w.Warnings
+	}
+	return out, err
 }
 
 // PauseMerchant stops sending to a merchant, deciding its withdrawals and releasing
@@ -265,7 +274,13 @@ func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merc
 }
 
 // RotateKeys makes or sets new keys. The next attempt uses them: pause the merchant
-// first, and resume it when it has them.
+// first, and resume it when it has them. Where the answer has a Change, they are not
+// used before an approver has approved it.
 func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
-	return ask[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
+	out, w, err := propose[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)
+	if w.waiting() != nil {
+		out = Keys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, Warnings: w.Warnings,
+			Fingerprint: w.Change.After["requestKey"], ResponseFingerprint: w.Change.After["responseKey"], Change: w.waiting()}
+	}
+	return out, err
 }

@@ -59,6 +59,8 @@ type Self struct {
 type CreatedToken struct {
 	Token
 	Secret Secret `json:"token" doc:"the secret, to be sent as Authorization: Bearer; shown only once"`
+
+	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and the token is not valid yet; of the token only ID, Name and Role are set
 }
 
 // LogValue keeps the secret out of a log.
@@ -69,9 +71,14 @@ type Tokens struct {
 	Tokens []Token `json:"tokens" nullable:"false" doc:"all tokens, revoked ones too"`
 }
 
-// CreateToken makes a token. Its secret is shown only once.
+// CreateToken makes a token. Its secret is shown only once. Where the answer has a
+// Change, the token is not valid before an approver has approved it.
 func (c *caller) CreateToken(ctx context.Context, t NewToken) (CreatedToken, error) {
-	return ask[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
+	out, w, err := propose[CreatedToken](ctx, c, http.MethodPost, "/v1/tokens", t)
+	if w.waiting() != nil {
+		out = CreatedToken{Token: Token{ID: w.Change.Token, Name: t.Name, Role: t.Role}, Secret: w.Secret, Change: w.waiting()}
+	}
+	return out, err
 }
 
 // Tokens lists all tokens, revoked ones too.
@@ -86,7 +93,10 @@ func (c *caller) Self(ctx context.Context) (Self, error) {
 }
 
 // RevokeToken revokes a token: at once on the node that is asked, within a second
-// on the others. The last admin's token cannot be revoked (ErrConflict).
-func (c *caller) RevokeToken(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil)
+// on the others. The last admin's token cannot be revoked (ErrConflict). Where there is
+// a Change, the token is an approver's and valid until another approver approves it.
+func (c *caller) RevokeToken(ctx context.Context, id string) (*ChangeEntry, error) {
+	var w Proposed
+	err := c.callEither(ctx, http.MethodDelete, pathOf("tokens", id, ""), nil, nil, &w)
+	return w.waiting(), err
 }

@@ -8,24 +8,26 @@ type ServiceAlarmKind string
 
 // The kinds of alarms of the service.
 const (
-	AlarmWrongAPIKey   ServiceAlarmKind = "wrong_api_key"  // a response carries another API key than the merchant's, or none
-	AlarmNotUnderstood ServiceAlarmKind = "not_understood" // the merchant does not understand a callback (errCode 1000 to 1999)
-	AlarmAnswerDiffers ServiceAlarmKind = "answer_differs" // an answer contradicts its callback, or an earlier decision
-	AlarmDetailsDiffer ServiceAlarmKind = "details_differ" // a confirmation has other details than were ordered
-	AlarmAnswerUnbound ServiceAlarmKind = "answer_unbound" // a confirmation may come from another answer, and there are no details to compare it with
-	AlarmHeldTooLong   ServiceAlarmKind = "held_too_long"  // the merchant held a callback until its schedule ended: it is exhausted
-	AlarmOpenFailures  ServiceAlarmKind = "open_failures"  // too many answers could not be opened: the merchant is paused
-	AlarmFrozen        ServiceAlarmKind = "frozen"         // a person has frozen the service; the subject is the reason
-	AlarmAuditBroken   ServiceAlarmKind = "audit_broken"   // the audit log was changed
-	AlarmLapsed        ServiceAlarmKind = "lapsed"         // a confirmed withdrawal was not released in time
-	AlarmRestored      ServiceAlarmKind = "restored"       // the database was restored from a backup: nothing is released until it is reconciled
-	AlarmForeignClaim  ServiceAlarmKind = "foreign_claim"  // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
+	AlarmWrongAPIKey     ServiceAlarmKind = "wrong_api_key"    // a response carries another API key than the merchant's, or none
+	AlarmNotUnderstood   ServiceAlarmKind = "not_understood"   // the merchant does not understand a callback (errCode 1000 to 1999)
+	AlarmAnswerDiffers   ServiceAlarmKind = "answer_differs"   // an answer contradicts its callback, or an earlier decision
+	AlarmDetailsDiffer   ServiceAlarmKind = "details_differ"   // a confirmation has other details than were ordered
+	AlarmAnswerUnbound   ServiceAlarmKind = "answer_unbound"   // a confirmation may come from another answer, and there are no details to compare it with
+	AlarmHeldTooLong     ServiceAlarmKind = "held_too_long"    // the merchant held a callback until its schedule ended: it is exhausted
+	AlarmOpenFailures    ServiceAlarmKind = "open_failures"    // too many answers could not be opened: the merchant is paused
+	AlarmFrozen          ServiceAlarmKind = "frozen"           // a person has frozen the service; the subject is the reason
+	AlarmAuditBroken     ServiceAlarmKind = "audit_broken"     // the audit log was changed
+	AlarmLapsed          ServiceAlarmKind = "lapsed"           // a confirmed withdrawal was not released in time
+	AlarmMerchantChanged ServiceAlarmKind = "merchant_changed" // what could move a merchant's money was changed; the subject has the change and fingerprints of before and after
+	AlarmTokenChanged    ServiceAlarmKind = "token_changed"    // a token of an approver or an admin was made, or one of an approver revoked
+	AlarmRestored        ServiceAlarmKind = "restored"         // the database was restored from a backup: nothing is released until it is reconciled
+	AlarmForeignClaim    ServiceAlarmKind = "foreign_claim"    // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
 )
 
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored}
+		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored, AlarmMerchantChanged, AlarmTokenChanged}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.
@@ -46,6 +48,7 @@ const (
 	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback has blocks of another: it was refused, or a deposit is held as suspect
 	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
 	AlarmBookRestored        GatewayAlarmKind = "restored"              // the database was restored from a backup: deposits are held until it is reconciled
+	GatewayAlarmTokenChanged GatewayAlarmKind = "token_changed"         // a token of an approver or an admin was made, or one of an approver revoked
 	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
 )
 
@@ -56,7 +59,7 @@ const AlarmLogBroken GatewayAlarmKind = "audit_broken"
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
 		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored}
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored, GatewayAlarmTokenChanged}
 }
 
 // RefusalReason says why the gateway refused a request to its public listener.

@@ -18,6 +18,7 @@ type gatewayCmd struct {
 	storeFlags
 	logFlags
 	drainFlags
+	changeFlags
 	consoleFlags
 	limitFlags
 
@@ -76,7 +77,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
+		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),

@@ -34,6 +34,7 @@ type cli struct {
 	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
 	Alarms      alarmsCmd      `cmd:"" help:"Alarms of the service; with --gateway, of the gateway."`
 	Audit       auditCmd       `cmd:"" help:"The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."`
+	Changes     changesCmd     `cmd:"" help:"Changes that wait for an approver, at the service; with --gateway, at the gateway."`
 	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`

@@ -177,8 +177,13 @@ func (c *merchantsEditCmd) Run(std streams) error {
 		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(durationOf(c.ConfirmWithin), clear("confirm-within")),
 		ReleaseWithin: patch(durationOf(c.ReleaseWithin), clear("release-within")),
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.UpdatedMerchant, error) {
-		return api.UpdateMerchant(ctx, c.ID, p)
+	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
+		m, err := api.UpdateMerchant(ctx, c.ID, p)
+		if err != nil || m.Change == nil {
+			return orPrint(std, m, err)
+		}
+		tellWaiting(std, m.Change)
+		return printJSON(std.out, m.Change, "  ")
 	})
 }
 
@@ -248,6 +253,8 @@ func (c *merchantsKeysCmd) Run(std streams) error {
 		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
 	}
 	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Keys, error) {
-		return api.RotateKeys(ctx, c.ID, in)
+		keys, err := api.RotateKeys(ctx, c.ID, in)
+		tellWaiting(std, keys.Change)
+		return keys, err
 	})
 }

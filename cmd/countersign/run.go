@@ -20,6 +20,11 @@ type drainFlags struct {
 	DrainNotice time.Duration `help:"How long everything goes on after SIGTERM while /readyz already answers 503, so that a load balancer sends no more calls." default:"0s" placeholder:"TIME"`
 }
 
+// changeFlags are how a daemon takes changes.
+type changeFlags struct {
+	ChangeDelay time.Duration `help:"How long after its approval a change takes effect, so that others can still reject it." default:"0s" placeholder:"TIME"`
+}
+
 // logFlags are the settings of a daemon's log.
 type logFlags struct {
 	LogFormat string     `help:"Form of the log lines: text or json." enum:"text,json" default:"text"`

@@ -40,6 +40,7 @@ type serveCmd struct {
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
 	Drain           time.Duration `help:"How long exchanges under way may still take when the process is to stop; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
 	drainFlags
+	changeFlags
 	consoleFlags
 }
 
@@ -63,7 +64,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {
 		return err

@@ -47,11 +47,13 @@ func (c *tokenNewCmd) Run(std streams) error {
 			return &hintedError{err, []string{"the service has the roles viewer, ingest, core, operator, approver and admin; the gateway, with --gateway, has viewer, app, approver and admin, and one merchant."}}
 		case err != nil:
 			return err
-		case c.Out == "":
+		}
+		tellWaiting(std, made.Change)
+		if c.Out == "" {
 			return printJSON(std.out, made, "  ")
 		}
 		if err := daemon.CreateFile(c.Out, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
-			return errors.Join(fmt.Errorf("--out: %w", err), api.RevokeToken(ctx, made.ID)) // nobody has the secret
+			return errors.Join(fmt.Errorf("--out: %w", err), undo(ctx, api, made)) // nobody has the secret
 		}
 		return printJSON(std.out, made.Token, "  ")
 	})
@@ -79,6 +81,16 @@ func timeAfter(text string, now time.Time) (client.Time, error) {
 	return client.TimeOf(now.Add(span)), nil
 }
 
+// undo ends a token that was made, or the change that would make it.
+func undo(ctx context.Context, api *client.Service, made client.CreatedToken) error {
+	if made.Change != nil {
+		_, err := api.RejectChange(ctx, made.Change.ID, "its secret was lost")
+		return err
+	}
+	_, err := api.RevokeToken(ctx, made.ID)
+	return err
+}
+
 type tokenListCmd struct{ eitherEnd }
 
 func (c *tokenListCmd) Run(std streams) error {
@@ -94,10 +106,12 @@ type tokenRevokeCmd struct {
 
 func (c *tokenRevokeCmd) Run(std streams) error {
 	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		if err := api.RevokeToken(ctx, c.ID); err != nil {
+		waits, err := api.RevokeToken(ctx, c.ID)
+		if err != nil || waits != nil {
+			tellWaiting(std, waits)
 			return err
 		}
-		_, err := fmt.Fprintf(std.out, "revoked %s\n", c.ID)
+		_, err = fmt.Fprintf(std.out, "revoked %s\n", c.ID)
 		return err
 	})
 }

@@ -59,7 +59,11 @@ var access = map[string]struct {
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
 	"auditEvidence":     {"viewer operator approver admin", 403, ""},
 	"stats":             {"viewer operator approver admin", 403, ""},
-	"createToken":       {"admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
+	"changes":           {"viewer operator approver admin", 200, ""},
+	"change":            {"viewer operator approver admin", 404, ""},
+	"approveChange":     {"approver admin", 404, `{}`},
+	"rejectChange":      {"operator approver admin", 404, `{}`}, // an operator: what the same token proposed
+	"createToken":       {"operator admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
 	"tokens":            {"operator approver admin", 200, ""},
 	"revokeToken":       {"operator admin", 404, ""},
 	"healthz":           {},
@@ -89,9 +93,14 @@ func TestAccess(t *testing.T) {
 	victim := jsonapi.NewStoreToken("victim", client.RoleViewer, 1)
 	victim.Merchants = "mine"
 	h.keep(victim)
+	h.keep(jsonapi.NewStoreToken("sleeper", client.RoleApprover, 1))
+	waits, err := h.client(client.RoleAdmin).UpdateMerchant(t.Context(), "mine", client.MerchantPatch{WithdrawURL: client.Change("https://mine.example/new")})
+	if err != nil || waits.Change == nil {
+		t.Fatal(waits, err)
+	}
 	path := func(rt *jsonapi.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
-		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID}[collection]
+		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path)
 	}
 	known := map[string]bool{}
@@ -138,6 +147,8 @@ func TestAccess(t *testing.T) {
 					want = []int{401}
 				case !may || rule.other == 403 && (what == "elsewhere" || what == "bound" && rt.ID != "createToken"):
 					want = []int{403}
+				case rt.ID == "rejectChange" && role == client.RoleOperator && what != "elsewhere":
+					want = []int{403} // another proposed it
 				case what == "elsewhere":
 					want = []int{rule.other}
 				}
@@ -233,7 +244,7 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	if _, err := c.Stats(t.Context()); err != nil { // also fills the cache
 		t.Fatal(err)
 	}
-	if err := op.RevokeToken(t.Context(), made.ID); err != nil {
+	if _, err := op.RevokeToken(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
 	var p *client.Problem
@@ -250,12 +261,12 @@ func TestLastAdminTokenStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tok := range list {
-		err := op.RevokeToken(t.Context(), tok.ID)
+		_, err := op.RevokeToken(t.Context(), tok.ID)
 		if last := tok.Role == "admin"; last != errors.Is(err, client.ErrConflict) {
 			t.Errorf("revoking the %s token: %v", tok.Role, err)
 		}
 	}
-	if err := op.RevokeToken(t.Context(), "tok_none"); !errors.Is(err, client.ErrNotFound) {
+	if _, err := op.RevokeToken(t.Context(), "tok_none"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("revoking an unknown token: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/audit"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
 	"countersign/internal/jsonapi"
@@ -139,17 +140,27 @@ const recorded = ", with a record in the audit log"
 
 // harness is a service API on a database of its own.
 type harness struct {
-	t      testing.TB
-	store  *outbox.Outbox
-	kept   *jsonapi.Tokens
-	server *Server
-	url    string
-	tokens map[client.Role]string
-	mu     sync.Mutex
-	clock  time.Time
+	t       testing.TB
+	store   *outbox.Outbox
+	kept    *jsonapi.Tokens
+	control *control.Control
+	server  *Server
+	url     string
+	tokens  map[client.Role]string
+	mu      sync.Mutex
+	clock   time.Time
 }
 
 type setup func(*Config)
+
+// withDelay gives a harness whose changes take effect a time after their approval.
+func withDelay(t testing.TB, url string, d time.Duration, opts ...setup) *harness {
+	delayed = d
+	defer func() { delayed = 0 }()
+	return newHarness(t, url, opts...)
+}
+
+var delayed time.Duration
 
 func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Helper()
@@ -165,12 +176,18 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+	changes, err := control.New(control.Config{DB: d, Delay: delayed, Now: h.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.control = changes
 	c := Config{
-		Outbox: h.store,
-		Audit:  trail,
-		Tokens: h.kept,
-		Now:    h.now,
-		Log:    log,
+		Outbox:  h.store,
+		Control: changes,
+		Audit:   trail,
+		Tokens:  h.kept,
+		Now:     h.now,
+		Log:     log,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")

@@ -154,33 +154,40 @@ func (k *keyMaker) responsePublicPart() string {
 	return k.response.PublicBase64()
 }
 
-func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) (client.Keys, error) {
+func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) (client.Keys, *client.Proposed, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return client.Keys{}, err
+		return client.Keys{}, nil, err
 	}
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
 	if err != nil {
-		return client.Keys{}, err
+		return client.Keys{}, nil, err
 	}
 	var faults jsonapi.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
 	if err := faults.Err(); err != nil {
-		return client.Keys{}, err
+		return client.Keys{}, nil, err
 	}
 	if err := k.make(in.Key, in.ResponseKey, false); err != nil {
-		return client.Keys{}, err
+		return client.Keys{}, nil, err
 	}
-	m, err = s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
+	content, err := k.content()
+	if err != nil {
+		return client.Keys{}, nil, err
+	}
+	m, waits, err := s.change(c, client.ChangeKeys, id, content, func(m *outbox.Merchant) error {
 		k.apply(m)
 		return nil
 	})
 	if err != nil {
-		return client.Keys{}, err
+		return client.Keys{}, nil, err
+	}
+	if waits != nil {
+		return client.Keys{}, &client.Proposed{Change: waits.Shown(), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(), Warnings: k.warnings}, nil
 	}
 	return client.Keys{
 		PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart(),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint, Warnings: k.warnings,
-	}, nil
+	}, nil, nil
 }

@@ -185,19 +185,25 @@ func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	return merchantOf(m), err
 }
 
-func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.UpdatedMerchant, error) {
+func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
 	id, err := c.PathID()
 	if err != nil {
-		return client.UpdatedMerchant{}, err
+		return client.UpdatedMerchant{}, nil, err
 	}
-	m, err := s.Outbox.UpdateMerchant(c.R.Context(), id, c.Now, func(m *outbox.Merchant) error {
-		s.applyPatch(m, in)
-		var faults jsonapi.Faults
-		s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
-		s.checkMerchant(m, &faults)
-		return faults.Err()
-	})
-	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, err
+	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
+	if err == nil && waits != nil {
+		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.Shown(), Warnings: warnings(&m)}, nil
+	}
+	return client.UpdatedMerchant{Merchant: merchantOf(m), Warnings: warnings(&m)}, nil, err
+}
+
+// patched changes m and names what is wrong with it then.
+func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
+	s.applyPatch(m, in)
+	var faults jsonapi.Faults
+	s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
+	s.checkMerchant(m, &faults)
+	return faults.Err()
 }
 
 func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {

@@ -26,6 +26,7 @@ var tags = map[string]string{
 	"audit":       "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":       "Numbers",
 	"tokens":      "The tokens of this API",
+	"changes":     "Changes that could move money or who decides on it, and that wait for an approver",
 	"operation":   "Probes, metrics and this document",
 }
 

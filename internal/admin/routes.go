@@ -26,7 +26,6 @@ var (
 	operators       = jsonapi.Roles{client.RoleOperator, client.RoleAdmin}
 	ingesters       = jsonapi.Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
 	approvers       = jsonapi.Roles{client.RoleApprover, client.RoleAdmin}
-	admins          = jsonapi.Roles{client.RoleAdmin}
 	everybody       = jsonapi.Roles(client.ServiceRoles())
 	cores           = jsonapi.Roles{client.RoleCore, client.RoleAdmin}
 	coresAndReaders = readers.And(client.RoleCore)
@@ -45,10 +44,10 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants", "createMerchant", operators, whole, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", readers, byHandler, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
 		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, jsonapi.Handle(s.updateMerchant), "Change members of a merchant; null clears optional ones", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, jsonapi.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", nil},
 		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", nil},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, jsonapi.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", nil},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, jsonapi.Handle(s.rotateKeys), "Make or set new keys; the next attempt uses them", nil},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, jsonapi.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", nil},
 
 		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, jsonapi.Handle(s.frozen), "Show whether the service is frozen", nil},
 		{post, "/v1/freeze", "freeze", approvers, whole, 200, jsonapi.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
@@ -81,10 +80,15 @@ func (s *Server) routes() []route {
 		{get, "/v1/stats", "stats", readers, whole, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", readers, whole, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
 
-		{post, "/v1/tokens", "createToken", admins, byHandler, 201, jsonapi.Handle(s.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Change(), "Show one change", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", approvers, byHandler, 200, s.Control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
+
+		{post, "/v1/tokens", "createToken", operators, byHandler, 201, s.Control.CreateToken(s.knownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, jsonapi.Handle(s.revokeToken), "Revoke a token", []int{409}},
+		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, s.Control.RevokeToken(s.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, whole, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", jsonapi.Open, whole, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},
@@ -95,7 +99,7 @@ func (s *Server) routes() []route {
 // concernsPath notes the merchant whose id begins the id in the path.
 func concernsPath(c *jsonapi.Call) {
 	id, err := c.PathID()
-	if err != nil || strings.HasPrefix(c.Endpoint().Path, "/v1/tokens/") {
+	if path := c.Endpoint().Path; err != nil || strings.HasPrefix(path, "/v1/tokens/") || strings.HasPrefix(path, "/v1/changes/") {
 		return
 	}
 	merchant, _, _ := strings.Cut(id, ".")

@@ -10,6 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/audit"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
@@ -20,7 +21,7 @@ type Backend interface {
 	Ready(ctx context.Context) error
 
 	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
-	UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*outbox.Merchant) error) (outbox.Merchant, error)
+	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*outbox.Merchant) error, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
 	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
 	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
 	MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]outbox.Merchant, error)
@@ -70,6 +71,9 @@ type Config struct {
 	Audit *audit.Log
 	// Tokens keeps the service's tokens. Required.
 	Tokens jsonapi.TokenStore
+	// Control keeps the changes that wait for an approver. New says how those of
+	// merchants are applied. Required.
+	Control *control.Control
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
@@ -112,8 +116,8 @@ type Server struct {
 // New checks c. It starts nothing.
 func New(c Config) (*Server, error) {
 	switch {
-	case c.Outbox == nil || c.Tokens == nil:
-		return nil, errors.New("admin: Config.Outbox or Config.Tokens is missing")
+	case c.Outbox == nil || c.Tokens == nil || c.Control == nil:
+		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Control is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
@@ -144,6 +148,8 @@ func New(c Config) (*Server, error) {
 		c.Version = "dev"
 	}
 	s := &Server{Config: c}
+	c.Control.Handle(client.ChangeMerchant, s.applySettings())
+	c.Control.Handle(client.ChangeKeys, s.applyKeys())
 	var routes []jsonapi.Route
 	for _, r := range s.routes() {
 		routes = append(routes, jsonapi.Route(r))

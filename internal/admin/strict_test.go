@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
@@ -14,7 +15,7 @@ import (
 
 // depositsReader gives what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *depositsBody) error {
-	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, CheckURL: func(string, bool) error { return nil }})
+	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, Control: &control.Control{}, CheckURL: func(string, bool) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ func aliases() jsonapi.Aliases {
 	a := jsonapi.Aliases{}
 	jsonapi.Describe[countersign.Amount, amountSchema](a)
 	jsonapi.Describe[client.Role, roles](a)
+	jsonapi.Enumerate[client.ChangeKind](a)
+	jsonapi.Enumerate[client.ChangeState](a)
 	jsonapi.Enumerate[client.MerchantState](a)
 	jsonapi.Enumerate[client.Scheme](a)
 	jsonapi.Enumerate[client.BodyForm](a)

@@ -130,5 +130,6 @@ var deeds = map[string]string{
 	"sent-again":      "Due now.",
 	"skipped":         "Given up: the application is not told of it.",
 	"acknowledged":    "Acknowledged.",
+	"waits":           "Proposed: nothing has changed yet, it waits for an approver.",
 	"revoked":         "Revoked: at once on this node, within a second on the others.",
 }

@@ -173,7 +173,7 @@ func TestLive(t *testing.T) {
 	if get[string](b, `document.activeElement.id`) != "count-notify-pending" {
 		t.Error("the keyboard lost its place when the page changed")
 	}
-	if err := w.admin.RevokeToken(t.Context(), token.ID); err != nil {
+	if _, err := w.admin.RevokeToken(t.Context(), token.ID); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()

@@ -128,17 +128,21 @@ func (v *visit) merchantChange() error {
 	if err != nil {
 		return err
 	}
-	if err := v.changeMerchant(m); err != nil {
+	waits, err := v.changeMerchant(m)
+	if err != nil {
 		return err
+	}
+	if waits != nil {
+		return v.done(merchantPath(id), "waits")
 	}
 	return v.done(merchantPath(id), "changed")
 }
 
 // changeMerchant sends the members that differ from m.
-func (v *visit) changeMerchant(m client.Merchant) error {
+func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
 	was := valuesOf(m)
 	if v.form("version") != was["version"] {
-		return refuse("somebody else has changed the merchant meanwhile; open the form again")
+		return nil, refuse("somebody else has changed the merchant meanwhile; open the form again")
 	}
 	var p client.MerchantPatch
 	changed := false
@@ -166,17 +170,17 @@ func (v *visit) changeMerchant(m client.Merchant) error {
 	var err error
 	if differs("concurrency") {
 		if p.Concurrency, err = changeOf(v.whole("concurrency")); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if differs("ratePerSecond") {
 		if p.RatePerSecond, err = changeOf(v.rate("ratePerSecond")); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if differs("confirmWithin") {
 		if p.ConfirmWithin, err = changeOf(v.duration("confirmWithin")); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for name, member := range map[string]*client.Patch[client.Secret]{"apiKey": &p.APIKey, "callbackApiKey": &p.CallbackAPIKey} {
@@ -185,10 +189,10 @@ func (v *visit) changeMerchant(m client.Merchant) error {
 		}
 	}
 	if !changed {
-		return refuse("nothing was changed in the form")
+		return nil, refuse("nothing was changed in the form")
 	}
-	_, err = v.service.UpdateMerchant(v.r.Context(), m.ID, p)
-	return err
+	made, err := v.service.UpdateMerchant(v.r.Context(), m.ID, p)
+	return made.Change, err
 }
 
 // changeOf sets a member to a number, or back to its default if the field is empty.

@@ -128,6 +128,9 @@ func (v *visit) merchantKeys() error {
 	if err != nil {
 		return err
 	}
+	if made.Change != nil {
+		made.Warnings = append(made.Warnings, "They are not used yet: the change "+made.Change.ID+" waits for an approver.")
+	}
 	return v.showOnce(once{
 		Title: "New keys of " + id, Back: merchantPath(id), Warnings: made.Warnings,
 		Items: handOver(made.PublicKey, made.ResponsePublicKey, ""),

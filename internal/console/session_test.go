@@ -145,7 +145,7 @@ func TestNodes(t *testing.T) {
 	if p := s.get("/console/"); p.status != 200 {
 		t.Fatalf("on the other node: %d", p.status)
 	}
-	if err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {
+	if _, err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()

@@ -61,20 +61,28 @@ func (v *visit) tokenMake() error {
 	if err != nil {
 		return err
 	}
-	return v.showOnce(once{Title: "Token of " + made.Name, Back: "/console/tokens", Items: []onceItem{
+	var warnings []string
+	if made.Change != nil {
+		warnings = []string{"It is not valid yet: the change " + made.Change.ID + " waits for an approver."}
+	}
+	return v.showOnce(once{Title: "Token of " + made.Name, Back: "/console/tokens", Warnings: warnings, Items: []onceItem{
 		{"Token", "signs in to this console and to the API, with the role " + string(made.Role), made.ID + ".token", made.Secret.Reveal()}}})
 }
 
 func (v *visit) tokenRevoke() error {
 	id := v.r.PathValue("id")
+	var waits *client.ChangeEntry
 	var err error
 	if v.service != nil {
-		err = v.service.RevokeToken(v.r.Context(), id)
+		waits, err = v.service.RevokeToken(v.r.Context(), id)
 	} else {
-		err = v.gateway.RevokeToken(v.r.Context(), id)
+		waits, err = v.gateway.RevokeToken(v.r.Context(), id)
 	}
 	if err != nil {
 		return err
+	}
+	if waits != nil {
+		return v.done("/console/tokens", "waits")
 	}
 	return v.done("/console/tokens", "revoked")
 }

@@ -44,6 +44,8 @@ type GatewayConfig struct {
 	// ConfirmWithin is how long the service waits for a confirmation, for people who
 	// approve. Zero: an hour.
 	ConfirmWithin time.Duration
+	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
+	ChangeDelay time.Duration
 	// Forward tells the merchant's application of every deposit and event. Zero:
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
@@ -135,7 +137,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, Forward: c.Forward,
+		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward,
 		MaxBodies: c.MaxBodies,
 		Metrics:   metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {

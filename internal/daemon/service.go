@@ -14,6 +14,7 @@ import (
 	"countersign/internal/admin"
 	"countersign/internal/audit"
 	"countersign/internal/console"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/jsonapi"
@@ -28,6 +29,8 @@ type ServiceConfig struct {
 	Listen string
 	// Node names this process in leases and attempts. Empty: host and process id.
 	Node string
+	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
+	ChangeDelay time.Duration
 	// AllowPrivate lets every merchant be on a private network or this machine.
 	AllowPrivate bool
 	// AllowHTTP lets merchants' URLs be http.
@@ -67,6 +70,7 @@ type Service struct {
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
 	audit   *audit.Log
+	control *control.Control
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	console *console.Console // nil: none
@@ -125,6 +129,9 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
+	if s.control, err = control.New(control.Config{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
+		return err
+	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
 	rows := dispatch.Outbox(s.db)
 	if c.WrapOutbox != nil {
@@ -139,7 +146,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	started := client.TimeOf(now())
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -195,7 +202,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP}); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run})
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run}, Part{"changes", s.control.Run})
 	signLast(ctx, s.audit)
 	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())

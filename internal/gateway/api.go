@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 )
@@ -25,17 +26,21 @@ type api struct {
 	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
 	tokens   *jsonapi.Tokens
+	control  *control.Control
 	base     *jsonapi.API
 	mux      *http.ServeMux
 }
 
 func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	a := &api{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: jsonapi.NewTokens(b.DB)}
+	var err error
+	if a.control, err = control.New(control.Config{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
+		return nil, err
+	}
 	var routes []jsonapi.Route
 	for _, r := range a.routes() {
 		routes = append(routes, jsonapi.Route(r))
 	}
-	var err error
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
@@ -68,7 +73,7 @@ func (a *api) stop() { a.base.Stop() }
 // problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
 	if errors.Is(err, book.ErrOwnOrder) {
-		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it: another approver's token can, "+
+		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it, nor can one that was made with it: another approver's token can, "+
 			"or set self-approval = true in the policy file")
 	}
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {

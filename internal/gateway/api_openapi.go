@@ -28,6 +28,7 @@ var tags = map[string]string{
 	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":      "Numbers",
 	"tokens":     "The tokens of this API",
+	"changes":    "Changes of who decides on money, which wait for an approver",
 	"operation":  "Probes, metrics and this document",
 }
 

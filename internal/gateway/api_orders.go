@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -56,7 +57,35 @@ func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Ord
 }
 
 func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
+	if err := a.refuseKin(c); err != nil {
+		return client.Order{}, err
+	}
 	return decideOrder(c, in, a.book.ApproveOrder)
+}
+
+// refuseKin fails with book.ErrOwnOrder if the token of the call comes from the one that
+// ordered, unless the policy allows that the same token does both.
+func (a *api) refuseKin(c *jsonapi.Call) error {
+	if a.c.Policy.SelfApproval() {
+		return nil
+	}
+	ctx := c.R.Context()
+	o, err := a.book.Order(ctx, c.R.PathValue("callBackId"))
+	if err != nil || o.OrderedBy == "" || o.State == book.OrderApproved { // repeating an approval changes nothing
+		return err
+	}
+	orderer, err := jsonapi.FindToken(ctx, a.book, o.OrderedBy)
+	if errors.Is(err, db.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	comes, err := jsonapi.ComesFrom(ctx, a.book, c.Token, orderer)
+	if err == nil && comes {
+		err = book.ErrOwnOrder
+	}
+	return err
 }
 
 func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {

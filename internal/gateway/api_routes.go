@@ -72,10 +72,15 @@ func (a *api) routes() []route {
 		{get, "/v1/audit/evidence", "auditEvidence", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
 		{get, "/v1/stats", "stats", readers, jsonapi.Whole, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 
-		{post, "/v1/tokens", "createToken", admins, jsonapi.Whole, 201, jsonapi.Handle(a.createToken), "Make a token; its secret is shown once", nil},
+		{get, "/v1/changes", "changes", readers, jsonapi.Whole, 200, a.control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", readers, jsonapi.Whole, 200, a.control.Change(), "Show one change", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", approvers, jsonapi.Whole, 200, a.control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", approvers, jsonapi.Whole, 200, a.control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
+
+		{post, "/v1/tokens", "createToken", admins, jsonapi.Whole, 201, a.control.CreateToken(nil), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", all, jsonapi.Whole, 200, jsonapi.Handle(a.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", admins, jsonapi.Whole, 204, jsonapi.Handle(a.revokeToken), "Revoke a token", []int{409}},
+		{remove, "/v1/tokens/{id}", "revokeToken", admins, jsonapi.Whole, 204, a.control.RevokeToken(a.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},

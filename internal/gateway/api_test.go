@@ -226,6 +226,7 @@ var access = map[string]string{
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
+	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "rejectChange": "approver admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",
 }
@@ -300,7 +301,7 @@ func TestTokens(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	for _, id := range []string{list[0].ID, list[1].ID, list[2].ID} {
-		err = c.RevokeToken(t.Context(), id)
+		_, err = c.RevokeToken(t.Context(), id)
 		if last := id == made.ID; (err != nil) != last {
 			t.Fatalf("revoking %s: %v", id, err)
 		}

@@ -35,6 +35,8 @@ type Config struct {
 	// ConfirmWithin is how long the service waits for a confirmation, for people who
 	// approve. Nothing is decided by it. Zero: an hour.
 	ConfirmWithin time.Duration
+	// ChangeDelay is how long after its approval a change takes effect. Zero: at once.
+	ChangeDelay time.Duration
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding
@@ -168,7 +170,7 @@ const (
 // forwards what happened. It returns when ctx has ended and everything under way is
 // done. Several processes of one database may run it.
 func (g *Gateway) Run(ctx context.Context) error {
-	done := make(chan struct{}, 4)
+	done := make(chan struct{}, 5)
 	start := func(f func()) { go func() { f(); done <- struct{}{} }() }
 	start(func() {
 		g.regularly(ctx, expireEvery, "ending orders", func(ctx context.Context, now db.Millis) (bool, error) {
@@ -192,7 +194,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.sender.run(ctx)
 		}
 	})
-	for range 4 {
+	start(func() { _ = g.api.control.Run(ctx) }) // it ends without an error
+	for range 5 {
 		<-done
 	}
 	// Questions whose request has been answered with a time-out still decide.

@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/book"
+	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -70,6 +71,8 @@ func advice(kind string) string {
 	case book.AlarmRestored:
 		return "what came after the backup is not known here and may have been booked: deposits are held, and orders are not cancelled, until " +
 			"countersign reconcile --gateway --settle was told what was booked"
+	case control.AlarmTokenChanged:
+		return "a token that decides on changes and orders was made or revoked: if nobody meant it, revoke it"
 	case book.AlarmBindingBroken:
 		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
 	case book.AlarmSpliced:

@@ -405,3 +405,56 @@ func TestAddressChange(t *testing.T) {
 		t.Fatalf("event: %+v", e)
 	}
 }
+
+// Whoever orders and makes a token approves with it no more than with the first; a token
+// that others made does.
+func TestMadeTokenApprovesNoOrder(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), nil)
+			ctx := t.Context()
+			order := newOrder(1)
+			if _, err := r.client.AddOrder(ctx, order); err != nil {
+				t.Fatal(err)
+			}
+			make := func(by user, role client.Role) user {
+				t.Helper()
+				made, err := by.CreateToken(ctx, client.NewToken{Name: "n", Role: role})
+				if err != nil || made.Change != nil {
+					t.Fatalf("%+v, %v", made.Change, err)
+				}
+				return newUser(t, r.client.url, made.Secret)
+			}
+			second := make(r.client, client.RoleAdmin)
+			third := make(second, client.RoleAdmin)
+			stranger := r.withRole(r.client.url, client.RoleApprover)
+			for name, by := range map[string]user{"itself": r.client, "made by it": second, "made by what it made": third} {
+				if _, err := by.ApproveOrder(ctx, order.CallBackID, ""); !errors.Is(err, client.ErrForbidden) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if o, err := stranger.ApproveOrder(ctx, order.CallBackID, ""); err != nil || o.State != client.OrderApproved {
+				t.Errorf("%+v, %v", o, err)
+			}
+			// Now that there is an approver, tokens wait, also here.
+			made, err := r.client.CreateToken(ctx, client.NewToken{Name: "n", Role: client.RoleApprover})
+			if err != nil || made.Change == nil {
+				t.Fatalf("%+v, %v", made, err)
+			}
+			if _, err := r.client.ApproveChange(ctx, made.Change.ID); !errors.Is(err, client.ErrForbidden) {
+				t.Errorf("one's own: %v", err)
+			}
+			if _, err := stranger.ApproveChange(ctx, made.Change.ID); err != nil {
+				t.Error(err)
+			}
+			r.wantAlarms("token_changed", "token_changed", "token_changed")
+			next := newOrder(2)
+			if _, err := r.client.AddOrder(ctx, next); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := newUser(t, r.client.url, made.Secret).ApproveOrder(ctx, next.CallBackID, ""); !errors.Is(err, client.ErrForbidden) {
+				t.Errorf("the approver that it proposed: %v", err)
+			}
+		})
+	}
+}

@@ -33,8 +33,9 @@ type Call struct {
 
 	a        *API
 	rt       *Endpoint
-	merchant string // for the audit
-	deadline bool   // WriteWithin was called
+	waits    *client.Proposed // the answer in place of the handler's, with status 202
+	merchant string           // for the audit
+	deadline bool             // WriteWithin was called
 	body     bodies.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
 }
@@ -234,6 +235,9 @@ func (c *Call) answer() error {
 	c.stopRead() // before the answer, which the caller may read slowly
 	if err != nil {
 		return err
+	}
+	if c.waits != nil {
+		c.Status, out = http.StatusAccepted, *c.waits
 	}
 	if _, empty := out.(None); empty {
 		c.W.WriteHeader(c.Status)

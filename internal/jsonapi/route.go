@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
 )
 
 // Media types of requests and answers.
@@ -39,6 +41,19 @@ type Handler struct {
 	LineIn, LineOut reflect.Type
 	// AlsoStatus is another status of success, 0 where there is none.
 	AlsoStatus int
+	// alsoOut is the type of its answer; nil: that of the first.
+	alsoOut reflect.Type
+}
+
+// HandleChange is Handle for what may have to wait for an approver: where f gives a
+// Proposed, that is the answer, with status 202.
+func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, error)) Handler {
+	h := Handle(func(c *Call, q Q, in In) (out Out, err error) {
+		out, c.waits, err = f(c, q, in)
+		return out, err
+	})
+	h.AlsoStatus, h.alsoOut = http.StatusAccepted, reflect.TypeFor[client.Proposed]()
+	return h
 }
 
 // None stands for no query, no body or no answer. If a request has a body all the

@@ -101,6 +101,9 @@ var (
 	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
 )
 
+// Valid reports whether the token was neither revoked nor has expired.
+func (t Token) Valid(now db.Millis) bool { return t.ended(now) == nil }
+
 // ended says why a known token is no longer valid; nil: it is valid.
 func (t *Token) ended(now db.Millis) *client.Problem {
 	switch {
@@ -269,9 +272,13 @@ func (a *API) limiter(id string) *rate.Limiter {
 	return l
 }
 
+// ForgetTokens lets this node look all tokens up anew, so that a revocation takes effect
+// at once.
+func (c *Call) ForgetTokens() { c.a.tokens.forget() }
+
 // Revoke revokes a token, at once on this node and within a second on others. It
 // refuses to revoke the last admin's token, because no other role can do everything.
 func (a *API) Revoke(c *Call, id string) error {
-	defer a.tokens.forget()
+	defer c.ForgetTokens()
 	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 }

@@ -71,15 +71,15 @@ func (a *API) ListTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
 	list, err := a.c.Tokens.List(c.R.Context())
 	for _, t := range list {
-		if c.Covers(t) {
+		if t.Within(c.Token) {
 			out.Tokens = append(out.Tokens, ShownToken(t))
 		}
 	}
 	return out, err
 }
 
-// Covers reports whether a token is bound to no more merchants than there are for the
-// caller.
-func (c *Call) Covers(t Token) bool {
-	return c.Token.Merchants == "" || t.Merchants != "" && !slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !c.Sees(m) })
+// Within reports whether a token is bound to no more merchants than there are for
+// another.
+func (t Token) Within(other Token) bool {
+	return other.Merchants == "" || t.Merchants != "" && !slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
 }

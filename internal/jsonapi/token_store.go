@@ -88,6 +88,47 @@ func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
 	return findToken(ctx, k.d, tokenByIDSQL, id)
 }
 
+// FindToken is ByID as part of a transaction.
+func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
+	return findToken(ctx, q, tokenByIDSQL, id)
+}
+
+// ComesFrom reports whether whoever holds other may hold t too: t has its origin, or was
+// made by it, or by a token that was made by it, and so on.
+func ComesFrom(ctx context.Context, q db.Querier, t, other Token) (bool, error) {
+	if t.Root == other.Root {
+		return true, nil
+	}
+	for t.Maker != "" {
+		if t.Maker == other.ID {
+			return true, nil
+		}
+		var err error
+		if t, err = FindToken(ctx, q, t.Maker); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+const (
+	approverExistsSQL        = `SELECT 1 FROM tokens WHERE role = 'approver' AND revoked = 0 AND (expires = 0 OR expires > $1) AND id <> $2 LIMIT 1`
+	unboundApproverExistsSQL = `SELECT 1 FROM tokens WHERE role = 'approver' AND revoked = 0 AND (expires = 0 OR expires > $1) AND merchants = '' LIMIT 1`
+)
+
+// ApproverExists reports whether there is a valid token of role approver, other than
+// the one with the id except.
+func ApproverExists(ctx context.Context, q db.Querier, now db.Millis, except string) (bool, error) {
+	var is int
+	return db.One(ctx, q, approverExistsSQL, []any{int64(now), except}, &is)
+}
+
+// UnboundApproverExists reports whether there is one that is bound to no merchant.
+func UnboundApproverExists(ctx context.Context, q db.Querier, now db.Millis) (bool, error) {
+	var is int
+	return db.One(ctx, q, unboundApproverExistsSQL, []any{int64(now)}, &is)
+}
+
 func findToken(ctx context.Context, q db.Querier, text string, key any) (token Token, err error) {
 	found := false
 	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {

@@ -22,6 +22,10 @@ var alarmTexts = map[string]string{
 		"Ask the merchant what it waits for, then resend the callback.",
 	"lapsed": "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released any more, and the merchant is told that it has ended. " +
 		"Find out why the wallet did not take it; if it is still wanted, the merchant orders a new one.",
+	"merchant_changed": "Somebody changed where a merchant's money goes or who decides on it. The subject names the change and what it changed, with fingerprints of " +
+		"all of it before and after; changes show tells who proposed and who approved it. If nobody meant it, pause the merchant.",
+	"token_changed": "A token that decides on changes was made or revoked. The subject names the change and the token; token list tells whose it is. " +
+		"If nobody meant it, revoke it.",
 	"not_understood": "The merchant says that it cannot open or read a callback. It is tried again. Check that both ends have the same keys, " +
 		"and let the merchant run countersign check.",
 	"open_failures": "Too many answers of the merchant within an hour did not open or were no answers, so it was paused. Check its response key; " +

@@ -81,8 +81,8 @@ UPDATE lanes SET active = $2, concurrency = $3, version = $5,
 	rate = $4
 WHERE merchant = $1`
 
-// errRaced means that another update was faster.
-var errRaced = errors.New("raced")
+// ErrVersion: the merchant has another version than the caller has seen.
+var ErrVersion = errors.New("the merchant was changed meanwhile")
 
 // UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
 // merchant with Version one higher. If another update was faster, it calls change
@@ -90,52 +90,73 @@ var errRaced = errors.New("raced")
 // a question that was asked under an earlier version decides on any node.
 func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
-		// Outside the transaction, because change and the key wrapper may take long.
-		was, secretVersion, err := o.merchant(ctx, id)
-		if err != nil {
-			return Merchant{}, err
-		}
-		m := was
-		if err := change(&m); err != nil {
-			return Merchant{}, err
-		}
-		m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
-		m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
-		if err := m.check(); err != nil {
-			return Merchant{}, err
-		}
-		sealed, err := o.sealMerchant(ctx, &m, secretVersion+1)
-		if err != nil {
-			return Merchant{}, err
-		}
-		args, err := m.args()
-		if err != nil {
-			return Merchant{}, err
-		}
-		args = append(args, sealed...)
-		err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			if err := o.changeStops(ctx, t); err != nil {
-				return err
-			}
-			n, err := t.Exec(ctx, updateMerchantSQL, args...)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				return errRaced
-			}
-			if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
-				return err
-			}
-			return o.updateLanes(ctx, t, &m)
-		})
-		if err == nil {
-			return m, nil
-		}
-		if !errors.Is(err, errRaced) {
-			return Merchant{}, err
+		m, err := o.changeMerchant(ctx, id, 0, now, change, nil)
+		if !errors.Is(err, ErrVersion) {
+			return m, err
 		}
 	}
+}
+
+// ChangeMerchant is UpdateMerchant of the merchant at one version; any other is
+// ErrVersion. also runs in the same transaction, after the change; where it fails nothing
+// is changed.
+func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
+	also func(context.Context, *db.Tx) error) (Merchant, error) {
+	return o.changeMerchant(ctx, id, version, now, change, also)
+}
+
+// changeMerchant tries once. Version 0 stands for any.
+func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
+	also func(context.Context, *db.Tx) error) (Merchant, error) {
+	// Outside the transaction, because change and the key wrapper may take long.
+	was, secretVersion, err := o.merchant(ctx, id)
+	if err != nil {
+		return Merchant{}, err
+	}
+	if version != 0 && was.Version != version {
+		return Merchant{}, ErrVersion
+	}
+	m := was
+	if err := change(&m); err != nil {
+		return Merchant{}, err
+	}
+	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
+	if err := m.check(); err != nil {
+		return Merchant{}, err
+	}
+	sealed, err := o.sealMerchant(ctx, &m, secretVersion+1)
+	if err != nil {
+		return Merchant{}, err
+	}
+	args, err := m.args()
+	if err != nil {
+		return Merchant{}, err
+	}
+	args = append(args, sealed...)
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := o.changeStops(ctx, t); err != nil {
+			return err
+		}
+		n, err := t.Exec(ctx, updateMerchantSQL, args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return ErrVersion
+		}
+		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
+			return err
+		}
+		if err := o.updateLanes(ctx, t, &m); err != nil || also == nil {
+			return err
+		}
+		return also(ctx, t)
+	})
+	if err != nil {
+		return Merchant{}, err
+	}
+	return m, nil
 }
 
 func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {

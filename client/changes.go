@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+)
+
+// ChangeKind is what a change is about.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeMerchant ChangeKind = "merchant" // settings of a merchant
+	ChangeKeys     ChangeKind = "keys"     // keys of a merchant
+	ChangeToken    ChangeKind = "token"    // a new token
+	ChangeRevoke   ChangeKind = "revoke"   // the end of an approver's token
+)
+
+// Values lists every kind.
+func (ChangeKind) Values() []ChangeKind {
+	return []ChangeKind{ChangeMerchant, ChangeKeys, ChangeToken, ChangeRevoke}
+}
+
+// ChangeState is the state of a change.
+type ChangeState string
+
+// The states of a change: waiting → approved → applied; waiting or approved → rejected
+// or stale. Without a delay, or without an approver, it is applied at once.
+const (
+	ChangeWaiting  ChangeState = "waiting"  // for an approver
+	ChangeApproved ChangeState = "approved" // it takes effect at its time
+	ChangeApplied  ChangeState = "applied"
+	ChangeRejected ChangeState = "rejected" // by a person
+	ChangeStale    ChangeState = "stale"    // what it would change was changed otherwise, or its proposer's token was revoked
+)
+
+// Values lists every state.
+func (ChangeState) Values() []ChangeState {
+	return []ChangeState{ChangeWaiting, ChangeApproved, ChangeApplied, ChangeRejected, ChangeStale}
+}
+
+// ChangeEntry is something that could move money or who decides on it. Where there is an
+// approver's token, it waits for an approver other than the proposer.
+type ChangeEntry struct {
+	ID          string            `json:"id" doc:"identifies the change; ids sort by time"`
+	Kind        ChangeKind        `json:"kind" doc:"what is changed"`
+	Merchant    string            `json:"merchant,omitempty" doc:"id of the merchant that is changed"`
+	Token       string            `json:"token,omitempty" doc:"id of the token that is made or revoked"`
+	State       ChangeState       `json:"state" doc:"its state"`
+	Before      map[string]string `json:"before" doc:"the members that change, as they were; of secrets and keys the fingerprints"`
+	After       map[string]string `json:"after" doc:"the same members as they would be"`
+	ProposedBy  string            `json:"proposedBy" doc:"id of the token that proposed it"`
+	Proposed    Time              `json:"proposed" doc:"when it was proposed"`
+	DecidedBy   string            `json:"decidedBy,omitempty" doc:"id of the token that approved or rejected it; absent: nobody had to, or has yet"`
+	Decided     Time              `json:"decided,omitzero" doc:"when it was approved or rejected, or found stale"`
+	Reason      string            `json:"reason,omitempty" doc:"why it was rejected or is stale"`
+	TakesEffect Time              `json:"takesEffect,omitzero" doc:"when it takes or took effect; absent: it is not approved"`
+}
+
+// Proposed answers a call whose change waits for an approver. Nothing has changed yet.
+type Proposed struct {
+	Change            ChangeEntry `json:"change" doc:"the change that waits"`
+	Secret            Secret      `json:"token,omitempty" doc:"the secret of the token that would be made, shown only once; it is not valid before the change is applied"`
+	PublicKey         string      `json:"publicKey,omitempty" doc:"the key with which the merchant would open requests: Base64 SubjectPublicKeyInfo of the request pair. Shown only once"`
+	ResponsePublicKey string      `json:"responsePublicKey,omitempty" doc:"the key with which the merchant would seal answers: Base64 SubjectPublicKeyInfo of the response pair. Shown only once"`
+	Warnings          []string    `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the change"`
+}
+
+// LogValue keeps the secrets out of logs.
+func (p Proposed) LogValue() slog.Value { return slog.StringValue("change " + p.Change.ID) }
+
+// ChangePage is a page of changes, the newest first.
+type ChangePage struct {
+	Changes []ChangeEntry `json:"changes" nullable:"false" doc:"the newest first"`
+	Next    *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// ChangeFilter selects changes. Zero members select all.
+type ChangeFilter struct {
+	State    ChangeState `query:"state" doc:"only in this state"`
+	Merchant string      `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+}
+
+// Changes gives a page of changes, the newest first.
+func (c *caller) Changes(ctx context.Context, f ChangeFilter, o PageOptions) (ChangePage, error) {
+	return ask[ChangePage](ctx, c, http.MethodGet, withQuery("/v1/changes", f, o), nil)
+}
+
+// AllChanges gives every change that f selects, the newest first.
+func (c *caller) AllChanges(ctx context.Context, f ChangeFilter) iter.Seq2[ChangeEntry, error] {
+	return all(func(o PageOptions) ([]ChangeEntry, *string, error) {
+		p, err := c.Changes(ctx, f, o)
+		return p.Changes, p.Next, err
+	})
+}
+
+// Change gives one change.
+func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
+	return ask[ChangeEntry](ctx, c, http.MethodGet, pathOf("changes", id, ""), nil)
+}
+
+// ApproveChange approves a change that another token proposed. It is applied at once, or
+// at the time that the answer tells. One's own change, and one of a token of the same
+// origin, is ErrForbidden; a stale one is ErrConflict.
+func (c *caller) ApproveChange(ctx context.Context, id string) (ChangeEntry, error) {
+	return ask[ChangeEntry](ctx, c, http.MethodPost, pathOf("changes", id, "/approve"), nil)
+}
+
+// RejectChange ends a change that is not applied yet. The reason may be empty.
+func (c *caller) RejectChange(ctx context.Context, id, reason string) (ChangeEntry, error) {
+	return ask[ChangeEntry](ctx, c, http.MethodPost, pathOf("changes", id, "/reject"), Decide{reason})
+}
+
+// propose makes a call whose answer is a T, or the change that waits for an approver.
+func propose[T any](ctx context.Context, c *caller, method, path string, in any) (out T, p Proposed, err error) {
+	err = c.callEither(ctx, method, path, in, &out, &p)
+	return out, p, err
+}
+
+// waiting gives the change of p, nil if there is none.
+func (p *Proposed) waiting() *ChangeEntry {
+	if p.Change.ID == "" {
+		return nil
+	}
+	return &p.Change
+}

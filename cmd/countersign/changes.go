@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"countersign/client"
+)
+
+// changesCmd asks either end with client.NewService: both have the same calls for
+// changes.
+type changesCmd struct {
+	List    changesListCmd    `cmd:"" help:"List changes that could move money or who decides on it, the newest first."`
+	Show    changesShowCmd    `cmd:"" help:"Show one change."`
+	Approve changesApproveCmd `cmd:"" help:"Approve a change that another token proposed."`
+	Reject  changesRejectCmd  `cmd:"" help:"Reject a change that is not applied yet."`
+}
+
+type changesListCmd struct {
+	eitherEnd
+	State    client.ChangeState `help:"Only in this state." enum:",waiting,approved,applied,rejected,stale" default:"" placeholder:"STATE"`
+	Merchant string             `help:"Only of this merchant." placeholder:"ID"`
+	listFlags
+}
+
+func (c *changesListCmd) Run(std streams) error {
+	columns := []column[client.ChangeEntry]{
+		{"ID", func(e client.ChangeEntry) any { return e.ID }},
+		{"STATE", func(e client.ChangeEntry) any { return e.State }},
+		{"ABOUT", func(e client.ChangeEntry) any { return string(e.Kind) + " " + e.Merchant + e.Token }},
+		{"CHANGES", func(e client.ChangeEntry) any { return changeText(e) }},
+		{"PROPOSED BY", func(e client.ChangeEntry) any { return e.ProposedBy }},
+		{"PROPOSED", func(e client.ChangeEntry) any { return e.Proposed }},
+		{"DECIDED BY", func(e client.ChangeEntry) any { return e.DecidedBy }},
+		{"TAKES EFFECT", func(e client.ChangeEntry) any { return e.TakesEffect }},
+	}
+	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.ChangeEntry, error] {
+		return api.AllChanges(ctx, client.ChangeFilter{State: c.State, Merchant: c.Merchant})
+	})
+}
+
+// changeText tells each member before and after.
+func changeText(e client.ChangeEntry) string {
+	var parts []string
+	for _, m := range slices.Sorted(maps.Keys(e.After)) {
+		parts = append(parts, fmt.Sprintf("%s: %s → %s", m, cell(e.Before[m]), cell(e.After[m])))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// changeID is a subcommand about one change.
+type changeID struct {
+	eitherEnd
+	ID string `arg:"" help:"The change."`
+}
+
+func (c *changeID) call(std streams, call func(context.Context, *client.Service) (client.ChangeEntry, error)) error {
+	return show(std, c.apiFlags, client.NewService, call)
+}
+
+type changesShowCmd struct{ changeID }
+
+func (c *changesShowCmd) Run(std streams) error {
+	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
+		return api.Change(ctx, c.ID)
+	})
+}
+
+type changesApproveCmd struct{ changeID }
+
+func (c *changesApproveCmd) Run(std streams) error {
+	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
+		return api.ApproveChange(ctx, c.ID)
+	})
+}
+
+type changesRejectCmd struct {
+	changeID
+	Reason string `help:"Why, for those who look at the change later." placeholder:"TEXT"`
+}
+
+func (c *changesRejectCmd) Run(std streams) error {
+	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
+		return api.RejectChange(ctx, c.ID, c.Reason)
+	})
+}
+
+// tellWaiting says what waits for whom, if something does.
+func tellWaiting(std streams, e *client.ChangeEntry) {
+	if e != nil {
+		fmt.Fprintf(std.err, "countersign: nothing has changed yet: %s waits for an approver other than %s; changes approve %s\n", e.ID, e.ProposedBy, e.ID)
+	}
+}
+
+func orPrint(std streams, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return printJSON(std.out, v, "  ")
+}

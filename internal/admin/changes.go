@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/audit"
+	"countersign/internal/control"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
+)
+
+// guarded are the members of a merchant that say where its money goes and who decides on
+// it. Where there is an approver's token, they change with an approval.
+var guarded = []string{"notifyUrl", "withdrawUrl", "apiKey", "callbackApiKey", "finalCodes", "allowPrivate", "collect", "requestKey", "responseKey"}
+
+// membersOf gives the settings of a merchant as texts for people, of secrets and keys
+// their fingerprints.
+func membersOf(m *outbox.Merchant) (map[string]string, error) {
+	b, err := json.Marshal(merchantOf(*m))
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return nil, err
+	}
+	members["requestKey"], members["responseKey"] = members["fingerprint"], members["responseFingerprint"]
+	for _, other := range []string{"id", "state", "pausedReason", "version", "created", "updated", "fingerprint", "responseFingerprint"} {
+		delete(members, other)
+	}
+	out := map[string]string{"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
+	for name, value := range members {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+// differences gives the members in which two states of a merchant differ. decides says
+// whether one of them is guarded.
+func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool, err error) {
+	if before, err = membersOf(was); err != nil {
+		return nil, nil, false, err
+	}
+	if after, err = membersOf(is); err != nil {
+		return nil, nil, false, err
+	}
+	for name := range maps.Keys(before) {
+		if _, has := after[name]; !has {
+			after[name] = "" // an optional member that is cleared
+		}
+	}
+	for name, value := range after {
+		if value == before[name] {
+			delete(before, name)
+			delete(after, name)
+		} else if _, has := before[name]; !has {
+			before[name] = ""
+		}
+	}
+	for _, name := range guarded {
+		_, has := after[name]
+		decides = decides || has
+	}
+	return before, after, decides, nil
+}
+
+// change changes a merchant, or proposes it where something guarded changes. content is
+// what apply of the kind needs to do the same. Where it waits, the change is not nil.
+func (s *Server) change(c *jsonapi.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *control.Change, error) {
+	ctx := c.R.Context()
+	for {
+		was, err := s.Outbox.Merchant(ctx, id)
+		if err != nil {
+			return was, nil, err
+		}
+		is := was
+		if err := apply(&is); err != nil {
+			return is, nil, err
+		}
+		before, after, decides, err := differences(&was, &is)
+		if err != nil {
+			return is, nil, err
+		}
+		if !decides {
+			m, err := s.Outbox.ChangeMerchant(ctx, id, was.Version, c.Now, apply, nil)
+			if errors.Is(err, outbox.ErrVersion) {
+				continue
+			}
+			return m, nil, err
+		}
+		sealed, err := json.Marshal(content)
+		if err != nil {
+			return is, nil, err
+		}
+		change := &control.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		switch err := s.Control.Propose(ctx, change, sealed); {
+		case errors.Is(err, control.ErrStale): // another was faster
+			continue
+		case err != nil:
+			return is, nil, err
+		case change.State == client.ChangeWaiting:
+			return is, change, nil
+		}
+		is.Version, is.Updated = was.Version+1, c.Now
+		return is, nil, nil
+	}
+}
+
+// applied makes the Apply of a kind. patch reads the content and changes the merchant.
+func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) control.Apply {
+	return func(ctx context.Context, c *control.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
+			was := *m
+			if err := patch(m, content); err != nil {
+				return err
+			}
+			_, after, _, err := differences(&was, m)
+			if err == nil && !maps.Equal(after, c.After) {
+				err = control.ErrStale // such as a default of this node that is another
+			}
+			return err
+		}, also)
+		if errors.Is(err, outbox.ErrVersion) {
+			return control.ErrStale
+		}
+		return err
+	}
+}
+
+func (s *Server) applySettings() control.Apply {
+	return s.applied(func(m *outbox.Merchant, content []byte) error {
+		var in client.MerchantPatch
+		if err := json.Unmarshal(content, &in); err != nil {
+			return err
+		}
+		return s.patched(m, in)
+	})
+}
+
+// newKeys is the content of a change of keys, in PEM.
+type newKeys struct{ Request, Response []byte }
+
+func (k *keyMaker) content() (n newKeys, err error) {
+	if k.request != nil && k.request.HasPrivate() {
+		n.Request, err = k.request.PrivatePEM()
+	} else if k.request != nil {
+		n.Request = k.request.PublicPEM()
+	}
+	if err == nil && k.response != nil {
+		n.Response, err = k.response.PrivatePEM()
+	}
+	return n, err
+}
+
+func (s *Server) applyKeys() control.Apply {
+	return s.applied(func(m *outbox.Merchant, content []byte) error {
+		var n newKeys
+		if err := json.Unmarshal(content, &n); err != nil {
+			return err
+		}
+		var k keyMaker
+		for _, part := range []struct {
+			pem []byte
+			key **envelope.Key
+		}{{n.Request, &k.request}, {n.Response, &k.response}} {
+			if len(part.pem) == 0 {
+				continue
+			}
+			key, err := envelope.ParseKey(part.pem)
+			if err != nil {
+				return err
+			}
+			*part.key = key
+		}
+		k.apply(m)
+		return nil
+	})
+}

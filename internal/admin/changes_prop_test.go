@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"countersign/client"
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
+)
+
+// Where an approver's token exists, nobody alone changes where a merchant's money goes or
+// who decides on it: not by any calls of one token, and not with tokens that are made
+// with it, even where an honest approver agrees to every token that is proposed. The
+// approvers only become others by an approval of one of them.
+func TestNobodyAloneMovesMoney(t *testing.T) {
+	h := sqlite(t, func(c *Config) { c.RatePerSecond = 1e9 })
+	spare, err := envelope.GenerateKey(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := 0
+	rapid.Check(t, func(r *rapid.T) {
+		round++
+		merchant := fmt.Sprintf("m%d", round)
+		h.merchant(merchant)
+		honest, alice := h.person(client.RoleApprover, ""), h.person(client.RoleOperator, "")
+		other := h.person(client.RoleApprover, "") // who does nothing
+		bound := rapid.SampledFrom([]string{"", merchant}).Draw(r, "bound")
+		role := rapid.SampledFrom([]client.Role{client.RoleAdmin, client.RoleOperator, client.RoleApprover, client.RoleCore}).Draw(r, "role")
+		agrees := rapid.Bool().Draw(r, "the honest approver agrees to tokens")
+		k := jsonapi.NewStoreToken("who acts alone", role, 1)
+		k.Merchants = bound
+		held := []string{h.keep(k)} // secrets of all tokens that one person has
+		ids := []string{k.ID, honest.id, other.id, alice.id}
+		var changes []string
+		guardedNow := func() string {
+			m, err := h.store.Merchant(t.Context(), merchant)
+			if err != nil {
+				r.Fatal(err)
+			}
+			members, err := membersOf(&m)
+			if err != nil {
+				r.Fatal(err)
+			}
+			maps.DeleteFunc(members, func(name, _ string) bool { return !slices.Contains(guarded, name) })
+			return fmt.Sprint(members)
+		}
+		before := guardedNow()
+		by := func() string { return rapid.SampledFrom(held).Draw(r, "with") }
+		note := func(a answer) client.Proposed {
+			var p client.Proposed
+			if a.status == 202 {
+				decodeInto(r, a.body, &p)
+				changes = append(changes, p.Change.ID)
+			}
+			return p
+		}
+		url := func() string {
+			return "https://" + rapid.StringMatching(`[a-z]{6}`).Draw(r, "host") + ".example/"
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"patch": func(r *rapid.T) {
+				body := rapid.SampledFrom([]string{`{"withdrawUrl":"` + url() + `w"}`, `{"notifyUrl":"` + url() + `n","name":"x"}`, `{"apiKey":"another-api-key-of-it"}`, `{"callbackApiKey":null}`,
+					`{"collect":"any"}`, `{"finalCodes":[{"from":7,"to":8}]}`, `{"allowPrivate":true}`, `{"name":"y","concurrency":5}`}).Draw(r, "body")
+				note(h.as(by(), patch, "/v1/merchants/"+merchant, jsonapi.TypeMerge, body))
+			},
+			"keys": func(r *rapid.T) {
+				body := client.NewKeys{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(spare))}}
+				note(h.as(by(), post, "/v1/merchants/"+merchant+"/keys", jsonapi.TypeJSON, body))
+			},
+			"pause and resume": func(r *rapid.T) {
+				h.as(by(), post, "/v1/merchants/"+merchant+"/pause", "", nil)
+				h.as(by(), post, "/v1/merchants/"+merchant+"/resume", "", nil)
+			},
+			"make a merchant again": func(r *rapid.T) {
+				again := newMerchant(merchant)
+				again.WithdrawURL = url()
+				h.as(by(), post, "/v1/merchants", jsonapi.TypeJSON, again)
+			},
+			"make a token": func(r *rapid.T) {
+				in := client.NewToken{Name: "more", Role: rapid.SampledFrom(client.ServiceRoles()).Draw(r, "new role")}
+				if rapid.Bool().Draw(r, "of the merchant") {
+					in.Merchants = []string{merchant}
+				}
+				p := note(h.as(by(), post, "/v1/tokens", jsonapi.TypeJSON, in))
+				if p.Secret == "" {
+					return
+				}
+				secrets.add("token", p.Secret.Reveal())
+				held, ids = append(held, p.Secret.Reveal()), append(ids, p.Change.Token)
+				if agrees && p.Change.Kind == client.ChangeToken {
+					h.as(honest.secret, post, "/v1/changes/"+p.Change.ID+"/approve", "", nil)
+				}
+			},
+			"revoke": func(r *rapid.T) {
+				note(h.as(by(), remove, "/v1/tokens/"+rapid.SampledFrom(ids).Draw(r, "whom"), "", nil))
+			},
+			"approve": func(r *rapid.T) {
+				if len(changes) > 0 {
+					h.as(by(), post, "/v1/changes/"+rapid.SampledFrom(changes).Draw(r, "which")+"/approve", "", nil)
+				}
+			},
+			"reject": func(r *rapid.T) {
+				if len(changes) > 0 {
+					h.as(by(), post, "/v1/changes/"+rapid.SampledFrom(changes).Draw(r, "which")+"/reject", "", nil)
+				}
+			},
+			"wait": func(r *rapid.T) {
+				h.pass(time.Minute)
+				if err := h.control.ApplyDue(t.Context(), db.MillisOf(h.now())); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"": func(r *rapid.T) {
+				if now := guardedNow(); now != before {
+					r.Fatalf("changed to %s\nwas %s", now, before)
+				}
+				for _, p := range []person{honest, other} {
+					if k, err := h.kept.ByID(t.Context(), p.id); err != nil || !k.Valid(db.MillisOf(h.now())) {
+						r.Fatalf("an approver was ended: %+v, %v", k, err)
+					}
+				}
+				list, err := h.kept.List(t.Context())
+				if err != nil {
+					r.Fatal(err)
+				}
+				if i := slices.IndexFunc(list, func(k jsonapi.Token) bool {
+					return k.Role == client.RoleApprover && k.Maker != "" && !agrees && slices.Contains(ids, k.ID)
+				}); i >= 0 {
+					r.Fatalf("an approver was made alone: %+v", list[i])
+				}
+			},
+		})
+		// The same proposal by another goes through: the rule stops one alone and not all.
+		m, err := h.store.Merchant(t.Context(), merchant)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if m.State == outbox.MerchantPaused {
+			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
+		}
+		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, jsonapi.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {
+			var p client.Proposed
+			decodeInto(r, a.body, &p)
+			if a := h.as(honest.secret, post, "/v1/changes/"+p.Change.ID+"/approve", "", nil); a.status != 200 || guardedNow() == before {
+				r.Fatalf("two persons cannot change it: %d %s", a.status, a.body)
+			}
+		} else if a.status != 401 { // alice was revoked
+			r.Fatalf("%d %s", a.status, a.body)
+		}
+	})
+}
+
+func decodeInto(r *rapid.T, body string, v any) {
+	if err := json.Unmarshal([]byte(body), v); err != nil {
+		r.Fatal(err)
+	}
+}

@@ -1,0 +1,365 @@
+package admin
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/jsonapi"
+)
+
+// person is somebody with a token of the service.
+type person struct {
+	*client.Service
+	id, secret string
+}
+
+// person makes somebody with a token that no other made.
+func (h *harness) person(role client.Role, merchants string) person {
+	h.t.Helper()
+	k := jsonapi.NewStoreToken("a person", role, 1)
+	k.Merchants = merchants
+	return h.holder(k.ID, h.keep(k))
+}
+
+func (h *harness) holder(id, secret string) person {
+	h.t.Helper()
+	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(secret)})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return person{c, id, secret}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// refused wants an error that says a part.
+func refused(t *testing.T, err, is error, says string) {
+	t.Helper()
+	if !errors.Is(err, is) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v, want %q", err, says)
+	}
+}
+
+// What could move money waits for another person, who sees what it was and would be, and
+// no secret. What could not changes at once.
+func TestChangeWaitsForAnApprover(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		alice, bob, eyes := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, ""), h.client(client.RoleViewer)
+		const fresh = "the-new-callback-key-of-acme"
+		secrets.add("callbackApiKey", fresh)
+		m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://other.example/w"), CallbackAPIKey: client.Change(client.Secret(fresh)), Name: client.Change("Acme")}))(t)
+		if m.Change == nil || m.Change.State != client.ChangeWaiting || m.Change.ProposedBy != alice.id || m.Change.TakesEffect != 0 {
+			t.Fatalf("%+v", m)
+		}
+		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 1 || kept.Name != "Merchant acme" || kept.CallbackAPIKey.Reveal() == fresh {
+			t.Errorf("it has changed already: %+v", kept)
+		}
+		c := must(eyes.Change(ctx, m.Change.ID))(t)
+		if members := slices.Sorted(maps.Keys(c.After)); !slices.Equal(members, []string{"callbackApiKey", "name", "withdrawUrl"}) || c.Before["withdrawUrl"] != "https://acme.example/withdraw" ||
+			c.After["withdrawUrl"] != "https://other.example/w" || len(c.After["callbackApiKey"]) != 16 || c.After["callbackApiKey"] == c.Before["callbackApiKey"] {
+			t.Errorf("before %v, after %v", c.Before, c.After)
+		}
+
+		_, err := h.client(client.RoleOperator).ApproveChange(ctx, c.ID)
+		refused(t, err, client.ErrForbidden, "this needs approver or admin")
+		_, err = bob.ApproveChange(ctx, "chg_none")
+		refused(t, err, client.ErrNotFound, "there is no such change")
+		applied := must(bob.ApproveChange(ctx, c.ID))(t)
+		if applied.State != client.ChangeApplied || applied.DecidedBy != bob.id || applied.TakesEffect.Time() != h.now().UTC() {
+			t.Errorf("%+v", applied)
+		}
+		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Version != 2 || kept.Name != "Acme" || kept.WithdrawURL != "https://other.example/w" || kept.CallbackAPIKey.Reveal() != fresh {
+			t.Errorf("it has not changed: %+v", kept)
+		}
+		_, err = bob.ApproveChange(ctx, c.ID)
+		refused(t, err, client.ErrConflict, "the change is applied")
+		_, err = bob.RejectChange(ctx, c.ID, "too late")
+		refused(t, err, client.ErrConflict, "the change is applied")
+		told := must(eyes.Alarms(ctx, client.FeedOptions{}))(t).Alarms
+		if len(told) != 1 || told[0].Kind != "merchant_changed" || told[0].Merchant != "acme" || !strings.HasPrefix(told[0].Subject, c.ID+" callbackApiKey,name,withdrawUrl before ") || told[0].Text == "" {
+			t.Errorf("alarms %+v", told)
+		}
+
+		// At once: nothing guarded, and what changes nothing.
+		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{Concurrency: client.Change(3), WithdrawURL: client.Change("https://other.example/w")}))(t)
+		if m.Change != nil || m.Concurrency != 3 || m.Version != 3 {
+			t.Errorf("%+v", m)
+		}
+		// A wrong proposal is named to the one who proposes it.
+		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{NotifyURL: client.Change("https://other.example/w")})
+		refused(t, err, client.ErrInvalid, "body.withdrawUrl")
+
+		// An admin's own is refused too, and another's is not.
+		admin := h.person(client.RoleAdmin, "")
+		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{Collect: client.Change(client.CollectAny)}))(t)
+		_, err = admin.ApproveChange(ctx, m.Change.ID)
+		refused(t, err, client.ErrForbidden, "whoever proposed a change cannot approve it")
+		if r := must(bob.RejectChange(ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
+			t.Errorf("%+v", r)
+		}
+		if list := must(eyes.Changes(ctx, client.ChangeFilter{State: client.ChangeApplied, Merchant: "acme"}, client.PageOptions{}))(t).Changes; len(list) != 1 || list[0].ID != c.ID {
+			t.Errorf("listed %+v", list)
+		}
+	})
+}
+
+// Without an approver a change is made at once, and told all the same.
+func TestChangeWithoutAnApprover(t *testing.T) {
+	h := sqlite(t)
+	ctx := t.Context()
+	h.merchant("acme")
+	alice := h.person(client.RoleOperator, "")
+	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://other.example/w")}))(t); m.Change != nil || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
+		t.Errorf("%+v", m)
+	}
+	list := must(alice.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes
+	if len(list) != 1 || list[0].State != client.ChangeApplied || list[0].DecidedBy != "" || list[0].ProposedBy != alice.id {
+		t.Errorf("%+v", list)
+	}
+	if told := must(alice.Alarms(ctx, client.FeedOptions{}))(t).Alarms; len(told) != 1 || told[0].Kind != "merchant_changed" {
+		t.Errorf("alarms %+v", told)
+	}
+	_, err := alice.CreateToken(ctx, client.NewToken{Name: "mine", Role: client.RoleAdmin})
+	refused(t, err, client.ErrForbidden, "while there is no approver's token, only an admin's makes tokens")
+}
+
+// Keys are made when they are proposed, so that the merchant can be given its part, and
+// used when they are approved.
+func TestKeysWait(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		made := h.merchant("acme")
+		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
+		keys := must(alice.RotateKeys(ctx, "acme", client.NewKeys{Key: &client.KeySpec{Bits: 1024}, ResponseKey: &client.KeySpec{Bits: 1024}}))(t)
+		secrets.add("public key", keys.PublicKey)
+		secrets.add("response public key", keys.ResponsePublicKey)
+		if keys.Change == nil || keys.PublicKey == "" || keys.Fingerprint == made.Fingerprint || keys.Change.Before["requestKey"] != made.Fingerprint || len(keys.Warnings) != 2 {
+			t.Fatalf("%+v", keys.Change)
+		}
+		if kept := must(h.store.Merchant(ctx, "acme"))(t); kept.Fingerprint != made.Fingerprint {
+			t.Error("they are used already")
+		}
+		must(bob.ApproveChange(ctx, keys.Change.ID))(t)
+		kept := must(h.store.Merchant(ctx, "acme"))(t)
+		if kept.Key.PublicBase64() != keys.PublicKey || kept.ResponseKey.PublicBase64() != keys.ResponsePublicKey || !kept.Key.HasPrivate() || kept.Fingerprint != keys.Fingerprint {
+			t.Error("other keys are used")
+		}
+	})
+}
+
+// What would change something that was changed since is stale, and so is what was
+// proposed by a token that was revoked. Nothing is left of the secrets of a change that
+// is final.
+func TestStaleChanges(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		alice, mallory, bob, admin := h.person(client.RoleOperator, ""), h.person(client.RoleOperator, ""), h.person(client.RoleApprover, ""), h.client(client.RoleAdmin)
+		propose := func(p person, url string) string {
+			t.Helper()
+			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change(url)}))(t).Change.ID
+		}
+		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
+		must(bob.ApproveChange(ctx, first))(t)
+		_, err := bob.ApproveChange(ctx, second)
+		refused(t, err, client.ErrConflict, "the change is stale: it was changed after this was proposed")
+		_, err = bob.ApproveChange(ctx, second)
+		refused(t, err, client.ErrConflict, "the change is stale")
+		if m := must(bob.Merchant(ctx, "acme"))(t); m.WithdrawURL != "https://one.example/w" {
+			t.Errorf("%+v", m)
+		}
+		third := propose(mallory, "https://three.example/w")
+		if waits := must(admin.RevokeToken(ctx, mallory.id))(t); waits != nil {
+			t.Errorf("the end of an operator's token waits: %+v", waits)
+		}
+		_, err = bob.ApproveChange(ctx, third)
+		refused(t, err, client.ErrConflict, "the token that proposed it was revoked")
+		fourth := propose(alice, "https://four.example/w")
+		must(alice.RejectChange(ctx, fourth, ""))(t)
+		must(bob.ApproveChange(ctx, propose(alice, "https://five.example/w")))(t)
+		for c, err := range bob.AllChanges(ctx, client.ChangeFilter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kept int
+			_, err = db.One(ctx, h.store, `SELECT length(content) + length(data_key) FROM changes WHERE id = $1`, []any{c.ID}, &kept)
+			if waits := c.State == client.ChangeWaiting; err != nil || (kept > 0) != waits {
+				t.Errorf("%s is %s and has %d sealed bytes, %v", c.ID, c.State, kept, err)
+			}
+		}
+	})
+}
+
+// An approved change takes effect after the delay, on whatever node looks, and can be
+// rejected until then. It is looked at again: what is stale by then is not applied.
+func TestDelayedChanges(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			h := withDelay(t, url(t), time.Hour)
+			ctx := t.Context()
+			h.merchant("acme")
+			h.merchant("other")
+			alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
+			approve := func(merchant, url string) client.ChangeEntry {
+				t.Helper()
+				m := must(alice.UpdateMerchant(ctx, merchant, client.MerchantPatch{WithdrawURL: client.Change(url)}))(t)
+				c := must(bob.ApproveChange(ctx, m.Change.ID))(t)
+				if c.State != client.ChangeApproved || c.TakesEffect.Time() != h.now().UTC().Add(time.Hour) {
+					t.Errorf("%+v", c)
+				}
+				return c
+			}
+			due := func() {
+				t.Helper()
+				if err := h.control.ApplyDue(ctx, db.MillisOf(h.now())); err != nil {
+					t.Error(err)
+				}
+			}
+			urlOf := func(merchant string) string { return must(bob.Merchant(ctx, merchant))(t).WithdrawURL }
+			taken, rejected, stale := approve("acme", "https://taken.example/w"), approve("other", "https://rejected.example/w"), approve("other", "https://stale.example/w")
+			h.pass(59 * time.Minute)
+			due()
+			if u := urlOf("acme"); u != "https://acme.example/withdraw" {
+				t.Errorf("before its time: %s", u)
+			}
+			must(bob.RejectChange(ctx, rejected.ID, "no"))(t)
+			must(alice.PauseMerchant(ctx, "other", "so that its version is another"))(t)
+			h.pass(time.Minute)
+			due()
+			due()
+			for id, want := range map[string]client.ChangeState{taken.ID: client.ChangeApplied, rejected.ID: client.ChangeRejected, stale.ID: client.ChangeStale} {
+				if c := must(bob.Change(ctx, id))(t); c.State != want {
+					t.Errorf("%+v, want %s", c, want)
+				}
+			}
+			if urlOf("acme") != "https://taken.example/w" || urlOf("other") != "https://other.example/withdraw" {
+				t.Errorf("%s and %s", urlOf("acme"), urlOf("other"))
+			}
+			// Whoever approved it is no approver any more when its time comes.
+			last := approve("acme", "https://last.example/w")
+			if err := h.kept.Revoke(ctx, bob.id, db.MillisOf(h.now()), nil); err != nil {
+				t.Fatal(err)
+			}
+			h.pass(time.Hour)
+			due()
+			if c := must(alice.Change(ctx, last.ID))(t); c.State != client.ChangeStale || urlOf2(t, alice, "acme") != "https://taken.example/w" {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+func urlOf2(t testing.TB, p person, merchant string) string {
+	return must(p.Merchant(t.Context(), merchant))(t).WithdrawURL
+}
+
+// Tokens are changes too. A token that was made where an approver existed has the origin
+// of the one who proposed it, and does not approve what that one proposes.
+func TestTokensAreChanges(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		h.merchant("acme")
+		admin, alice := h.person(client.RoleAdmin, ""), h.person(client.RoleOperator, "")
+		first := must(admin.CreateToken(ctx, client.NewToken{Name: "bob", Role: client.RoleApprover}))(t)
+		secrets.add("token", first.Secret.Reveal())
+		if first.Change != nil {
+			t.Fatalf("the first approver waits: %+v", first.Change)
+		}
+		bob := h.holder(first.ID, first.Secret.Reveal())
+		make := func(by person, role client.Role, merchants ...string) (person, string) {
+			t.Helper()
+			made := must(by.CreateToken(ctx, client.NewToken{Name: "made", Role: role, Merchants: merchants}))(t)
+			secrets.add("token", made.Secret.Reveal())
+			if made.Change == nil || made.Change.After["role"] != string(role) {
+				t.Fatalf("%+v", made)
+			}
+			p := h.holder(made.ID, made.Secret.Reveal())
+			if _, err := p.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
+				t.Errorf("it is valid before it is approved: %v", err)
+			}
+			return p, made.Change.ID
+		}
+		carol, change := make(alice, client.RoleApprover)
+		must(bob.ApproveChange(ctx, change))(t)
+		if self := must(carol.Self(ctx))(t); self.Role != client.RoleApprover || self.MadeBy != alice.id {
+			t.Errorf("%+v", self)
+		}
+		dave, change := make(alice, client.RoleOperator)
+		must(bob.ApproveChange(ctx, change))(t)
+		erin, change := make(dave, client.RoleApprover)
+		must(bob.ApproveChange(ctx, change))(t)
+		url := func(by person) string {
+			t.Helper()
+			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://x.example/" + jsonapi.RandomText(6))}))(t).Change.ID
+		}
+		for name, c := range map[string]struct{ proposer, approver person }{
+			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},
+		} {
+			_, err := c.approver.ApproveChange(ctx, url(c.proposer))
+			if !errors.Is(err, client.ErrForbidden) || !strings.Contains(err.Error(), "the same origin") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		must(carol.ApproveChange(ctx, url(admin)))(t)
+		must(bob.ApproveChange(ctx, url(dave)))(t)
+
+		// Approvers' tokens end by an approval; others at once.
+		waits := must(admin.RevokeToken(ctx, carol.id))(t)
+		if waits == nil || waits.Kind != client.ChangeRevoke || waits.Before["role"] != "approver" {
+			t.Fatalf("%+v", waits)
+		}
+		if _, err := carol.Self(ctx); err != nil {
+			t.Errorf("it has ended already: %v", err)
+		}
+		_, err := admin.ApproveChange(ctx, waits.ID)
+		refused(t, err, client.ErrForbidden, "whoever proposed")
+		must(bob.ApproveChange(ctx, waits.ID))(t)
+		if _, err := carol.Self(ctx); !errors.Is(err, client.ErrUnauthorized) {
+			t.Errorf("it goes on: %v", err)
+		}
+		if waits := must(alice.RevokeToken(ctx, dave.id))(t); waits != nil {
+			t.Errorf("%+v", waits)
+		}
+		_, err = alice.RevokeToken(ctx, admin.id)
+		refused(t, err, client.ErrForbidden, "only an admin's token revokes that of an admin")
+
+		// A bound approver decides on its merchants and on no other.
+		h.merchant("other")
+		frank, change := make(admin, client.RoleApprover, "other")
+		must(bob.ApproveChange(ctx, change))(t)
+		_, err = frank.ApproveChange(ctx, url(alice))
+		refused(t, err, client.ErrNotFound, "")
+		if list := must(frank.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes; len(list) != 0 {
+			t.Errorf("it sees %+v", list)
+		}
+		// The last that is for all stays while one is bound.
+		must(erin.ApproveChange(ctx, must(admin.RevokeToken(ctx, bob.id))(t).ID))(t)
+		_, err = erin.ApproveChange(ctx, must(admin.RevokeToken(ctx, erin.id))(t).ID)
+		refused(t, err, client.ErrConflict, "revoke those that are bound first")
+	})
+}
+
+// The first approver cannot be bound: nobody would decide on anything else.
+func TestFirstApproverIsNotBound(t *testing.T) {
+	h := sqlite(t)
+	h.merchant("acme")
+	_, err := h.client(client.RoleAdmin).CreateToken(t.Context(), client.NewToken{Name: "bob", Role: client.RoleApprover, Merchants: []string{"acme"}})
+	refused(t, err, client.ErrInvalid, "body.merchants binds the first approver")
+}

@@ -1,0 +1,65 @@
+package control
+
+import (
+	"countersign/client"
+	"countersign/internal/jsonapi"
+)
+
+// query selects a page of changes.
+type query struct {
+	client.ChangeFilter
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"the member next of the previous page, at most 100 characters; absent: the first page"`
+}
+
+// Changes is the handler that lists changes. A bound token finds those of its merchants.
+func (k *Control) Changes() jsonapi.Handler {
+	return jsonapi.Handle(func(c *jsonapi.Call, q query, _ jsonapi.None) (client.ChangePage, error) {
+		out := client.ChangePage{Changes: []client.ChangeEntry{}}
+		all, err := list(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
+		if err != nil {
+			return out, err
+		}
+		if len(all) > q.Limit {
+			all = all[:q.Limit]
+			out.Next = &all[q.Limit-1].ID
+		}
+		for i := range all {
+			out.Changes = append(out.Changes, all[i].Shown())
+		}
+		return out, nil
+	})
+}
+
+// Change is the handler that shows one change.
+func (k *Control) Change() jsonapi.Handler {
+	return onOne(func(c *jsonapi.Call, id string, _ jsonapi.None) (Change, error) {
+		return k.find(c.R.Context(), id, c.Token)
+	})
+}
+
+// ApproveChange is the handler that approves a change.
+func (k *Control) ApproveChange() jsonapi.Handler {
+	return onOne(func(c *jsonapi.Call, id string, _ jsonapi.None) (Change, error) {
+		defer c.ForgetTokens() // the change may revoke one
+		return k.Approve(c.R.Context(), id, c.Token, c.Now)
+	})
+}
+
+// RejectChange is the handler that rejects a change.
+func (k *Control) RejectChange() jsonapi.Handler {
+	return onOne(func(c *jsonapi.Call, id string, in client.Decide) (Change, error) {
+		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
+	})
+}
+
+func onOne[In any](act func(c *jsonapi.Call, id string, in In) (Change, error)) jsonapi.Handler {
+	return jsonapi.Handle(func(c *jsonapi.Call, _ jsonapi.None, in In) (client.ChangeEntry, error) {
+		id, err := c.PathID()
+		if err != nil {
+			return client.ChangeEntry{}, err
+		}
+		change, err := act(c, id, in)
+		return change.Shown(), err
+	})
+}

@@ -1,0 +1,168 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+)
+
+// Change is a row of the table of changes.
+type Change struct {
+	ID         string
+	Kind       client.ChangeKind
+	Merchant   string // that is changed; empty: none
+	Version    int64  // of the merchant when it was proposed
+	Token      string // that is made or revoked; empty: none
+	Bound      string // the merchants of that token, as jsonapi.Token has them
+	State      client.ChangeState
+	Before     map[string]string // for people
+	After      map[string]string
+	ProposedBy string
+	Proposed   db.Millis
+	DecidedBy  string
+	Decided    db.Millis
+	Reason     string
+	Due        db.Millis // when it takes effect; 0: it is not approved
+
+	dataKey, sealed []byte // what is needed to apply it; empty once it is final
+}
+
+const changeColumns = `id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, data_key, content`
+
+func (c *Change) scan(r db.Rows) error {
+	var before, after string
+	err := r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
+		&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.dataKey, &c.sealed)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(before), &c.Before); err != nil {
+		return fmt.Errorf("change %s: %w", c.ID, err)
+	}
+	if err := json.Unmarshal([]byte(after), &c.After); err != nil {
+		return fmt.Errorf("change %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+// open reports whether the change can still be applied.
+func (c *Change) open() bool {
+	return c.State == client.ChangeWaiting || c.State == client.ChangeApproved
+}
+
+// for the caller of the API there is no change of a merchant or of a token that it is
+// not bound to.
+func (c *Change) visible(t jsonapi.Token) bool {
+	if c.Token != "" {
+		return t.Merchants == "" || jsonapi.Token{Merchants: c.Bound}.Within(t)
+	}
+	return t.Sees(c.Merchant)
+}
+
+const insertChangeSQL = `
+INSERT INTO changes (` + changeColumns + `)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+
+func (c *Change) insert(ctx context.Context, t *db.Tx) error {
+	before, err := json.Marshal(c.Before)
+	if err != nil {
+		return err
+	}
+	after, err := json.Marshal(c.After)
+	if err != nil {
+		return err
+	}
+	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
+		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.dataKey, c.sealed)
+	return err
+}
+
+const (
+	// decideChangeSQL moves a change on from one state. What is sealed stays for as long
+	// as it is needed.
+	decideChangeSQL = `
+UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due = $7,
+	data_key = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN data_key ELSE $8 END,
+	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
+WHERE id = $1 AND state = $2`
+
+	findChangeSQL = `SELECT ` + changeColumns + ` FROM changes WHERE id = $1`
+
+	dueChangesSQL = `SELECT id FROM changes WHERE state = 'approved' AND due <= $1 ORDER BY id LIMIT 100`
+)
+
+// move stores what c was changed to, if it is still in state from. It reports whether
+// it was.
+func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
+	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
+	return n == 1, err
+}
+
+func findChange(ctx context.Context, q db.Querier, id string) (c Change, err error) {
+	found := false
+	if db.CheckText("", id) != nil {
+		return c, db.ErrNotFound
+	}
+	err = db.Each(ctx, q, findChangeSQL, []any{id}, func(r db.Rows) error {
+		found = true
+		return c.scan(r)
+	})
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return c, err
+}
+
+// list gives changes before the cursor, the newest first, of some merchants; nil: of all.
+func list(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string, cursor string, limit int) ([]Change, error) {
+	var all []Change
+	read := func(merchant string) error {
+		var where db.Conditions
+		if merchant != "" {
+			where.Add("merchant = ?", merchant)
+		}
+		if f.State != "" {
+			where.Add("state = ?", string(f.State))
+		}
+		if cursor != "" {
+			where.Add("id < ?", cursor)
+		}
+		text := `SELECT ` + changeColumns + ` FROM changes` + where.Where() + ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
+		return db.Each(ctx, q, text, where.Args, func(r db.Rows) error {
+			var c Change
+			err := c.scan(r)
+			all = append(all, c)
+			return err
+		})
+	}
+	switch {
+	case of == nil:
+		if err := read(f.Merchant); err != nil {
+			return nil, err
+		}
+	default:
+		for _, m := range of {
+			if f.Merchant != "" && f.Merchant != m {
+				continue
+			}
+			if err := read(m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int { return strings.Compare(b.ID, a.ID) })
+	return all[:min(limit, len(all))], nil
+}
+
+// Shown is a change as the API shows it.
+func (c *Change) Shown() client.ChangeEntry {
+	return client.ChangeEntry{ID: c.ID, Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, State: c.State, Before: c.Before, After: c.After,
+		ProposedBy: c.ProposedBy, Proposed: jsonapi.TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: jsonapi.TimeOf(c.Decided),
+		Reason: c.Reason, TakesEffect: jsonapi.TimeOf(c.Due)}
+}

@@ -1,0 +1,334 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+)
+
+// Apply makes a change. content is what was proposed. It calls also as a part of its
+// transaction, when all is done; where that fails nothing is. Its error is ErrStale if
+// what it would change was changed since.
+type Apply func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
+
+// ErrStale: what a change would change was changed after it was proposed.
+var ErrStale = errors.New("it was changed after this was proposed; propose it again")
+
+// Config is what New needs.
+type Config struct {
+	// DB is the end's database. Required.
+	DB *db.DB
+	// Delay is how long after its approval a change takes effect. 0: at once.
+	Delay time.Duration
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log gets what Run could not do. Nil: discards.
+	Log *slog.Logger
+}
+
+// Control decides on the changes of one end. Make it with New.
+type Control struct {
+	c      Config
+	tokens *jsonapi.Tokens
+	kinds  map[client.ChangeKind]Apply
+}
+
+// New checks c. It starts nothing.
+func New(c Config) (*Control, error) {
+	if c.DB == nil || c.Delay < 0 {
+		return nil, errors.New("control: Config.DB is missing, or Config.Delay is below 0")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Control{c: c, tokens: jsonapi.NewTokens(c.DB), kinds: map[client.ChangeKind]Apply{}}
+	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
+	return k, nil
+}
+
+// Handle says how changes of a kind are applied. All kinds are said before Run and
+// before the API is served.
+func (k *Control) Handle(kind client.ChangeKind, apply Apply) {
+	if k.kinds == nil {
+		k.kinds = map[client.ChangeKind]Apply{}
+	}
+	k.kinds[kind] = apply
+}
+
+// sealedPurpose is the purpose under which the content of a change is sealed.
+var sealedPurpose = []string{"content"}
+
+func placeOf(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
+
+// errWaits: an approver's token was made meanwhile, so the change has to wait.
+var errWaits = errors.New("it waits for an approver")
+
+// Propose applies a change at once, or keeps it where an approver's token exists. content
+// is what its kind needs to apply it. c has been filled up to Proposed, without the
+// id.
+func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error {
+	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), jsonapi.RandomText(6))
+	var err error
+	var sealed [][]byte
+	if c.dataKey, sealed, err = k.c.DB.Seal(ctx, placeOf(c.ID), sealedPurpose, [][]byte{content}); err != nil {
+		return err
+	}
+	c.sealed = sealed[0]
+	waits, err := jsonapi.ApproverExists(ctx, k.c.DB, c.Proposed, "")
+	if err != nil {
+		return err
+	}
+	if !waits {
+		done := *c
+		done.State, done.Due, done.dataKey, done.sealed = client.ChangeApplied, c.Proposed, []byte{}, []byte{}
+		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
+			// Again, in the transaction: an approver may have been made meanwhile. The
+			// token that this change makes does not count.
+			if waits, err := jsonapi.ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
+				return errors.Join(err, errWaits)
+			}
+			if err := done.insert(ctx, t); err != nil {
+				return err
+			}
+			return k.told(ctx, t, &done, c.Proposed)
+		})
+		if !errors.Is(err, errWaits) {
+			*c = done
+			return err
+		}
+	}
+	c.State = client.ChangeWaiting
+	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := c.insert(ctx, t); err != nil {
+			return err
+		}
+		return record(ctx, t, recordProposed, c, c.Proposed)
+	})
+}
+
+var (
+	errOwn     = jsonapi.NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
+	errKin     = jsonapi.NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
+	errEnded   = jsonapi.NewProblem(http.StatusForbidden, "the token is no longer valid")
+	errRevoked = "the token that proposed it was revoked"
+)
+
+// mayApprove refuses whoever has proposed the change, and may hold a token of the one who
+// did: a token that was made where an approver existed comes from the one who proposed it,
+// who was shown its secret.
+func (k *Control) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
+	if c.ProposedBy == by {
+		return errOwn
+	}
+	approver, err := jsonapi.FindToken(ctx, q, by)
+	if err != nil {
+		return err
+	}
+	if !approver.Valid(now) {
+		return errEnded
+	}
+	proposer, err := jsonapi.FindToken(ctx, q, c.ProposedBy)
+	switch {
+	case err != nil:
+		return err
+	case proposer.Revoked != 0:
+		return fmt.Errorf("%w: %s", ErrStale, errRevoked)
+	case proposer.Root == approver.Root:
+		return errKin
+	}
+	return nil
+}
+
+// Approve approves a change in the name of a token, and applies it where there is no
+// delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
+// it is final or stale.
+func (k *Control) Approve(ctx context.Context, id string, by jsonapi.Token, now db.Millis) (Change, error) {
+	c, err := k.find(ctx, id, by)
+	if err != nil {
+		return c, err
+	}
+	if c.State != client.ChangeWaiting {
+		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
+	}
+	c.DecidedBy, c.Decided, c.Due = by.ID, now, now+db.Millis(k.c.Delay.Milliseconds())
+	if c.Due > now {
+		err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			if err := k.mayApprove(ctx, t, &c, by.ID, now); err != nil {
+				return err
+			}
+			c.State = client.ChangeApproved
+			if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
+				return errors.Join(err, errMoved)
+			}
+			return record(ctx, t, recordApproved, &c, now)
+		})
+	} else {
+		err = k.apply(ctx, &c, client.ChangeWaiting, now)
+	}
+	return k.settled(ctx, c, err, now)
+}
+
+// errMoved: the change was decided otherwise meanwhile.
+var errMoved = errors.New("the change was decided meanwhile")
+
+// apply makes a change that is in state from, as its DecidedBy.
+func (k *Control) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
+	// Before anything is done, and again in the transaction.
+	if err := k.mayApprove(ctx, k.c.DB, c, c.DecidedBy, now); err != nil {
+		return err
+	}
+	plain, err := k.c.DB.Unseal(ctx, placeOf(c.ID), sealedPurpose, c.dataKey, [][]byte{c.sealed})
+	if err != nil {
+		return err
+	}
+	apply := k.kinds[c.Kind]
+	if apply == nil {
+		return fmt.Errorf("change %s is of the kind %s, which this end does not have", c.ID, c.Kind)
+	}
+	c.State = client.ChangeApplied
+	return apply(ctx, c, plain[0], now, func(ctx context.Context, t *db.Tx) error {
+		if err := k.mayApprove(ctx, t, c, c.DecidedBy, now); err != nil {
+			return err
+		}
+		if moved, err := c.move(ctx, t, from); err != nil || !moved {
+			return errors.Join(err, errMoved)
+		}
+		return k.told(ctx, t, c, now)
+	})
+}
+
+// settled gives the change after an attempt to approve or to apply it. A stale one is
+// kept as that.
+func (k *Control) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
+	switch {
+	case errors.Is(err, ErrStale):
+		c.State, c.Reason, c.Decided, c.Due = client.ChangeStale, err.Error(), now, 0
+		moved := false
+		err := k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
+			for _, from := range []client.ChangeState{client.ChangeWaiting, client.ChangeApproved} {
+				if moved, err = c.move(ctx, t, from); moved || err != nil {
+					break
+				}
+			}
+			if err == nil && moved {
+				err = record(ctx, t, recordStale, &c, now)
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return c, err
+		case moved:
+			return c, &db.ConflictError{Reason: "the change is stale: " + c.Reason}
+		}
+	case !errors.Is(err, errMoved):
+		return c, err
+	}
+	is, err := findChange(ctx, k.c.DB, c.ID)
+	if err != nil {
+		return c, err
+	}
+	return is, &db.ConflictError{Reason: "the change is " + string(is.State)}
+}
+
+// Reject ends a change that is not applied yet. An operator rejects only what the same
+// token proposed.
+func (k *Control) Reject(ctx context.Context, id string, by jsonapi.Token, reason string, now db.Millis) (Change, error) {
+	c, err := k.find(ctx, id, by)
+	switch {
+	case err != nil:
+		return c, err
+	case !c.open():
+		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
+	case c.ProposedBy != by.ID && by.Role != client.RoleApprover && by.Role != client.RoleAdmin:
+		return c, jsonapi.NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
+	}
+	from := c.State
+	c.State, c.DecidedBy, c.Decided, c.Reason, c.Due = client.ChangeRejected, by.ID, now, reason, 0
+	err = k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if moved, err := c.move(ctx, t, from); err != nil || !moved {
+			return errors.Join(err, errMoved)
+		}
+		return record(ctx, t, recordRejected, &c, now)
+	})
+	return k.settled(ctx, c, err, now)
+}
+
+// find gives a change if there is one for the token.
+func (k *Control) find(ctx context.Context, id string, by jsonapi.Token) (Change, error) {
+	c, err := findChange(ctx, k.c.DB, id)
+	if err == nil && !c.visible(by) {
+		return Change{}, db.ErrNotFound
+	}
+	return c, err
+}
+
+// dueEvery is how often Run looks for approved changes whose time has come.
+const dueEvery = time.Second
+
+// Run applies approved changes at their time, on whichever node is first, until ctx
+// ends.
+func (k *Control) Run(ctx context.Context) error {
+	look := time.NewTicker(dueEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		if err := k.ApplyDue(ctx, db.MillisOf(k.c.Now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
+			k.c.Log.Error("applying changes", "cause", err.Error())
+		}
+	}
+}
+
+// ApplyDue applies the approved changes whose time has come. One that is stale by now is
+// kept as that. One that fails does not hold up the others.
+func (k *Control) ApplyDue(ctx context.Context, now db.Millis) error {
+	var ids []string
+	err := db.Each(ctx, k.c.DB, dueChangesSQL, []any{int64(now)}, func(r db.Rows) error {
+		ids = append(ids, "")
+		return r.Scan(&ids[len(ids)-1])
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		c, err := findChange(ctx, k.c.DB, id)
+		if err != nil || c.State != client.ChangeApproved {
+			errs = append(errs, err)
+			continue
+		}
+		err = k.apply(k.as(ctx, c.DecidedBy), &c, client.ChangeApproved, now)
+		var refused *client.Problem
+		if errors.As(err, &refused) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrInvalid) {
+			err = fmt.Errorf("%w: %w", ErrStale, err) // it would be refused for ever
+		}
+		if _, err = k.settled(ctx, c, err, now); err != nil && !errors.Is(err, db.ErrConflict) {
+			errs = append(errs, fmt.Errorf("change %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// as lets the audit log tell who approved what is done now.
+func (k *Control) as(ctx context.Context, id string) context.Context {
+	t, err := jsonapi.FindToken(ctx, k.c.DB, id)
+	if err != nil {
+		return ctx
+	}
+	return audit.By(ctx, audit.Actor{Token: t.ID, Name: t.Name, Role: string(t.Role)})
+}

@@ -1,0 +1,87 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// The kinds of alarms about changes.
+const (
+	AlarmMerchantChanged = "merchant_changed"
+	AlarmTokenChanged    = "token_changed"
+)
+
+// The kinds of records about changes. What an applied change did has a record of its
+// own, of the merchant or the token.
+const (
+	recordProposed = "change.proposed"
+	recordApproved = "change.approved"
+	recordRejected = "change.rejected"
+	recordStale    = "change.stale"
+	recordApplied  = "change.applied"
+)
+
+// changeRecord is a change as records have it.
+type changeRecord struct {
+	Kind       client.ChangeKind `json:"kind"`
+	Merchant   string            `json:"merchant,omitempty"`
+	Token      string            `json:"token,omitempty"`
+	Before     map[string]string `json:"before,omitempty"`
+	After      map[string]string `json:"after,omitempty"`
+	ProposedBy string            `json:"proposedBy"`
+	Reason     string            `json:"reason,omitempty"`
+	Due        client.Time       `json:"takesEffect,omitzero"`
+}
+
+func record(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis) error {
+	about := []string{c.ID}
+	for _, id := range []string{c.Merchant, c.Token} {
+		if id != "" {
+			about = append(about, id)
+		}
+	}
+	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: about, Data: changeRecord{
+		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.Due)}})
+}
+
+// told is the one place that every applied change passes, in its transaction: it raises
+// the alarm and adds the record. Tokens raise one if they decide on changes.
+func (k *Control) told(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
+	if c.DecidedBy != "" { // else the record of what was done tells who did it
+		if err := record(ctx, t, recordApplied, c, now); err != nil {
+			return err
+		}
+	}
+	a := db.Alarm{Of: c.Merchant, Kind: AlarmMerchantChanged, Subject: c.ID + " " + c.summary(), At: now}
+	if c.Token != "" {
+		role := client.Role(c.After["role"] + c.Before["role"])
+		if role != client.RoleApprover && role != client.RoleAdmin {
+			return nil
+		}
+		a.Kind = AlarmTokenChanged
+	}
+	return db.RaiseAlarms(ctx, t, []db.Alarm{a})
+}
+
+// summary names what has changed, with the fingerprints of all of it before and after.
+func (c *Change) summary() string {
+	if c.Token != "" {
+		return c.Token + " " + string(c.Kind)
+	}
+	members := slices.Sorted(maps.Keys(c.After))
+	return strings.Join(members, ",") + " before " + fingerprint(c.Before) + " after " + fingerprint(c.After)
+}
+
+func fingerprint(members map[string]string) string {
+	var b strings.Builder
+	for _, m := range slices.Sorted(maps.Keys(members)) {
+		b.WriteString(m + "\x00" + members[m] + "\x00")
+	}
+	return audit.Fingerprint(b.String())
+}
