@@ -60,6 +60,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
+	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
@@ -69,7 +70,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox"},
+			"countersign/internal/outbox", "countersign/internal/reconcile"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
@@ -86,7 +87,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
-			"countersign/internal/learn"},
+			"countersign/internal/learn", "countersign/internal/reconcile"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

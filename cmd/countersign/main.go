@@ -51,6 +51,8 @@ type cli struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
 
+	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
+
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`

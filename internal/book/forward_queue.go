@@ -82,6 +82,7 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 				p.asked = start.String()
 			}
 			p.Begun = max(p.Begun, 1, now)
+			p.count()
 			feeds[i] = p.Forwarding
 			if _, err := t.Exec(ctx, beginForwardingSQL, i, p.Seq, int64(p.Begun), p.asked); err != nil {
 				return err

@@ -15,8 +15,8 @@ const (
 	// reasonBooked is the reason of a deposit that does not count because the
 	// application booked it before the restore.
 	reasonBooked = "booked before the restore"
-	// byReconcile is who decides on deposits that were held after a restore.
-	byReconcile = "reconcile"
+	// ByReconcile is who decides on deposits that were held after a restore.
+	ByReconcile = "reconcile"
 )
 
 // Feeds are the feeds that readers follow by their numbers.
@@ -124,10 +124,10 @@ func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bo
 			after = h.seq
 			switch {
 			case booked(h.id):
-				_, err = b.DecideDeposit(ctx, h.seq, DepositRejected, byReconcile, reasonBooked, now)
+				_, err = b.DecideDeposit(ctx, h.seq, DepositRejected, ByReconcile, reasonBooked, now)
 				rejected++
 			case h.duplicate == 0:
-				_, err = b.DecideDeposit(ctx, h.seq, DepositCredited, byReconcile, "", now)
+				_, err = b.DecideDeposit(ctx, h.seq, DepositCredited, ByReconcile, "", now)
 				credited++
 			}
 			if err != nil {

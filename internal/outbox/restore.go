@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -49,7 +50,7 @@ type Executed struct {
 	Merchant     string
 	CallBackID   string
 	TenantUserID string               // needed where the database does not know the withdrawal
-	Details      *countersign.Details // what was executed; may be nil
+	Details      *countersign.Details // what was executed; nil: what was confirmed or ordered here
 	Claim        string               // who has the permit; empty: ReasonRestored
 	Permit       string               // empty: a new one, which its holder gets when it asks again
 }
@@ -62,8 +63,9 @@ type Adoption struct {
 }
 
 const adoptSQL = `
-UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
-WHERE merchant = $1 AND id = $2 AND state = $6 AND permit = '' AND ` + db.OpenEpochSQL
+UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5,
+	confirmed_address = $6, confirmed_chain = $7, confirmed_symbol = $8, confirmed_amount = $9
+WHERE merchant = $1 AND id = $2 AND state = $10 AND permit = '' AND ` + db.OpenEpochSQL
 
 const presumeSQL = `
 UPDATE withdrawals SET state = 'confirmed', decision = 'confirmed', reason = 'restored', decided = $3
@@ -90,7 +92,11 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	} else {
 		a.Was = known.State
 	}
-	holder, given := orText(x.Claim, ReasonRestored), orText(x.Permit, permit)
+	d := cmp.Or(known.Details, x.Details, known.Ordered)
+	if d == nil {
+		return a, &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
+	}
+	holder, given := cmp.Or(x.Claim, ReasonRestored), cmp.Or(x.Permit, permit)
 	_, rest, _ := strings.Cut(known.ID, ".")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL, WithdrawalConfirmed, CallbackCancelled, ReasonRestored, now); err != nil {
@@ -113,7 +119,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return nil
 		}
 		was := a.Withdrawal.State
-		n, err := t.Exec(ctx, adoptSQL, x.Merchant, rest, holder, given, int64(now), string(was))
+		n, err := t.Exec(ctx, adoptSQL, x.Merchant, rest, holder, given, int64(now),
+			d.Address, d.ChainName, d.Symbol, d.Amount.String(), string(was))
 		if err != nil {
 			return err
 		}
@@ -138,13 +145,6 @@ type adoptedRecord struct {
 	Was    string `json:"was,omitempty"` // absent: it was not known
 	Claim  string `json:"claim"`
 	Permit string `json:"permit"` // its fingerprint
-}
-
-func orText(text, otherwise string) string {
-	if text != "" {
-		return text
-	}
-	return otherwise
 }
 
 // recreate makes a withdrawal that came after the backup anew, from what the core says.

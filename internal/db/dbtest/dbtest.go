@@ -99,3 +99,28 @@ func Exec(t testing.TB, url, text string) {
 		t.Fatalf("%s: %v", text, err)
 	}
 }
+
+// Copy gives a copy of a PostgreSQL database that nothing has open.
+func Copy(t testing.TB, url string) string {
+	t.Helper()
+	to := Postgres(t)
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, shared.cluster.url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	name := func(url string) string {
+		c, err := pgx.ParseConfig(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pgx.Identifier{c.Database}.Sanitize()
+	}
+	for _, text := range []string{"DROP DATABASE " + name(to), "CREATE DATABASE " + name(to) + " TEMPLATE " + name(url)} {
+		if _, err := conn.Exec(ctx, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}

@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"countersign/internal/audit"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+	"countersign/internal/reconcile"
+)
+
+// Reconcile opens the database of an end and compares it with files of others, by
+// reconcile.Service or reconcile.Gateway. c.Now is set here.
+func Reconcile(ctx context.Context, s Storage, gateway bool, c reconcile.Config) (ended bool, err error) {
+	end := outbox.End()
+	if gateway {
+		end = book.End()
+	}
+	d, err := s.open(ctx, slog.New(slog.DiscardHandler), end)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		s.seeLast(ctx, d)
+		err = errors.Join(err, d.Close())
+	}()
+	ctx, c.Now = audit.At(ctx, "reconcile"), db.MillisOf(time.Now())
+	if gateway {
+		return reconcile.Gateway(ctx, book.New(d, book.Config{}), c)
+	}
+	return reconcile.Service(ctx, outbox.New(d), c)
+}

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"countersign/internal/db"
+)
+
+// once starts a service in dir, raises an alarm in its database, and stops it.
+func once(t *testing.T, dir string, alarm string) error {
+	t.Helper()
+	s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(t.Context()); err != nil {
+		return err
+	}
+	if alarm != "" {
+		if err := s.Outbox().RaiseAlarm(t.Context(), db.Alarm{Kind: alarm, At: db.MillisOf(time.Now())}); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return s.Run(ctx)
+}
+
+// A database that is put back by hand is refused; restored, it goes on, in an epoch
+// that is later than every one that was in use here.
+func TestRestore(t *testing.T) {
+	dir := t.TempDir()
+	file, backup, byHand := filepath.Join(dir, DatabaseFile), filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "copy")
+	if err := once(t, dir, "first"); err != nil {
+		t.Fatal(err)
+	}
+	held, err := Backup(t.Context(), dir, backup)
+	if err != nil || held.End != "service" || held.Feeds["alarms"] != 1 {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(byHand, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := once(t, dir, "second"); err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{"a copy": byHand, "a backup": backup} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := once(t, dir, ""); !errors.Is(err, ErrOlder) {
+			t.Errorf("%s put back by hand: %v", name, err)
+		}
+	}
+	restore := RestoreConfig{Storage: Storage{Dir: dir}, From: backup}
+	if _, err := Restore(t.Context(), restore); err == nil {
+		t.Error("a database was replaced unasked")
+	}
+	restore.Replace = true
+	last := int64(0)
+	for range 3 { // the same backup again
+		r, err := Restore(t.Context(), restore)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Epoch <= last || r.Ends["alarms"] != 1 {
+			t.Errorf("restored %+v after epoch %d", r, last)
+		}
+		last = r.Epoch
+		if _, err := os.Stat(r.Aside); err != nil {
+			t.Error(err)
+		}
+		if err := once(t, dir, "third"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, MasterKeyFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(t.Context(), restore); !errors.Is(err, ErrNoMasterKey) {
+		t.Errorf("without the master key: %v", err)
+	}
+	if left, _ := filepath.Glob(file + ".restoring*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
