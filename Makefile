@@ -2,7 +2,12 @@
 
 FLAGS := -trimpath
 
-.PHONY: build fast fast-static test check bench screenshots clean
+# "make figures": which parts, which programs, and a PostgreSQL database, if any.
+ONLY := rates,latency,prices,ceiling,gateway
+BUILDS := pure,fast
+DB :=
+
+.PHONY: build fast fast-static test check bench figures screenshots clean
 
 build: ## the binary, pure Go
 	CGO_ENABLED=0 go build $(FLAGS) -o countersign ./cmd/countersign
@@ -29,6 +34,9 @@ bench: build ## measure this machine
 
 screenshots: ## the pictures of README.md, with chromium
 	COUNTERSIGN_README=$(CURDIR)/docs go test ./internal/console -run TestScreenshots -count=1 -v -timeout 20m
+
+figures: build $(if $(findstring fast,$(BUILDS)),fast) ## measure, and write the table of FIGURES.md
+	go run ./internal/bench/figures -only "$(ONLY)" -builds "$(BUILDS)" -db "$(DB)"
 
 clean:
 	rm -f countersign countersign-fast bench-report*

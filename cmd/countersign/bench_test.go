@@ -30,6 +30,14 @@ func TestBench(t *testing.T) {
 	if err := json.Unmarshal(b, &report); err != nil || len(report.Figures) < 10 || report.Bits != 1024 || report.Inbox != "memory" || !report.Quick {
 		t.Errorf("%+v, %v", report, err)
 	}
+	var printedReport bench.Report
+	status, printed, errOut = shell(t, "", "bench", "--quick", "--only", "bounds", "--dir", dir, "--json")
+	if err := json.Unmarshal([]byte(printed), &printedReport); status != exitDone || err != nil {
+		t.Fatalf("status %d, %v\n%s%s", status, err, printed, errOut)
+	}
+	if f, ok := printedReport.Find("bounds.rsa_of_both_ends_all_cores"); !ok || f.Value <= 0 {
+		t.Errorf("--json: %+v", printedReport.Figures)
+	}
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "RSA of both ends") {
 		t.Errorf("the page has %d bytes, error %v", len(b), err)
 	}

@@ -40,8 +40,8 @@ type Config struct {
 	// Inbox is "memory", or "sqlite" for merchants whose inbox is durable. Empty:
 	// memory.
 	Inbox string
-	// Binary is the file of the program countersign, for the suite memory, which runs
-	// "serve" as a process. Required for that suite.
+	// Binary is the file of the program countersign, for the suites gateway and memory,
+	// which run daemons as processes. Required for those suites.
 	Binary string
 
 	Callbacks   int           // in a round. Zero: what RSA alone does in 1.5 seconds
@@ -85,6 +85,7 @@ func Suites() []Suite {
 		{"claims", "claiming with many waiting", false, (*Bench).claims},
 		{"rows", "claiming and settling beside what is settled", false, (*Bench).rows},
 		{"ceiling", "nodes that keep, claim and settle, without RSA and HTTP", false, (*Bench).ceiling},
+		{"gateway", "deposits that a gateway takes on one core", false, (*Bench).gateway},
 		{"memory", "the service's memory with many waiting", false, (*Bench).memory},
 	}
 }

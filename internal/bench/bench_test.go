@@ -68,6 +68,9 @@ var wantFigures = map[string][]struct {
 	"rows": {
 		{"claimed and settled in an empty database", 1, 1e7}, {"beside 1500 settled", 1, 1e7}, {"beside 2500 settled", 1, 1e7},
 	},
+	"gateway": {
+		{"deposits taken by a gateway on one core", 0.1, 1e6}, {"processor, the (gateway|callers)", 0.1, 1e6},
+	},
 	"memory": {
 		{"peak, nothing waiting", 5, 1e4}, {"peak, 500 taken and waiting", 5, 1e4}, {"peak, while they are delivered", 5, 1e4},
 	},
@@ -105,7 +108,7 @@ func quick(t *testing.T, suites ...string) Config {
 // runBench runs c and gives the report, read back from its JSON, and its text.
 func runBench(t *testing.T, c Config) (report Report, printed string) {
 	t.Helper()
-	if len(c.Only) == 0 && c.Service == nil || slices.Contains(c.Only, "memory") {
+	if len(c.Only) == 0 && c.Service == nil || slices.Contains(c.Only, "memory") || slices.Contains(c.Only, "gateway") {
 		var err error
 		if c.Binary, err = binary(); err != nil {
 			t.Fatal(err)
@@ -437,6 +440,39 @@ func TestPartOf(t *testing.T) {
 	} {
 		if got := partOf(stack); got != want {
 			t.Errorf("%v, want %v, for %v", got, want, stack)
+		}
+	}
+}
+
+// Programs read reports: neither the members nor the keys of what they read may change.
+func TestReportKeys(t *testing.T) {
+	full := Figure{Low: 1, High: 1, Bound: 1, Against: "x", Ratio: 1, RatioLow: 1, RatioHigh: 1, Note: "x"}
+	r := newReport(Config{Bits: 1024, Inbox: "memory"})
+	r.LeftOut, r.Moved, r.Figures, r.Curves = "x", 1, []Figure{full}, []Curve{{Points: []Point{{}}}}
+	var out bytes.Buffer
+	if err := r.JSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(out.String(), -1) {
+		got = append(got, m[1])
+	}
+	want := strings.Fields("version go rsa system cores bits database inbox quick leftOut moved started tookSeconds figures " +
+		"key suite name unit value low high bound against ratio ratioLow ratioHigh note latencies suite name count points percentile ms")
+	if !slices.Equal(got, want) {
+		t.Errorf("members of a report: %v\nwant %v", got, want)
+	}
+	for want, name := range map[string][2]string{
+		"system.deposits_api_to_settled":                  {"system", "deposits, API to settled"},
+		"latency.deposits_at_50_0_s_due_to_settled_p99_9": {"latency", "deposits at 50.0/s, due to settled, p99.9"},
+		"prices.go_s_runtime_rest":                        {"prices", "Go's runtime: rest"},
+		"gateway.deposits_taken_by_a_gateway_on_one_core": {"gateway", "deposits taken by a gateway on one core"},
+		"bounds.the_same_one_operation_at_once_on_each":   {"bounds", "the same, one operation at once on each"},
+		"ceiling.4_nodes_postgresql_s_processor":          {"ceiling", "4 nodes, PostgreSQL's processor"},
+		"faults.withdrawals_beside_2_slow_of_52_p99":      {"faults", "withdrawals beside 2 slow of 52, p99"},
+	} {
+		if got := keyOf(name[0], name[1]); got != want {
+			t.Errorf("%v has the key %s, want %s", name, got, want)
 		}
 	}
 }

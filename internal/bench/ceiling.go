@@ -88,55 +88,83 @@ func (b *Bench) ceilingOf(ctx context.Context, n int) (err error) {
 // ceilingFor lets nodes work for about that long and until nothing is left, and gives
 // how many callbacks they settled.
 func (b *Bench) ceilingFor(ctx context.Context, nodes []*bareOutbox, long time.Duration) (int64, error) {
-	var kept, settled atomic.Int64
-	var full atomic.Bool
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make(chan error, len(nodes)*(ceilingWorkers+1))
+	run := ceilingRun{load: b.load, until: time.Now().Add(long)}
+	ctx, run.fail = context.WithCancelCause(ctx)
+	defer run.fail(nil)
 	var loading, working sync.WaitGroup
-	until := time.Now().Add(long)
 	for i, node := range nodes {
-		keep := func(rows []outbox.NewCallback) error { return node.keep(ctx, rows) }
-		loading.Go(func() {
-			for from := 0; time.Now().Before(until) && ctx.Err() == nil; {
-				if kept.Load()-settled.Load() > ceilingAhead {
-					sleepFor(ctx, time.Millisecond)
-					continue
-				}
-				if err := node.inSteps(b.load, fmt.Sprint("ceiling-", i), from, from+ingestBatch, ingestBatch, keep); err != nil {
-					errs <- err
-					cancel()
-					return
-				}
-				from += ingestBatch
-				kept.Add(ingestBatch)
-			}
-		})
+		loading.Go(func() { run.keep(ctx, node, fmt.Sprint("ceiling-", i)) })
+		working.Go(func() { run.sweep(ctx, node) })
 		for range ceilingWorkers {
-			working.Go(func() {
-				for ctx.Err() == nil && !(full.Load() && settled.Load() >= kept.Load()) {
-					n, err := node.workOnce(ctx, ceilingBatch)
-					if err != nil {
-						errs <- err
-						cancel()
-						return
-					}
-					if settled.Add(int64(n)); n == 0 {
-						sleepFor(ctx, time.Millisecond)
-					}
-				}
-			})
+			working.Go(func() { run.work(ctx, node) })
 		}
 	}
 	loading.Wait()
-	full.Store(true)
+	run.full.Store(true)
 	working.Wait()
-	close(errs)
-	var err error
-	for e := range errs {
-		err = errors.Join(err, e)
+	return run.settled.Load(), context.Cause(ctx)
+}
+
+// ceilingRun is what the goroutines of all nodes share.
+type ceilingRun struct {
+	load          *load
+	until         time.Time // when no more is kept
+	kept, settled atomic.Int64
+	full          atomic.Bool // no more will be kept
+	fail          context.CancelCauseFunc
+}
+
+// on reports whether something is left to be done. It fails the run if that takes too
+// long.
+func (r *ceilingRun) on(ctx context.Context) bool {
+	if time.Since(r.until) > patience {
+		r.fail(fmt.Errorf("%d of %d callbacks were not settled", r.kept.Load()-r.settled.Load(), r.kept.Load()))
 	}
-	return settled.Load(), err
+	return ctx.Err() == nil && !(r.full.Load() && r.settled.Load() >= r.kept.Load())
+}
+
+// keep keeps deposits of a set in batches, as calls of the API do.
+func (r *ceilingRun) keep(ctx context.Context, node *bareOutbox, set string) {
+	for from := 0; time.Now().Before(r.until) && ctx.Err() == nil; {
+		if r.kept.Load()-r.settled.Load() > ceilingAhead {
+			sleepFor(ctx, time.Millisecond)
+			continue
+		}
+		err := node.inSteps(r.load, set, from, from+ingestBatch, ingestBatch, func(rows []outbox.NewCallback) error { return node.keep(ctx, rows) })
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		from += ingestBatch
+		r.kept.Add(ingestBatch)
+	}
+}
+
+func (r *ceilingRun) work(ctx context.Context, node *bareOutbox) {
+	for r.on(ctx) {
+		n, err := node.workOnce(ctx, ceilingBatch)
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		if r.settled.Add(int64(n)); n == 0 {
+			sleepFor(ctx, time.Millisecond)
+		}
+	}
+}
+
+// sweep repairs, each second as a node does, what a claim beside an ingest can leave.
+func (r *ceilingRun) sweep(ctx context.Context, node *bareOutbox) {
+	for last := time.Now(); r.on(ctx); sleepFor(ctx, 10*time.Millisecond) {
+		if time.Since(last) < time.Second {
+			continue
+		}
+		last = time.Now()
+		if _, err := node.outbox.Sweep(ctx, db.MillisOf(last)); err != nil {
+			r.fail(err)
+			return
+		}
+	}
 }
 
 func (s *bareOutbox) activate(ctx context.Context) error {

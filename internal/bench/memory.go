@@ -1,21 +1,15 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"countersign/client"
@@ -97,9 +91,8 @@ func (b *Bench) memory(ctx context.Context) (err error) {
 
 // serviceProcess is a service that runs as "countersign serve".
 type serviceProcess struct {
-	cmd    *exec.Cmd
-	api    *client.Service
-	exited chan error
+	*process
+	api *client.Service
 }
 
 // servingLine is the line of the log that says where the API is.
@@ -107,48 +100,11 @@ var servingLine = regexp.MustCompile(`msg=serving .*?api=(http://\S+)`)
 
 // startService starts "serve" and waits until it answers.
 func (b *Bench) startService(ctx context.Context, dir string) (_ *serviceProcess, err error) {
-	key := masterKey()
-	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--log-format", "text", "--log-level", "info"}
-	if b.DB != "" {
-		args = append(args, "--db", b.DB)
-	}
-	p := &serviceProcess{cmd: exec.Command(b.Binary, args...), exited: make(chan error, 1)}
-	// A database or settings in the environment are meant for another service.
-	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "COUNTERSIGN_DB=") || strings.HasPrefix(v, "COUNTERSIGN_CONFIG=")
-	}), "COUNTERSIGN_MASTER_KEY="+hex.EncodeToString(key[:]))
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting serve: %w", err)
-	}
-	ready := make(chan string, 1)
-	var said strings.Builder // what it logged before it was ready; read once it has exited
-	go func() {
-		lines := bufio.NewReader(stderr)
-		for {
-			line, err := lines.ReadString('\n')
-			if m := servingLine.FindStringSubmatch(line); m != nil {
-				ready <- m[1]
-				_, _ = io.Copy(io.Discard, lines)
-				break
-			}
-			said.WriteString(line)
-			if err != nil {
-				break
-			}
-		}
-		p.exited <- p.cmd.Wait()
-	}()
+	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http"}
+	p := &serviceProcess{}
 	var url string
-	select {
-	case url = <-ready:
-	case err := <-p.exited:
-		return nil, fmt.Errorf("serve ended at once: %w\n%s", err, said.String())
-	case <-time.After(time.Minute):
-		return nil, errors.Join(errors.New("serve does not get ready"), p.stop())
+	if p.process, url, err = b.startProcess(servingLine, args); err != nil {
+		return nil, err
 	}
 	token, err := b.tokenOf(ctx, dir)
 	if err == nil {
@@ -175,22 +131,9 @@ func (b *Bench) tokenOf(ctx context.Context, dir string) (string, error) {
 	return token, errors.Join(err, d.Close())
 }
 
-// stop ends the process as an operator would, and waits for it.
-func (p *serviceProcess) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case err := <-p.exited:
-		return err
-	case <-time.After(time.Minute):
-		return errors.Join(errors.New("serve does not stop"), p.cmd.Process.Kill())
-	}
-}
-
 // memory gives the most memory that the process has had resident, and what it has
 // now, in megabytes.
-func (p *serviceProcess) memory() (peak, now float64, err error) {
+func (p *process) memory() (peak, now float64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, 0, err

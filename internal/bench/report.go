@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -36,6 +37,9 @@ type Report struct {
 
 // Figure is one measured number.
 type Figure struct {
+	// Key is what a program looks for: the suite and the name in small letters, digits
+	// and underscores, such as system.deposits_api_to_settled. A released key stays.
+	Key   string  `json:"key"`
 	Suite string  `json:"suite"`
 	Name  string  `json:"name"` // no other figure of the suite has it
 	Unit  string  `json:"unit"`
@@ -84,8 +88,24 @@ func newReport(c Config) *Report {
 
 // add keeps a figure.
 func (r *Report) add(suite, name, unit string, value float64) *Figure {
-	r.Figures = append(r.Figures, Figure{Suite: suite, Name: name, Unit: unit, Value: value})
+	r.Figures = append(r.Figures, Figure{Key: keyOf(suite, name), Suite: suite, Name: name, Unit: unit, Value: value})
 	return &r.Figures[len(r.Figures)-1]
+}
+
+var notOfKey = regexp.MustCompile(`[^a-z0-9]+`)
+
+// keyOf is the Key of a figure.
+func keyOf(suite, name string) string {
+	return suite + "." + strings.Trim(notOfKey.ReplaceAllString(strings.ToLower(name), "_"), "_")
+}
+
+// Find gives the figure with that key.
+func (r *Report) Find(key string) (Figure, bool) {
+	i := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Key == key })
+	if i < 0 {
+		return Figure{}, false
+	}
+	return r.Figures[i], true
 }
 
 // addRounds keeps the median of rounds, and the least and the most of them.
