@@ -186,5 +186,6 @@ func (Reason) Values() []Reason {
 		// It ended without a response:
 		"deadline",  // the deadline passed
 		"cancelled", // the service cancelled it
+		"restored",  // the wallet had its permit before the database was restored
 	}
 }

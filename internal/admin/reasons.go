@@ -34,6 +34,7 @@ var reasonTexts = map[client.Reason]string{
 	"details_differ":     "The merchant confirmed other details than were ordered, so the withdrawal is declined. Compare both orders.",
 	"answer_unbound":     "There was no order to compare the answer with, and its blocks do not show that they belong together. Give details with each withdrawal.",
 	"late":               "The answer was complete at the deadline or later, so it decides nothing.",
+	"restored":           "The wallet had a permit for it before the database was restored from a backup. The answer that confirmed it is lost here.",
 	"frozen":             "A person had frozen the service when the answer came, so it decides nothing. The merchant is asked again after the thaw.",
 	"paused":             "The merchant was paused when the answer came, so it decides nothing. The merchant is asked again when it is resumed.",
 	"older_version":      "The merchant was changed after the question, so the answer may come from where it no longer is. It decides nothing, and the merchant is asked again.",
