@@ -26,16 +26,23 @@ func shell(t *testing.T, stdin string, args ...string) (status int, stdout, stde
 // mustShell is shell for what must succeed; it decodes the JSON answer.
 func mustShell(t *testing.T, v any, stdin string, args ...string) {
 	t.Helper()
+	tellingShell(t, v, stdin, args...)
+}
+
+// tellingShell is mustShell that gives what was written to standard error.
+func tellingShell(t *testing.T, v any, stdin string, args ...string) string {
+	t.Helper()
 	status, out, errOut := shell(t, stdin, args...)
 	if status != exitDone {
 		t.Fatalf("countersign %s: status %d\n%s%s", strings.Join(args, " "), status, out, errOut)
 	}
 	if v == nil {
-		return
+		return errOut
 	}
 	if err := json.Unmarshal([]byte(out), v); err != nil {
 		t.Fatalf("countersign %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return errOut
 }
 
 // TestServeByHand does what a new user does: start with nothing, make a

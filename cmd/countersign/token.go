@@ -49,11 +49,17 @@ func (c *tokenNewCmd) Run(std streams) error {
 			return err
 		}
 		tellWaiting(std, made.Change)
-		if c.Out == "" {
+		switch {
+		case c.Out == "" && made.Change != nil:
+			return printJSON(std.out, client.Proposed{Change: *made.Change, Secret: made.Secret}, "  ")
+		case c.Out == "":
 			return printJSON(std.out, made, "  ")
 		}
 		if err := daemon.CreateFile(c.Out, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
 			return errors.Join(fmt.Errorf("--out: %w", err), undo(ctx, api, made)) // nobody has the secret
+		}
+		if made.Change != nil {
+			return printJSON(std.out, made.Change, "  ")
 		}
 		return printJSON(std.out, made.Token, "  ")
 	})

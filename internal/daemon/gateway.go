@@ -222,14 +222,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 // startedGateway is what the audit log has of a start: with which keys and by which
 // rules withdrawals are confirmed.
 type startedGateway struct {
-	Version    string `json:"version"`
-	RequestKey string `json:"requestKey"` // fingerprint
-	Binding    string `json:"binding"`
-	Policy     string `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
+	Version     string          `json:"version"`
+	RequestKey  string          `json:"requestKey"` // fingerprint
+	Binding     string          `json:"binding"`
+	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
+	Policy      string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String()}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay)}
 	if g.c.Policy != nil && g.c.Policy.Source() != "" {
 		sum := sha256.Sum256([]byte(g.c.Policy.Source()))
 		s.Policy = hex.EncodeToString(sum[:])

@@ -199,7 +199,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP}); err != nil {
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run}, Part{"changes", s.control.Run})
@@ -210,9 +210,10 @@ func (s *Service) Run(ctx context.Context) error {
 
 // startedService is what the audit log has of a start.
 type startedService struct {
-	Version      string `json:"version"`
-	AllowPrivate bool   `json:"allowPrivate,omitempty"`
-	AllowHTTP    bool   `json:"allowHttp,omitempty"`
+	Version      string          `json:"version"`
+	AllowPrivate bool            `json:"allowPrivate,omitempty"`
+	AllowHTTP    bool            `json:"allowHttp,omitempty"`
+	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
 }
 
 // signLast signs an audit log when everything else has ended.

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/client"
+)
+
+// A change of a merchant, of its keys and of tokens, proposed by one person and decided by
+// another, from the shell.
+func TestChangesFromTheShell(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
+	as := func(name string, args ...string) []string {
+		return append(args, "--api", d.url, "--token", "@"+filepath.Join(dir, name))
+	}
+	person := func(name, role string, more ...string) client.Token {
+		t.Helper()
+		var made client.Token
+		mustShell(t, &made, "", append([]string{"token", "new", name, "--role", role, "--out", filepath.Join(dir, name), "--api", d.url, "--data", data}, more...)...)
+		return made
+	}
+	mustShell(t, nil, "", "merchants", "add", "shop", "--notify-url", "http://127.0.0.1:1/n", "--withdraw-url", "http://127.0.0.1:1/w", "--bits", "1024",
+		"--out", filepath.Join(dir, "shop"), "--api", d.url, "--data", data)
+	alice := person("alice", "operator", "--expires", "90d")
+	if left := time.Until(alice.Expires.Time()); left < 89*24*time.Hour || left > 90*24*time.Hour {
+		t.Errorf("it expires in %v", left)
+	}
+	if eyes := person("eyes", "viewer", "--merchant", "shop"); len(eyes.Merchants) != 1 || eyes.Merchants[0] != "shop" {
+		t.Errorf("%+v", eyes)
+	}
+	bob := person("bob", "approver")
+
+	propose := func(url string) client.ChangeEntry {
+		t.Helper()
+		var c client.ChangeEntry
+		errOut := tellingShell(t, &c, "", as("alice", "merchants", "edit", "shop", "--withdraw-url", url)...)
+		if c.State != client.ChangeWaiting || c.ProposedBy != alice.ID || !strings.Contains(errOut, "nothing has changed yet: "+c.ID+" waits for an approver other than "+alice.ID) {
+			t.Fatalf("%+v, %s", c, errOut)
+		}
+		return c
+	}
+	first, second := propose("http://127.0.0.1:2/w"), propose("http://127.0.0.1:3/w")
+	status, table, errOut := shell(t, "", as("eyes", "changes", "list", "--state", "waiting", "--no-json")...)
+	if status != exitDone || strings.Count(table, "\n") != 3 || !strings.Contains(table, "withdrawUrl: http://127.0.0.1:1/w → http://127.0.0.1:2/w") {
+		t.Errorf("%d %s%s", status, table, errOut)
+	}
+	var c client.ChangeEntry
+	mustShell(t, &c, "", as("bob", "changes", "approve", first.ID)...)
+	if c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
+		t.Errorf("%+v", c)
+	}
+	for what, want := range map[string]string{"approve": "409 Conflict: the change is stale", "reject": "409 Conflict: the change is stale"} {
+		if status, _, errOut := shell(t, "", as("bob", "changes", what, second.ID)...); status != exitFailed || !strings.Contains(errOut, want) {
+			t.Errorf("%s: %d %s", what, status, errOut)
+		}
+	}
+	third := propose("http://127.0.0.1:4/w")
+	mustShell(t, &c, "", as("bob", "changes", "reject", third.ID, "--reason", "not today")...)
+	mustShell(t, &c, "", as("eyes", "changes", "show", third.ID)...)
+	if c.State != client.ChangeRejected || c.Reason != "not today" {
+		t.Errorf("%+v", c)
+	}
+
+	// A token that waits is in its file, and not valid before it is approved.
+	var waits client.ChangeEntry
+	errOut = tellingShell(t, &waits, "", append([]string{"token", "new", "core", "--role", "core", "--out", filepath.Join(dir, "core")}, as("alice")...)...)
+	if waits.Kind != client.ChangeToken || !strings.Contains(errOut, "nothing has changed yet") {
+		t.Fatalf("%+v %s", waits, errOut)
+	}
+	if status, _, errOut := shell(t, "", as("core", "withdrawals", "list")...); status != exitFailed || !strings.Contains(errOut, "401") {
+		t.Errorf("before it is approved: %d %s", status, errOut)
+	}
+	mustShell(t, &c, "", as("bob", "changes", "approve", waits.ID)...)
+	mustShell(t, nil, "", as("core", "withdrawals", "list")...)
+	// The end of the only approver waits for another.
+	if status, out, errOut := shell(t, "", as("alice", "token", "revoke", bob.ID)...); status != exitDone || strings.Contains(out, "revoked") || !strings.Contains(errOut, "nothing has changed yet") {
+		t.Errorf("%d %s%s", status, out, errOut)
+	}
+}
+
+func TestTimeAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]string{"12h": "2026-01-02T15:04:05.000Z", "90d": "2026-04-02T03:04:05.000Z", "2027-01-31T00:00:00Z": "2027-01-31T00:00:00.000Z", "2027-01-31T01:00:00+01:00": "2027-01-31T00:00:00.000Z"} {
+		if got, err := timeAfter(text, now); err != nil || got.String() != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"yesterday", "-1h", "0d", "d", "1.5d", "-3d", "99999999999999999d", "2027-01-31"} {
+		if got, err := timeAfter(text, now); err == nil {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if got, err := timeAfter("", now); got != 0 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
