@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -120,8 +121,17 @@ func TestServiceActs(t *testing.T) {
 		"POST /console/resend": func() {
 			b.open("/console/callbacks")
 			b.do(chromedp.SetValue(chromedp.CSS("#merchant"), w.away), chromedp.SendKeys(chromedp.CSS("#txId"), "0xwaits-2\r"))
-			b.await(`!!document.querySelector("a[href^='/console/resend']")`)
+			// The field and the form each search: wait for the last answer.
+			b.await(`(a => !!a && a.href.includes("0xwaits-2") && !document.querySelector(".htmx-request"))(document.querySelector("a[href^='/console/resend']"))`)
+			time.Sleep(300 * time.Millisecond)
 			b.click("a[href^='/console/resend']")
+			for range 20 { // while it is being sent it does not match
+				if strings.Contains(b.page(), "1 callback matches") {
+					break
+				}
+				time.Sleep(200 * time.Millisecond)
+				b.do(chromedp.Reload())
+			}
 			b.shows("1 callback matches")
 			b.click("button.danger")
 			b.shows("All that matched are due now.")
@@ -207,6 +217,8 @@ func TestServiceActs(t *testing.T) {
 				t.Error("the token is valid still")
 			}
 		},
+		"POST /console/changes/{id}/approve": func() {}, // see TestChanges
+		"POST /console/changes/{id}/reject":  func() {},
 		"POST /console/alarms/{seq}/ack": func() {
 			b.open("/console/alarms")
 			id := regexp.MustCompile(`/console/alarms/(\d+)/ack`).FindString(get[string](b, `document.querySelector("main form").action`))

@@ -14,6 +14,7 @@ func NewGateway(c Config) (*Console, error) {
 			{"/console/deposits", "Deposits", "deposits"},
 			{"/console/policy", "Policy", "policy"},
 			{"/console/forwarding", "Forwarding", "forwarding"},
+			{"/console/changes", "Changes", "changes"},
 			{"/console/alarms", "Alarms", "alarms"},
 			{"/console/audit", "Audit", "audit"},
 			{"/console/tokens", "Tokens", "tokens"},
@@ -48,11 +49,18 @@ func NewGateway(c Config) (*Console, error) {
 // gatewayTop is what every page of the gateway's console shows.
 type gatewayTop struct {
 	Alarms   int   // that nobody has acknowledged
+	Changes  int   // that wait for an approver
 	Awaiting int64 // orders and deposits that a person must decide on
 }
 
 func (v *visit) gatewayTop() (any, error) {
 	var top gatewayTop
+	if v.may("changes") {
+		var err error
+		if top.Changes, err = v.waitingChanges(); err != nil {
+			return nil, err
+		}
+	}
 	if v.may("alarms") {
 		open, err := v.gateway.OpenAlarms(v.r.Context(), client.FeedOptions{Limit: 100})
 		if err != nil {

@@ -212,6 +212,8 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},
+		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
+		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
 		"GET /console/tokens":              {"/console/tokens"},
 		"GET /console/shown":               {"/console/shown"},
 		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},

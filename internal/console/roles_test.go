@@ -29,6 +29,8 @@ var operations = map[string]string{
 	"POST /console/tokens":                  "createToken",
 	"POST /console/tokens/{id}/revoke":      "revokeToken",
 	"POST /console/alarms/{seq}/ack":        "ackAlarm",
+	"POST /console/changes/{id}/approve":    "approveChange",
+	"POST /console/changes/{id}/reject":     "rejectChange",
 }
 
 // TestRoles: a page has no form for what the token's role may not do, and a post of it is

@@ -17,6 +17,7 @@ func NewService(c Config) (*Console, error) {
 			{"/console/merchants", "Merchants", "merchants"},
 			{"/console/callbacks", "Callbacks", "callbacks"},
 			{"/console/withdrawals", "Withdrawals", "withdrawals"},
+			{"/console/changes", "Changes", "changes"},
 			{"/console/alarms", "Alarms", "alarms"},
 			{"/console/audit", "Audit", "audit"},
 			{"/console/tokens", "Tokens", "tokens"},
@@ -59,8 +60,9 @@ func NewService(c Config) (*Console, error) {
 
 // serviceTop is what every page of the service's console shows.
 type serviceTop struct {
-	Alarms int // that nobody has acknowledged
-	Freeze client.Freeze
+	Alarms  int // that nobody has acknowledged
+	Changes int // that wait for an approver
+	Freeze  client.Freeze
 }
 
 func (v *visit) serviceTop() (any, error) {
@@ -71,6 +73,12 @@ func (v *visit) serviceTop() (any, error) {
 			return nil, err
 		}
 		top.Alarms = len(open.Alarms)
+	}
+	if v.may("changes") {
+		var err error
+		if top.Changes, err = v.waitingChanges(); err != nil {
+			return nil, err
+		}
 	}
 	if v.may("frozen") {
 		var err error
@@ -105,6 +113,10 @@ var sharedPages = []page{
 	{"POST /console/tokens/{id}/revoke", (*visit).tokenRevoke},
 	{"GET /console/alarms", (*visit).alarms},
 	{"POST /console/alarms/{seq}/ack", (*visit).alarmAck},
+	{"GET /console/changes", (*visit).changes},
+	{"GET /console/changes/{id}", (*visit).change},
+	{"POST /console/changes/{id}/approve", (*visit).changeApprove},
+	{"POST /console/changes/{id}/reject", (*visit).changeReject},
 	{"GET /console/audit", (*visit).audit},
 	{"GET /console/audit/checkpoint", (*visit).checkpointFile},
 	{"GET /console/audit/evidence/{id}", (*visit).auditFile},
@@ -130,6 +142,9 @@ var deeds = map[string]string{
 	"sent-again":      "Due now.",
 	"skipped":         "Given up: the application is not told of it.",
 	"acknowledged":    "Acknowledged.",
+	"change-approved": "Approved: it is in force.",
+	"change-later":    "Approved. It takes effect at its time.",
+	"change-rejected": "Rejected: nothing has changed.",
 	"waits":           "Proposed: nothing has changed yet, it waits for an approver.",
 	"revoked":         "Revoked: at once on this node, within a second on the others.",
 }

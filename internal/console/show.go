@@ -116,10 +116,10 @@ func span(d time.Duration) string {
 
 // looks give the colour of a state; the word is always there too.
 var looks = map[string]string{
-	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "taken": "good", "credited": "good", "valid": "good",
-	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "hold": "wait",
+	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "credited": "good", "valid": "good",
+	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "waiting": "wait", "hold": "wait",
 	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad",
-	"retry": "warn", "lost": "warn", "expired": "warn", "lapsed": "warn",
+	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 
 // state shows a state as a word with a colour.
