@@ -19,6 +19,7 @@ import (
 var house = map[string]struct{ ours, others []string }{
 	"countersign":                     {ours: []string{"countersign/internal/strictjson"}},
 	"countersign/internal/strictjson": {},
+	"countersign/internal/signed":     {},
 	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
 	"countersign/internal/db": {
@@ -39,7 +40,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/client": {ours: []string{"countersign"}},
 	"countersign/internal/jsonapi": {
-		ours:   []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson"},
+		ours:   []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/strictjson", "countersign/internal/signed"},
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/control": {ours: []string{"countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/jsonapi"}},
@@ -57,7 +58,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book",
-			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi"},
+			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/signed"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
@@ -70,7 +71,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/reconcile"},
+			"countersign/internal/outbox", "countersign/internal/reconcile", "countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
@@ -88,7 +89,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
-			"countersign/internal/learn", "countersign/internal/reconcile"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -21,6 +22,7 @@ type gatewayCmd struct {
 	changeFlags
 	consoleFlags
 	limitFlags
+	alarmFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
@@ -67,6 +69,10 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	alarms, err := c.posting()
+	if err != nil {
+		return err
+	}
 	storage, err := c.storage(c.Data)
 	if err != nil {
 		return err
@@ -77,8 +83,11 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
+		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
+	if errors.Is(err, daemon.ErrAlarmSecret) {
+		return noAlarmSecret
+	}
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
 			[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > forward.secret); then --forward-secret @forward.secret on each.`}}
@@ -181,7 +190,7 @@ func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 	if err != nil || text == "" {
 		return f, err
 	}
-	if f.Secret, err = gateway.ParseSecret(text); err != nil {
+	if f.Secret, err = signed.ParseSecret(text); err != nil {
 		return f, fmt.Errorf("forward secret: %w", err)
 	}
 	return f, nil

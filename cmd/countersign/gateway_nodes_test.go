@@ -21,7 +21,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/db/dbtest"
-	"countersign/internal/gateway"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -218,7 +218,7 @@ func orderPath(n int, action string) string {
 // gwApp is the merchant's application, told by the nodes.
 type gwApp struct {
 	*httptest.Server
-	secret gateway.SigningSecret
+	secret signed.Secret
 	mu     sync.Mutex
 	tries  map[string]int // by message id
 	bodies map[string]string
@@ -230,7 +230,7 @@ type gwApp struct {
 
 func newGwApp(t *testing.T) (a *gwApp, secret string) {
 	secret = "whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="
-	parsed, err := gateway.ParseSecret(secret)
+	parsed, err := signed.ParseSecret(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +246,9 @@ func (a *gwApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mu.Lock()
-	id := r.Header.Get(gateway.HeaderID)
+	id := r.Header.Get(signed.HeaderID)
 	a.tries[id]++
-	if err := gateway.Verify(a.secret, r.Header, body, time.Now(), gateway.DefaultTolerance); err != nil {
+	if err := signed.Verify(a.secret, r.Header, body, time.Now(), signed.DefaultTolerance); err != nil {
 		a.faults = append(a.faults, id+": "+err.Error())
 	}
 	if before, ok := a.bodies[id]; ok && before != string(body) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/internal/daemon"
+	"countersign/internal/signed"
 )
 
 // tokenFile is where subcommands that speak to an API look for their token.
@@ -42,6 +43,7 @@ type serveCmd struct {
 	drainFlags
 	changeFlags
 	consoleFlags
+	alarmFlags
 }
 
 // consoleFlags say whether a daemon has a web console.
@@ -61,11 +63,18 @@ func (c *serveCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	alarms, err := c.posting()
+	if err != nil {
+		return err
+	}
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
+	if errors.Is(err, daemon.ErrAlarmSecret) {
+		return noAlarmSecret
+	}
 	if err != nil {
 		return err
 	}
@@ -108,6 +117,27 @@ func explainStart(err error) error {
 	}
 	return err
 }
+
+// alarmFlags say where a daemon posts its alarms.
+type alarmFlags struct {
+	AlarmURL    string     `name:"alarm-url" help:"Post every alarm there, signed as Standard Webhooks says, until it is answered with 2xx." placeholder:"URL"`
+	AlarmSecret secretText `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
+}
+
+func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
+	p.URL = f.AlarmURL
+	text, err := f.AlarmSecret.reveal("alarm-secret")
+	if err != nil || text == "" {
+		return p, err
+	}
+	if p.Secret, err = signed.ParseSecret(text); err != nil {
+		return p, fmt.Errorf("--alarm-secret: %w", err)
+	}
+	return p, nil
+}
+
+var noAlarmSecret = &hintedError{errors.New("--alarm-secret is missing: with --db there may be other processes, and all must sign with one secret"),
+	[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > alarm.secret); then --alarm-secret @alarm.secret on each.`}}
 
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {

@@ -55,7 +55,7 @@ func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Se
 			return false, err
 		}
 		for _, a := range list {
-			out.Alarms = append(out.Alarms, alarmOf(a))
+			out.Alarms = append(out.Alarms, AlarmOf(a))
 		}
 		out.Next = max(out.Next, next)
 		return len(list) > 0, nil
@@ -75,10 +75,11 @@ func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (clien
 		return client.ServiceAlarm{}, db.ErrNotFound
 	}
 	a, err := s.Outbox.AckAlarm(c.R.Context(), seq, c.Token.ID, or(in.Name, c.Token.Name), in.Note, c.Now)
-	return alarmOf(a), err
+	return AlarmOf(a), err
 }
 
-func alarmOf(a db.Alarm) client.ServiceAlarm {
+// AlarmOf is an alarm as the API shows it.
+func AlarmOf(a db.Alarm) client.ServiceAlarm {
 	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject,
 		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

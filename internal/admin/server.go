@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
 	"countersign/client"
@@ -159,7 +160,7 @@ func New(c Config) (*Server, error) {
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
 		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
-		Aliases: aliases(),
+		Aliases: aliases(), Webhooks: []jsonapi.Webhook{jsonapi.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
 	}, routes)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

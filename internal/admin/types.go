@@ -26,6 +26,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.WithdrawalState](a)
 	jsonapi.Enumerate[client.Lane](a)
 	jsonapi.Enumerate[client.ServiceAlarmKind](a)
+	jsonapi.Enumerate[client.AlarmMessage](a)
 	jsonapi.Enumerate[client.AttemptResult](a)
 	jsonapi.Enumerate[client.Reason](a)
 	jsonapi.Patched[string](a)

@@ -23,6 +23,7 @@ import (
 	"countersign/internal/db/dbtest"
 	"countersign/internal/gateway"
 	"countersign/internal/outbox"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -72,7 +73,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	key, private := newPair(t)
 	forward := gateway.Forwarding{URL: "http://127.0.0.1:1/in"} // where nobody listens
 	if gatewayDB != "" {
-		if forward.Secret, err = gateway.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
+		if forward.Secret, err = signed.ParseSecret("whsec_c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMsIG9rIQ=="); err != nil {
 			t.Fatal(err)
 		}
 	}

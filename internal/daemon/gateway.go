@@ -19,6 +19,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -50,6 +51,8 @@ type GatewayConfig struct {
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
 	Forward gateway.Forwarding
+	// Alarms says where alarms are posted. Zero: nowhere.
+	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
 	// while /readyz already answers 503. Zero: no time.
 	DrainNotice time.Duration
@@ -81,6 +84,7 @@ type Gateway struct {
 	book      *book.Book
 	clock     *db.Clock
 	audit     *audit.Log
+	alarms    *alarmPoster // nil: alarms are not posted
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -96,6 +100,8 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
 		return nil, ErrForwardSecret
+	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
+		return nil, ErrAlarmSecret
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -127,7 +133,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Forward.URL != "" && len(c.Forward.Secret) == 0 {
-		if c.Forward.Secret, err = c.forwardSecret(); err != nil {
+		if c.Forward.Secret, err = c.signingSecret(ForwardSecretFile); err != nil {
 			return fmt.Errorf("forward secret: %w", err)
 		}
 	}
@@ -145,6 +151,13 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	if err := g.gateway.BeginForwarding(ctx); err != nil {
 		return err
+	}
+	if c.Alarms.URL != "" {
+		if g.alarms, err = c.alarmPoster(c.Alarms, g.db, "gateway", func(a db.Alarm, typ client.AlarmMessage, at client.Time) any {
+			return client.PostedGatewayAlarm{Type: typ, Timestamp: at, Data: gateway.AlarmOf(a)}
+		}, now, c.Log); err != nil {
+			return err
+		}
 	}
 	handler := g.gateway.Callbacks()
 	if c.WrapCallbacks != nil {
@@ -188,15 +201,15 @@ func (g *Gateway) freeLeases(ctx context.Context) error {
 	return nil
 }
 
-// forwardSecret reads the secret of the data directory; the first start makes it.
-func (s Storage) forwardSecret() (gateway.SigningSecret, error) {
+// signingSecret reads a secret of the data directory; the first start makes it.
+func (s Storage) signingSecret(name string) (signed.Secret, error) {
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // never fails
-	text, err := keepSecret(s.file(ForwardSecretFile), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
+	text, err := keepSecret(s.file(name), "whsec_"+base64.StdEncoding.EncodeToString(fresh[:]))
 	if err != nil {
 		return nil, err
 	}
-	return gateway.ParseSecret(text)
+	return signed.ParseSecret(text)
 }
 
 // Run takes callbacks, serves the API and forwards until ctx ends. Then both
@@ -213,7 +226,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, g.c.watch(g.db), Part{"audit", g.audit.Run})
+	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, g.c.watch(g.db), Part{"audit", g.audit.Run}, Part{"alarms", g.alarms.Run})
 	signLast(ctx, g.audit)
 	g.c.seeLast(ctx, g.db)
 	return errors.Join(err, g.db.Close())

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -70,7 +71,7 @@ func (m *gatewayMetrics) Observe(o merchant.Observation) {
 	m.callbackTime.WithLabelValues(o.Type.String()).Observe(o.Duration.Seconds())
 }
 
-func (m *gatewayMetrics) Forwarded(result gateway.ForwardResult, took time.Duration) {
+func (m *gatewayMetrics) Forwarded(result signed.Result, took time.Duration) {
 	m.forwards.WithLabelValues(string(result)).Inc()
 	m.forwardTime.Observe(took.Seconds())
 }

@@ -43,6 +43,8 @@ type ServiceConfig struct {
 	// DrainTimeout is how long exchanges under way may still take after Run's
 	// context has ended. Zero: as long as an exchange.
 	DrainTimeout time.Duration
+	// Alarms says where alarms are posted. Zero: nowhere.
+	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
 	// while /readyz already answers 503. Zero: no time.
 	DrainNotice time.Duration
@@ -71,6 +73,7 @@ type Service struct {
 	clock   *db.Clock
 	audit   *audit.Log
 	control *control.Control
+	alarms  *alarmPoster // nil: alarms are not posted
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	console *console.Console // nil: none
@@ -84,6 +87,8 @@ func NewService(c ServiceConfig) (*Service, error) {
 		return nil, errors.New("daemon: ServiceConfig.Dir is missing")
 	case c.Listen == "":
 		return nil, errors.New("daemon: ServiceConfig.Listen is missing")
+	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
+		return nil, ErrAlarmSecret
 	}
 	c.Node = cmp.Or(c.Node, thisProcess())
 	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
@@ -165,6 +170,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		}
 		stop = func() { api.Stop(); s.console.Stop() }
 	}
+	if c.Alarms.URL != "" {
+		if s.alarms, err = c.alarmPoster(c.Alarms, d, "service", func(a db.Alarm, typ client.AlarmMessage, at client.Time) any {
+			return client.PostedServiceAlarm{Type: typ, Timestamp: at, Data: admin.AlarmOf(a)}
+		}, now, c.Log); err != nil {
+			return err
+		}
+	}
 	if s.api, err = Listen("api", c.Listen, withConsole(api.Handler(), s.console), connectionsOf(c.MaxConnections, 4), c.ExchangeTimeout, c.Log); err != nil {
 		return err
 	}
@@ -202,7 +214,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run}, Part{"changes", s.control.Run})
+	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run}, Part{"alarms", s.alarms.Run}, Part{"changes", s.control.Run})
 	signLast(ctx, s.audit)
 	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())

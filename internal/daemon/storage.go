@@ -22,6 +22,7 @@ const (
 	MasterKeyFile     = "master.key"     // 64 hexadecimal digits
 	TokenFile         = "admin.token"    // the first token of the API
 	ForwardSecretFile = "forward.secret" // signs what a gateway forwards
+	AlarmSecretFile   = "alarm.secret"   // signs the alarms that are posted
 )
 
 // Storage says where an end keeps its state.

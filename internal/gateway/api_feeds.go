@@ -105,7 +105,7 @@ func (a *api) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Gatew
 			return false, err
 		}
 		for _, x := range list {
-			out.Alarms = append(out.Alarms, alarmOf(x))
+			out.Alarms = append(out.Alarms, AlarmOf(x))
 		}
 		out.Next = max(out.Next, next)
 		return len(list) > 0, nil
@@ -119,10 +119,11 @@ func (a *api) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (client.G
 		return client.GatewayAlarm{}, err
 	}
 	x, err := a.book.AckAlarm(c.R.Context(), seq, c.Token.ID, cmp.Or(in.Name, c.Token.Name), in.Note, c.Now)
-	return alarmOf(x), err
+	return AlarmOf(x), err
 }
 
-func alarmOf(x db.Alarm) client.GatewayAlarm {
+// AlarmOf is an alarm as the API shows it.
+func AlarmOf(x db.Alarm) client.GatewayAlarm {
 	return client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject, Advice: advice(x.Kind), At: timeOf(x.At),
 		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
 }

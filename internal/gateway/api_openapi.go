@@ -38,16 +38,13 @@ var webhooks = []jsonapi.Webhook{
 		Description: "Each deposit is told once, as it was when it was taken. " + forwardNotation, Headers: forwardHeaders, Body: reflect.TypeFor[client.ForwardedDeposit]()},
 	{Name: "event", ID: "forwardedEvent", Tag: "events", Summary: "Tell the application of an event",
 		Description: "Each entry of the feed of events is told once. " + forwardNotation, Headers: forwardHeaders, Body: reflect.TypeFor[client.ForwardedEvent]()},
+	jsonapi.AlarmPosted(reflect.TypeFor[client.PostedGatewayAlarm]()),
 }
 
 const forwardNotation = "The gateway posts it to --forward-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
 	"The same message may come more than once, and messages come in any order; docs/forwarding.md says how to read them."
 
-var forwardHeaders = []jsonapi.Header{
-	{Name: HeaderID, Text: "identifies the message, the same in every attempt: deposit_ or event_ and the seq of the entry"},
-	{Name: HeaderTimestamp, Text: "when the attempt was made, in seconds since 1970 UTC"},
-	{Name: HeaderSignature, Text: "one or more signatures, separated by spaces: v1, and the Base64 of the HMAC-SHA256 of webhook-id, webhook-timestamp and the body, joined by points"},
-}
+var forwardHeaders = jsonapi.SignedHeaders("deposit_ or event_ and the seq of the entry")
 
 func (a *api) openapi(*jsonapi.Call, jsonapi.None, jsonapi.None) (json.RawMessage, error) {
 	return a.base.Document(), nil

@@ -28,6 +28,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.DepositMessage](a)
 	jsonapi.Enumerate[client.FeedName](a)
 	jsonapi.Enumerate[client.GatewayAlarmKind](a)
+	jsonapi.Enumerate[client.AlarmMessage](a)
 	jsonapi.Enumerate[client.EventKind](a)
 	jsonapi.Enumerate[client.Effect](a)
 	return a

@@ -11,6 +11,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -73,7 +74,7 @@ const questionLease = 5 * time.Second
 type Observer interface {
 	merchant.Observer
 	// Forwarded is called after each attempt to tell the application.
-	Forwarded(result ForwardResult, took time.Duration)
+	Forwarded(result signed.Result, took time.Duration)
 }
 
 // Gateway is the merchant's end as a daemon. Make it with New.

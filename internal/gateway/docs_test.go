@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/signed"
 )
 
 func forwardingPage(t *testing.T) string {
@@ -137,7 +138,7 @@ func snippetMessages(key []byte) (args []string, want string) {
 	// Ahead of the clock, so that what is fresh here is fresh when a slow program starts.
 	secret, now, body := "whsec_"+base64.StdEncoding.EncodeToString(key), time.Now().Add(4*time.Minute), `{"type": "deposit.taken", "data": {"symbol": "Ü"}}`
 	message := func(at time.Time) []string {
-		return []string{secret + "\n", "deposit_17", strconv.FormatInt(at.Unix(), 10), Sign(SigningSecret(key), "deposit_17", at, []byte(body)), body}
+		return []string{secret + "\n", "deposit_17", strconv.FormatInt(at.Unix(), 10), signed.Sign(signed.Secret(key), "deposit_17", at, []byte(body)), body}
 	}
 	with := func(at int, value string) []string {
 		m := message(now)

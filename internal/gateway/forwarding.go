@@ -1,22 +1,16 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/signed"
 )
 
 // Forwarding says where the merchant's application is told of deposits and
@@ -28,8 +22,8 @@ type Forwarding struct {
 	// URL is http or https; private networks are allowed. Empty: nothing is
 	// forwarded.
 	URL string
-	// Secret signs. Required with URL; see ParseSecret.
-	Secret SigningSecret
+	// Secret signs. Required with URL; see signed.ParseSecret.
+	Secret signed.Secret
 	// Timeout bounds one attempt. Zero: 10 s.
 	Timeout time.Duration
 	// Concurrency is how many attempts of this process run at once. Zero: 8.
@@ -40,57 +34,27 @@ type Forwarding struct {
 	From book.ForwardFrom
 }
 
-// ForwardResult says how an attempt to tell the application ended. The list is
-// fixed: it is a label of metrics.
-type ForwardResult string
-
-// The outcomes. All but ForwardDone are tried again.
 const (
-	ForwardDone    ForwardResult = "done"    // status 2xx
-	ForwardStatus  ForwardResult = "status"  // any other
-	ForwardTimeout ForwardResult = "timeout" // no answer in time
-	ForwardFailed  ForwardResult = "failed"  // no connection, or it broke
-)
-
-// ForwardResults lists them for tables and metrics.
-var ForwardResults = []ForwardResult{ForwardDone, ForwardStatus, ForwardTimeout, ForwardFailed}
-
-const (
-	forwardFirst = 5 * time.Second // delay after the first failure; it doubles up to the longest
-	forwardMost  = time.Hour
 	forwardPoll  = 5 * time.Second // a wake-up between processes can get lost
 	forwardGrace = 15 * time.Second
 	settlePause  = 200 * time.Millisecond
 )
 
-// forwardDelay is how long after its n-th failed attempt an entry is tried
-// again, without the jitter.
-func forwardDelay(n int) time.Duration {
-	return min(forwardFirst<<min(max(n-1, 0), 12), forwardMost)
-}
-
 // sender forwards.
 type sender struct {
-	book   *book.Book
-	wake   func() (<-chan struct{}, func())
-	c      Forwarding
-	client *http.Client
-	now    func() time.Time
-	log    *slog.Logger
-	count  func(ForwardResult, time.Duration)
-	agent  string
-	poll   time.Duration // longest pause between looks
+	book  *book.Book
+	wake  func() (<-chan struct{}, func())
+	c     Forwarding
+	to    *signed.Poster
+	now   func() time.Time
+	log   *slog.Logger
+	count func(signed.Result, time.Duration)
+	poll  time.Duration // longest pause between looks
 }
 
 func newSender(b *book.Book, c Config) (*sender, error) {
 	f := c.Forward
-	if err := checkForwardURL(f.URL); err != nil {
-		return nil, err
-	}
-	switch {
-	case len(f.Secret) < secretMin:
-		return nil, fmt.Errorf("gateway: the forward secret is shorter than %d bytes", secretMin)
-	case f.Timeout < 0 || f.Concurrency < 0:
+	if f.Concurrency < 0 {
 		return nil, errors.New("gateway: a limit of forwarding is below 0")
 	}
 	if f.Timeout == 0 {
@@ -99,18 +63,14 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 	if f.Concurrency == 0 {
 		f.Concurrency = 8
 	}
-	s := &sender{book: b, c: f, now: c.Now, log: c.Log, agent: "countersign/" + c.Version, poll: forwardPoll,
+	to, err := signed.NewPoster(signed.Config{URL: f.URL, Secret: f.Secret, Timeout: f.Timeout, Connections: f.Concurrency,
+		Agent: "countersign/" + c.Version, Now: c.Now})
+	if err != nil {
+		return nil, fmt.Errorf("gateway: the forward URL or its secret: %w", err)
+	}
+	s := &sender{book: b, c: f, to: to, now: c.Now, log: c.Log, poll: forwardPoll,
 		wake:  func() (<-chan struct{}, func()) { return b.Watch(book.TopicForwards) },
-		count: func(ForwardResult, time.Duration) {},
-		client: &http.Client{
-			// An answer that redirects is not from the application.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{
-				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-				TLSHandshakeTimeout: 5 * time.Second, DisableCompression: true,
-				MaxIdleConnsPerHost: f.Concurrency, IdleConnTimeout: time.Minute,
-			},
-		},
+		count: func(signed.Result, time.Duration) {},
 	}
 	if c.Observer != nil {
 		s.count = c.Observer.Forwarded
@@ -122,7 +82,7 @@ func newSender(b *book.Book, c Config) (*sender, error) {
 func (s *sender) run(ctx context.Context) {
 	wake, stop := s.wake()
 	defer stop()
-	defer s.client.CloseIdleConnections()
+	defer s.to.Close()
 	free := make(chan struct{}, s.c.Concurrency) // holds a token for each attempt that runs
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -207,14 +167,12 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	result, status, err := s.post(ctx, f)
 	took := time.Since(began)
 	s.count(result, took)
-	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == ForwardDone, Reason: string(result)}
-	if result == ForwardStatus {
+	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == signed.Done, Reason: string(result)}
+	if result == signed.Status {
 		done.Reason = fmt.Sprintf("status %d", status)
 	}
 	if !done.Done {
-		delay := forwardDelay(f.Attempts)
-		delay += rand.N(delay/4 + 1) // spreads the retries of entries that failed together
-		done.Due = db.MillisOf(s.now().Add(delay))
+		done.Due = db.MillisOf(s.now().Add(signed.Delay(f.Attempts)))
 	}
 	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
@@ -223,7 +181,7 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
 		if err != nil {
-			attrs = append(attrs, slog.String("cause", withoutURL(err)))
+			attrs = append(attrs, slog.String("cause", signed.WithoutURL(err)))
 		}
 	}
 	s.log.LogAttrs(ctx, level, text, attrs...)
@@ -253,44 +211,10 @@ func (s *sender) settle(ctx context.Context, done book.Forwarded, lease time.Dur
 	}
 }
 
-func (s *sender) post(ctx context.Context, f book.Forward) (ForwardResult, int, error) {
+func (s *sender) post(ctx context.Context, f book.Forward) (signed.Result, int, error) {
 	id, body, err := forwardBody(f)
 	if err != nil {
-		return ForwardFailed, 0, err
+		return signed.Failed, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.c.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.c.URL, bytes.NewReader(body))
-	if err != nil {
-		return ForwardFailed, 0, err
-	}
-	at := s.now()
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", s.agent)
-	req.Header.Set(HeaderID, id)
-	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	req.Header.Set(HeaderSignature, Sign(s.c.Secret, id, at, body))
-	resp, err := s.client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ForwardTimeout, 0, err
-		}
-		return ForwardFailed, 0, err
-	}
-	defer resp.Body.Close()
-	// The answer says nothing; reading a little of it keeps the connection.
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-	if resp.StatusCode/100 != 2 {
-		return ForwardStatus, resp.StatusCode, nil
-	}
-	return ForwardDone, resp.StatusCode, nil
-}
-
-// withoutURL is the cause of err alone: URLs can hold secrets.
-func withoutURL(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err.Error()
-	}
-	return err.Error()
+	return s.to.Post(ctx, id, body)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,10 +20,11 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
-var testSecret = SigningSecret("a secret of thirty-two bytes,ok!")
+var testSecret = signed.Secret("a secret of thirty-two bytes,ok!")
 
 // application is the merchant's own, which checks signatures and counts.
 type application struct {
@@ -52,8 +52,8 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id := r.Header.Get(HeaderID)
-	if err := Verify(testSecret, r.Header, body, a.now(), DefaultTolerance); err != nil {
+	id := r.Header.Get(signed.HeaderID)
+	if err := signed.Verify(testSecret, r.Header, body, a.now(), signed.DefaultTolerance); err != nil {
 		a.errs = append(a.errs, err.Error())
 	}
 	if r.Header.Get("Content-Type") != "application/json" || r.Method != http.MethodPost {
@@ -381,23 +381,12 @@ func TestParseForwardFrom(t *testing.T) {
 	}
 }
 
-func TestForwardDelay(t *testing.T) {
-	var got []time.Duration
-	for _, n := range []int{-1, 1, 2, 3, 10, 11, 1000} {
-		got = append(got, forwardDelay(n))
-	}
-	s := time.Second
-	if want := []time.Duration{5 * s, 5 * s, 10 * s, 20 * s, 2560 * s, 3600 * s, 3600 * s}; !slices.Equal(got, want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
-}
-
 func TestForwardConfig(t *testing.T) {
 	s := openDB(t, dialects[0].url(t))
 	service := newService(t, countersigntest.ServiceConfig{})
 	for name, f := range map[string]Forwarding{
 		"no secret":  {URL: "https://app.example/in"},
-		"short":      {URL: "https://app.example/in", Secret: SigningSecret("short")},
+		"short":      {URL: "https://app.example/in", Secret: signed.Secret("short")},
 		"scheme":     {URL: "ftp://app.example/in", Secret: testSecret},
 		"user":       {URL: "https://u:p@app.example/in", Secret: testSecret},
 		"no host":    {URL: "https:///in", Secret: testSecret},

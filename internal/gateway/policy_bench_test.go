@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // BenchmarkDecide: one decision, sums at no cost.
@@ -82,15 +81,5 @@ func BenchmarkParsePolicy(b *testing.B) {
 	}
 	for b.Loop() {
 		mustPolicy(b, string(file))
-	}
-}
-
-func BenchmarkSign(b *testing.B) {
-	secret, body := mustSecret(b, vectorSecret), make([]byte, 500)
-	b.ReportAllocs()
-	for b.Loop() {
-		if Sign(secret, "d-1", time.Unix(vectorTime, 0), body) == "" {
-			b.Fatal("not signed")
-		}
 	}
 }

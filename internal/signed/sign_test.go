@@ -1,4 +1,4 @@
-package gateway
+package signed
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func vectorHeader(signature string) http.Header {
 	return h
 }
 
-func mustSecret(t testing.TB, s string) SigningSecret {
+func mustSecret(t testing.TB, s string) Secret {
 	t.Helper()
 	secret, err := ParseSecret(s)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSecretHides(t *testing.T) {
 	secret := mustSecret(t, vectorSecret)
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
-		fmt.Fprintf(&out, verb+verb, secret, struct{ S SigningSecret }{secret})
+		fmt.Fprintf(&out, verb+verb, secret, struct{ S Secret }{secret})
 	}
 	fmt.Fprint(&out, secret, []any{secret})
 	j, err := json.Marshal(map[string]any{"s": secret})
@@ -156,7 +156,7 @@ func TestSecretHides(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.Write(j)
-	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", secret, "in", struct{ S SigningSecret }{secret})
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", secret, "in", struct{ S Secret }{secret})
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "s", secret)
 	for _, bad := range []string{string(secret), vectorSecret[6:], fmt.Sprintf("%x", []byte(secret)), fmt.Sprint([]byte(secret))} {
 		if strings.Contains(strings.ToLower(out.String()), strings.ToLower(bad)) {
@@ -222,4 +222,14 @@ func FuzzVerify(f *testing.F) {
 			t.Fatalf("%q %q %q verifies", id, ts, signatures)
 		}
 	})
+}
+
+func BenchmarkSign(b *testing.B) {
+	secret, body := mustSecret(b, vectorSecret), make([]byte, 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		if Sign(secret, "d-1", time.Unix(vectorTime, 0), body) == "" {
+			b.Fatal("not signed")
+		}
+	}
 }

@@ -1,4 +1,5 @@
-package gateway
+// Package signed posts messages that are signed as Standard Webhooks 1.0 says, and checks such signatures.
+package signed
 
 import (
 	"crypto/hmac"
@@ -39,26 +40,26 @@ var (
 	ErrSignature = errors.New("signature of the request")
 )
 
-// SigningSecret signs the requests to the merchant's application. No fmt verb,
+// Secret signs the requests to somebody's application. No fmt verb,
 // logger or encoder prints it.
-type SigningSecret []byte
+type Secret []byte
 
 const hiddenSigning = "[signing secret]"
 
 // String hides the secret.
-func (SigningSecret) String() string { return hiddenSigning }
+func (Secret) String() string { return hiddenSigning }
 
 // Format hides the secret from every fmt verb.
-func (SigningSecret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSigning)) }
+func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSigning)) }
 
 // LogValue hides the secret from slog.
-func (SigningSecret) LogValue() slog.Value { return slog.StringValue(hiddenSigning) }
+func (Secret) LogValue() slog.Value { return slog.StringValue(hiddenSigning) }
 
 // MarshalText hides the secret from encoders.
-func (SigningSecret) MarshalText() ([]byte, error) { return []byte(hiddenSigning), nil }
+func (Secret) MarshalText() ([]byte, error) { return []byte(hiddenSigning), nil }
 
 // ParseSecret reads "whsec_" and the Base64 of 24 to 64 random bytes.
-func ParseSecret(s string) (SigningSecret, error) {
+func ParseSecret(s string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(s, secretPrefix)
 	if !ok {
 		return nil, fmt.Errorf("%w does not begin with %s", ErrSecret, secretPrefix)
@@ -80,7 +81,7 @@ func ParseSecret(s string) (SigningSecret, error) {
 // It signs nothing, and gives the empty text that every receiver refuses, where
 // the secret or the id is empty or the id has a point: points separate what is
 // signed, and one in the id would let two requests share a signature.
-func Sign(secret SigningSecret, id string, ts time.Time, body []byte) string {
+func Sign(secret Secret, id string, ts time.Time, body []byte) string {
 	if len(secret) == 0 || !signableID(id) {
 		return ""
 	}
@@ -91,7 +92,7 @@ func Sign(secret SigningSecret, id string, ts time.Time, body []byte) string {
 // tolerance from now. One right signature among those of the header suffices: a
 // sender that changes its secret signs with both. Every error wraps
 // ErrSignature.
-func Verify(secret SigningSecret, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
+func Verify(secret Secret, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	id, seconds := h.Get(HeaderID), h.Get(HeaderTimestamp)
 	ts, err := strconv.ParseInt(seconds, 10, 64)
 	switch {
@@ -121,7 +122,7 @@ func Verify(secret SigningSecret, h http.Header, body []byte, now time.Time, tol
 
 func signableID(id string) bool { return id != "" && !strings.Contains(id, ".") }
 
-func mac(secret SigningSecret, id string, ts int64, body []byte) []byte {
+func mac(secret Secret, id string, ts int64, body []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	fmt.Fprintf(m, "%s.%d.", id, ts)
 	m.Write(body)

@@ -1,0 +1,140 @@
+package signed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Config is what NewPoster needs.
+type Config struct {
+	// URL is http or https; private networks are allowed, because the operator
+	// configures it. Required.
+	URL string
+	// Secret signs. Required; see ParseSecret.
+	Secret Secret
+	// Timeout bounds one attempt. Zero: 10 s.
+	Timeout time.Duration
+	// Connections is how many idle connections are kept. Zero: 1.
+	Connections int
+	// Agent is the User-Agent. Empty: "countersign".
+	Agent string
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+}
+
+// Result says how an attempt to post ended. The list is fixed: it is a label of
+// metrics.
+type Result string
+
+// The results. All but Done are tried again.
+const (
+	Done    Result = "done"    // status 2xx
+	Status  Result = "status"  // any other
+	Timeout Result = "timeout" // no answer in time
+	Failed  Result = "failed"  // no connection, or it broke
+)
+
+// Poster posts to one URL. Its methods may be used from several goroutines at once.
+type Poster struct {
+	c      Config
+	client *http.Client
+}
+
+// NewPoster checks c. It opens nothing.
+func NewPoster(c Config) (*Poster, error) {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
+		return nil, errors.New("the URL must be http or https with a host, and no user and no fragment")
+	case len(c.Secret) < secretMin:
+		return nil, fmt.Errorf("the secret is shorter than %d bytes", secretMin)
+	case c.Timeout < 0 || c.Connections < 0:
+		return nil, errors.New("a limit is below 0")
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Second
+	}
+	if c.Agent == "" {
+		c.Agent = "countersign"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Poster{c: c, client: &http.Client{
+		// An answer that redirects is not from the receiver.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second, DisableCompression: true,
+			MaxIdleConnsPerHost: max(c.Connections, 1), IdleConnTimeout: time.Minute,
+		},
+	}}, nil
+}
+
+// Close closes idle connections.
+func (p *Poster) Close() { p.client.CloseIdleConnections() }
+
+// Timeout is how long one attempt takes at most.
+func (p *Poster) Timeout() time.Duration { return p.c.Timeout }
+
+// Post makes one attempt. The receiver knows repetitions by id, which has no point.
+func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.c.URL, bytes.NewReader(body))
+	if err != nil {
+		return Failed, 0, err
+	}
+	at := p.c.Now()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", p.c.Agent)
+	req.Header.Set(HeaderID, id)
+	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set(HeaderSignature, Sign(p.c.Secret, id, at, body))
+	resp, err := p.client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Timeout, 0, err
+		}
+		return Failed, 0, err
+	}
+	defer resp.Body.Close()
+	// The answer says nothing; reading a little of it keeps the connection.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	if resp.StatusCode/100 != 2 {
+		return Status, resp.StatusCode, nil
+	}
+	return Done, resp.StatusCode, nil
+}
+
+const (
+	delayFirst = 5 * time.Second // after the first failure; it doubles up to the longest
+	delayMost  = time.Hour
+)
+
+// Delay is how long after its n-th failed attempt a message is tried again. It has up
+// to a quarter of jitter, which spreads the retries of messages that failed together.
+func Delay(n int) time.Duration {
+	d := delay(n)
+	return d + rand.N(d/4+1)
+}
+
+func delay(n int) time.Duration { return min(delayFirst<<min(max(n-1, 0), 12), delayMost) }
+
+// WithoutURL is the cause of err alone: URLs can hold secrets.
+func WithoutURL(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err.Error()
+	}
+	return err.Error()
+}
