@@ -80,6 +80,7 @@ func (c *gatewayCmd) own() (list []learn.Setting, note string) {
 	file("response-key", c.ResponseKey)
 	file("policy", c.Policy)
 	add("forward-url", c.ForwardURL, "")
+	add("forward-from", c.ForwardFrom, "")
 	if c.OAEP {
 		list = append(list, learn.Setting{Name: "oaep", Value: true})
 	}
