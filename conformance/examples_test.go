@@ -48,7 +48,7 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 	t.Helper()
 	cmd := exec.Command(command, args...)
 	// Its own settings and what the runtimes need; nothing else of this process.
-	cmd.Env = append([]string{"LISTEN=127.0.0.1:0", "BODY_TIMEOUT_MS=1000", "API_KEY=" + testAPIKey, "CALLBACK_API_KEY=" + testCallbackKey,
+	cmd.Env = append([]string{"LISTEN=127.0.0.1:0", "BODY_TIMEOUT_MS=3000", "API_KEY=" + testAPIKey, "CALLBACK_API_KEY=" + testCallbackKey,
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -44,7 +44,7 @@ func TestMerchantLibraryPasses(t *testing.T) {
 			credited := map[string]int{}
 			h, err := merchant.New(merchant.Config{
 				Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-				Profile: tc.profile, BodyTimeout: time.Second,
+				Profile: tc.profile, BodyTimeout: stall,
 				OnDeposit: func(_ context.Context, d merchant.Deposit) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -119,7 +119,7 @@ func TestBindingOnlyWhenPresent(t *testing.T) {
 	t.Parallel()
 	h, err := merchant.New(merchant.Config{
 		Key: testKey().Public(), APIKey: testAPIKey, CallbackAPIKeys: []countersign.APIKey{testCallbackKey},
-		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: time.Second,
+		Profile: merchant.Profile{Binding: merchant.BindingWhenPresent}, BodyTimeout: stall,
 		Inbox: merchant.NewMemoryInbox(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

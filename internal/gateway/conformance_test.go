@@ -23,11 +23,11 @@ func TestConformance(t *testing.T) {
 				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound})
 				r := newRig(t, d.url(t), service, func(c *Config) {
 					c.Grace = -1
-					c.Callbacks.BodyTimeout = time.Second
+					c.Callbacks.BodyTimeout = 3 * time.Second // also for a busy machine
 				})
 				r.order(1)
 				server := httptest.NewUnstartedServer(r.Callbacks())
-				server.Config.ReadHeaderTimeout = time.Second
+				server.Config.ReadHeaderTimeout = 3 * time.Second
 				server.Start()
 				defer server.Close()
 				o := newOrder(1)
