@@ -180,6 +180,7 @@ func TestServiceActs(t *testing.T) {
 			b.open("/console/callbacks")
 			b.shows("Frozen since", "a test of the freeze")
 			b.accessible("the banner while frozen")
+			b.picture("frozen-wide")
 			b.size(390, true)
 			b.accessible("the banner while frozen, dark")
 			b.size(1280, false)

@@ -220,12 +220,27 @@ func (b *tab) accessible(what string) {
 	}
 }
 
+// picture writes what the tab shows into the directory that COUNTERSIGN_SCREENSHOTS names.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("COUNTERSIGN_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // openAll opens every page of a console at both widths and in both colour schemes, and lets
 // axe-core look at it. paths gives for each pattern the addresses that show it.
 // COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
 func (b *tab) openAll(end string, patterns []string, paths map[string][]string, wait func(path string)) {
 	b.t.Helper()
-	shots := os.Getenv("COUNTERSIGN_SCREENSHOTS")
 	for _, pattern := range patterns {
 		list, known := paths[pattern]
 		if strings.HasPrefix(pattern, "GET ") && !known {
@@ -245,17 +260,8 @@ func (b *tab) openAll(end string, patterns []string, paths map[string][]string, 
 				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 					b.t.Errorf("%s is %d pixels wider than the window", what, over)
 				}
-				if shots != "" {
-					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-					if err != nil {
-						b.t.Fatal(err)
-					}
-					name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
-					name = name[:min(len(name), 60)] + "-" + look.name + ".png"
-					if err := os.WriteFile(filepath.Join(shots, name), picture, 0o644); err != nil {
-						b.t.Fatal(err)
-					}
-				}
+				name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
+				b.picture(name[:min(len(name), 60)] + "-" + look.name)
 			}
 		}
 	}

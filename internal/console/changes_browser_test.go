@@ -79,8 +79,10 @@ func TestChanges(t *testing.T) {
 		b.open(page)
 		b.accessible(page)
 	}
+	ann.picture("change-wide")
 	ann.size(390, true)
 	ann.accessible(page + " narrow and dark")
+	ann.picture("change-narrow-dark")
 	var both sync.WaitGroup
 	for _, b := range []*tab{ann, bob} {
 		both.Go(func() { b.click("form[action$='/approve'] button") })
@@ -112,6 +114,7 @@ func TestChanges(t *testing.T) {
 	viewer.signIn(tokens["viewer"])
 	viewer.open("/console/changes?all=1")
 	viewer.shows("applied", "rejected")
+	viewer.picture("changes-wide")
 	viewer.open("/console/changes/" + id)
 	if n := get[int](viewer, `document.querySelectorAll("main form").length`); n != 0 {
 		t.Errorf("a viewer has %d forms", n)

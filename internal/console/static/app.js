@@ -124,6 +124,9 @@
 	addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
 
 	document.addEventListener("DOMContentLoaded", () => {
+		// In a narrow window the navigation is a row that scrolls.
+		const here = document.querySelector("nav [aria-current=page]"), row = here?.closest("ul");
+		if (row && row.scrollWidth > row.clientWidth) row.scrollLeft = here.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
 		dress(document);
 		showZone();
 		draw();
