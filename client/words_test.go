@@ -53,6 +53,9 @@ func TestAlarmsPage(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]{20,} \\| [^|]{20,} \\|$")
 	rows := func(text string) (kinds []string) {
 		for _, m := range row.FindAllStringSubmatch(text, -1) {
+			if slices.Contains(kinds, m[1]) {
+				t.Errorf("docs/alarms.md has %s twice", m[1])
+			}
 			kinds = append(kinds, m[1])
 		}
 		return kinds
