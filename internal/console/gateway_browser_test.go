@@ -123,28 +123,6 @@ func (s *shop) ask(o client.NewOrder, want countersign.ErrCode) {
 	}
 }
 
-func (s *shop) tell(cb countersign.Callback) {
-	s.t.Helper()
-	if r := s.service.Deliver(s.t.Context(), s.to, cb); r.Err != nil || r.Response.ErrCode != countersign.CodeAccepted {
-		s.t.Fatalf("%+v", r)
-	}
-}
-
-// twice tells of a transfer under two trackingIds and gives the number of the second.
-func (s *shop) twice(n int) int64 {
-	s.t.Helper()
-	d := countersigntest.Deposit(n)
-	s.tell(d)
-	again := countersigntest.Deposit(n)
-	again.TrackingID += "-again"
-	s.tell(again)
-	list, err := s.admin.SearchDeposits(s.t.Context(), client.DepositSearch{TrackingID: again.TrackingID}, client.PageOptions{})
-	if err != nil || len(list.Deposits) != 1 || list.Deposits[0].State != client.DepositHeld {
-		s.t.Fatalf("%+v, %v", list, err)
-	}
-	return list.Deposits[0].Seq
-}
-
 func gatewayPatterns(t *testing.T) []string {
 	t.Helper()
 	c, err := console.NewGateway(console.Config{API: http404{}, Sealer: noSealer{}})

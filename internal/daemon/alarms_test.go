@@ -109,7 +109,7 @@ func TestAlarmURL(t *testing.T) {
 	}
 	app.told("service_alarm_1", 1)
 	stop() // its second attempt is another process's
-	api, stop = start()
+	_, stop = start()
 	var m client.PostedServiceAlarm
 	if err := json.Unmarshal([]byte(app.told("service_alarm_1", 2)), &m); err != nil || m.Type != client.MessageAlarmRaised || m.Data.Kind != client.AlarmFrozen ||
 		m.Data.Subject != "a token was lost" || m.Data.Seq != 1 || m.Timestamp != m.Data.At || m.Data.Acked != 0 {
