@@ -22,7 +22,7 @@ type benchCmd struct {
 	Dir   string     `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
 	DB    string     `name:"db" env:"-" help:"PostgreSQL in place of SQLite. The database must be empty or from an earlier bench." placeholder:"URL"`
 	API   string     `name:"api" env:"-" help:"Measure the service that runs there instead of one in this process. It needs --allow-http and --allow-private." placeholder:"URL"`
-	Token secretText `env:"-" help:"Its operator token, or @FILE." placeholder:"TOKEN"`
+	Token secretText `env:"-" help:"Its admin token, or @FILE." placeholder:"TOKEN"`
 	Inbox string     `help:"The merchant's inbox: memory, or sqlite for one that is durable too." enum:"memory,sqlite" default:"memory"`
 
 	Callbacks   int           `help:"Callbacks in a round; by default what RSA alone does in 1.5 seconds." placeholder:"N"`

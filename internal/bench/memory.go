@@ -116,7 +116,7 @@ func (b *Bench) startService(ctx context.Context, dir string) (_ *serviceProcess
 	return p, nil
 }
 
-// tokenOf gives an operator's token of the service: the one that it made on its
+// tokenOf gives an admin's token of the service: the one that it made on its
 // first start, or a new one where its PostgreSQL database had one already.
 func (b *Bench) tokenOf(ctx context.Context, dir string) (string, error) {
 	if b.DB == "" {

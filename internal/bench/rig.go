@@ -125,7 +125,7 @@ func pauseAll(ctx context.Context, o *outbox.Outbox) error {
 	}
 }
 
-// newToken makes an operator's token. The first token of a database will not do:
+// newToken makes an admin's token. The first token of a database will not do:
 // an earlier bench may have made it.
 func newToken(ctx context.Context, d *db.DB) (string, error) {
 	secret, hash := jsonapi.MintToken()
