@@ -110,6 +110,8 @@ func TestServiceActs(t *testing.T) {
 			if m := merchant(); m.Fingerprint == before.Fingerprint {
 				t.Error("the key is the old one")
 			}
+			b.open(page)
+			b.shows("set 20") // when
 			back(version)
 		},
 		"POST /console/callbacks/{id}/resend": func() {

@@ -59,6 +59,34 @@ type merchantPage struct {
 	merchantRow
 	Callbacks   []client.Callback
 	Withdrawals []client.Withdrawal
+
+	// When the keys were last set, as far as changes are kept; 0: not since the merchant
+	// was made.
+	KeySet, ResponseKeySet client.Time
+	Waiting                int // changes of the merchant that wait for an approver
+}
+
+// fromChanges fills in what the merchant's last changes tell.
+func (v *visit) fromChanges(page *merchantPage) error {
+	if !v.may("changes") {
+		return nil
+	}
+	list, err := v.service.Changes(v.r.Context(), client.ChangeFilter{Merchant: page.ID}, client.PageOptions{Limit: 100})
+	for _, c := range list.Changes { // the newest first
+		if c.State == client.ChangeWaiting {
+			page.Waiting++
+		}
+		if c.State != client.ChangeApplied {
+			continue
+		}
+		if c.After["requestKey"] == page.Fingerprint && page.KeySet == 0 {
+			page.KeySet = c.TakesEffect
+		}
+		if c.After["responseKey"] == page.ResponseFingerprint && page.ResponseKeySet == 0 {
+			page.ResponseKeySet = c.TakesEffect
+		}
+	}
+	return err
 }
 
 // recent is how many entries of a list a merchant's page shows.
@@ -84,6 +112,9 @@ func (v *visit) merchant() error {
 		return err
 	}
 	page.Callbacks, page.Withdrawals = callbacks.Callbacks, withdrawals.Withdrawals
+	if err := v.fromChanges(&page); err != nil {
+		return err
+	}
 	return v.render("merchant", m.ID, page)
 }
 
