@@ -78,7 +78,7 @@ var parts = []part{
 	{"latency", "latency", "due to settled at 50/s", list(`_(p50|p99)$`, "deposits at 50.0/s, due to settled, "), everywhere[:4]},
 	{"prices", "prices", "µs of processor a callback", list(`prices\.(all|(service|merchant|load|go_s_runtime)_[a-z]*|postgresql.*)$`, ""), append(everywhere[2:4:4], everywhere[6:]...)},
 	{"ceiling", "ceiling", "the database alone, without RSA and HTTP", list(`.`, ""), []command{{1024, true, false}, {1024, true, true}}},
-	{"gateway", "gateway", "deposits taken by a gateway on one core", list(`.`, ""), everywhere[:2]},
+	{"gateway", "gateway", "deposits taken by a gateway on one core", list(`.`, "deposits taken by a gateway on one core "), everywhere[:2]},
 	{"merchants", "merchants", "the same with many merchants", list(`.`, ""), plain},
 	{"faults", "faults", "p99 beside slow and hanging merchants", list(`_p99$`, ", p99"), twoDBs},
 	{"backlog", "backlog", "withdrawals beside waiting deposits", list(`_(p50|p99)$`, ""), plain},
@@ -112,7 +112,7 @@ func list(pattern, without string) func(*bench.Report) string {
 			if unit = " " + unit; strings.Contains(unit, "/s") {
 				unit = "/s"
 			}
-			text := strings.Replace(f.Name, without, "", 1) + " " + number(f.Value) + unit
+			text := strings.Replace(f.Name+" "+number(f.Value), without, "", 1) + unit
 			if f.Against != "" {
 				text += fmt.Sprintf(" (%.0f %% of %s %s)", 100*f.Ratio, number(f.Bound), f.Against)
 			}
