@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +24,12 @@ import (
 // apiFlags say which API a subcommand speaks to, and as whom. The defaults are
 // those of the service; a group of subcommands of the gateway sets others.
 type apiFlags struct {
-	API   string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
-	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
-	Data  string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+	CA      string     `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
+	Cert    string     `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
+	CertKey string     `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	API     string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
+	Token   secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
+	Data    string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
 }
 
 // The ends and the defaults of apiFlags for each.
@@ -62,7 +67,36 @@ func (f apiFlags) config() (client.Config, error) {
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	return client.Config{URL: f.API, Token: client.Secret(token)}, nil
+	web, err := f.web()
+	return client.Config{URL: f.API, Token: client.Secret(token), HTTPClient: web}, err
+}
+
+// web gives the HTTP client for an API with TLS of its own, nil where the system's
+// authorities do.
+func (f apiFlags) web() (*http.Client, error) {
+	if f.CA == "" && f.Cert == "" && f.CertKey == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		b, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
+		}
+	}
+	if f.Cert != "" || f.CertKey != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.CertKey)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --cert-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = c
+	return &http.Client{Transport: t}, nil
 }
 
 // ask makes a client, client.NewService or client.NewGateway, and calls with

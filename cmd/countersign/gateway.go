@@ -22,6 +22,7 @@ type gatewayCmd struct {
 	changeFlags
 	consoleFlags
 	limitFlags
+	tlsFlags
 	alarmFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
@@ -83,7 +84,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {
 		return noAlarmSecret

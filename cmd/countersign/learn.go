@@ -37,7 +37,7 @@ func (c *gatewayCmd) learn(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	l, err := daemon.Listen("callbacks", c.Listen, h, 1000, learnDrain, log)
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: h, TLS: c.tls().WithoutClients(), Exposes: "what the provider posts", Most: 1000, Drain: learnDrain, Log: log})
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,13 @@ func (c *gatewayCmd) own() (list []learn.Setting, note string) {
 	}
 	add("listen", c.Listen, "127.0.0.1:8090")
 	add("api-listen", c.APIListen, "127.0.0.1:8091")
+	file("tls-cert", c.TLSCert)
+	file("tls-key", c.TLSKey)
+	file("client-ca", c.ClientCA)
+	if c.InsecureListen {
+		add("insecure-listen", "true", "")
+	}
+	add("metrics-listen", c.MetricsListen, "")
 	file("service-key", c.ServiceKey)
 	file("response-key", c.ResponseKey)
 	file("policy", c.Policy)

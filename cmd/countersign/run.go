@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"countersign/internal/daemon"
 )
 
 // What serve, gateway, demo and bench are as processes: their log, what ends
@@ -26,6 +28,19 @@ type changeFlags struct {
 }
 
 // logFlags are the settings of a daemon's log.
+// tlsFlags say how the listeners of a daemon are protected on the network.
+type tlsFlags struct {
+	TLSCert        string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
+	TLSKey         string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+	ClientCA       string `name:"client-ca" help:"Authorities in PEM: callers of the API must show a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
+	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach, where something in front of them does TLS."`
+	MetricsListen  string `help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
+}
+
+func (f tlsFlags) tls() daemon.TLS {
+	return daemon.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.ClientCA, Insecure: f.InsecureListen}
+}
+
 type logFlags struct {
 	LogFormat string     `help:"Form of the log lines: text or json." enum:"text,json" default:"text"`
 	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info"`

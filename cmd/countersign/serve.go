@@ -33,6 +33,7 @@ type serveCmd struct {
 	storeFlags
 	logFlags
 	limitFlags
+	tlsFlags
 	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
 	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
@@ -70,7 +71,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {
 		return noAlarmSecret

@@ -106,11 +106,11 @@ func (b *Bench) httpRate(ctx context.Context) (perSecond, cpu float64, err error
 		return 0, 0, err
 	}
 	answer := bytes.Clone(sealed)
-	l, err := daemon.Listen("http", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l, err := daemon.Listen(daemon.ListenConfig{Name: "http", Addr: "127.0.0.1:0", Most: 10_000, Drain: 5 * time.Second, Log: b.log, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
-	}), 10_000, 5*time.Second, b.log)
+	})})
 	if err != nil {
 		return 0, 0, err
 	}

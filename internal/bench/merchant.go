@@ -55,7 +55,7 @@ func (b *Bench) newMerchantEnd(ctx context.Context, dir string, taken func(track
 	if err != nil {
 		return nil, err
 	}
-	m.listener, err = daemon.Listen("merchant", "127.0.0.1:0", b.withSlow(h), 10_000, 5*time.Second, log)
+	m.listener, err = daemon.Listen(daemon.ListenConfig{Name: "merchant", Addr: "127.0.0.1:0", Handler: b.withSlow(h), Most: 10_000, Drain: 5 * time.Second, Log: log})
 	return m, err
 }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -161,6 +162,9 @@ type connectionKey struct{}
 
 // withConnection is http.Server.ConnContext.
 func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 

@@ -14,7 +14,7 @@ import (
 // served runs a listener with h and gives its address.
 func served(t *testing.T, most int, h http.Handler) (l *Listener, address string) {
 	t.Helper()
-	l, err := Listen("test", "127.0.0.1:0", h, most, time.Second, slog.New(slog.DiscardHandler))
+	l, err := Listen(ListenConfig{Name: "test", Addr: "127.0.0.1:0", Handler: h, Most: most, Drain: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -263,7 +263,7 @@ func TestNoticed(t *testing.T) {
 
 // TestOpenFails: what cannot work is said by Open, which leaves nothing open.
 func TestOpenFails(t *testing.T) {
-	taken, err := Listen("taken", "127.0.0.1:0", http.NotFoundHandler(), 10, 0, slog.New(slog.DiscardHandler))
+	taken, err := Listen(ListenConfig{Name: "taken", Addr: "127.0.0.1:0", Handler: http.NotFoundHandler(), Most: 10, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

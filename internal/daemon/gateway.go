@@ -65,6 +65,11 @@ type GatewayConfig struct {
 	MaxConnections int
 	// NoConsole leaves the web console out.
 	NoConsole bool
+	// TLS protects both listeners; client certificates are for the API alone.
+	TLS TLS
+	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
+	// the API has it.
+	MetricsListen string
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -88,6 +93,7 @@ type Gateway struct {
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
+	metrics   *Listener        // nil: the API has them
 	console   *console.Console // nil: none
 }
 
@@ -142,10 +148,17 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
+	onAPI := metrics.handler()
+	if g.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
+		return err
+	}
+	if g.metrics != nil {
+		onAPI = nil
+	}
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward,
 		MaxBodies: c.MaxBodies,
-		Metrics:   metrics.handler(), Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
@@ -166,7 +179,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	// The longest that a request may take: to handle a callback, and to record the
 	// answer.
 	drain := 2*cmp.Or(c.Callbacks.Timeout, merchant.DefaultTimeout) + 5*time.Second
-	if g.callbacks, err = Listen("callbacks", c.Listen, handler, connectionsOf(c.MaxConnections, 2), drain, c.Log); err != nil {
+	if g.callbacks, err = Listen(ListenConfig{Name: "callbacks", Addr: c.Listen, Handler: handler, TLS: c.TLS.WithoutClients(), Most: connectionsOf(c.MaxConnections, 2), Drain: drain, Log: c.Log,
+		Exposes: "the apiKey and errCode of responses, and which requests arrive"}); err != nil {
 		return err
 	}
 	stop := g.gateway.Stop
@@ -176,7 +190,8 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		}
 		stop = func() { g.gateway.Stop(); g.console.Stop() }
 	}
-	if g.api, err = Listen("api", c.APIListen, withConsole(g.gateway.API(), g.console), connectionsOf(c.MaxConnections, 4), drain, c.Log); err != nil {
+	if g.api, err = Listen(ListenConfig{Name: "api", Addr: c.APIListen, Handler: withConsole(g.gateway.API(), g.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: drain, Log: c.Log,
+		Exposes: exposedAPI}); err != nil {
 		return err
 	}
 	g.api.beforeStop = stop
@@ -226,7 +241,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	err := RunParts(ctx, g.callbacks.part(), g.api.part(), Part{"gateway", g.gateway.Run}, Part{"clock", g.clock.Run}, Part{"database", g.db.Run}, g.c.watch(g.db), Part{"audit", g.audit.Run}, Part{"alarms", g.alarms.Run})
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}}
+	if g.metrics != nil {
+		parts = append(parts, g.metrics.part())
+	}
+	err := RunParts(ctx, parts...)
 	signLast(ctx, g.audit)
 	g.c.seeLast(ctx, g.db)
 	return errors.Join(err, g.db.Close())
@@ -257,7 +276,7 @@ func (g *Gateway) Close() error {
 		return nil
 	}
 	var errs []error
-	for _, l := range []*Listener{g.callbacks, g.api} {
+	for _, l := range []*Listener{g.callbacks, g.api, g.metrics} {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}

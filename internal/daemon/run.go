@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,19 +76,44 @@ type Listener struct {
 	// beforeStop makes requests that wait answer at once; may be nil.
 	beforeStop func()
 	drain      time.Duration
+	secure     *tls.Config // nil: plain HTTP
 }
 
-// Listen binds addr now, so that the start fails if the port is in use. Nothing is
-// served before Run. When Run's context ends, requests under way have the time
-// drain to end. The server's own errors are logged as warnings. It has at most most
-// connections at once; see connections.
-func Listen(name, addr string, h http.Handler, most int, drain time.Duration, log *slog.Logger) (*Listener, error) {
-	ln, err := net.Listen("tcp", addr)
+// ListenConfig is what Listen needs.
+type ListenConfig struct {
+	Name    string       // of the listener, in errors and log lines. Required
+	Addr    string       // required; port 0 picks one
+	Handler http.Handler // required
+	TLS     TLS
+	// Exposes names what others read and change on the way where there is no TLS.
+	Exposes string
+	// Most is how many connections there are at once; see connections. Required.
+	Most int
+	// Drain is how long requests under way may take when Run's context ends.
+	Drain time.Duration
+	// Log gets the server's own errors, as warnings. Required.
+	Log *slog.Logger
+}
+
+// Listen binds c.Addr now, so that the start fails if the port is in use. Nothing is
+// served before Run.
+func Listen(c ListenConfig) (*Listener, error) {
+	secure, err := c.TLS.config(c.Log)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", addr, err)
+		return nil, err
 	}
-	return &Listener{name: name, ln: newConnections(ln, most, log), drain: drain, server: &http.Server{
-		Handler:           wholeRequests(h),
+	ln, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w", c.Addr, err)
+	}
+	if err := c.TLS.exposed(ln, c.Name, c.Exposes, c.Log); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	log := c.Log
+	return &Listener{name: c.Name, ln: newConnections(ln, c.Most, log), drain: c.Drain, secure: secure, server: &http.Server{
+		Handler:           wholeRequests(c.Handler),
+		TLSConfig:         secure,
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // see certificates.read
 		ConnContext:       withConnection,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second, // handlers that take longer set their own
@@ -99,7 +125,19 @@ func Listen(name, addr string, h http.Handler, most int, drain time.Duration, lo
 }
 
 // URL is the URL of the listener on this machine.
-func (l *Listener) URL() string { return "http://" + l.ln.Addr().String() }
+func (l *Listener) URL() string {
+	if l.secure != nil {
+		return "https://" + l.ln.Addr().String()
+	}
+	return "http://" + l.ln.Addr().String()
+}
+
+func (l *Listener) serve() error {
+	if l.secure != nil {
+		return l.server.ServeTLS(l.ln, "", "")
+	}
+	return l.server.Serve(l.ln)
+}
 
 // Run serves until ctx ends, then takes no more connections and waits for the
 // requests under way. It fails if they take longer than the drain time.
@@ -107,7 +145,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	// Requests find the values of ctx.
 	l.server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	failed := make(chan error, 1)
-	go func() { failed <- l.server.Serve(l.ln) }()
+	go func() { failed <- l.serve() }()
 	select {
 	case err := <-failed:
 		if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {

@@ -55,6 +55,11 @@ type ServiceConfig struct {
 	MaxConnections int
 	// NoConsole leaves the web console out.
 	NoConsole bool
+	// TLS protects the API.
+	TLS TLS
+	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
+	// the API has it.
+	MetricsListen string
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
@@ -76,6 +81,7 @@ type Service struct {
 	alarms  *alarmPoster // nil: alarms are not posted
 	sender  *dispatch.Dispatcher
 	api     *Listener
+	metrics *Listener        // nil: the API has them
 	console *console.Console // nil: none
 	leave   func()           // makes /readyz answer 503
 }
@@ -138,6 +144,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
+	onAPI := metrics.handler()
+	if s.metrics, err = c.TLS.metrics(c.MetricsListen, onAPI, c.Log); err != nil {
+		return err
+	}
+	if s.metrics != nil {
+		onAPI = nil
+	}
 	rows := dispatch.Outbox(s.db)
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)
@@ -151,7 +164,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	started := client.TimeOf(now())
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: metrics.handler(),
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -177,7 +190,8 @@ func (s *Service) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.api, err = Listen("api", c.Listen, withConsole(api.Handler(), s.console), connectionsOf(c.MaxConnections, 4), c.ExchangeTimeout, c.Log); err != nil {
+	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
+		Exposes: exposedAPI}); err != nil {
 		return err
 	}
 	s.api.beforeStop, s.leave = stop, api.Leave
@@ -214,7 +228,11 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	err := RunParts(ctx, s.api.part(), Part{"dispatch", s.sender.Run}, Part{"clock", s.clock.Run}, Part{"database", s.db.Run}, s.c.watch(s.db.DB), Part{"audit", s.audit.Run}, Part{"alarms", s.alarms.Run}, Part{"changes", s.control.Run})
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}}
+	if s.metrics != nil {
+		parts = append(parts, s.metrics.part())
+	}
+	err := RunParts(ctx, parts...)
 	signLast(ctx, s.audit)
 	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())
@@ -241,8 +259,10 @@ func (s *Service) Close() error {
 		return nil
 	}
 	var errs []error
-	if s.api != nil {
-		errs = append(errs, s.api.Close())
+	for _, l := range []*Listener{s.api, s.metrics} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
 	}
 	return errors.Join(append(errs, s.db.Close())...)
 }

@@ -1,0 +1,175 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TLS says how the listeners of a daemon are protected on the network. The zero TLS is
+// plain HTTP, on this machine alone.
+type TLS struct {
+	// Cert and Key are files in PEM: the certificate with those between it and its
+	// authority, and its key. Both or none. They are read again when they change.
+	Cert, Key string
+	// ClientCA is a file of authorities in PEM. Who calls the API must then show a
+	// certificate of one of them, beside the token. It needs Cert. Empty: nobody must.
+	ClientCA string
+	// Insecure allows plain HTTP on addresses that other machines reach.
+	Insecure bool
+}
+
+// exposedAPI is what a plain listener of an API gives away.
+const exposedAPI = "tokens of the API, and all that is asked and answered"
+
+// metrics makes the listener of /metrics alone, nil without an address.
+func (t TLS) metrics(addr string, h http.Handler, log *slog.Logger) (*Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", h)
+	return Listen(ListenConfig{Name: "metrics", Addr: addr, Handler: mux, TLS: t.WithoutClients(), Exposes: "numbers of callbacks and errors",
+		Most: 100, Drain: 5 * time.Second, Log: log})
+}
+
+func (t TLS) check() error {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		return errors.New("a certificate and its key are given together: --tls-cert and --tls-key")
+	case t.ClientCA != "" && t.Cert == "":
+		return errors.New("--client-ca needs --tls-cert and --tls-key")
+	}
+	return nil
+}
+
+// WithoutClients is t for a listener whose callers have no certificates.
+func (t TLS) WithoutClients() TLS {
+	t.ClientCA = ""
+	return t
+}
+
+// certificatesEvery is how often the files are looked at, at most.
+const certificatesEvery = time.Second
+
+// certificates are the files of a TLS as they were read last.
+type certificates struct {
+	t   TLS
+	log *slog.Logger
+
+	mu     sync.Mutex
+	looked time.Time
+	stamp  string
+	config *tls.Config
+}
+
+// config gives the settings of a listener, nil for plain HTTP. The files are read now,
+// so that the start fails if they are not right.
+func (t TLS) config(log *slog.Logger) (*tls.Config, error) {
+	if err := t.check(); err != nil || t.Cert == "" {
+		return nil, err
+	}
+	c := &certificates{t: t, log: log, looked: time.Now()}
+	var err error
+	if c.stamp, err = c.files(); err != nil {
+		return nil, err
+	}
+	if c.config, err = c.read(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: c.current}, nil
+}
+
+// files says which files there are, by their times and sizes.
+func (c *certificates) files() (string, error) {
+	var b strings.Builder
+	for _, name := range []string{c.t.Cert, c.t.Key, c.t.ClientCA} {
+		if name == "" {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&b, info.ModTime().UnixNano(), info.Size())
+	}
+	return b.String(), nil
+}
+
+func (c *certificates) read() (*tls.Config, error) {
+	key, err := ReadSecret(c.t.Key, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-key: %w", err)
+	}
+	cert, err := os.ReadFile(c.t.Cert)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+	}
+	// HTTP/1.1 alone: connections are counted and closed one by one.
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
+	if c.t.ClientCA == "" {
+		return config, nil
+	}
+	ca, err := os.ReadFile(c.t.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--client-ca: %w", err)
+	}
+	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !config.ClientCAs.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("--client-ca: %s has no certificate in PEM", c.t.ClientCA)
+	}
+	return config, nil
+}
+
+// current gives the settings for a new connection. Files that cannot be read leave them
+// as they are: half of a pair may be written.
+func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < certificatesEvery {
+		return c.config, nil
+	}
+	c.looked = time.Now()
+	stamp, err := c.files()
+	if err == nil && stamp == c.stamp {
+		return c.config, nil
+	}
+	var config *tls.Config
+	if err == nil {
+		config, err = c.read()
+	}
+	if err != nil {
+		c.log.Warn("the certificate was not read again; the one before stays", "error", err.Error())
+		return c.config, nil
+	}
+	c.config, c.stamp = config, stamp
+	c.log.Info("the certificate was read again", "file", c.t.Cert)
+	return config, nil
+}
+
+// exposed fails, or warns if that is allowed, where a plain listener can be reached from
+// other machines. what names what they can read and change on the way.
+func (t TLS) exposed(ln net.Listener, name, what string, log *slog.Logger) error {
+	a, ok := ln.Addr().(*net.TCPAddr)
+	switch {
+	case t.Cert != "" || !ok || a.IP.IsLoopback():
+		return nil
+	case !t.Insecure:
+		return fmt.Errorf("the listener %s on %s can be reached from other machines, and without TLS they read and change %s on the way: "+
+			"give --tls-cert and --tls-key, or --insecure-listen if something in front of it does TLS", name, a, what)
+	}
+	log.Warn("a listener without TLS can be reached from other machines (--insecure-listen)", "listener", name, "address", a.String(), "exposed", what)
+	return nil
+}
