@@ -38,7 +38,14 @@ func BenchmarkPages(b *testing.B) {
 			var slowest time.Duration
 			for b.Loop() {
 				start := time.Now()
-				if p := s.get(path); p.status != 200 {
+				switch p := s.get(path); p.status {
+				case 200:
+				case 429: // the token's rate: each page makes several calls
+					b.StopTimer()
+					time.Sleep(time.Second)
+					b.StartTimer()
+					continue
+				default:
 					b.Fatalf("%d %s", p.status, p.body)
 				}
 				slowest = max(slowest, time.Since(start))
