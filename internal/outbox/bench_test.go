@@ -1,10 +1,12 @@
 package outbox
 
 import (
+	"countersign"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -252,6 +254,50 @@ func BenchmarkAudit(b *testing.B) {
 				b.ReportMetric(float64(n)/took[i].Seconds(), with+"/s")
 			}
 			b.ReportMetric(100*took[1].Seconds()/took[0].Seconds(), "%")
+		})
+	}
+}
+
+// What the audit log costs a withdrawal: the median time of each of its transactions, in
+// turn in a database with the log and in one without.
+func BenchmarkAuditWithdrawal(b *testing.B) {
+	for _, d := range dialects {
+		b.Run(d.name, func(b *testing.B) {
+			without := End()
+			without.Keep = nil
+			var both [2]*Outbox
+			for i, end := range []db.End{End(), without} {
+				opened := must(db.Open(ctx, db.Config{URL: d.url(b), Keys: testKeys}, end))(b)
+				b.Cleanup(func() { opened.Close() })
+				both[i] = New(opened)
+				addMerchants(b, both[i], 1, nil)
+			}
+			took := map[string][]time.Duration{}
+			exchange := &Exchange{Request: strings.Repeat("q", 700), RequestOpened: strings.Repeat("p", 200), Data: strings.Repeat("a", 700), ResponseOpened: strings.Repeat("o", 300)}
+			now := db.Millis(2000)
+			for n := 0; b.Loop(); n++ {
+				now++
+				for k := range both {
+					s := both[(n+k)%2]
+					timed := func(what string, f func()) {
+						start := time.Now()
+						f()
+						key := what + []string{"-with", "-without"}[(n+k)%2]
+						took[key] = append(took[key], time.Since(start))
+					}
+					var w Withdrawal
+					timed("create", func() { w, _, _ = s.CreateWithdrawal(ctx, newWithdrawal(fmt.Sprint("w", n), now+100_000, nil), now) })
+					claimed := must(s.Claim(ctx, ClaimRequest{Lane: countersign.LaneWithdraw, Node: "n1", Now: now, LeaseUntil: now + 1000, Max: 1}))(b)
+					list := []Settlement{answer(claimed[0], countersign.DecisionConfirmed, someDetails(b, "1"))}
+					list[0].Exchange = exchange
+					timed("settle", func() { must(s.Settle(ctx, list, now))(b) })
+					timed("release", func() { must(s.Release(ctx, w.ID, "claim", "permit", now))(b) })
+				}
+			}
+			for what, list := range took {
+				slices.Sort(list)
+				b.ReportMetric(float64(list[len(list)/2].Microseconds()), what+"-µs")
+			}
 		})
 	}
 }
