@@ -105,7 +105,7 @@ func (c *caller) Change(ctx context.Context, id string) (ChangeEntry, error) {
 // at the time that the answer tells. One's own change, and one of a token of the same
 // origin, is ErrForbidden; a stale one is ErrConflict.
 func (c *caller) ApproveChange(ctx context.Context, id string) (ChangeEntry, error) {
-	return ask[ChangeEntry](ctx, c, http.MethodPost, pathOf("changes", id, "/approve"), nil)
+	return c.ApproveChangeSigned(ctx, id, nil)
 }
 
 // RejectChange ends a change that is not applied yet. The reason may be empty.

@@ -54,6 +54,12 @@ var access = map[string]struct {
 	"alarms":            {"viewer operator approver admin", 200, ""},
 	"ackAlarm":          {"operator admin", 404, `{}`},
 	"hour":              {"viewer operator approver admin", 403, ""},
+	"addPasskey":        {"viewer ingest core operator approver admin", 422, `{"name":"x","state":"x","credential":{}}`},
+	"passkeys":          {"viewer ingest core operator approver admin", 200, ""},
+	"passkeyChallenge":  {"viewer ingest core operator approver admin", 200, `{"origin":"https://console.example"}`},
+	"removePasskey":     {"viewer ingest core operator approver admin", 422, `{"passkey":{"text":"","credential":{}}}`},
+	"signInChallenge":   {},
+	"signIn":            {},
 	"self":              {"viewer ingest core operator approver admin", 200, ""},
 	"audit":             {"viewer operator approver admin", 403, ""},
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
@@ -61,6 +67,7 @@ var access = map[string]struct {
 	"stats":             {"viewer operator approver admin", 403, ""},
 	"changes":           {"viewer operator approver admin", 200, ""},
 	"change":            {"viewer operator approver admin", 404, ""},
+	"changeApproval":    {"approver admin", 404, ""},
 	"approveChange":     {"approver admin", 404, `{}`},
 	"rejectChange":      {"operator approver admin", 404, `{}`}, // an operator: what the same token proposed
 	"createToken":       {"operator admin", 403, `{"name":"x","role":"viewer","merchants":["mine"]}`},
@@ -100,7 +107,7 @@ func TestAccess(t *testing.T) {
 	}
 	path := func(rt *jsonapi.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
-		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID}[collection]
+		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "passkeys": "none"}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path)
 	}
 	known := map[string]bool{}

@@ -134,7 +134,7 @@ func unanswered() (missing string) {
 
 // unrecorded lists the operations that change something and add no record of their own
 // to the audit log: the items of attempts say who added what is sent.
-var unrecorded = []string{"addDeposits", "addAddress"}
+var unrecorded = []string{"addDeposits", "addAddress", "passkeyChallenge", "signInChallenge", "signIn"}
 
 const recorded = ", with a record in the audit log"
 
@@ -185,9 +185,9 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		Outbox:  h.store,
 		Control: changes,
 		Audit:   trail,
-		Tokens:  h.kept,
-		Now:     h.now,
-		Log:     log,
+		Tokens:  h.kept, Passkeys: jsonapi.NewPasskeys(h.kept),
+		Now: h.now,
+		Log: log,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")

@@ -82,6 +82,7 @@ func (s *Server) routes() []route {
 
 		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Change(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, byHandler, 200, s.Control.ChangeApproval(), "Give what the approval of a change must be signed with", nil},
 		{post, "/v1/changes/{id}/approve", "approveChange", approvers, byHandler, 200, s.Control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
 		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
 
@@ -89,6 +90,13 @@ func (s *Server) routes() []route {
 		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, s.Control.RevokeToken(s.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+
+		{post, "/v1/passkeys", "addPasskey", everybody, byHandler, 201, jsonapi.Handle(s.Passkeys.Add), "Register a passkey with the caller's token", []int{409}},
+		{get, "/v1/passkeys", "passkeys", everybody, byHandler, 200, jsonapi.Handle(s.Passkeys.List), "List the passkeys of the caller's token", nil},
+		{post, "/v1/passkeys/challenge", "passkeyChallenge", everybody, byHandler, 200, jsonapi.Handle(s.Passkeys.Challenge), "Begin the registration of a passkey", nil},
+		{post, "/v1/passkeys/{id}/remove", "removePasskey", everybody, byHandler, 204, jsonapi.Handle(s.Passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
+		{post, "/v1/passkeys/signin/challenge", "signInChallenge", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(s.Passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
+		{post, "/v1/passkeys/signin", "signIn", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(s.Passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, whole, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", jsonapi.Open, whole, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},

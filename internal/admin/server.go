@@ -75,6 +75,8 @@ type Config struct {
 	// Control keeps the changes that wait for an approver. New says how those of
 	// merchants are applied. Required.
 	Control *control.Control
+	// Passkeys are those of these tokens. Required.
+	Passkeys jsonapi.Passkeys
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error

@@ -14,6 +14,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
+	"countersign/internal/passkey"
 )
 
 // Record is something that happened. Secrets have no place in it: their fingerprints
@@ -39,12 +40,30 @@ type Actor struct {
 
 type (
 	actorKey struct{}
+	signKey  struct{}
 	nodeKey  struct{}
 )
 
 // By gives the context of a call of the API by a. Records that are added under it say
 // so.
 func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
+
+type signed struct {
+	act string
+	passkey.Evidence
+}
+
+// Signed gives the context of an act that a person has signed with a passkey. The record
+// of the act that is added under it has the evidence.
+func Signed(ctx context.Context, act string, e passkey.Evidence) context.Context {
+	return context.WithValue(ctx, signKey{}, signed{act, e})
+}
+
+// shows reports whether records of a kind are of an act that was signed. A change that is
+// applied at once has no record of its approval alone.
+func shows(act, kind string) bool {
+	return act == kind || act == "change.approved" && kind == "change.applied"
+}
 
 // At gives the context of what happens in the process named node.
 func At(ctx context.Context, node string) context.Context {
@@ -65,6 +84,8 @@ type body struct {
 	Node  string      `json:"node,omitempty"`
 	About []string    `json:"about,omitempty"`
 	Data  any         `json:"data,omitempty"`
+
+	Passkey *passkey.Evidence `json:"passkey,omitempty"` // absent: nobody has signed
 }
 
 // Add adds r to the log, with the actor and the node of ctx. It is kept in the
@@ -114,6 +135,9 @@ func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
 	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About, Data: r.Data}
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
 		b.By = &a
+	}
+	if s, ok := ctx.Value(signKey{}).(signed); ok && shows(s.act, r.Kind) {
+		b.Passkey = &s.Evidence
 	}
 	b.Node, _ = ctx.Value(nodeKey{}).(string)
 	text, err := Marshal(b)

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"countersign/client"
+	"countersign/internal/passkey"
 )
 
 // Told is a record as it is read.
@@ -22,6 +24,24 @@ type Told struct {
 	Node  string          `json:"node"`
 	About []string        `json:"about"`
 	Data  json.RawMessage `json:"data"`
+
+	Passkey *passkey.Evidence `json:"passkey"`
+}
+
+// signed checks, with nothing but the record, that the passkey in it has signed what the
+// record tells of.
+func (t Told) signed() error {
+	if t.Passkey == nil {
+		return nil
+	}
+	s, err := t.Passkey.Check()
+	switch {
+	case err != nil:
+		return err
+	case !shows(s.Act, t.Kind) || t.By == nil || s.Token != t.By.Token || !slices.Contains(t.About, s.ID):
+		return fmt.Errorf("%w: it is about something else than the record", passkey.ErrAssertion)
+	}
+	return nil
 }
 
 // Read reads a record.
@@ -227,6 +247,9 @@ func (v *Verified) record(r client.AuditRecord) error {
 	told, err := Read(r.Record)
 	if err != nil {
 		return fmt.Errorf("%w: record %d is no JSON", ErrFile, r.Seq)
+	}
+	if err := told.signed(); err != nil {
+		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
 	}
 	for _, item := range r.Items {
 		var of items

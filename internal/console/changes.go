@@ -13,7 +13,8 @@ import (
 type changer interface {
 	Changes(context.Context, client.ChangeFilter, client.PageOptions) (client.ChangePage, error)
 	Change(context.Context, string) (client.ChangeEntry, error)
-	ApproveChange(context.Context, string) (client.ChangeEntry, error)
+	ChangeApproval(context.Context, string) (client.Statement, error)
+	ApproveChangeSigned(context.Context, string, *client.Assertion) (client.ChangeEntry, error)
 	RejectChange(ctx context.Context, id, reason string) (client.ChangeEntry, error)
 }
 
@@ -38,6 +39,8 @@ type changeRow struct {
 	By      string // name of the token that proposed it, if it may be known
 	Own     bool   // the session's token proposed it
 	Open    bool   // it is not decided, or not applied yet
+
+	Approval client.Statement // that a person with passkeys signs
 }
 
 type changedMember struct{ Name, Before, After string }
@@ -93,7 +96,13 @@ func (v *visit) change() error {
 	if err != nil {
 		return err
 	}
-	return v.render("change", "Change", v.changeRow(c, names))
+	row := v.changeRow(c, names)
+	if row.Open && !row.Own && v.may("changeApproval") {
+		if row.Approval, err = v.changer().ChangeApproval(v.r.Context(), c.ID); err != nil {
+			return err
+		}
+	}
+	return v.render("change", "Change", row)
 }
 
 // waitingChanges counts the changes that wait for an approver, a hundred at most.
@@ -105,7 +114,7 @@ func (v *visit) waitingChanges() (int, error) {
 func changePath(id string) string { return "/console/changes/" + url.PathEscape(id) }
 
 func (v *visit) changeApprove() error {
-	c, err := v.changer().ApproveChange(v.r.Context(), v.r.PathValue("id"))
+	c, err := v.changer().ApproveChangeSigned(v.r.Context(), v.r.PathValue("id"), v.signed())
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ func newConsole(c Config, e end) (*Console, error) {
 	s.mux.HandleFunc("GET /console/static/{file}", serveStatic)
 	s.mux.HandleFunc("GET /console/signin", s.showSignIn)
 	s.mux.HandleFunc("POST /console/signin", s.signIn)
+	s.mux.HandleFunc("POST /console/signin/passkey", s.signInPasskey)
 	s.mux.HandleFunc("POST /console/signout", s.signOut)
 	s.mux.HandleFunc("GET /console/link/{code}", s.followLink)
 	for _, p := range append(sharedPages, e.pages...) {

@@ -30,6 +30,7 @@ type shop struct {
 	to      countersigntest.Endpoint
 	admin   *client.Gateway
 	first   client.Secret
+	app     *client.Gateway // orders: who orders approves nothing
 }
 
 const shopPolicy = `default = "allow"
@@ -79,6 +80,7 @@ func newShop(t *testing.T) *shop {
 	s.base = strings.Replace(g.URL(), "127.0.0.1", "localhost", 1)
 	s.to = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/notify", g.CallbackURL()+"/callbacks/withdraw", nil)
 	s.admin = s.as(s.first)
+	s.app = s.as(s.token(client.RoleApp).Secret)
 	return s
 }
 
@@ -105,7 +107,7 @@ func (s *shop) held(id string) client.NewOrder {
 	s.t.Helper()
 	o := client.NewOrder{CallBackID: id, TenantUserID: "user-7", Address: "TTarget", ChainName: "TRON", Symbol: "USDT", Amount: amount(s.t, "1000.000000000000000001"),
 		Labels: map[string]string{"country": "CH"}}
-	if _, err := s.admin.AddOrder(s.t.Context(), o); err != nil {
+	if _, err := s.app.AddOrder(s.t.Context(), o); err != nil {
 		s.t.Fatal(err)
 	}
 	s.ask(o, countersign.CodeAwaitingApproval)
@@ -192,6 +194,7 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},
 		"GET /console/changes":             {"/console/changes", "/console/changes?all=1"},
 		"GET /console/changes/{id}":        nil, // the service's page; see TestChanges
+		"GET /console/passkeys":            {"/console/passkeys"},
 		"GET /console/tokens":              {"/console/tokens"},
 		"GET /console/shown":               {"/console/shown"},
 		"GET /console/audit":               {"/console/audit", "/console/audit?subject=" + o.CallBackID},

@@ -63,6 +63,7 @@ type orderPage struct {
 	User      history             // of the user's other orders
 	Callbacks []inboxRow          // about it, the oldest first
 	Undecided bool
+	Approval  client.Statement // that a person with passkeys signs
 	Values    map[string]string
 }
 
@@ -115,6 +116,11 @@ func (v *visit) order() error {
 		}
 		page.Ruling = &ruling
 	}
+	if page.Undecided && v.may("orderApproval") {
+		if page.Approval, err = v.gateway.OrderApproval(ctx, id); err != nil {
+			return err
+		}
+	}
 	if page.Address, err = v.history(client.OrderFilter{Address: o.Address}, o); err != nil {
 		return err
 	}
@@ -132,7 +138,9 @@ func (v *visit) order() error {
 }
 
 func (v *visit) orderApprove() error {
-	return v.decideOrder(v.gateway.ApproveOrder, "approved")
+	return v.decideOrder(func(ctx context.Context, callBackID, reason string) (client.Order, error) {
+		return v.gateway.ApproveOrderSigned(ctx, callBackID, reason, v.signed())
+	}, "approved")
 }
 
 func (v *visit) orderDecline() error {

@@ -2,7 +2,11 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"testing"
+
+	"countersign/client"
 	"net/url"
 )
 
@@ -19,3 +23,11 @@ func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return 
 
 // queryOf is text as a value in an address.
 func queryOf(text string) string { return url.QueryEscape(text) }
+
+func assertionOf(t *testing.T, text string) (a client.Assertion) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

@@ -30,7 +30,7 @@ func (v *visit) retry(problems []string) error {
 	n := 0
 	for name := range v.r.PostForm {
 		switch name {
-		case "apiKey", "callbackApiKey", "token", "confirm":
+		case "apiKey", "callbackApiKey", "token", "confirm", "state", "credential", "signed-credential", "signed-text":
 		default:
 			o.Typed[name] = v.r.PostForm.Get(name)
 			n += len(name) + len(o.Typed[name])

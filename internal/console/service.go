@@ -107,6 +107,9 @@ func (v *visit) find() error {
 
 // sharedPages are those of both ends.
 var sharedPages = []page{
+	{"GET /console/passkeys", (*visit).passkeys},
+	{"POST /console/passkeys", (*visit).passkeyAdd},
+	{"POST /console/passkeys/{id}/remove", (*visit).passkeyRemove},
 	{"GET /console/shown", (*visit).shownOnce},
 	{"GET /console/tokens", (*visit).tokens},
 	{"POST /console/tokens", (*visit).tokenMake},
@@ -141,6 +144,8 @@ var deeds = map[string]string{
 	"rejected":        "Rejected: the deposit does not count.",
 	"sent-again":      "Due now.",
 	"skipped":         "Given up: the application is not told of it.",
+	"passkey-added":   "Registered. What you approve must be signed from now on.",
+	"passkey-removed": "Removed.",
 	"acknowledged":    "Acknowledged.",
 	"change-approved": "Approved: it is in force.",
 	"change-later":    "Approved. It takes effect at its time.",

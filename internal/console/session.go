@@ -90,7 +90,10 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 }
 
 // signInForm is what the page for signing in shows.
-type signInForm struct{ Next, Problem string }
+type signInForm struct {
+	Next, Problem string
+	Passkey       *client.PasskeyChallenge // nil: there are none under this address
+}
 
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 	c.renderSignIn(w, r, http.StatusOK, signInForm{Next: inside(r.URL.Query().Get("next"))})
@@ -98,6 +101,7 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) {
 	v := &visit{c: c, w: w, r: r}
+	form.Passkey = v.passkeyChallenge()
 	if err := v.renderAs(status, "signin", "Sign in", form); err != nil {
 		c.Log.Error("console", "page", "signin", "err", err)
 	}

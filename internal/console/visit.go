@@ -47,9 +47,7 @@ func (c *Console) page(p page) http.Handler {
 
 // enter connects the visit to the API and finds out who the token is.
 func (v *visit) enter(token client.Secret) error {
-	err := v.c.end.connect(v, client.Config{
-		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: inProcess{v.c.API, v.r.RemoteAddr}},
-	})
+	err := v.connect(token)
 	if err != nil { // a token with characters that no token has
 		return errSignedOut
 	}
@@ -62,6 +60,13 @@ func (v *visit) enter(token client.Secret) error {
 		return errSignedOut
 	}
 	return err
+}
+
+// connect connects the visit to the API.
+func (v *visit) connect(token client.Secret) error {
+	return v.c.end.connect(v, client.Config{
+		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: inProcess{v.c.API, v.r.RemoteAddr}},
+	})
 }
 
 // may says whether the session's token may call an operation of the API.

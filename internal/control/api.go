@@ -40,10 +40,41 @@ func (k *Control) Change() jsonapi.Handler {
 
 // ApproveChange is the handler that approves a change.
 func (k *Control) ApproveChange() jsonapi.Handler {
-	return onOne(func(c *jsonapi.Call, id string, _ jsonapi.None) (Change, error) {
+	return onOne(func(c *jsonapi.Call, id string, in client.SignedAct) (Change, error) {
+		change, err := k.find(c.R.Context(), id, c.Token)
+		if err != nil {
+			return change, err
+		}
+		ctx, _, err := k.keys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
+		if err != nil {
+			return change, err
+		}
 		defer c.ForgetTokens() // the change may revoke one
-		return k.Approve(c.R.Context(), id, c.Token, c.Now)
+		return k.Approve(ctx, id, c.Token, c.Now)
 	})
+}
+
+// ChangeApproval is the handler that gives what an approval must be signed with.
+func (k *Control) ChangeApproval() jsonapi.Handler {
+	return jsonapi.Handle(func(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Statement, error) {
+		id, err := c.PathID()
+		if err != nil {
+			return client.Statement{}, err
+		}
+		change, err := k.find(c.R.Context(), id, c.Token)
+		if err != nil {
+			return client.Statement{}, err
+		}
+		return k.keys().Statement(c, recordApproved, id, signedPart(&change))
+	})
+}
+
+func (k *Control) keys() jsonapi.Passkeys { return jsonapi.NewPasskeys(jsonapi.NewTokens(k.c.DB)) }
+
+// signedPart is what a person with passkeys signs: all of a change that people are shown
+// and that does not change when it is decided.
+func signedPart(c *Change) changeRecord {
+	return changeRecord{Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, Before: c.Before, After: c.After, ProposedBy: c.ProposedBy}
 }
 
 // RejectChange is the handler that rejects a change.

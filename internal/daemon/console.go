@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -16,36 +14,14 @@ import (
 // is sealed under the master key. So every node of one database can open it.
 type consoleSealer struct{ d *db.DB }
 
-var (
-	consoleRecord  = db.Record{Table: "console"}
-	consolePurpose = []string{"cookie"}
-	errSealed      = errors.New("a sealed value is cut off")
-)
+var consoleRecord = db.Record{Table: "console"}
 
-// Seal gives the sealed data key, after its length, and the sealed text.
 func (s consoleSealer) Seal(ctx context.Context, plain []byte) ([]byte, error) {
-	key, sealed, err := s.d.Seal(ctx, consoleRecord, consolePurpose, [][]byte{plain})
-	if err != nil {
-		return nil, err
-	}
-	out := binary.BigEndian.AppendUint16(nil, uint16(len(key)))
-	return append(append(out, key...), sealed[0]...), nil
+	return s.d.SealText(ctx, consoleRecord, "cookie", plain)
 }
 
 func (s consoleSealer) Open(ctx context.Context, sealed []byte) ([]byte, error) {
-	if len(sealed) < 2 {
-		return nil, errSealed
-	}
-	n := int(binary.BigEndian.Uint16(sealed))
-	sealed = sealed[2:]
-	if len(sealed) < n {
-		return nil, errSealed
-	}
-	plain, err := s.d.Unseal(ctx, consoleRecord, consolePurpose, sealed[:n], [][]byte{sealed[n:]})
-	if err != nil {
-		return nil, err
-	}
-	return plain[0], nil
+	return s.d.OpenText(ctx, consoleRecord, "cookie", sealed)
 }
 
 // withConsole serves the console below /console/ and the API elsewhere. A nil console is

@@ -164,7 +164,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	started := client.TimeOf(now())
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI,
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}

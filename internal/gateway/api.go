@@ -27,6 +27,7 @@ type api struct {
 	refusals *refusals
 	tokens   *jsonapi.Tokens
 	control  *control.Control
+	passkeys jsonapi.Passkeys
 	base     *jsonapi.API
 	mux      *http.ServeMux
 }
@@ -37,6 +38,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	if a.control, err = control.New(control.Config{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
+	a.passkeys = jsonapi.NewPasskeys(a.tokens)
 	var routes []jsonapi.Route
 	for _, r := range a.routes() {
 		routes = append(routes, jsonapi.Route(r))

@@ -56,11 +56,51 @@ func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Ord
 	return orderOf(o), err
 }
 
-func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
+// approval is what a person with passkeys signs: all of an order that its confirmation
+// says or that led to it. None of it ever changes.
+type approval struct {
+	TenantUserID string            `json:"tenantUserId"`
+	Amount       string            `json:"amount"`
+	Symbol       string            `json:"symbol"`
+	ChainName    string            `json:"chainName"`
+	Address      string            `json:"address"`
+	ExpiresAt    client.Time       `json:"expiresAt,omitzero"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	OrderedBy    string            `json:"orderedBy,omitempty"`
+}
+
+func approvalOf(o book.Order) approval {
+	d := o.Details
+	return approval{o.TenantUserID, d.Amount.String(), d.Symbol, d.ChainName, d.Address, timeOf(o.Expires), o.Labels, o.OrderedBy}
+}
+
+// recordApproved is the kind of the record of an approval, which its statement says.
+const recordApproved = "order.approved"
+
+func (a *api) orderApproval(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Statement, error) {
+	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
+	if err != nil {
+		return client.Statement{}, err
+	}
+	return a.passkeys.Statement(c, recordApproved, o.CallBackID, approvalOf(o))
+}
+
+// approveOrder wants the signature of a person whose token has passkeys: whoever has the
+// token alone must not get past it.
+func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Approve) (client.Order, error) {
+	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
+	if err != nil {
+		return client.Order{}, err
+	}
 	if err := a.refuseKin(c); err != nil {
 		return client.Order{}, err
 	}
-	return decideOrder(c, in, a.book.ApproveOrder)
+	ctx, _, err := a.passkeys.Signed(c, recordApproved, o.CallBackID, approvalOf(o), in.Passkey)
+	if err != nil {
+		return client.Order{}, err
+	}
+	o, err = a.book.ApproveOrder(ctx, o.CallBackID, c.Token.ID, in.Reason, c.Now)
+	return orderOf(o), err
 }
 
 // refuseKin fails with book.ErrOwnOrder if the token of the call comes from the one that

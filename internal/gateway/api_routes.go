@@ -40,6 +40,7 @@ func (a *api) routes() []route {
 		{get, "/v1/orders", "orders", all, jsonapi.Whole, 200, jsonapi.Handle(a.orders), "List orders, the newest first", nil},
 		{get, "/v1/orders/{callBackId}", "order", all, jsonapi.Whole, 200, jsonapi.Handle(a.order), "Show one order", nil},
 		{get, "/v1/orders/{callBackId}/ruling", "orderRuling", readers, jsonapi.Whole, 200, jsonapi.Handle(a.orderRuling), "Say what the policy decides on an order now, and how long the service waits", nil},
+		{get, "/v1/orders/{callBackId}/approval", "orderApproval", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.orderApproval), "Give what the approval of an order must be signed with", nil},
 		{post, "/v1/orders/{callBackId}/approve", "approveOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.approveOrder), "Approve an order, before or after the policy asks for it", []int{409}},
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, jsonapi.Whole, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
@@ -74,6 +75,7 @@ func (a *api) routes() []route {
 
 		{get, "/v1/changes", "changes", readers, jsonapi.Whole, 200, a.control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", readers, jsonapi.Whole, 200, a.control.Change(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, jsonapi.Whole, 200, a.control.ChangeApproval(), "Give what the approval of a change must be signed with", nil},
 		{post, "/v1/changes/{id}/approve", "approveChange", approvers, jsonapi.Whole, 200, a.control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
 		{post, "/v1/changes/{id}/reject", "rejectChange", approvers, jsonapi.Whole, 200, a.control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
 
@@ -81,6 +83,13 @@ func (a *api) routes() []route {
 		{get, "/v1/tokens", "tokens", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", all, jsonapi.Whole, 200, jsonapi.Handle(a.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", admins, jsonapi.Whole, 204, a.control.RevokeToken(a.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+
+		{post, "/v1/passkeys", "addPasskey", all, jsonapi.Whole, 201, jsonapi.Handle(a.passkeys.Add), "Register a passkey with the caller's token", []int{409}},
+		{get, "/v1/passkeys", "passkeys", all, jsonapi.Whole, 200, jsonapi.Handle(a.passkeys.List), "List the passkeys of the caller's token", nil},
+		{post, "/v1/passkeys/challenge", "passkeyChallenge", all, jsonapi.Whole, 200, jsonapi.Handle(a.passkeys.Challenge), "Begin the registration of a passkey", nil},
+		{post, "/v1/passkeys/{id}/remove", "removePasskey", all, jsonapi.Whole, 204, jsonapi.Handle(a.passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
+		{post, "/v1/passkeys/signin/challenge", "signInChallenge", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
+		{post, "/v1/passkeys/signin", "signIn", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
 
 		{get, "/healthz", "healthz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.healthz), "Say that the process runs", nil},
 		{get, "/readyz", "readyz", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(a.readyz), "Say whether the gateway can work", []int{503}},

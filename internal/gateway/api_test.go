@@ -226,7 +226,9 @@ var access = map[string]string{
 	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
-	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "rejectChange": "approver admin",
+	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "changeApproval": "approver admin", "rejectChange": "approver admin",
+	"addPasskey": "viewer app approver admin", "passkeys": "viewer app approver admin", "passkeyChallenge": "viewer app approver admin",
+	"removePasskey": "viewer app approver admin", "signInChallenge": "", "signIn": "", "orderApproval": "approver admin",
 	"self": "viewer app approver admin", "createToken": "admin", "tokens": "approver admin", "revokeToken": "admin",
 	"healthz": "", "readyz": "", "openapi": "",
 }

@@ -25,6 +25,8 @@ type TokenStore interface {
 	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
 	// ByHash gives a token also after it was revoked.
 	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
+	// BySession gives the token of somebody who signed in with a passkey.
+	BySession(ctx context.Context, secret string) (Token, error)
 	// ByID likewise.
 	ByID(ctx context.Context, id string) (Token, error)
 	List(ctx context.Context) ([]Token, error)
@@ -217,7 +219,8 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 		return Token{}, why
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+	session := strings.HasPrefix(secret, sessionPrefix)
+	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
 		return wrong(errToken)
 	}
 	hash := HashToken(secret)
@@ -231,7 +234,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 		}
 		return known.Token, nil
 	}
-	if !ok && a.guesses.throttled(from, now) {
+	if !ok && !session && a.guesses.throttled(from, now) {
 		switch may, err := a.mayBeValid(r, hash, now); {
 		case err != nil:
 			return Token{}, fmt.Errorf("looking up the tokens: %w", err)
@@ -239,7 +242,12 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 			return wrong(errToken)
 		}
 	}
-	token, err := a.c.Tokens.ByHash(r.Context(), hash)
+	token, err := Token{}, error(nil)
+	if session {
+		token, err = a.c.Tokens.BySession(r.Context(), secret)
+	} else {
+		token, err = a.c.Tokens.ByHash(r.Context(), hash)
+	}
 	why := errToken
 	if err == nil {
 		why = token.ended(db.MillisOf(now))
