@@ -374,7 +374,8 @@ func TestPropertyJoinedBlocksConfirmNothingElse(t *testing.T) {
 		}
 	})
 	t.Logf("%d confirmed, %d of them joined; %d joined answers with other details were unbound", confirmed, spliced, unboundOther)
-	if confirmed == 0 || spliced == 0 || unboundOther == 0 {
+	// The few cases of -short may have none of a kind.
+	if !testing.Short() && (confirmed == 0 || spliced == 0 || unboundOther == 0) {
 		t.Errorf("the answers prove nothing: %d confirmed, %d of them joined, %d others unbound", confirmed, spliced, unboundOther)
 	}
 }
