@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 
 	"countersign/internal/daemon"
 	"countersign/internal/reconcile"
@@ -37,6 +38,7 @@ func (c *reconcileCmd) Run(std streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	debug.SetGCPercent(25) // the index is most of the memory, and stays
 	open := 0
 	ended, err := daemon.Reconcile(ctx, storage, c.Gateway, reconcile.Config{
 		Executed: c.Executed, Booked: c.Booked, Merchant: c.Merchant, Settle: c.Settle,

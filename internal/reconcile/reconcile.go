@@ -68,8 +68,12 @@ func (c Config) merchant(l Line) string {
 
 // index reads a file. id gives the identifier of a line.
 func (c Config) index(path string, id func(Line) string, merchants bool) (*Index, error) {
-	x := &Index{}
-	err := Lines(path, func(l Line) error {
+	n, err := count(path)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{entries: make([]entry, 0, n)}
+	err = Lines(path, func(l Line) error {
 		switch {
 		case id(l) == "":
 			return errors.New("the identifier is missing")
