@@ -1,0 +1,127 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+)
+
+// TestGatewayActs decides by clicking; after each post the back button does nothing again.
+func TestGatewayActs(t *testing.T) {
+	browser, ctx := chromium(t), t.Context()
+	s := newShop(t)
+	b := newTab(t, browser, s.base)
+	b.signIn(s.token(client.RoleApprover).Secret)
+	state := func(id string) client.OrderState {
+		t.Helper()
+		o, err := s.admin.Order(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.State
+	}
+	act := func(path, form, says string) {
+		t.Helper()
+		b.open(path)
+		b.press(`details:has(form[action$="/` + form + `"]) > summary`)
+		b.fill(`form[action$="/`+form+`"] input[name=reason]`, "because of a test")
+		b.click(`form[action$="/` + form + `"] button`)
+		b.shows(says, "because of a test")
+		b.do(chromedp.NavigateBack())
+	}
+	for form, want := range map[string]client.OrderState{"approve": client.OrderApproved, "decline": client.OrderDeclined} {
+		o := s.held("acts-" + form)
+		act("/console/orders/"+o.CallBackID, form, map[string]string{"approve": "Approved.", "decline": "Declined."}[form])
+		if got := state(o.CallBackID); got != want {
+			t.Errorf("%s: %s", form, got)
+		}
+	}
+	for form, want := range map[string]client.DepositState{"credit": client.DepositCredited, "reject": client.DepositRejected} {
+		seq := s.twice(len(form) + int(want[0]))
+		act(fmt.Sprintf("/console/deposits/%d", seq), form, map[string]string{"credit": "Credited", "reject": "Rejected"}[form])
+		if d, err := s.admin.Deposit(ctx, seq); err != nil || d.State != want {
+			t.Errorf("%s: %+v, %v", form, d, err)
+		}
+	}
+	// Two browsers that look at one order: the second is told what the first did.
+	o := s.held("two-browsers")
+	other := newTab(t, browser, s.base)
+	other.signIn(s.first)
+	for _, tab := range []*tab{b, other} {
+		tab.open("/console/orders/" + o.CallBackID)
+		tab.press(`details:has(form[action$="/decline"]) > summary`)
+	}
+	b.click(`form[action$="/decline"] button`)
+	b.shows("Declined.")
+	other.press(`details:has(form[action$="/approve"]) > summary`)
+	other.click(`form[action$="/approve"] button`)
+	other.shows("This was not done", "The order is declined")
+	// An admin sends again what the application did not take, and gives it up.
+	other.open("/console/forwarding")
+	other.click(`form[action$="/event_1/retry"] button`)
+	other.shows("Due now.")
+	await(t, "the entry failed again", func() bool {
+		list, err := s.admin.Forwards(ctx, client.ForwardFilter{}, client.PageOptions{})
+		return err == nil && len(list.Forwards) > 0 && !list.Forwards[0].Sending
+	})
+	other.open("/console/forwarding")
+	other.press(`details:has(form[action$="/event_1/skip"]) > summary`)
+	other.fill(`form[action$="/event_1/skip"] input[name=reason]`, "nobody needs it")
+	other.click(`form[action$="/event_1/skip"] button`)
+	other.shows("Given up", "nobody needs it")
+}
+
+// TestGatewayHostile: what others wrote is shown as text, and nothing else happens.
+func TestGatewayHostile(t *testing.T) {
+	browser := chromium(t)
+	s := newShop(t)
+	d := countersigntest.Deposit(1)
+	evil := `"><script>window.hostile=1</script>'` + "\u202e" + strings.Repeat("x", 4000)
+	d.TrackingID, d.TxID, d.FromAddress, d.ToAddress = "id-"+evil[:60], evil, evil, evil
+	s.tell(d)
+	viewer := newTab(t, browser, s.base)
+	viewer.signIn(s.token(client.RoleViewer).Secret)
+	for _, path := range []string{"/console/deposits", "/console/deposits/1"} {
+		viewer.open(path)
+		viewer.shows(`<script>window.hostile=1</script>`, "U+202E")
+		if get[bool](viewer, `!!window.hostile`) {
+			t.Errorf("%s: the text of a deposit ran", path)
+		}
+	}
+	// A viewer sees and does nothing.
+	o := s.held("looked-at")
+	viewer.open("/console/orders/" + o.CallBackID)
+	viewer.shows("large amounts need a person")
+	if n := get[int](viewer, `document.querySelectorAll("main form").length`); n != 0 {
+		t.Errorf("a viewer has %d forms", n)
+	}
+	viewer.open("/console/tokens")
+	viewer.lacks("Make a token")
+}
+
+// twice tells of a transfer under two trackingIds and gives the number of the second.
+func (s *shop) twice(n int) int64 {
+	s.t.Helper()
+	again := countersigntest.Deposit(n)
+	again.TrackingID += "-again"
+	s.tell(countersigntest.Deposit(n))
+	s.tell(again)
+	list, err := s.admin.SearchDeposits(s.t.Context(), client.DepositSearch{TrackingID: again.TrackingID}, client.PageOptions{})
+	if err != nil || len(list.Deposits) != 1 || list.Deposits[0].State != client.DepositHeld {
+		s.t.Fatalf("%+v, %v", list, err)
+	}
+	return list.Deposits[0].Seq
+}
+
+func (s *shop) tell(cb countersign.Callback) {
+	s.t.Helper()
+	if r := s.service.Deliver(s.t.Context(), s.to, cb); r.Response.ErrCode != countersign.CodeAccepted {
+		s.t.Fatalf("errCode %d", r.Response.ErrCode)
+	}
+}
