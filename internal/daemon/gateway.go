@@ -238,7 +238,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, thisProcess()), g.c.DrainNotice, g.gateway.Leave)
 	defer cancel()
-	if err := g.audit.Started(ctx, g.settings()); err != nil {
+	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
 	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}}

@@ -225,7 +225,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil {
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}}
