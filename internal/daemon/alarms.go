@@ -47,8 +47,9 @@ type alarmPoster struct {
 // showAlarm makes the message about an alarm.
 type showAlarm func(db.Alarm, client.AlarmMessage, client.Time) any
 
-// alarmPoster gives the part that posts alarms of d.
-func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, end string, show showAlarm, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
+// alarmPoster gives the part that posts alarms of d: from now on, if nobody has posted
+// any before.
+func (s Storage) alarmPoster(ctx context.Context, c AlarmPosting, d *db.DB, end string, show showAlarm, now func() time.Time, log *slog.Logger) (*alarmPoster, error) {
 	var err error
 	if len(c.Secret) == 0 {
 		if c.Secret, err = s.signingSecret(AlarmSecretFile); err != nil {
@@ -58,6 +59,9 @@ func (s Storage) alarmPoster(c AlarmPosting, d *db.DB, end string, show showAlar
 	to, err := signed.NewPoster(signed.Config{URL: c.URL, Secret: c.Secret, Agent: "countersign/" + Version, Now: now})
 	if err != nil {
 		return nil, fmt.Errorf("the alarm URL or its secret: %w", err)
+	}
+	if err := d.BeginAlarmPosts(ctx); err != nil {
+		return nil, fmt.Errorf("posting alarms: %w", err)
 	}
 	return &alarmPoster{d, end, to, show, now, log}, nil
 }
@@ -69,14 +73,9 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 		return nil
 	}
 	defer p.to.Close()
-	began := false
 	for {
 		var err error
-		if !began {
-			err = p.db.BeginAlarmPosts(ctx)
-			began = err == nil
-		}
-		for more := began; more && err == nil && ctx.Err() == nil; {
+		for more := true; more && err == nil && ctx.Err() == nil; {
 			more, err = p.one(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
