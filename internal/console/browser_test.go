@@ -137,19 +137,38 @@ func (b *tab) open(path string) {
 // click clicks what leads to another page and waits until that is there.
 func (b *tab) click(selector string) {
 	b.t.Helper()
+	b.on(selector, func(ctx context.Context) error {
+		_, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector)))
+		return err
+	})
+}
+
+// on acts on what selector finds. A live page may replace it between the two: then
+// nothing was done, and it is done again.
+func (b *tab) on(selector string, act func(context.Context) error) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
-		b.t.Fatalf("clicking %s: %v\n%s", selector, err, b.page())
+	err := act(ctx)
+	for err != nil && strings.Contains(err.Error(), "Could not find node with given id") {
+		err = act(ctx)
+	}
+	if err != nil {
+		b.t.Fatalf("%s: %v\n%s", selector, err, b.page())
 	}
 }
 
 // press clicks what changes the page that is there.
-func (b *tab) press(selector string) { b.t.Helper(); b.do(chromedp.Click(chromedp.CSS(selector))) }
+func (b *tab) press(selector string) {
+	b.t.Helper()
+	b.on(selector, func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))) })
+}
 
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.do(chromedp.SetValue(chromedp.CSS(selector), text))
+	b.on(selector, func(ctx context.Context) error {
+		return chromedp.Do(ctx, chromedp.SetValue(chromedp.CSS(selector), text))
+	})
 }
 
 // shows fails unless the page's text has all of these.

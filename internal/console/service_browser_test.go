@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"countersign"
 	"countersign/client"
 	"countersign/internal/console"
@@ -168,7 +166,7 @@ func TestLive(t *testing.T) {
 	b.signIn(token.Secret)
 	count := func() string { return get[string](b, `document.querySelector("#count-notify-pending").textContent`) }
 	before := count()
-	b.do(chromedp.Focus(chromedp.CSS("#count-notify-pending")))
+	get[bool](b, `(document.querySelector("#count-notify-pending").focus(), true)`)
 	if _, err := w.admin.AddDeposits(t.Context(), deposit(t, w.away, "later")); err != nil {
 		t.Fatal(err)
 	}
