@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"fmt"
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
@@ -22,22 +21,11 @@ const (
 // Feeds are the feeds that readers follow by their numbers.
 var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()}
 
-// restoredRecord says where an epoch begins. Ends are the last numbers of the feeds.
-type restoredRecord struct {
-	Epoch int64            `json:"epoch"`
-	Ends  map[string]int64 `json:"ends,omitempty"`
-}
-
 // Restored begins an epoch after a restore: until Reconcile every deposit that is taken
 // is held, and no order ends by a person, the policy or its time. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return b.BeginEpoch(ctx, Feeds, least, now, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: now}}); err != nil {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordRestored, At: now, Data: restoredRecord{e.Number, e.Ends}})
-	})
+	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: recordRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 const (
@@ -139,15 +127,5 @@ func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bo
 
 // Reconcile ends the open epoch. It reports whether one was open.
 func (b *Book) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	err = b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		e, err := db.LastEpoch(ctx, t)
-		if err != nil {
-			return err
-		}
-		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordReconciled, At: now, Data: restoredRecord{Epoch: e.Number}})
-	})
-	return open, err
+	return audit.EndEpoch(ctx, b.DB, recordReconciled, now)
 }

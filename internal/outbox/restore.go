@@ -30,18 +30,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 // Restored begins an epoch after a restore: until Reconcile nothing is released. least
 // is the number of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return o.BeginEpoch(ctx, Feeds, least, now, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
-		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmRestored, Subject: fmt.Sprint("epoch ", e.Number), At: now}}); err != nil {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordRestored, At: now, Data: restoredRecord{e.Number, e.Ends}})
-	})
-}
-
-// restoredRecord says where an epoch begins. Ends are the last numbers of the feeds.
-type restoredRecord struct {
-	Epoch int64            `json:"epoch"`
-	Ends  map[string]int64 `json:"ends,omitempty"`
+	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: recordRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
@@ -164,15 +153,5 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 // Reconcile ends the open epoch: what was not adopted may be released again. It reports
 // whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		e, err := db.LastEpoch(ctx, t)
-		if err != nil {
-			return err
-		}
-		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
-			return err
-		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordReconciled, At: now, Data: restoredRecord{Epoch: e.Number}})
-	})
-	return open, err
+	return audit.EndEpoch(ctx, o.DB, recordReconciled, now)
 }

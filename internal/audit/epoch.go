@@ -1,0 +1,49 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+// Restore is what an end's epoch begins with.
+type Restore struct {
+	Kind  string   // of the record. Required
+	Alarm string   // kind of the alarm that is raised. Required
+	Feeds []string // that readers follow by their numbers. Required
+	Least int64    // the number of the last epoch that is known from elsewhere, or 0
+	At    db.Millis
+}
+
+// restored says where an epoch begins. Ends are the last numbers of the feeds.
+type restored struct {
+	Epoch int64            `json:"epoch"`
+	Ends  map[string]int64 `json:"ends,omitempty"`
+}
+
+// BeginEpoch begins an epoch of d after a restore, with its alarm and its record.
+func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
+	return d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: r.Alarm, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
+			return err
+		}
+		return Add(ctx, t, Record{Kind: r.Kind, At: r.At, Data: restored{e.Number, e.Ends}})
+	})
+}
+
+// EndEpoch ends what the open epoch of d holds back, with a record of that kind. It
+// reports whether one was open.
+func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis) (open bool, err error) {
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		e, err := db.LastEpoch(ctx, t)
+		if err != nil {
+			return err
+		}
+		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
+			return err
+		}
+		return Add(ctx, t, Record{Kind: kind, At: now, Data: restored{Epoch: e.Number}})
+	})
+	return open, err
+}
