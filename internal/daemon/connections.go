@@ -19,7 +19,7 @@ import (
 // of the one that was silent for longest among those whose request has not come whole
 // or that wait for the next one, or for their peer to read. So who opens many and sends
 // little keeps nobody out. A request that has come whole keeps its connection until its
-// answer begins; while all do, new connections wait.
+// answer has begun to leave; while all do, new connections wait.
 type connections struct {
 	net.Listener
 	most int
@@ -45,6 +45,10 @@ func connectionsOf(said, part int) int {
 	return min(connectionsMost, dispatch.Descriptors()/part)
 }
 
+// readWithin is how long a peer that does not read keeps its connection when others
+// wait for one.
+const readWithin = time.Second
+
 // toldEvery is how often the log is told at most that a listener is full.
 const toldEvery = time.Minute
 
@@ -59,7 +63,8 @@ type connection struct {
 	net.Conn
 	l       *connections
 	last    time.Time // when something was read or written
-	working bool      // a request has come whole and is not answered
+	working bool      // a request has come whole and its answer has not left
+	writes  int       // that have ended
 }
 
 // Accept waits for a connection, and for room.
@@ -129,10 +134,27 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write begins an answer: its peer may read it slowly.
+// Write begins an answer, and keeps the connection until what it writes has left or its
+// peer has not read for a while.
 func (c *connection) Write(p []byte) (int, error) {
+	c.l.mu.Lock()
+	mine := c.writes
+	c.l.mu.Unlock()
+	slow := time.AfterFunc(readWithin, func() {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		if c.writes == mine {
+			c.working = false
+			c.l.room.Broadcast()
+		}
+	})
+	n, err := c.Conn.Write(p)
+	slow.Stop()
+	c.l.mu.Lock()
+	c.writes++
+	c.l.mu.Unlock()
 	c.set(false)
-	return c.Conn.Write(p)
+	return n, err
 }
 
 // SetWriteDeadline is called for an answer that waits or goes on for long. Its
@@ -181,9 +203,22 @@ func wholeRequests(h http.Handler) http.Handler {
 		} else {
 			r.Body = &wholeBody{r.Body, c}
 		}
-		defer c.set(false)
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, r) // the server writes the answer after it; see answered
 	})
+}
+
+// answered is http.Server.ConnState. What was answered before its body had come whole
+// is not written to once more.
+func answered(c net.Conn, state http.ConnState) {
+	if state != http.StateIdle {
+		return
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	if c, ok := c.(*connection); ok {
+		c.set(false)
+	}
 }
 
 // wholeBody notices the end of a body.
