@@ -64,6 +64,7 @@ var access = map[string]struct {
 	"audit":             {"viewer operator approver admin", 403, ""},
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
 	"auditEvidence":     {"viewer operator approver admin", 403, ""},
+	"nodes":             {"viewer operator approver admin", 403, ""},
 	"stats":             {"viewer operator approver admin", 403, ""},
 	"changes":           {"viewer operator approver admin", 200, ""},
 	"change":            {"viewer operator approver admin", 404, ""},

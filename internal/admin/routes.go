@@ -79,6 +79,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
 		{get, "/v1/stats", "stats", readers, whole, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", readers, whole, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
+		{get, "/v1/nodes", "nodes", readers, whole, 200, jsonapi.Handle(s.nodes), "List the processes of the service, silent ones too", nil},
 
 		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Change(), "Show one change", nil},

@@ -59,6 +59,7 @@ type Backend interface {
 	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
 	Breakers(ctx context.Context, now db.Millis) ([]outbox.BreakerState, error)
+	Nodes(ctx context.Context) ([]db.Node, error)
 }
 
 // Config is what a Server needs.
@@ -85,6 +86,9 @@ type Config struct {
 	DefaultAllowPrivate bool
 	// Hour gives what this process did in the last hour. Nil: nothing is counted.
 	Hour func() client.Hour
+	// Node is the id of this process among the nodes of the database. Empty: it is none of
+	// them.
+	Node string
 	// Metrics answers /metrics, without a token. Nil: there is no such route.
 	Metrics http.Handler
 	// Now is the clock. Nil: time.Now.

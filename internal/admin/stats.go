@@ -32,6 +32,10 @@ func (s *Server) hour(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.Hour, e
 	return s.Hour(), nil
 }
 
+func (s *Server) nodes(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Nodes, error) {
+	return jsonapi.Nodes(c, s.Lists.Nodes, s.Node)
+}
+
 func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
 	return Health{Status: "ok"}, nil
 }

@@ -235,7 +235,7 @@ func TestServiceActs(t *testing.T) {
 			b.do(chromedp.NavigateBack())
 		},
 	}
-	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	c, err := console.NewService(bareConfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"countersign/internal/demo"
 )
 
-// chromium starts a browser. The test is skipped where there is none, and fails in CI.
+// chromium gives the browser, in which each tab has cookies of its own. The test is skipped where there is none, and fails in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -37,15 +37,37 @@ func chromium(t *testing.T) context.Context {
 		}
 		t.Skip("chromium is not installed: the console is not tested in a browser")
 	}
-	allocator, cancel := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
+	browser, err := startChromium(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return ctx
+	return browser
+}
+
+// stopChromium ends the browser of this run.
+var stopChromium = func() {}
+
+var chromiumOnce struct {
+	sync.Mutex
+	ctx context.Context
+}
+
+// startChromium starts the browser for all tests together.
+func startChromium(path string) (context.Context, error) {
+	chromiumOnce.Lock()
+	defer chromiumOnce.Unlock()
+	if chromiumOnce.ctx != nil {
+		return chromiumOnce.ctx, nil
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	stopChromium = func() { cancel(); end() }
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, err
+	}
+	chromiumOnce.ctx = ctx
+	return ctx, nil
 }
 
 // tab is one window of the browser with cookies of its own.
@@ -255,9 +277,9 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// openAll opens every page of a console at both widths and in both colour schemes, and lets
-// axe-core look at it. paths gives for each pattern the addresses that show it.
-// COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
+// openAll opens every page of a console, wide and light as well as narrow and dark, and lets
+// axe-core look at both. paths gives for each pattern the addresses that show it.
+// COUNTERSIGN_SCREENSHOTS names a directory that gets pictures, also of wide and dark.
 func (b *tab) openAll(end string, patterns []string, paths map[string][]string, wait func(path string)) {
 	b.t.Helper()
 	for _, pattern := range patterns {
@@ -266,22 +288,26 @@ func (b *tab) openAll(end string, patterns []string, paths map[string][]string, 
 			b.t.Errorf("no test opens %s", pattern)
 		}
 		for _, path := range list {
+			name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
+			name = name[:min(len(name), 60)]
+			b.size(1280, false)
+			b.open(path)
+			wait(path)
 			for _, look := range []struct {
 				name  string
 				width int64
 				dark  bool
-			}{{"wide", 1280, false}, {"narrow", 390, false}, {"dark", 1280, true}} {
+			}{{"wide", 1280, false}, {"narrow", 390, true}} {
 				b.size(look.width, look.dark)
-				b.open(path)
-				wait(path)
 				what := path + " " + look.name
 				b.accessible(what)
 				if over := get[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 					b.t.Errorf("%s is %d pixels wider than the window", what, over)
 				}
-				name := strings.NewReplacer("/console/", end+"-", "/", "-", "?", "-", "=", "-", "&", "-", "%", "-").Replace(path)
-				b.picture(name[:min(len(name), 60)] + "-" + look.name)
+				b.picture(name + "-" + look.name)
 			}
+			b.size(1280, true)
+			b.picture(name + "-dark")
 		}
 	}
 }
@@ -317,6 +343,7 @@ var stopDemo = func() error { return nil }
 // TestMain ends what playDemo has started.
 func TestMain(m *testing.M) {
 	code := dbtest.Run(m)
+	stopChromium()
 	if err := stopDemo(); err != nil {
 		fmt.Println("the demo:", err)
 		code = 1

@@ -12,6 +12,7 @@ import (
 // its proposer cannot approve it, and of two approvers who click at once one approves.
 func TestChanges(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
 	ctx := t.Context()

@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -23,6 +25,9 @@ type Config struct {
 	API http.Handler
 	// Sealer seals sessions. Required.
 	Sealer Sealer
+	// Database is the random name of the end's database: a browser sends cookies to every
+	// port of a host, and those of another database are not this console's. Required.
+	Database string
 	// Now is the clock of sessions. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what pages could not do. Nil: discards.
@@ -35,6 +40,7 @@ type Config struct {
 type Console struct {
 	Config
 	end      end
+	cookies  string // begins the names of cookies
 	mux      *http.ServeMux
 	handler  http.Handler
 	pages    map[string]*pageTemplate
@@ -45,7 +51,7 @@ type Console struct {
 
 // end is what differs between the consoles of the two ends.
 type end struct {
-	name  string // also of the cookies: a browser sends them to every port of a host
+	name  string
 	title string
 	nav   []navItem
 	pages []page
@@ -65,8 +71,8 @@ type page struct {
 }
 
 func newConsole(c Config, e end) (*Console, error) {
-	if c.API == nil || c.Sealer == nil {
-		return nil, errors.New("console: Config.API or Config.Sealer is missing")
+	if c.API == nil || c.Sealer == nil || c.Database == "" {
+		return nil, errors.New("console: Config.API, Config.Sealer or Config.Database is missing")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -74,7 +80,8 @@ func newConsole(c Config, e end) (*Console, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Console{Config: c, end: e, mux: http.NewServeMux(), stopping: make(chan struct{})}
+	of := sha256.Sum256([]byte(c.Database))
+	s := &Console{Config: c, end: e, cookies: "countersign-" + e.name + "-" + hex.EncodeToString(of[:4]) + "-", mux: http.NewServeMux(), stopping: make(chan struct{})}
 	var err error
 	if s.pages, err = parseTemplates(e.name); err != nil {
 		return nil, err

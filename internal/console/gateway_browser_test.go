@@ -16,6 +16,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
@@ -31,6 +32,7 @@ type shop struct {
 	admin   *client.Gateway
 	first   client.Secret
 	app     *client.Gateway // orders: who orders approves nothing
+	book    *book.Book
 }
 
 const shopPolicy = `default = "allow"
@@ -48,7 +50,7 @@ max = "1000"
 above = "ask"
 `
 
-func newShop(t *testing.T) *shop {
+func newShop(t testing.TB) *shop {
 	t.Helper()
 	service := countersigntest.NewService(t)
 	policy, err := gateway.ParsePolicy([]byte(shopPolicy))
@@ -79,7 +81,7 @@ func newShop(t *testing.T) *shop {
 	})
 	s.base = strings.Replace(g.URL(), "127.0.0.1", "localhost", 1)
 	s.to = countersigntest.ToURLs(g.CallbackURL()+"/callbacks/notify", g.CallbackURL()+"/callbacks/withdraw", nil)
-	s.admin = s.as(s.first)
+	s.admin, s.book = s.as(s.first), g.Book()
 	s.app = s.as(s.token(client.RoleApp).Secret)
 	return s
 }
@@ -127,7 +129,7 @@ func (s *shop) ask(o client.NewOrder, want countersign.ErrCode) {
 
 func gatewayPatterns(t *testing.T) []string {
 	t.Helper()
-	c, err := console.NewGateway(console.Config{API: http404{}, Sealer: noSealer{}})
+	c, err := console.NewGateway(bareConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +225,7 @@ func await(t *testing.T, what string, holds func() bool) {
 // stays.
 func TestGatewayLive(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	s := newShop(t)
 	b := newTab(t, browser, s.base)
 	b.signIn(s.token(client.RoleApprover).Secret)

@@ -14,6 +14,7 @@ type policyPage struct {
 	Values  map[string]string
 	Problem []string       // what is wrong with the order to try
 	Ruling  *client.Ruling // nil: no order was given
+	Nodes   []client.Node  // each has read the file when it started
 }
 
 // policy tries an order that the address has: nothing is kept, so a link can show it.
@@ -38,6 +39,9 @@ func (v *visit) policy() error {
 		default:
 			page.Ruling = &ruling
 		}
+	}
+	if page.Nodes, err = v.gateway.Nodes(v.r.Context()); err != nil {
+		return err
 	}
 	return v.render("policy", "Policy", page)
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"countersign/client"
-	"net/url"
+	"countersign/internal/console"
 )
 
 // http404 is an API that has nothing, for looking at a console's table alone.
@@ -21,8 +22,14 @@ type noSealer struct{}
 func (noSealer) Seal(_ context.Context, plain []byte) ([]byte, error)  { return plain, nil }
 func (noSealer) Open(_ context.Context, sealed []byte) ([]byte, error) { return sealed, nil }
 
+// bareConfig is a console without an end behind it.
+var bareConfig = console.Config{API: http404{}, Sealer: noSealer{}, Database: "none"}
+
 // queryOf is text as a value in an address.
 func queryOf(text string) string { return url.QueryEscape(text) }
+
+// pathOf is text as a part of a path.
+func pathOf(text string) string { return url.PathEscape(text) }
 
 func assertionOf(t *testing.T, text string) (a client.Assertion) {
 	t.Helper()

@@ -11,9 +11,14 @@ import (
 )
 
 const (
-	liveEvery  = 2 * time.Second // between two readings of what a live part shows
-	checkEvery = time.Second     // between two checks of the session
+	liveEvery = 2 * time.Second // between two readings of what a live part shows
+	// checkEvery is the time between two checks of the session. Another node may take a
+	// revoked token for 400 ms more: together that is less than a second.
+	checkEvery = 250 * time.Millisecond
 	liveWrite  = 10 * time.Second
+
+	renderTurns = int(liveEvery / checkEvery)
+	sendTurns   = 10 * renderTurns // what has not changed is sent too: a browser that is gone shows
 )
 
 // live keeps a part of a page up to date: it sends the part each time that it has
@@ -38,14 +43,14 @@ func (v *visit) live(render func() (string, error)) error {
 	}
 	var last string
 	for turn := 0; ; turn++ {
-		if turn%int(liveEvery/checkEvery) == 0 {
+		if turn%renderTurns == 0 {
 			part, err := render()
 			switch {
 			case errors.Is(err, client.ErrUnauthorized):
 				return send("ended", "")
 			case err != nil:
 				err = send("trouble", strings.Join(sentences(err), " "))
-			case part != last || turn%20 == 0: // the latter notices a browser that is gone
+			case part != last || turn%sendTurns == 0:
 				last = part
 				err = send("part", part)
 			}

@@ -16,13 +16,13 @@ import (
 )
 
 // authenticator gives the tab a virtual device with passkeys, which agrees to everything.
-func (b *tab) authenticator() {
+func (b *tab) authenticator(transport webauthn.AuthenticatorTransport) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
 		b.t.Fatal(err)
 	}
 	if _, err := chromedp.Call(b.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: transport, HasResidentKey: true,
 		HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true}}); err != nil {
 		b.t.Fatal(err)
 	}
@@ -54,12 +54,13 @@ func (b *tab) become(expression string) {
 // TestPasskeys registers a passkey, signs in with it and approves an order with it, and
 // tries to get past it with the token alone.
 func TestPasskeys(t *testing.T) {
-	browser, ctx := chromium(t), t.Context()
-	s := newShop(t)
+	browser := chromium(t)
+	t.Parallel()
+	ctx, s := t.Context(), newShop(t)
 	token := s.token(client.RoleApprover)
 	api := s.as(token.Secret)
 	b := newTab(t, browser, s.base)
-	b.authenticator()
+	b.authenticator(webauthn.AuthenticatorTransportInternal)
 	b.signIn(token.Secret)
 	b.open("/console/passkeys")
 	b.shows("You have none.")

@@ -51,7 +51,7 @@ func TestRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	c, err := console.NewService(bareConfig)
 	if err != nil {
 		t.Fatal(err)
 	}

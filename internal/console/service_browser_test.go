@@ -129,7 +129,7 @@ func TestServicePages(t *testing.T) {
 	b.fill("#token", w.first(t, "service").Reveal())
 	b.click(".signin button")
 	b.await(`location.pathname === "/console/merchants"`) // where it wanted to go
-	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	c, err := console.NewService(bareConfig)
 	if err != nil {
 		t.Fatal(err)
 	}

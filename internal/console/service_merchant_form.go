@@ -51,6 +51,9 @@ func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 	if m.ConfirmWithin, err = v.duration("confirmWithin"); err != nil {
 		return made, err
 	}
+	if m.ReleaseWithin, err = v.duration("releaseWithin"); err != nil {
+		return made, err
+	}
 	if m.Concurrency, err = v.whole("concurrency"); err != nil {
 		return made, err
 	}
@@ -102,7 +105,7 @@ func (v *visit) rate(name string) (float64, error) {
 func valuesOf(m client.Merchant) map[string]string {
 	values := map[string]string{
 		"name": m.Name, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL, "concurrency": strconv.Itoa(m.Concurrency),
-		"confirmWithin": m.ConfirmWithin.String(), "contentType": m.ContentType, "body": string(m.Body), "collect": string(m.Collect),
+		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "contentType": m.ContentType, "body": string(m.Body), "collect": string(m.Collect),
 		"version": strconv.FormatInt(m.Version, 10),
 	}
 	if m.RatePerSecond != 0 {
@@ -180,6 +183,11 @@ func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
 	}
 	if differs("confirmWithin") {
 		if p.ConfirmWithin, err = changeOf(v.duration("confirmWithin")); err != nil {
+			return nil, err
+		}
+	}
+	if differs("releaseWithin") {
+		if p.ReleaseWithin, err = changeOf(v.duration("releaseWithin")); err != nil {
 			return nil, err
 		}
 	}

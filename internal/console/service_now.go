@@ -15,6 +15,7 @@ type nowPage struct {
 	Alarms      []client.ServiceAlarm // the newest of those that are open
 	Breakers    []client.Breaker
 	Hour        client.Hour
+	Nodes       []client.Node
 	Series      string // of the charts, as JSON
 }
 
@@ -85,6 +86,9 @@ func (v *visit) nowPage() (page nowPage, err error) {
 		page.Alarms = append(page.Alarms, open.Alarms[i])
 	}
 	if page.Hour, err = v.service.Hour(ctx); err != nil {
+		return page, err
+	}
+	if page.Nodes, err = v.service.Nodes(ctx); err != nil {
 		return page, err
 	}
 	page.Series = series(page.Hour, v.c.Now())

@@ -70,7 +70,7 @@ func (c *Console) drop(w http.ResponseWriter, r *http.Request, name, path string
 
 func (c *Console) cookie(r *http.Request, name, path string) *http.Cookie {
 	return &http.Cookie{
-		Name: "countersign-" + c.end.name + "-" + name, Path: path, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: c.cookies + name, Path: path, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 	}
 }

@@ -40,7 +40,7 @@ func TestSession(t *testing.T) {
 	}
 	p := s.post("/console/signin", url.Values{"token": {token.Reveal()}})
 	set := p.header.Get("Set-Cookie")
-	for _, want := range []string{"countersign-service-session=", "Path=/console/", "HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
+	for _, want := range []string{"countersign-service-", "Path=/console/", "HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
 		if !strings.Contains(set, want) {
 			t.Errorf("the cookie lacks %q: %s", want, set)
 		}
@@ -67,7 +67,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	other := newSite(t, base)
-	if p := other.do("GET", "/console/shown", nil, "Cookie", "countersign-service-once="+cookie.Value); p.status != 303 {
+	if p := other.do("GET", "/console/shown", nil, "Cookie", strings.Replace(cookie.Name, "session", "once", 1)+"="+cookie.Value); p.status != 303 {
 		t.Errorf("a session as another cookie: %d", p.status)
 	}
 
@@ -133,17 +133,23 @@ func TestCrossOrigin(t *testing.T) {
 // token.
 func TestNodes(t *testing.T) {
 	db := dbtest.Postgres(t)
-	shared := func(c *daemon.ServiceConfig) { c.DB, c.Keys = db, sharedKeys() }
-	first, token := node(t, shared)
-	second, _ := node(t, shared)
+	shared := func(name string) func(*daemon.ServiceConfig) {
+		return func(c *daemon.ServiceConfig) { c.DB, c.Keys, c.Node = db, sharedKeys(), name }
+	}
+	first, token := node(t, shared("node-1"))
+	second, _ := node(t, shared("node-2"))
+	await(t, "both nodes are listed", func() bool {
+		list, err := serviceAPI(t, second, token).Nodes(t.Context())
+		return err == nil && len(list) == 2 && list[0].Name == "node-1" && !list[0].Self && list[1].Self && !list[1].Silent
+	})
 	made, err := serviceAPI(t, first, token).CreateToken(t.Context(), client.NewToken{Name: "person", Role: client.RoleViewer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newSite(t, first).signIn(made.Secret)
 	s.base = second // a balancer leads the browser to the other node: cookies know no ports
-	if p := s.get("/console/"); p.status != 200 {
-		t.Fatalf("on the other node: %d", p.status)
+	if p := s.get("/console/"); p.status != 200 || !strings.Contains(p.body, "node-1") || !strings.Contains(p.body, `node-2</bdi> <span class="hint">(this one)`) {
+		t.Fatalf("on the other node: %d %s", p.status, p.body)
 	}
 	if _, err := serviceAPI(t, first, token).RevokeToken(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
@@ -155,16 +161,42 @@ func TestNodes(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Logf("the session ended on the other node %v after the revocation", time.Since(start).Round(10*time.Millisecond))
+	t.Logf("the session ended on the other node %v after the revocation", time.Since(start).Round(10*time.Millisecond)) // TestLiveEndsWithinASecond has the bound
 	if len(s.cookies()) > 0 {
 		t.Errorf("a cookie is left: %v", s.cookies())
+	}
+}
+
+// TestNeighbours: a browser that is signed in to two services under one host name stays so,
+// since their cookies have other names.
+func TestNeighbours(t *testing.T) {
+	first, firstToken := node(t, nil)
+	second, secondToken := node(t, nil)
+	s := newSite(t, first).signIn(firstToken)
+	s.base = second
+	if p := s.get("/console/"); p.status != http.StatusSeeOther {
+		t.Fatalf("the other service takes the session: %d", p.status)
+	}
+	s.signIn(secondToken)
+	for _, base := range []string{first, second, first} {
+		s.base = base
+		if p := s.get("/console/"); p.status != http.StatusOK {
+			t.Errorf("%s: %d", base, p.status)
+		}
+	}
+	if p := s.post("/console/signout", nil); p.status != http.StatusSeeOther {
+		t.Errorf("signing out: %d", p.status)
+	}
+	s.base = second
+	if p := s.get("/console/"); p.status != http.StatusOK {
+		t.Errorf("signing out of the one signs out of the other: %d", p.status)
 	}
 }
 
 // TestLink: a link signs in once.
 func TestLink(t *testing.T) {
 	base, token := node(t, nil)
-	c, err := console.NewService(console.Config{API: http404{}, Sealer: noSealer{}})
+	c, err := console.NewService(bareConfig)
 	if err != nil {
 		t.Fatal(err)
 	}

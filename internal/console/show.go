@@ -17,10 +17,11 @@ import (
 
 // functions are those that templates call.
 var functions = template.FuncMap{
-	"text": text,
-	"id":   identifier,
-	"when": when,
-	"from": relative,
+	"text":  text,
+	"id":    identifier,
+	"short": short,
+	"when":  when,
+	"from":  relative,
 	"due": func(t client.Time) string {
 		if left := relative(t); strings.HasPrefix(left, "in ") {
 			return left
@@ -78,6 +79,28 @@ func identifier(v any) template.HTML {
 	return template.HTML(`<span class="id" data-copy="` + template.HTMLEscapeString(s) + `"><bdi>` + visible(s) + "</bdi></span>")
 }
 
+// shortEnd is how many characters of each end of a long identifier lists show.
+const shortEnd = 10
+
+// short shows a long identifier by its ends, in one line. It is for lists whose rows lead
+// to the whole, and not for addresses: who sends money chooses among those that look alike.
+func short(v any) template.HTML {
+	s := fmt.Sprint(v)
+	r := []rune(s)
+	if len(r) <= 2*shortEnd+3 {
+		return text(s)
+	}
+	return template.HTML(`<span class="short" title="` + template.HTMLEscapeString(strings.Map(shown, s)) + `"><bdi>` + visible(string(r[:shortEnd])) + "…" + visible(string(r[len(r)-shortEnd:])) + "</bdi></span>")
+}
+
+// shown drops characters that have no look of their own.
+func shown(r rune) rune {
+	if hidden(r) {
+		return -1
+	}
+	return r
+}
+
 // when shows a time in UTC. The browser turns it into the viewer's zone.
 func when(t client.Time) template.HTML {
 	if t == 0 {
@@ -116,9 +139,9 @@ func span(d time.Duration) string {
 
 // looks give the colour of a state; the word is always there too.
 var looks = map[string]string{
-	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "credited": "good", "valid": "good",
+	"accepted": "good", "confirmed": "good", "executed": "good", "active": "good", "approved": "good", "applied": "good", "taken": "good", "running": "good", "credited": "good", "valid": "good",
 	"pending": "wait", "sending": "wait", "awaiting": "wait", "released": "wait", "open": "wait", "held": "wait", "proposed": "wait", "waiting": "wait", "hold": "wait",
-	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad",
+	"refused": "bad", "exhausted": "bad", "declined": "bad", "failed": "bad", "blocked": "bad", "frozen": "bad", "paused": "bad", "rejected": "bad", "unknown": "bad", "silent": "bad",
 	"retry": "warn", "lost": "warn", "expired": "warn", "stale": "warn", "lapsed": "warn",
 }
 

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/console"
@@ -22,6 +24,13 @@ func (s consoleSealer) Seal(ctx context.Context, plain []byte) ([]byte, error) {
 
 func (s consoleSealer) Open(ctx context.Context, sealed []byte) ([]byte, error) {
 	return s.d.OpenText(ctx, consoleRecord, "cookie", sealed)
+}
+
+// consoleConfig is what the consoles of both ends have in common. The database names the
+// cookies: another one under the same host name has others.
+func consoleConfig(ctx context.Context, d *db.DB, now func() time.Time, log *slog.Logger) (console.Config, error) {
+	p, err := d.Progress(ctx)
+	return console.Config{Sealer: consoleSealer{d}, Database: p.Database, Now: now, Log: log, Version: Version}, err
 }
 
 // withConsole serves the console below /console/ and the API elsewhere. A nil console is

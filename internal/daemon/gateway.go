@@ -90,6 +90,7 @@ type Gateway struct {
 	clock     *db.Clock
 	audit     *audit.Log
 	alarms    *alarmPoster // nil: alarms are not posted
+	heart     *heart
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -155,9 +156,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.metrics != nil {
 		onAPI = nil
 	}
+	g.heart = newHeart(g.db, thisProcess(), now)
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward,
 		MaxBodies: c.MaxBodies,
+		Node:      g.heart.node.ID,
 		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
@@ -185,7 +188,12 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	stop := g.gateway.Stop
 	if !c.NoConsole {
-		if g.console, err = console.NewGateway(console.Config{API: g.gateway.API(), Sealer: consoleSealer{g.db}, Now: now, Log: c.Log, Version: Version}); err != nil {
+		cc, err := consoleConfig(ctx, g.db, now, c.Log)
+		if err != nil {
+			return err
+		}
+		cc.API = g.gateway.API()
+		if g.console, err = console.NewGateway(cc); err != nil {
 			return err
 		}
 		stop = func() { g.gateway.Stop(); g.console.Stop() }
@@ -241,12 +249,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part()}
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, g.audit)
+	g.heart.stop(ctx)
 	g.c.seeLast(ctx, g.db)
 	return errors.Join(err, g.db.Close())
 }

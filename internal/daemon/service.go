@@ -79,6 +79,7 @@ type Service struct {
 	audit   *audit.Log
 	control *control.Control
 	alarms  *alarmPoster // nil: alarms are not posted
+	heart   *heart
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -162,9 +163,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	started := client.TimeOf(now())
+	s.heart = newHeart(d, c.Node, now)
+	started := jsonapi.TimeOf(s.heart.node.Started)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI,
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -178,7 +180,12 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	stop := api.Stop
 	if !c.NoConsole {
-		if s.console, err = console.NewService(console.Config{API: api.Handler(), Sealer: consoleSealer{d}, Now: now, Log: c.Log, Version: Version}); err != nil {
+		cc, err := consoleConfig(ctx, d, now, c.Log)
+		if err != nil {
+			return err
+		}
+		cc.API = api.Handler()
+		if s.console, err = console.NewService(cc); err != nil {
 			return err
 		}
 		stop = func() { api.Stop(); s.console.Stop() }
@@ -228,12 +235,13 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, s.heart.part()}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
 	err := RunParts(ctx, parts...)
 	signLast(ctx, s.audit)
+	s.heart.stop(ctx)
 	s.c.seeLast(ctx, s.db.DB)
 	return errors.Join(err, s.db.Close())
 }

@@ -152,6 +152,10 @@ func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in client.CursorMove) 
 	return cursorOf(cursor), err
 }
 
+func (a *api) nodes(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Nodes, error) {
+	return jsonapi.Nodes(c, a.lists.Nodes, a.c.Node)
+}
+
 func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayStats, error) {
 	if err := a.refusals.keep(c.R.Context()); err != nil {
 		return client.GatewayStats{}, err

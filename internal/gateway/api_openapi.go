@@ -27,6 +27,7 @@ var tags = map[string]string{
 	"alarms":     "The feed of alarms, for a person to look at",
 	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":      "Numbers",
+	"nodes":      "The processes of the gateway",
 	"passkeys":   "Passkeys of people, each of one token, and signing in with them",
 	"tokens":     "The tokens of this API",
 	"changes":    "Changes of who decides on money, which wait for an approver",

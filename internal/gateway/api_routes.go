@@ -72,6 +72,7 @@ func (a *api) routes() []route {
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
 		{get, "/v1/stats", "stats", readers, jsonapi.Whole, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
+		{get, "/v1/nodes", "nodes", readers, jsonapi.Whole, 200, jsonapi.Handle(a.nodes), "List the processes of the gateway, silent ones too", nil},
 
 		{get, "/v1/changes", "changes", readers, jsonapi.Whole, 200, a.control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", readers, jsonapi.Whole, 200, a.control.Change(), "Show one change", nil},

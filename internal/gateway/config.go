@@ -43,6 +43,9 @@ type Config struct {
 	Forward Forwarding
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
+	// Node is the id of this process among the nodes of the database. Empty: it is none of
+	// them.
+	Node string
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler

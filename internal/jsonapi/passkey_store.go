@@ -59,6 +59,7 @@ func passkeys(ctx context.Context, q db.Querier, text, key string) (list []store
 const (
 	recordPasskeyAdded   = "passkey.added"
 	recordPasskeyRemoved = "passkey.removed"
+	recordSignedIn       = "passkey.signedin" // nobody signs this one: it says who signed in
 )
 
 type passkeyRecord struct {
@@ -67,6 +68,12 @@ type passkeyRecord struct {
 	Name   string `json:"name"`
 	Host   string `json:"host"`
 	Public string `json:"public"`
+}
+
+// signedInRecord says with which passkey somebody signed in.
+type signedInRecord struct {
+	Name string `json:"name"`
+	Host string `json:"host"`
 }
 
 func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, now db.Millis) error {
@@ -131,19 +138,27 @@ func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.
 	})
 }
 
-// usePasskey notes that a key has signed. It fails if its counter says that it is a copy,
-// or if a sign-in of this moment or a later one was used.
-func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now, signIn db.Millis) error {
-	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-		var n int64
-		if signIn == 0 {
-			n, err = t.Exec(ctx, usePasskeySQL, id, int64(now), int64(counter))
-		} else {
-			n, err = t.Exec(ctx, signInPasskeySQL, id, int64(now), int64(counter), int64(signIn))
-		}
-		if err == nil && n == 0 {
-			err = passkey.ErrAssertion
-		}
-		return err
+// usePasskey notes that a key has signed. It fails if its counter says that it is a copy.
+func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return oneUse(t.Exec(ctx, usePasskeySQL, id, int64(now), int64(counter)))
 	})
+}
+
+// signInPasskey notes that a key has signed in, with a challenge of made. It fails like
+// usePasskey, and if a challenge of this moment or a later one has signed in before.
+func (k *Tokens) signInPasskey(ctx context.Context, p storedPasskey, counter uint32, now, made db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := oneUse(t.Exec(ctx, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made))); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Host}})
+	})
+}
+
+func oneUse(n int64, err error) error {
+	if err == nil && n == 0 {
+		err = passkey.ErrAssertion
+	}
+	return err
 }

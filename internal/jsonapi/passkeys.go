@@ -23,7 +23,7 @@ type Passkeys struct{ tokens *Tokens }
 func NewPasskeys(k *Tokens) Passkeys { return Passkeys{k} }
 
 var (
-	errUnsigned = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and a token alone does not do")
+	errUnsigned = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
 	errSignIn   = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
 	errState    = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
 )
@@ -209,7 +209,8 @@ func (p Passkeys) signIn(c *Call, in client.PasskeySignIn) (out client.SignedIn,
 		return out, errSignIn
 	}
 	if err == nil {
-		err = p.tokens.usePasskey(ctx, row.ID, counter, c.Now, s.At)
+		c.Token = token
+		err = p.tokens.signInPasskey(c.acting(), row, counter, c.Now, s.At)
 	}
 	if errors.Is(err, passkey.ErrAssertion) {
 		return out, errSignIn
@@ -306,7 +307,7 @@ func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertio
 		}
 		counter, err := passkey.Assert(row.Key, in.Credential, passkey.Challenge(in.Text))
 		if err == nil {
-			err = p.tokens.usePasskey(ctx, row.ID, counter, c.Now, 0)
+			err = p.tokens.usePasskey(ctx, row.ID, counter, c.Now)
 		}
 		if err != nil {
 			return ctx, false, unfit("body.passkey.credential", err)

@@ -67,8 +67,9 @@ func RandomText(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// tokenTTL is how long another node may still accept a revoked token.
-const tokenTTL = time.Second
+// tokenTTL is how long another node may still accept a revoked token. A session of the
+// console ends a second after its token at the latest, its own checks included.
+const tokenTTL = 400 * time.Millisecond
 
 // tokens caches valid tokens for tokenTTL and keeps the rate limiter of each.
 // Invalid tokens are not cached, so guesses use no memory.
@@ -81,7 +82,14 @@ type tokens struct {
 
 type knownToken struct {
 	Token
-	until time.Time
+	asked time.Time // when the database was asked
+}
+
+// fresh says whether the token may still be used without asking. A clock that was set back
+// since then does not make that longer.
+func (k knownToken) fresh(now time.Time) bool {
+	age := now.Sub(k.asked)
+	return age >= 0 && age < tokenTTL
 }
 
 func (t *tokens) init() {
@@ -167,7 +175,7 @@ func (c *Call) checkToken(fresh bool) error {
 func (c *Call) CheckToken() error { return c.checkToken(true) }
 
 // TokenEnds waits until the caller's token is no longer valid, and reports whether it is
-// so before ctx ends. It looks every second.
+// so before ctx ends. It looks every tokenTTL.
 func (c *Call) TokenEnds(ctx context.Context) bool {
 	look := time.NewTicker(tokenTTL)
 	defer look.Stop()
@@ -228,7 +236,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	known, ok := a.tokens.known[hash]
 	drops := a.tokens.drops
 	a.tokens.mu.Unlock()
-	if ok && !fresh && now.Before(known.until) {
+	if ok && !fresh && known.fresh(now) {
 		if known.ended(db.MillisOf(now)) != nil {
 			return wrong(errExpired)
 		}
@@ -263,7 +271,7 @@ func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
 	}
 	a.tokens.mu.Lock()
 	if drops == a.tokens.drops {
-		a.tokens.known[hash] = knownToken{token, now.Add(tokenTTL)}
+		a.tokens.known[hash] = knownToken{token, now}
 	}
 	a.tokens.mu.Unlock()
 	return token, nil

@@ -53,6 +53,10 @@
 	// Charts. The live part carries their numbers as columns; each chart shows some.
 	const charts = [];
 	function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+		charts.splice(0).forEach(c => c.destroy());
+		draw();
+	});
 	function draw() {
 		const source = document.querySelector("[data-series]");
 		if (!source || typeof uPlot === "undefined") return;
@@ -73,7 +77,8 @@
 				series: [{}, ...wanted.map((c, n) => ({ label: names[n], stroke: inks[n], width: 1.5, points: { show: wanted.length > 1 || undefined, size: 3 }, spanGaps: false }))],
 			}, data, el);
 			el.setAttribute("role", "img");
-			new ResizeObserver(() => charts[i].setSize({ width: el.clientWidth, height: 150 })).observe(el);
+			if (!el.dataset.watched) new ResizeObserver(() => charts[i]?.setSize({ width: el.clientWidth, height: 150 })).observe(el);
+			el.dataset.watched = "yes";
 		});
 		document.querySelectorAll("[data-chart]").forEach(el => {
 			const last = el.dataset.columns.split(",").map(c => columns[c].findLast(x => x !== null)).map(x => x === undefined ? "none" : x);

@@ -1,0 +1,26 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Node is a process of an end.
+type Node struct {
+	Name    string `json:"name" doc:"its name in leases, attempts and the audit log"`
+	Version string `json:"version" doc:"its build"`
+	Started Time   `json:"started" doc:"when it started"`
+	Seen    Time   `json:"seen" doc:"when it last told the database that it runs, which it does every 10 seconds"`
+	Silent  bool   `json:"silent" doc:"it has told nothing for 30 seconds: it was killed, or does not reach the database. A node that stops in order leaves the list at once, a silent one after a day"`
+	Self    bool   `json:"self" doc:"it is the node that answers"`
+}
+
+// Nodes are the processes of an end.
+type Nodes struct {
+	Nodes []Node `json:"nodes" nullable:"false" doc:"those of this database, by name"`
+}
+
+func (c *caller) Nodes(ctx context.Context) ([]Node, error) {
+	out, err := ask[Nodes](ctx, c, http.MethodGet, "/v1/nodes", nil)
+	return out.Nodes, err
+}

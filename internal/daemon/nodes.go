@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"countersign/internal/db"
+)
+
+// beatEvery is how often a node tells the others that it runs. It counts as silent after
+// db.NodeSilent.
+const beatEvery = 10 * time.Second
+
+// heart keeps the row of this process among the nodes of its database.
+type heart struct {
+	d    *db.DB
+	now  func() time.Time
+	node db.Node
+}
+
+func newHeart(d *db.DB, name string, now func() time.Time) *heart {
+	return &heart{d, now, db.Node{ID: rand.Text(), Name: name, Version: Version, Started: db.MillisOf(now())}}
+}
+
+// part beats until its context ends. A database that is away is reported by others.
+func (h *heart) part() Part {
+	return Part{"nodes", func(ctx context.Context) error {
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			h.beat(ctx)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	}}
+}
+
+func (h *heart) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	n := h.node
+	n.Seen = db.MillisOf(h.now())
+	_ = h.d.Beat(ctx, n)
+}
+
+// stop deletes the row when everything else has ended.
+func (h *heart) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = h.d.LeaveNode(ctx, h.node.ID) // else it is silent, and forgotten after a day
+}

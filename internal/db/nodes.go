@@ -1,0 +1,70 @@
+package db
+
+import (
+	"context"
+	"time"
+)
+
+// Node is a process that uses a database.
+type Node struct {
+	ID      string // random, of one run
+	Name    string
+	Version string
+	Started Millis
+	Seen    Millis // when it last wrote its row
+}
+
+const (
+	// NodeSilent is how long after its last row a node counts as silent: it was killed,
+	// or does not reach the database.
+	NodeSilent = 30 * time.Second
+
+	// nodeForgotten is how long the row of a silent node is kept, in milliseconds.
+	nodeForgotten Millis = 24 * 3_600_000
+)
+
+const (
+	beatSQL = `
+INSERT INTO nodes (id, name, version, started, seen) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
+
+	forgetNodesSQL = `DELETE FROM nodes WHERE seen < $1`
+
+	leaveSQL = `DELETE FROM nodes WHERE id = $1`
+
+	nodesSQL = `SELECT id, name, version, started, seen FROM nodes ORDER BY name, started, id`
+)
+
+// Beat writes the row of a node that runs. A database that one process uses at a time has
+// no other row after it; else rows go a day after their nodes fell silent.
+func (d *DB) Beat(ctx context.Context, n Node) error {
+	before := n.Seen - nodeForgotten
+	if !d.dialect.Shared {
+		before = n.Seen
+	}
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		return t.Batch(ctx, []Statement{
+			{SQL: beatSQL, Args: []any{n.ID, n.Name, n.Version, int64(n.Started), int64(n.Seen)}},
+			{SQL: forgetNodesSQL, Args: []any{int64(before)}},
+		})
+	})
+}
+
+// LeaveNode deletes the row of a node that stops.
+func (d *DB) LeaveNode(ctx context.Context, id string) error {
+	return d.Write(ctx, func(ctx context.Context, t *Tx) error {
+		_, err := t.Exec(ctx, leaveSQL, id)
+		return err
+	})
+}
+
+// Nodes lists the nodes of the database by name, silent ones too.
+func (d *DB) Nodes(ctx context.Context) (list []Node, err error) {
+	err = Each(ctx, d, nodesSQL, nil, func(r Rows) error {
+		var n Node
+		err := r.Scan(&n.ID, &n.Name, &n.Version, &n.Started, &n.Seen)
+		list = append(list, n)
+		return err
+	})
+	return list, err
+}
