@@ -2,10 +2,18 @@ package console_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/merchant"
 )
 
 // BenchmarkPages serves the pages with lists from a service with 100,000 callbacks.
@@ -29,16 +37,20 @@ func BenchmarkPages(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s := newSite(b, base).signIn(token)
-	for name, path := range map[string]string{
+	timePages(b, newSite(b, base).signIn(token), map[string]string{
 		"now": "/console/", "merchant": "/console/merchants/shop", "callbacks": "/console/callbacks", "pending": "/console/callbacks?state=pending&merchant=shop",
 		"refused": "/console/callbacks?state=refused", "tracking": "/console/callbacks?trackingId=d-77777", "audit": "/console/audit", "audit-search": "/console/audit?text=nothing",
-	} {
+	})
+}
+
+// timePages serves each page again and again, and reports the slowest time beside the mean.
+func timePages(b *testing.B, s *site, pages map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		b.Run(name, func(b *testing.B) {
 			var slowest time.Duration
 			for b.Loop() {
 				start := time.Now()
-				switch p := s.get(path); p.status {
+				switch p := s.get(pages[name]); p.status {
 				case 200:
 				case 429: // the token's rate: each page makes several calls
 					b.StopTimer()
@@ -53,4 +65,47 @@ func BenchmarkPages(b *testing.B) {
 			b.ReportMetric(float64(slowest.Microseconds())/1000, "ms/slowest")
 		})
 	}
+}
+
+// BenchmarkGatewayPages serves the pages of a gateway with 100,000 deposits and 100,000
+// orders, 50 of which await a person.
+func BenchmarkGatewayPages(b *testing.B) {
+	s, ctx := newShop(b), b.Context()
+	const rows, writers = 100_000, 64
+	now := time.Now()
+	var next atomic.Int64
+	errs := make(chan error, writers)
+	for range writers {
+		go func() {
+			for n := int(next.Add(1)); n <= rows; n = int(next.Add(1)) {
+				d := countersigntest.Deposit(n)
+				e := merchant.NewEntry(d)
+				e.At = now
+				if _, err := s.book.Claim(ctx, e); err != nil {
+					errs <- err
+					return
+				}
+				o := book.NewOrder{CallBackID: fmt.Sprintf("order-%d", n), TenantUserID: fmt.Sprintf("user-%d", n%1000), Expires: db.Never,
+					Details: countersign.Details{Address: fmt.Sprintf("TTarget-%d", n%500), ChainName: "TRON", Symbol: "USDT", Amount: d.Amount}}
+				if _, _, err := s.book.AddOrder(ctx, o, db.MillisOf(now)); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range writers {
+		if err := <-errs; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 50 {
+		s.held(fmt.Sprintf("held-%d", i))
+	}
+	timePages(b, newSite(b, s.base).signIn(s.first), map[string]string{
+		"awaiting": "/console/", "orders": "/console/orders", "held": "/console/orders?state=held", "address": "/console/orders?address=TTarget-77", "user": "/console/orders?tenantUserId=user-7",
+		"order": "/console/orders/order-77777", "deposits": "/console/deposits", "transaction": "/console/deposits?txId=" + countersigntest.Deposit(77777).TxID, "deposit": "/console/deposits/50000",
+		"forwarding": "/console/forwarding", "audit": "/console/audit", "audit-search": "/console/audit?text=nothing",
+	})
 }

@@ -16,16 +16,18 @@ import (
 )
 
 // authenticator gives the tab a virtual device with passkeys, which agrees to everything.
-func (b *tab) authenticator(transport webauthn.AuthenticatorTransport) {
+func (b *tab) authenticator() webauthn.AuthenticatorID {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := chromedp.Call(b.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: transport, HasResidentKey: true,
-		HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true}}); err != nil {
+	made, err := chromedp.Call(b.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
+		HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true}})
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	return made.AuthenticatorID
 }
 
 // submit clicks what asks the device, and waits for the page that follows.
@@ -60,7 +62,7 @@ func TestPasskeys(t *testing.T) {
 	token := s.token(client.RoleApprover)
 	api := s.as(token.Secret)
 	b := newTab(t, browser, s.base)
-	b.authenticator(webauthn.AuthenticatorTransportInternal)
+	b.authenticator()
 	b.signIn(token.Secret)
 	b.open("/console/passkeys")
 	b.shows("You have none.")

@@ -26,8 +26,8 @@ func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (cli
 
 type orderQuery struct {
 	State        client.OrderState `query:"state" doc:"only in this state"`
-	TenantUserID string            `query:"tenantUserId" doc:"only of this user, at most 300 bytes"`
-	Address      string            `query:"address" doc:"only to this address, at most 300 bytes"`
+	TenantUserID string            `query:"tenantUserId" doc:"only of this user, at most 1,024 bytes"`
+	Address      string            `query:"address" doc:"only to this address, at most 1,024 bytes"`
 	page
 }
 
@@ -170,8 +170,8 @@ func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to book.DepositSt
 
 type callbackQuery struct {
 	Type       string `query:"type" enum:"1,2,3,4,5,6,7" doc:"only of this type, 1 to 7"`
-	ID         string `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 300 bytes"`
-	CallBackID string `query:"callBackId" doc:"only about this order: its callBackId, at most 300 bytes"`
+	ID         string `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
+	CallBackID string `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
 	Settled    string `query:"settled" enum:"false" doc:"false: only those without a final answer"`
 	page
 }

@@ -32,8 +32,8 @@ type AuditFrom struct {
 
 // AuditAbout names what evidence is about.
 type AuditAbout struct {
-	Withdrawal string `query:"withdrawal" minLength:"1" maxLength:"300" doc:"id of a withdrawal; of the gateway, the callBackId of an order; 1 to 300 characters"`
-	Callback   string `query:"callback" minLength:"1" maxLength:"300" doc:"id of a callback; of the gateway, its number in the inbox; 1 to 300 characters"`
+	Withdrawal string `query:"withdrawal" minLength:"1" maxLength:"1024" doc:"id of a withdrawal; of the gateway, the callBackId of an order; 1 to 1,024 characters"`
+	Callback   string `query:"callback" minLength:"1" maxLength:"1024" doc:"id of a callback; of the gateway, its number in the inbox; 1 to 1,024 characters"`
 	AuditFrom
 }
 

@@ -84,8 +84,9 @@ func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault
 	return faults
 }
 
-// maxText is the most bytes of a text whose schema has no maxLength.
-const maxText = 300
+// maxText is the most bytes of a text whose schema has no maxLength: those of the longest
+// identifier that the databases keep.
+const maxText = 1024
 
 func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 	switch {

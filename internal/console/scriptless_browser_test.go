@@ -1,0 +1,190 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"countersign/client"
+	"countersign/internal/console"
+)
+
+// withoutScripts turns JavaScript off for the pages of the tab.
+func (b *tab) withoutScripts() {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// scriptless opens every page and fails unless it shows a heading and says that times are
+// UTC, which no script has changed.
+func (b *tab) scriptless(patterns []string, paths map[string]string) {
+	b.t.Helper()
+	for _, pattern := range patterns {
+		path, known := paths[pattern]
+		switch {
+		case strings.HasPrefix(pattern, "GET ") && !known:
+			b.t.Errorf("no test opens %s without JavaScript", pattern)
+		case path != "":
+			b.open(path)
+			if !get[bool](b, `!!document.querySelector("h1") && document.querySelector("footer noscript").innerText.includes("Times are UTC")`) {
+				b.t.Errorf("%s is not whole\n%s", path, b.page())
+			}
+			if get[bool](b, `!!document.querySelector(".copy, [data-chart] canvas")`) {
+				b.t.Errorf("%s: a script ran", path)
+			}
+		}
+	}
+}
+
+// act opens what a summary hides, fills in a reason where the form has one, and sends it.
+func (b *tab) act(form, says string) {
+	b.t.Helper()
+	in := `form[action$="` + form + `"]`
+	if get[bool](b, `!!document.querySelector('details:has(`+in+`):not([open])')`) {
+		b.press(`details:has(` + in + `) > summary`)
+	}
+	if get[bool](b, `!!document.querySelector('`+in+` input[name=reason]')`) {
+		b.fill(in+` input[name=reason]`, "without scripts")
+	}
+	b.click(in + ` button:not([type=button])`)
+	b.shows(says)
+}
+
+// TestServiceWithoutScripts: all of the service's console but live pages, charts and
+// passkeys works in a browser without JavaScript.
+func TestServiceWithoutScripts(t *testing.T) {
+	browser := chromium(t)
+	t.Parallel()
+	base, token := node(t, nil)
+	admin, ctx := serviceAPI(t, base, token), t.Context()
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
+		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := admin.AddDeposits(ctx, deposit(t, "shop", "d-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := admin.CreateWithdrawal(ctx, client.NewWithdrawal{Merchant: "shop", CallBackID: "w-1", TenantUserID: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newTab(t, browser, base)
+	b.withoutScripts()
+	b.signIn(token)
+	c, err := console.NewService(bareConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.scriptless(c.Patterns(), map[string]string{
+		"GET /console/{$}":                   "/console/",
+		"GET /console/merchants":             "/console/merchants",
+		"GET /console/merchants/new":         "/console/merchants/new",
+		"GET /console/merchants/{id}":        "/console/merchants/shop",
+		"GET /console/merchants/{id}/change": "/console/merchants/shop/change",
+		"GET /console/callbacks":             "/console/callbacks",
+		"GET /console/callbacks/{id}":        "/console/callbacks/" + accepted[0].ID,
+		"GET /console/resend":                "/console/resend?merchant=shop",
+		"GET /console/withdrawals":           "/console/withdrawals",
+		"GET /console/withdrawals/{id}":      "/console/withdrawals/" + w.ID,
+		"GET /console/find/{id}":             "/console/find/" + w.ID,
+		"GET /console/alarms":                "/console/alarms?all=1",
+		"GET /console/changes":               "/console/changes",
+		"GET /console/changes/{id}":          "", // see below
+		"GET /console/passkeys":              "/console/passkeys",
+		"GET /console/tokens":                "/console/tokens",
+		"GET /console/shown":                 "/console/shown",
+		"GET /console/audit":                 "/console/audit?text=shop",
+		"GET /console/stop":                  "/console/stop",
+		"GET /console/live/now":              "", // a stream
+		"GET /console/audit/checkpoint":      "", // files
+		"GET /console/audit/evidence/{id}":   "",
+	})
+	b.open("/console/callbacks")
+	b.fill("#trackingId", "d-1")
+	b.click("form.search button")
+	b.shows("d-1", "pending")
+	b.open("/console/merchants/shop")
+	b.act("/pause", "Paused:")
+	b.act("/resume", "Resumed.")
+	b.act("/keys", "Shown this once")
+	b.open("/console/withdrawals/" + w.ID)
+	b.act("/cancel", "Cancelled.")
+	b.open("/console/merchants/shop/change")
+	b.fill("#releaseWithin", "2h")
+	b.click("form.fields button.main")
+	b.shows("Changed.", "2h0m0s")
+	b.open("/console/merchants/shop/change")
+	b.fill("#releaseWithin", "1s")
+	b.click("form.fields button.main")
+	b.shows("This was not done:", "releaseWithin is not between 1m and 8760h")
+	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.ReleaseWithin.String() != "2h0m0s" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestGatewayWithoutScripts is the same of the gateway.
+func TestGatewayWithoutScripts(t *testing.T) {
+	browser := chromium(t)
+	t.Parallel()
+	s, ctx := newShop(t), t.Context()
+	o, other, third := s.held("plain-1"), s.held("plain-2"), s.held("plain-3")
+	seq := s.twice(1)
+	b := newTab(t, browser, s.base)
+	b.withoutScripts()
+	b.signIn(s.first)
+	b.shows(o.CallBackID, "1000.000000000000000001")
+	b.scriptless(gatewayPatterns(t), map[string]string{
+		"GET /console/{$}":                 "/console/",
+		"GET /console/orders":              "/console/orders?state=held",
+		"GET /console/orders/{id}":         "/console/orders/" + o.CallBackID,
+		"GET /console/deposits":            "/console/deposits",
+		"GET /console/deposits/{seq}":      fmt.Sprintf("/console/deposits/%d", seq),
+		"GET /console/policy":              "/console/policy",
+		"GET /console/forwarding":          "/console/forwarding",
+		"GET /console/alarms":              "/console/alarms?all=1",
+		"GET /console/changes":             "/console/changes?all=1",
+		"GET /console/changes/{id}":        "", // the service's page; see TestChanges
+		"GET /console/passkeys":            "/console/passkeys",
+		"GET /console/tokens":              "/console/tokens",
+		"GET /console/shown":               "/console/shown",
+		"GET /console/audit":               "/console/audit?subject=" + o.CallBackID,
+		"GET /console/live/awaiting":       "", // a stream
+		"GET /console/audit/checkpoint":    "", // files
+		"GET /console/audit/evidence/{id}": "",
+	})
+	b.open("/console/orders")
+	b.fill("#callBackId", other.CallBackID)
+	b.click("form.search button")
+	b.shows(other.CallBackID)
+	b.lacks(o.CallBackID)
+	b.open("/console/policy")
+	for field, value := range map[string]string{"amount": "1000.5", "symbol": "USDT", "chainName": "TRON", "address": "TTarget", "tenantUserId": "user-7"} {
+		b.fill("#"+field, value)
+	}
+	b.click("form.search button")
+	b.shows("A person decides.", "large amounts need a person")
+	for form, order := range map[string]client.NewOrder{"approve": o, "decline": other, "cancel": third} {
+		b.open("/console/orders/" + order.CallBackID)
+		b.act("/"+form, map[string]string{"approve": "Approved.", "decline": "Declined.", "cancel": "Cancelled."}[form])
+		got, err := s.admin.Order(ctx, order.CallBackID)
+		want := map[string]client.OrderState{"approve": client.OrderApproved, "decline": client.OrderDeclined, "cancel": client.OrderCancelled}[form]
+		if err != nil || got.State != want || got.Reason != "without scripts" {
+			t.Errorf("%s: %+v, %v", form, got, err)
+		}
+	}
+	b.open(fmt.Sprintf("/console/deposits/%d", seq))
+	b.act("/credit", "Credited:")
+	b.open("/console/forwarding")
+	b.act("/forwarding/retry", "Due now.")
+	b.open("/console/alarms")
+	if get[bool](b, `!!document.querySelector("form[action$='/ack']")`) {
+		b.click(`form[action$="/ack"] button`)
+		b.shows("Acknowledged.")
+	}
+}
