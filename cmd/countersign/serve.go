@@ -37,6 +37,7 @@ type serveCmd struct {
 	Listen          string        `help:"Address of the API. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	AllowPrivate    bool          `help:"Let every merchant be on a private network or this machine."`
 	AllowHTTP       bool          `name:"allow-http" help:"Let merchants' URLs be http."`
+	MerchantPorts   []uint16      `help:"Ports at which merchants on public addresses may be called. Default: 443,8443." default:"443,8443" placeholder:"PORT"`
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
@@ -70,7 +71,7 @@ func (c *serveCmd) Run(std streams) error {
 	}
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
-		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
+		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {

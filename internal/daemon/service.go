@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"countersign/client"
@@ -35,6 +36,9 @@ type ServiceConfig struct {
 	AllowPrivate bool
 	// AllowHTTP lets merchants' URLs be http.
 	AllowHTTP bool
+	// MerchantPorts are where merchants on public addresses may be called; nil:
+	// dispatch.DefaultPorts.
+	MerchantPorts []uint16
 	// ExchangeTimeout bounds one exchange with a merchant. Zero: 15 s.
 	ExchangeTimeout time.Duration
 	// Lease is how long a claimed callback belongs to this process. Zero: 30 s
@@ -94,6 +98,8 @@ func NewService(c ServiceConfig) (*Service, error) {
 		return nil, errors.New("daemon: ServiceConfig.Dir is missing")
 	case c.Listen == "":
 		return nil, errors.New("daemon: ServiceConfig.Listen is missing")
+	case slices.Contains(c.MerchantPorts, 0):
+		return nil, errors.New("daemon: ServiceConfig.MerchantPorts: 0 is no port")
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
@@ -158,7 +164,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	if s.sender, err = dispatch.New(dispatch.Config{
 		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
-		AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP,
+		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 	}); err != nil {
 		return err
@@ -172,7 +178,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
 		},
 		CheckURL: func(rawURL string, allowPrivate bool) error {
-			return dispatch.CheckURL(rawURL, dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate})
+			return dispatch.CheckURL(rawURL, c.targets(allowPrivate))
 		},
 	})
 	if err != nil {
@@ -232,7 +238,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, client.Duration(s.c.ChangeDelay)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, s.heart.part()}
@@ -246,11 +252,17 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(err, s.db.Close())
 }
 
+// targets are where callbacks may go to.
+func (c ServiceConfig) targets(allowPrivate bool) dispatch.TargetRules {
+	return dispatch.TargetRules{AllowHTTP: c.AllowHTTP, AllowPrivate: allowPrivate || c.AllowPrivate, Ports: c.MerchantPorts}
+}
+
 // startedService is what the audit log has of a start.
 type startedService struct {
 	Version      string          `json:"version"`
 	AllowPrivate bool            `json:"allowPrivate,omitempty"`
 	AllowHTTP    bool            `json:"allowHttp,omitempty"`
+	Ports        []uint16        `json:"merchantPorts,omitempty"`
 	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
 }
 

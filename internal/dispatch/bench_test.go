@@ -95,7 +95,7 @@ func ingest(b *testing.B, s *outbox.Outbox, from, n int) {
 // drain runs a Dispatcher until n callbacks are accepted.
 func drain(b *testing.B, s *outbox.Outbox, n int) *countingObserver {
 	o := &countingObserver{want: n, all: make(chan struct{})}
-	d, err := New(Config{Outbox: s, Node: "bench", AllowHTTP: true, Observer: o})
+	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func BenchmarkLatency(b *testing.B) {
 	}
 	settled := make(chan struct{}, 1)
 	o := &signalObserver{settled: settled}
-	d, err := New(Config{Outbox: s, Node: "bench", AllowHTTP: true, Observer: o})
+	d, err := New(Config{Outbox: s, Node: "bench", TargetRules: TargetRules{AllowHTTP: true}, Observer: o})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -64,9 +64,8 @@ type Config struct {
 	Log      *slog.Logger     // nil: discards
 	Observer Observer         // nil: none
 
-	AllowPrivate bool           // allow private networks for every merchant
-	AllowHTTP    bool           // targets may be http
-	Roots        *x509.CertPool // trusted for TLS; nil: the system's
+	TargetRules                // of every merchant; AllowPrivate can be set for one alone
+	Roots       *x509.CertPool // trusted for TLS; nil: the system's
 
 	// ExchangeTimeout bounds one exchange, the last byte of the response
 	// included. 0: 15 s.

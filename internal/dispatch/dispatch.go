@@ -40,8 +40,8 @@ func New(c Config) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg:       c,
-		transport: newTransport(c.AllowHTTP, c.Roots, c.NotifyWidth),
-		merchants: newMerchants(c.Outbox, TargetRules{AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP},
+		transport: newTransport(c.TargetRules, c.Roots, c.NotifyWidth),
+		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
 		cores:    newCores(c.RSA),
 		previous: newPrevious(),

@@ -21,7 +21,12 @@ type TargetRules struct {
 	AllowPrivate bool
 	// AllowHTTP allows http targets and port 80. For development.
 	AllowHTTP bool
+	// Ports are where public addresses may be called; nil: DefaultPorts.
+	Ports []uint16
 }
+
+// DefaultPorts are the ports of merchants on public addresses.
+var DefaultPorts = []uint16{443, 8443}
 
 // ErrURL is wrapped by all errors of CheckURL. They never repeat the URL.
 var ErrURL = errors.New("URL not allowed")
@@ -132,10 +137,14 @@ func guardian(p TargetRules) *ssrf.Guardian {
 	if p.AllowPrivate {
 		return ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(privateV4...), ssrf.WithAllowedV6Prefixes(privateV6...))
 	}
-	if p.AllowHTTP {
-		return ssrf.New(ssrf.WithPorts(443, 8443, 80))
+	ports := p.Ports
+	if ports == nil {
+		ports = DefaultPorts
 	}
-	return ssrf.New(ssrf.WithPorts(443, 8443))
+	if p.AllowHTTP {
+		ports = append(slices.Clone(ports), 80)
+	}
+	return ssrf.New(ssrf.WithPorts(ports...))
 }
 
 // metadata are the addresses where cloud providers serve a machine's credentials.

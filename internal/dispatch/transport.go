@@ -43,13 +43,13 @@ type transport struct {
 	public, private *http.Transport
 }
 
-// newTransport gives the transport for both kinds of merchants. Nil roots stand for
+// newTransport gives the transport for both kinds of merchants, those that p allows to
+// be on private networks and the others. Nil roots stand for
 // the system's. It keeps up to idle connections open that are not used.
-func newTransport(allowHTTP bool, roots *x509.CertPool, idle int) *transport {
-	t := &transport{
-		public:  roundTripper(TargetRules{AllowHTTP: allowHTTP}, roots, nil),
-		private: roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: allowHTTP}, roots, nil),
-	}
+func newTransport(p TargetRules, roots *x509.CertPool, idle int) *transport {
+	public, private := p, p
+	public.AllowPrivate, private.AllowPrivate = false, true
+	t := &transport{public: roundTripper(public, roots, nil), private: roundTripper(private, roots, nil)}
 	t.public.MaxIdleConns, t.private.MaxIdleConns = max(1, idle/2), max(1, idle/2)
 	return t
 }
