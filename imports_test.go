@@ -27,6 +27,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
 	"countersign/internal/db/pglink":           {others: []string{"github.com/jackc/pgx/v5"}},
+	"countersign/internal/db/page":             {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/db/dbtest":           {others: []string{"github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/passkey":             {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/passkey/passkeytest": {others: []string{"github.com/go-webauthn/webauthn"}},
@@ -34,8 +35,8 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
-	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db"}},
-	"countersign/internal/book":   {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/db/page"}},
+	"countersign/internal/book":   {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/db/page"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},

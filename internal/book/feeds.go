@@ -73,13 +73,7 @@ func (b *Book) DepositsIn(ctx context.Context, state DepositState, after int64, 
 }
 
 func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]TakenDeposit, error) {
-	var list []TakenDeposit
-	err := db.Each(ctx, b, text, args, func(r db.Rows) error {
-		d, err := scanDeposit(r)
-		list = append(list, d)
-		return err
-	})
-	return list, err
+	return db.List(ctx, b, text, args, scanDeposit)
 }
 
 // Deposit gives one deposit.
@@ -87,17 +81,8 @@ func (b *Book) Deposit(ctx context.Context, seq int64) (TakenDeposit, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
 
-func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (d TakenDeposit, err error) {
-	found := false
-	err = db.Each(ctx, q, text, []any{seq}, func(r db.Rows) error {
-		found = true
-		d, err = scanDeposit(r)
-		return err
-	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return d, err
+func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (TakenDeposit, error) {
+	return db.Find(ctx, q, text, []any{seq}, scanDeposit)
 }
 
 const decideDepositSQL = `
@@ -164,13 +149,7 @@ const listEventsSQL = `SELECT ` + eventColumns + ` FROM events WHERE seq > $1 OR
 
 // Events gives the events after seq after, in order and without gaps.
 func (b *Book) Events(ctx context.Context, after int64, limit int) ([]Event, error) {
-	var list []Event
-	err := db.Each(ctx, b, listEventsSQL, []any{after, limit}, func(r db.Rows) error {
-		e, err := scanEvent(r)
-		list = append(list, e)
-		return err
-	})
-	return list, err
+	return db.List(ctx, b, listEventsSQL, []any{after, limit}, scanEvent)
 }
 
 const (

@@ -153,16 +153,13 @@ func (b *Book) ForwardRows(ctx context.Context, skipped bool, feed Feed, seq int
 	return forwardRows(ctx, b, text, int64(feed), seq, limit)
 }
 
-func forwardRows(ctx context.Context, q db.Querier, text string, args ...any) (list []ForwardRow, err error) {
-	err = db.Each(ctx, q, text, args, func(r db.Rows) error {
-		var f ForwardRow
+func forwardRows(ctx context.Context, q db.Querier, text string, args ...any) ([]ForwardRow, error) {
+	return db.List(ctx, q, text, args, func(r db.Rows) (f ForwardRow, err error) {
 		var sending int64
-		err := r.Scan(&f.Feed, &f.Seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.Reason, &f.Skipped, &f.SkippedBy, &f.SkipReason)
+		err = r.Scan(&f.Feed, &f.Seq, &f.Attempts, &sending, &f.Due, &f.Created, &f.Reason, &f.Skipped, &f.SkippedBy, &f.SkipReason)
 		f.Sending = sending != 0
-		list = append(list, f)
-		return err
+		return f, err
 	})
-	return list, err
 }
 
 const (

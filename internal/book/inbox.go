@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 	"countersign/merchant"
 )
 
@@ -238,39 +239,25 @@ const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, su
 	address, chain_name, symbol, amount`
 
 // Entries lists the inbox, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at scanMost rows at most: it may have
+// newest). next is 0 at the end. A page looks at page.Most rows at most: it may have
 // fewer than limit entries, also none, and a next page.
 func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
 	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
 		return nil, 0, nil
 	}
 	q := f.conditions(before)
-	end, err := b.bound(ctx, "inbox", q)
-	if err != nil {
-		return nil, 0, err
-	}
-	text := `SELECT ` + inboxColumns + ` FROM inbox` + q.Where() + newestSeq(q, limit)
-	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
-		var e Record
+	number := func(e Record) int64 { return e.Seq }
+	return page.Numbered(ctx, b, "inbox", inboxColumns, q, limit, number, func(r db.Rows) (e Record, err error) {
 		var duplicate, suspect, settled int64
 		var d [4]string
-		err := r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,
+		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,
 			&e.Reply.Code, &e.Reply.Message, &d[0], &d[1], &d[2], &d[3])
 		if err == nil {
 			e.Reply.Details, err = keptDetails(d)
 		}
 		e.PossibleDuplicate, e.Suspect, e.Settled = duplicate != 0, suspect != 0, settled != 0
-		list = append(list, e)
-		return err
+		return e, err
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		end = list[limit-1].Seq
-	}
-	return list, end, nil
 }
 
 // conditions chooses the index by the member of f that selects the fewest rows. The
@@ -302,33 +289,6 @@ func (f Filter) conditions(before int64) *db.Conditions {
 		q.Add("type + 0 = ?", int64(f.Type))
 	}
 	return q
-}
-
-// scanMost is how many rows one page of a list with filters looks at. Where few of
-// them pass, pages are short, and each costs as little as any other.
-const scanMost = 500
-
-func boundSQL(table string, walk db.Conditions) string {
-	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), scanMost-1)
-}
-
-// bound ends a page of a list with filters after scanMost rows and gives the seq of the
-// last one; 0 if there is no end but that of the list.
-func (b *Book) bound(ctx context.Context, table string, q *db.Conditions) (end int64, err error) {
-	if !q.Filtered() {
-		return 0, nil
-	}
-	walk := q.Walk()
-	more, err := db.One(ctx, b, boundSQL(table, walk), walk.Args, &end)
-	if more {
-		q.Add("seq >= ?", end)
-	}
-	return end, err
-}
-
-// newestSeq asks for one row more than limit, to know whether there are more.
-func newestSeq(q *db.Conditions, limit int) string {
-	return " ORDER BY seq DESC LIMIT " + q.Arg(limit+1)
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // TestListPlans asks the planner of both databases: every list reads an index in its
@@ -33,11 +34,12 @@ func TestListPlans(t *testing.T) {
 			list := func(what, table, columns string, q *db.Conditions, sorted bool, indexes ...string) {
 				t.Helper()
 				if q.Filtered() {
-					walk := q.Walk()
-					check(what, sorted, boundSQL(table, walk), walk.Args, indexes...)
+					text, args := page.NumberedEnd(table, q)
+					check(what, sorted, text, args, indexes...)
 					q.Add("seq >= ?", 1)
 				}
-				check(what, sorted, `SELECT `+columns+` FROM `+table+q.Where()+newestSeq(q, 10), q.Args, indexes...)
+				text := page.NumberedText(table, columns, q, 10)
+				check(what, sorted, text, q.Args, indexes...)
 			}
 			for _, before := range []int64{0, 7} {
 				for _, typ := range []countersign.Type{0, countersign.TypeDeposited, countersign.TypeNotEnoughHotMoney} {

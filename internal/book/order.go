@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, seq, state, reason, decided_by,
@@ -37,17 +38,8 @@ const (
 	lockOrderSQL = readOrderSQL + `{lock}`
 )
 
-func findOrder(ctx context.Context, q db.Querier, text string, callBackID string) (o Order, err error) {
-	found := false
-	err = db.Each(ctx, q, text, []any{callBackID}, func(r db.Rows) error {
-		found = true
-		o, err = scanOrder(r)
-		return err
-	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return o, err
+func findOrder(ctx context.Context, q db.Querier, text string, callBackID string) (Order, error) {
+	return db.Find(ctx, q, text, []any{callBackID}, scanOrder)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
@@ -163,31 +155,13 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 }
 
 // Orders lists orders, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at scanMost rows at most: it may have
+// newest). next is 0 at the end. A page looks at page.Most rows at most: it may have
 // fewer than limit orders, also none, and a next page.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
 	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil {
 		return nil, 0, nil
 	}
-	q := f.conditions(before)
-	end, err := b.bound(ctx, "orders", q)
-	if err != nil {
-		return nil, 0, err
-	}
-	text := `SELECT ` + orderColumns + ` FROM orders` + q.Where() + newestSeq(q, limit)
-	err = db.Each(ctx, b, text, q.Args, func(r db.Rows) error {
-		o, err := scanOrder(r)
-		list = append(list, o)
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		end = list[limit-1].Seq
-	}
-	return list, end, nil
+	return page.Numbered(ctx, b, "orders", orderColumns, f.conditions(before), limit, func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
 func (f OrderFilter) conditions(before int64) *db.Conditions {

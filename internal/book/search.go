@@ -4,31 +4,19 @@ import (
 	"context"
 
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // SearchDeposits lists deposits as they are now, newest first, beginning below seq
-// before (0: with the newest). next is 0 at the end. A page looks at scanMost rows at
-// most: it may have fewer than limit deposits, also none, and a next page.
+// before (0: with the newest). next is 0 at the end. A page looks at page.Most rows
+// at most: it may have fewer than limit deposits, also none, and a next page.
 func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []TakenDeposit, next int64, err error) {
 	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID} {
 		if db.CheckText("", text) != nil {
 			return nil, 0, nil
 		}
 	}
-	q := f.conditions(before)
-	end, err := b.bound(ctx, "deposits", q)
-	if err != nil {
-		return nil, 0, err
-	}
-	list, err = b.listDeposits(ctx, `SELECT `+depositColumns+` FROM deposits`+q.Where()+newestSeq(q, limit), q.Args...)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(list) > limit {
-		list = list[:limit]
-		end = list[limit-1].Seq
-	}
-	return list, end, nil
+	return page.Numbered(ctx, b, "deposits", depositColumns, f.conditions(before), limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
 }
 
 // conditions chooses the index by the member of f that selects the fewest rows.

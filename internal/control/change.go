@@ -105,18 +105,13 @@ func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (b
 }
 
 func findChange(ctx context.Context, q db.Querier, id string) (c Change, err error) {
-	found := false
 	if db.CheckText("", id) != nil {
 		return c, db.ErrNotFound
 	}
-	err = db.Each(ctx, q, findChangeSQL, []any{id}, func(r db.Rows) error {
-		found = true
-		return c.scan(r)
+	return db.Find(ctx, q, findChangeSQL, []any{id}, func(r db.Rows) (c Change, err error) {
+		err = c.scan(r)
+		return c, err
 	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return c, err
 }
 
 // list gives changes before the cursor, the newest first, of some merchants; nil: of all.

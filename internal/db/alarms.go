@@ -134,7 +134,7 @@ func (f AlarmFilter) read(ctx context.Context, q Querier, of *string, after int6
 		c.Add("acked > 0")
 	}
 	text := readAlarmsSQL + c.Where() + " ORDER BY seq LIMIT CAST(" + c.Arg(limit) + " AS BIGINT)"
-	return readAlarms(ctx, q, text, c.Args...)
+	return List(ctx, q, text, c.Args, scanAlarm)
 }
 
 // AlarmCounts gives how many alarms there are by kind.
@@ -155,35 +155,20 @@ func (d *DB) Alarm(ctx context.Context, seq int64) (Alarm, error) {
 }
 
 func alarm(ctx context.Context, q Querier, seq int64) (Alarm, error) {
-	list, err := readAlarms(ctx, q, readAlarmsSQL+` WHERE seq = $1`, seq)
-	if err == nil && len(list) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Alarm{}, err
-	}
-	return list[0], nil
+	return Find(ctx, q, readAlarmsSQL+` WHERE seq = $1`, []any{seq}, scanAlarm)
 }
 
-func readAlarms(ctx context.Context, q Querier, text string, args ...any) ([]Alarm, error) {
-	var list []Alarm
-	err := Each(ctx, q, text, args, func(r Rows) error {
-		var a Alarm
-		err := r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote)
-		list = append(list, a)
-		return err
-	})
-	return list, err
+func scanAlarm(r Rows) (a Alarm, err error) {
+	err = r.Scan(&a.Seq, &a.Of, &a.Kind, &a.Subject, &a.At, &a.Acked, &a.AckedBy, &a.AckedName, &a.AckedNote)
+	return a, err
 }
 
 // AckAlarm acknowledges an alarm for a person, with the token by, a name and a note.
 // Repeating it changes nothing: the first acknowledgement stands. It does not end the
 // hour in which the same alarm is not raised again.
 func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now Millis) (a Alarm, err error) {
-	for _, text := range []struct{ member, text string }{{"by", by}, {"name", name}, {"note", note}} {
-		if err := CheckText(text.member, text.text); err != nil {
-			return Alarm{}, err
-		}
+	if err := CheckTexts("by", by, "name", name, "note", note); err != nil {
+		return Alarm{}, err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		n, err := t.Exec(ctx, ackAlarmSQL, seq, int64(now), by, name, note)

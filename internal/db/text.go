@@ -27,6 +27,16 @@ func CheckText(member, text string) error {
 	return nil
 }
 
+// CheckTexts is CheckText for several members: the name and the text of each, in turns.
+func CheckTexts(members ...string) error {
+	for i := 0; i < len(members); i += 2 {
+		if err := CheckText(members[i], members[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Clean makes any text storable: it replaces what cannot be stored with U+FFFD.
 func Clean(text string) string {
 	if CheckText("", text) == nil {

@@ -112,3 +112,27 @@ func One(ctx context.Context, q Querier, sql string, args []any, dest ...any) (b
 	})
 	return found, err
 }
+
+// Find scans the one row of a query; without one it is ErrNotFound.
+func Find[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (v T, err error) {
+	found := false
+	err = Each(ctx, q, sql, args, func(r Rows) (err error) {
+		found = true
+		v, err = scan(r)
+		return err
+	})
+	if err == nil && !found {
+		err = ErrNotFound
+	}
+	return v, err
+}
+
+// List scans every row.
+func List[T any](ctx context.Context, q Querier, sql string, args []any, scan func(Rows) (T, error)) (list []T, err error) {
+	err = Each(ctx, q, sql, args, func(r Rows) error {
+		v, err := scan(r)
+		list = append(list, v)
+		return err
+	})
+	return list, err
+}

@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // A callback without a row in outbox is accepted; its accepted attempt is the proof.
@@ -29,12 +30,12 @@ const (
 WHERE c.merchant = $1 AND c.id = $2`
 )
 
-func (c *Callback) scan(r db.Rows) error {
+func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
-	err := r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
+	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
 		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled)
 	c.ID = joinID(c.Merchant, id)
-	return err
+	return c, err
 }
 
 // Callback gives one callback.
@@ -46,16 +47,8 @@ func (o *Outbox) Callback(ctx context.Context, id string) (Callback, error) {
 	return findCallback(ctx, o, merchant, rest)
 }
 
-func findCallback(ctx context.Context, q db.Querier, merchant, id string) (c Callback, err error) {
-	found := false
-	err = db.Each(ctx, q, readCallbackSQL, []any{merchant, id}, func(r db.Rows) error {
-		found = true
-		return c.scan(r)
-	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return c, err
+func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callback, error) {
+	return db.Find(ctx, q, readCallbackSQL, []any{merchant, id}, scanCallback)
 }
 
 const listAttemptsSQL = `
@@ -68,17 +61,14 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Attempt
-	err = db.Each(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) error {
-		var a Attempt
+	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
 		var micros, late int64
 		var request, response []byte
-		err := r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
+		err = r.Scan(&a.Number, &a.RequestUUID, &a.Started, &micros, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late)
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1
-		list = append(list, a)
-		return err
+		return a, err
 	})
 	if err == nil && len(list) == 0 {
 		_, err = o.Callback(ctx, id) // ErrNotFound
@@ -87,30 +77,22 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 }
 
 // Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
-// the end. A page looks at scanMost rows at most: it may have fewer than limit
+// the end. A page looks at page.Most rows at most: it may have fewer than limit
 // callbacks, also none, and a next page.
 func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
 	ls, err := f.listings(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	return readPage(ctx, o, callbackColumns, ls, limit, func(r db.Rows) (v listed[Callback], err error) {
-		err = v.row.scan(r)
-		v.merchant, v.id, _ = strings.Cut(v.row.ID, ".")
-		return v, err
-	})
+	return readPage(ctx, o, callbackColumns, ls, limit, func(c Callback) string { return c.ID }, scanCallback)
 }
 
 // listings chooses the index by the members of f that select the fewest rows. The
 // other members are filters. COALESCE in them keeps the planner from another index,
 // and from reading the joined table first.
-func (f CallbackFilter) listings(cursor string) ([]listing, error) {
-	for _, look := range []struct{ member, value string }{
-		{"trackingId", f.TrackingID}, {"txId", f.TxID}, {"callBackId", f.CallBackID}, {"merchant", f.Merchant},
-	} {
-		if err := db.CheckText(look.member, look.value); err != nil {
-			return nil, err
-		}
+func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
+	if err := db.CheckTexts("trackingId", f.TrackingID, "txId", f.TxID, "callBackId", f.CallBackID, "merchant", f.Merchant); err != nil {
+		return nil, err
 	}
 	switch f.State {
 	case "", CallbackAccepted, CallbackPending, CallbackSending, CallbackRefused, CallbackExhausted, CallbackCancelled:
@@ -118,7 +100,7 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
 	if f.Of != nil {
-		var all []listing
+		var all []page.Listing
 		for _, m := range f.Of {
 			one := f
 			one.Merchant, one.Of = m, nil
@@ -130,7 +112,7 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 		}
 		return all, nil
 	}
-	ls := []listing{f.walk()}
+	ls := []page.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
 		// Of a deposit it is the event's id, which has its own index.
 		switch first := f.walkEvents(); f.Type {
@@ -142,7 +124,7 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 	}
 	for i := range ls {
 		l := &ls[i]
-		if err := l.from(cursor); err != nil {
+		if err := from(l, cursor); err != nil {
 			return nil, err
 		}
 		l.EndWalk()
@@ -152,9 +134,9 @@ func (f CallbackFilter) listings(cursor string) ([]listing, error) {
 }
 
 // walk gives the index, without filters.
-func (f CallbackFilter) walk() listing {
-	l := listing{table: "callbacks c", joins: joinOutbox + joinAttempts}
-	outbox := listing{table: "outbox o", joins: joinCallbacks + joinAttempts}
+func (f CallbackFilter) walk() page.Listing {
+	l := page.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
+	outbox := page.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
 	switch {
 	case f.TxID != "":
 		l.Add("c.tx_id <> '' AND c.tx_id = ?", f.TxID)
@@ -167,7 +149,7 @@ func (f CallbackFilter) walk() listing {
 		return l
 	case f.State == CallbackSending: // no more than are in flight; sorted
 		l = outbox
-		l.sorted = true
+		l.Sorted = true
 		l.Add("o.lease_until > 0")
 		return l
 	case f.State == CallbackPending && f.Merchant == "":
@@ -176,7 +158,7 @@ func (f CallbackFilter) walk() listing {
 		return l
 	}
 	if f.Merchant != "" {
-		l.merchant, outbox.merchant = f.Merchant, f.Merchant
+		l.Owner, outbox.Owner = f.Merchant, f.Merchant
 		l.Add("c.merchant = ?", f.Merchant)
 	}
 	switch {
@@ -198,24 +180,24 @@ func (f CallbackFilter) walk() listing {
 }
 
 // walkEvents finds the deposits with the trackingId: at most one of each merchant.
-func (f CallbackFilter) walkEvents() listing {
-	l := listing{table: "callbacks c", joins: joinOutbox + joinAttempts, sorted: true}
+func (f CallbackFilter) walkEvents() page.Listing {
+	l := page.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
 	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)
 	if f.Merchant == "" {
 		l.Add("c.merchant IN (SELECT id FROM merchants)")
 	} else {
-		l.merchant = f.Merchant
+		l.Owner = f.Merchant
 		l.Add("c.merchant = ?", f.Merchant)
 	}
 	return l
 }
 
 // filter adds what the index of l does not have.
-func (f CallbackFilter) filter(l *listing) {
+func (f CallbackFilter) filter(l *page.Listing) {
 	served := l.Where()
 	has := func(column string) bool { return strings.Contains(served, column+" = ") }
-	if f.Merchant != "" && l.merchant == "" {
-		l.Add("COALESCE("+l.alias()+".merchant, '') = ?", f.Merchant)
+	if f.Merchant != "" && l.Owner == "" {
+		l.Add("COALESCE("+l.Alias()+".merchant, '') = ?", f.Merchant)
 	}
 	if f.Type != countersign.TypeUnknown && !has("c.type") {
 		l.Add("COALESCE(c.type, 0) = ?", int64(f.Type))

@@ -65,13 +65,8 @@ func (o *Outbox) DecisionsOf(ctx context.Context, merchants []string, after int6
 }
 
 func (o *Outbox) decisions(ctx context.Context, text string, args ...any) ([]FeedDecision, error) {
-	var list []FeedDecision
-	err := db.Each(ctx, o, text, args, func(r db.Rows) error {
-		var d FeedDecision
-		var err error
+	return db.List(ctx, o, text, args, func(r db.Rows) (d FeedDecision, err error) {
 		d.Withdrawal, err = scanWithdrawal(r, &d.Seq)
-		list = append(list, d)
-		return err
+		return d, err
 	})
-	return list, err
 }

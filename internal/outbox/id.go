@@ -1,12 +1,15 @@
 package outbox
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"sync"
 
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // idLength is the length of the part of an id that follows the merchant.
@@ -56,6 +59,35 @@ func splitID(id string) (merchant, rest string, err error) {
 		return "", "", db.ErrNotFound
 	}
 	return merchant, rest, nil
+}
+
+// from continues a list after a cursor, which names a row by its id and is empty at the
+// beginning. It precedes EndWalk.
+func from(l *page.Listing, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	merchant, id, err := splitID(cursor)
+	if err != nil {
+		return fmt.Errorf("cursor is %w", db.ErrInvalid)
+	}
+	l.Below(page.Place{ID: id, Owner: merchant})
+	return nil
+}
+
+// readPage is page.Read of rows with an id that joinID made, which idOf gives. next is
+// the cursor of the next page.
+func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []page.Listing, limit int, idOf func(T) string,
+	scan func(db.Rows) (T, error)) (list []T, next string, err error) {
+	list, last, err := page.Read(ctx, o, columns, ls, limit, func(r db.Rows) (v page.Row[T], err error) {
+		v.Value, err = scan(r)
+		v.Owner, v.ID, _ = strings.Cut(idOf(v.Value), ".")
+		return v, err
+	})
+	if last != (page.Place{}) {
+		next = joinID(last.Owner, last.ID)
+	}
+	return list, next, err
 }
 
 func validMerchantID(id string) bool {

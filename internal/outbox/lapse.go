@@ -26,30 +26,16 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3`
 )
 
 // sweepLapsed ends confirmed withdrawals that were not released in time, also during a
-// stop, each in a transaction of its own. Release refuses them from that time on, swept
-// or not.
-func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) error {
-	found, err := o.find(ctx, lapsedSQL, now)
-	if err != nil {
-		return err
-	}
-	done.More = done.More || len(found) == sweepMost
-	for _, f := range found {
-		var lapsed bool
-		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			if _, lapsed, err = o.endConfirmed(ctx, t, f.merchant, f.id, WithdrawalLapsed, now, lapseSQL); err != nil || !lapsed {
-				return err
-			}
-			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: AlarmLapsed, Subject: joinID(f.merchant, f.id), At: now}})
-		})
-		if err != nil {
-			return err
+// stop. Release refuses them from that time on, swept or not.
+func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (err error) {
+	done.Lapsed, err = o.sweepEach(ctx, lapsedSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
+		_, lapsed, err := o.endConfirmed(ctx, t, f.merchant, f.id, WithdrawalLapsed, now, lapseSQL)
+		if err != nil || !lapsed {
+			return false, err
 		}
-		if lapsed {
-			done.Lapsed = append(done.Lapsed, joinID(f.merchant, f.id))
-		}
-	}
-	return nil
+		return true, db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: AlarmLapsed, Subject: f.callback(), At: now}})
+	})
+	return err
 }
 
 // endConfirmed ends a confirmed withdrawal for ever by the statement text, which makes

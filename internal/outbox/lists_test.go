@@ -12,6 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // filters are those that a list of callbacks may have, each with the indexes that
@@ -99,13 +100,13 @@ func TestListPlans(t *testing.T) {
 				for _, cursor := range cursors {
 					for _, l := range must(f.listings(cursor))(t) {
 						what := fmt.Sprintf("%+v from %q", f, cursor)
-						if l.bounded() {
-							text, args := l.boundText()
+						if l.Bounded() {
+							text, args := l.EndText()
 							check(what, false, text, args, indexes...)
-							l.downTo(must(placeOf(cursors[1]))(t))
+							l.DownTo(page.Place{ID: strings.Repeat("0", idLength), Owner: "m0"})
 						}
-						text := l.pageText(callbackColumns, 10)
-						check(what, l.sorted, text, l.Args, indexes...)
+						text := l.Text(callbackColumns, 10)
+						check(what, l.Sorted, text, l.Args, indexes...)
 					}
 				}
 			}
@@ -121,7 +122,7 @@ func TestListPlans(t *testing.T) {
 			} {
 				for _, cursor := range cursors {
 					l := must(withdrawalListing(c.merchant, c.state, cursor))(t)
-					text := l.pageText(withdrawalColumns, 10)
+					text := l.Text(withdrawalColumns, 10)
 					check(fmt.Sprint("withdrawals of ", c.merchant, c.state, cursor), false, text, l.Args, c.indexes...)
 				}
 			}
@@ -221,6 +222,11 @@ func planOf(t testing.TB, d *db.DB, text string, args []any) string {
 	return lines.String()
 }
 
+func placeOf(id string) page.Place {
+	merchant, rest, _ := strings.Cut(id, ".")
+	return page.Place{ID: rest, Owner: merchant}
+}
+
 // testShortPages: pages that end before they are full lead to every row all the same,
 // once and in order.
 func testShortPages(t *testing.T, s *Outbox) {
@@ -241,11 +247,11 @@ func testShortPages(t *testing.T, s *Outbox) {
 	}
 	one("r0")
 	settleAll(t, s, []Claimed{claimOne(t, s, "a0", 1)}, 1)
-	add(scanMost+10, "x")
+	add(page.Most+10, "x")
 	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "x0", CallBackID: "cb1", Payload: []byte("n"), Due: 1}
 	want["about x0"] = append(want["about x0"], want["pending"][0], must(s.Ingest(ctx, []NewCallback{notice}, 1))(t)[0].ID)
 	want["pending"] = append(want["pending"], want["about x0"][1])
-	add(scanMost+10, "y")
+	add(page.Most+10, "y")
 	for name, f := range map[string]CallbackFilter{
 		"pending":  {State: CallbackPending},
 		"refused":  {State: CallbackRefused},
@@ -274,7 +280,7 @@ func testShortPages(t *testing.T, s *Outbox) {
 					expected = append(expected, id)
 				}
 			}
-			slices.SortFunc(expected, func(a, b string) int { return must(placeOf(b))(t).compare(must(placeOf(a))(t)) })
+			slices.SortFunc(expected, func(a, b string) int { return placeOf(b).Compare(placeOf(a)) })
 			if !slices.Equal(got, expected) {
 				t.Errorf("%s of %q: %d in %d pages, want %d", name, merchant, len(got), pages, len(expected))
 			}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,25 +78,28 @@ func (m *Merchant) check() error {
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
 	}
-	for _, text := range []struct{ member, text string }{
-		{"name", m.Name}, {"pausedReason", m.PausedReason}, {"notifyUrl", m.NotifyURL}, {"withdrawUrl", m.WithdrawURL},
-		{"scheme", string(m.Scheme)}, {"contentType", m.Settings.ContentType}, {"body", m.Settings.Body},
-	} {
-		if err := db.CheckText(text.member, text.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl", m.WithdrawURL,
+		"scheme", string(m.Scheme), "contentType", m.Settings.ContentType, "body", m.Settings.Body)
 }
 
-func (m *Merchant) args() ([]any, error) {
+// args checks m, sets its fingerprints, and gives the values of merchantColumns and of
+// the columns of its secrets, which version seals.
+func (o *Outbox) args(ctx context.Context, m *Merchant, version int64) ([]any, error) {
+	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	sealed, err := o.sealMerchant(ctx, m, version)
+	if err != nil {
+		return nil, err
+	}
 	settings, err := json.Marshal(m.Settings)
 	if err != nil {
 		return nil, err
 	}
-	return []any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
+	return append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
 		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint}, nil
+		m.Fingerprint, m.ResponseFingerprint}, sealed...), nil
 }
 
 // scan reads merchantColumns and what follows them.

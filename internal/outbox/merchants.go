@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,19 +31,10 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		m.State = MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
-	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
-	if err := m.check(); err != nil {
-		return Merchant{}, err
-	}
-	sealed, err := o.sealMerchant(ctx, &m, 1)
+	args, err := o.args(ctx, &m, 1)
 	if err != nil {
 		return Merchant{}, err
 	}
-	args, err := m.args()
-	if err != nil {
-		return Merchant{}, err
-	}
-	args = append(args, sealed...)
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		n, err := t.Exec(ctx, createMerchantSQL, args...)
 		if err != nil {
@@ -121,19 +111,10 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 		return Merchant{}, err
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
-	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
-	if err := m.check(); err != nil {
-		return Merchant{}, err
-	}
-	sealed, err := o.sealMerchant(ctx, &m, secretVersion+1)
+	args, err := o.args(ctx, &m, secretVersion+1)
 	if err != nil {
 		return Merchant{}, err
 	}
-	args, err := m.args()
-	if err != nil {
-		return Merchant{}, err
-	}
-	args = append(args, sealed...)
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
@@ -180,20 +161,15 @@ func (o *Outbox) merchant(ctx context.Context, id string) (Merchant, int64, erro
 	if !validMerchantID(id) {
 		return Merchant{}, 0, db.ErrNotFound
 	}
-	var m Merchant
 	var dataKey []byte
 	sealed := make([][]byte, len(merchantPurposes))
 	place := db.Record{Table: "merchants", Row: id}
-	found := false
-	err := db.Each(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) error {
-		found = true
-		return m.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1], &sealed[2], &sealed[3])
+	m, err := db.Find(ctx, o, readMerchantSQL, []any{id}, func(r db.Rows) (m Merchant, err error) {
+		err = m.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1], &sealed[2], &sealed[3])
+		return m, err
 	})
 	if err != nil {
 		return Merchant{}, 0, err
-	}
-	if !found {
-		return Merchant{}, 0, db.ErrNotFound
 	}
 	plain, err := o.Unseal(ctx, place, merchantPurposes, dataKey, sealed)
 	if err != nil {
@@ -225,14 +201,8 @@ func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, after string, li
 }
 
 func (o *Outbox) merchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
-	var list []Merchant
-	err := db.Each(ctx, o, text, args, func(r db.Rows) error {
-		var m Merchant
-		if err := m.scan(r); err != nil {
-			return err
-		}
-		list = append(list, m)
-		return nil
+	return db.List(ctx, o, text, args, func(r db.Rows) (m Merchant, err error) {
+		err = m.scan(r)
+		return m, err
 	})
-	return list, err
 }

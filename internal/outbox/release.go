@@ -116,10 +116,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 	if holder == "" || permit == "" {
 		return Permit{}, fmt.Errorf("claim or permit is %w: it is empty", db.ErrInvalid)
 	}
-	if err := db.CheckText("claim", holder); err != nil {
-		return Permit{}, err
-	}
-	if err := db.CheckText("permit", permit); err != nil {
+	if err := db.CheckTexts("claim", holder, "permit", permit); err != nil {
 		return Permit{}, err
 	}
 	var p Permit
@@ -218,20 +215,9 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		if err != nil {
 			return err
 		}
-		found := false
-		err = db.Each(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) error {
-			found = true
-			var err error
-			w, err = scanWithdrawal(r, &permit)
+		w, err = db.Find(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &permit) })
+		if err != nil || recorded == 0 {
 			return err
-		})
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return db.ErrNotFound
-		case recorded == 0:
-			return nil
 		}
 		ended := endedRecord{ofWithdrawal{merchant, w.CallBackID}, string(state), audit.Fingerprint(outcome.Permit), outcome.TxID, outcome.FailReason}
 		if err := record(ctx, t, recordEnded, id, now, ended); err != nil {
@@ -305,10 +291,8 @@ func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (
 	case outcome.Callback.Merchant != merchant || outcome.Callback.Type != want:
 		return newRow{}, "", fmt.Errorf("outcome is %w: its callback is not of type %d to this merchant", db.ErrInvalid, want)
 	}
-	for _, text := range []struct{ member, text string }{{"permit", outcome.Permit}, {"txId", outcome.TxID}, {"reason", outcome.FailReason}} {
-		if err := db.CheckText(text.member, text.text); err != nil {
-			return newRow{}, "", err
-		}
+	if err := db.CheckTexts("permit", outcome.Permit, "txId", outcome.TxID, "reason", outcome.FailReason); err != nil {
+		return newRow{}, "", err
 	}
 	row, err := o.newRow(0, outcome.Callback, now)
 	return row, state, err

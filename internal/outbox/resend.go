@@ -142,9 +142,5 @@ func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, 
 			ls[i].Add("COALESCE(o.lane, 0) = 0")
 		}
 	}
-	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, func(r db.Rows) (v listed[swept], err error) {
-		err = r.Scan(&v.merchant, &v.id)
-		v.row = swept{merchant: v.merchant, id: v.id}
-		return v, err
-	})
+	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, swept.callback, scanSwept)
 }

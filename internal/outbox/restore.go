@@ -66,10 +66,8 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND ` + db.OpenEpochSQL
 // that is another permit or holder, Adopt gives a *ConflictError. It works only while an
 // epoch is open.
 func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Millis) (a Adoption, err error) {
-	for _, text := range []struct{ member, text string }{{"claim", x.Claim}, {"permit", x.Permit}, {"callBackId", x.CallBackID}} {
-		if err := db.CheckText(text.member, text.text); err != nil {
-			return a, err
-		}
+	if err := db.CheckTexts("claim", x.Claim, "permit", x.Permit, "callBackId", x.CallBackID); err != nil {
+		return a, err
 	}
 	known, err := o.WithdrawalByCallBackID(ctx, x.Merchant, x.CallBackID)
 	if err == db.ErrNotFound {
@@ -92,11 +90,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 			return err
 		}
 		var kept string
-		err := db.Each(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) error {
-			var err error
-			a.Withdrawal, err = scanWithdrawal(r, &kept)
-			return err
-		})
+		var err error
+		a.Withdrawal, err = db.Find(ctx, t, readPermitSQL, []any{x.Merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &kept) })
 		if err != nil {
 			return err
 		}

@@ -79,12 +79,8 @@ SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER
 // Breakers lists the merchants' lanes whose breaker is open or half open. A breaker is
 // half open when its OpenUntil has passed; its lane then tries one exchange at a time.
 func (o *Outbox) Breakers(ctx context.Context, now db.Millis) ([]BreakerState, error) {
-	var list []BreakerState
-	err := db.Each(ctx, o, breakersSQL, nil, func(r db.Rows) error {
-		var b BreakerState
-		err := r.Scan(&b.Merchant, &b.Lane, &b.Failures, &b.OpenUntil)
-		list = append(list, b)
-		return err
+	return db.List(ctx, o, breakersSQL, nil, func(r db.Rows) (b BreakerState, err error) {
+		err = r.Scan(&b.Merchant, &b.Lane, &b.Failures, &b.OpenUntil)
+		return b, err
 	})
-	return list, err
 }

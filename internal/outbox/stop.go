@@ -154,10 +154,8 @@ func (o *Outbox) BlockWithdrawal(ctx context.Context, id, reason, by string, now
 	if reason == "" {
 		return Withdrawal{}, fmt.Errorf("reason is %w: it is empty", db.ErrInvalid)
 	}
-	for _, text := range []struct{ member, text string }{{"reason", reason}, {"by", by}} {
-		if err := db.CheckText(text.member, text.text); err != nil {
-			return Withdrawal{}, err
-		}
+	if err := db.CheckTexts("reason", reason, "by", by); err != nil {
+		return Withdrawal{}, err
 	}
 	var w Withdrawal
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {

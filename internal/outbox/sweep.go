@@ -57,30 +57,26 @@ type swept struct {
 	claimed      db.Millis
 }
 
+// callback is the id of the callback, and of the withdrawal of one of type 2.
+func (f swept) callback() string { return joinID(f.merchant, f.id) }
+
+func scanSwept(r db.Rows) (f swept, err error) {
+	err = r.Scan(&f.merchant, &f.id)
+	return f, err
+}
+
 // Sweep makes callbacks with lost leases pending again, expires withdrawals past their
 // deadline together with their callbacks, lets confirmed ones lapse, and repairs lanes after a crash between two
 // statements. One call does a bounded amount of work. A lost lease does not count
 // against the callback's schedule; its attempt is recorded with the reason "lost".
-func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (Swept, error) {
-	var done Swept
+func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
 	// Expiry comes first, so that an expired callback does not become pending.
-	if err := o.sweepWithdrawals(ctx, now, &done); err != nil {
-		return done, err
-	}
-	if err := o.sweepDeadlines(ctx, now, &done); err != nil {
-		return done, err
-	}
-	if err := o.sweepLapsed(ctx, now, &done); err != nil {
-		return done, err
-	}
-	if _, err := o.sweepLeases(ctx, now, now, &done); err != nil {
-		return done, err
-	}
-	if err := o.sweepLanes(ctx, now, &done); err != nil {
-		return done, err
-	}
-	if err := o.sweepFar(ctx, now, &done); err != nil {
-		return done, err
+	for _, part := range []func(context.Context, db.Millis, *Swept) error{
+		o.sweepWithdrawals, o.sweepDeadlines, o.sweepLapsed, o.sweepLeases, o.sweepLanes, o.sweepFar,
+	} {
+		if err := part(ctx, now, &done); err != nil {
+			return done, err
+		}
 	}
 	return done, o.FoldCounts(ctx)
 }
@@ -91,12 +87,11 @@ func (o *Outbox) ReclaimAll(ctx context.Context, now db.Millis) (int, error) {
 	if o.Dialect().Shared {
 		return 0, nil
 	}
-	total := 0
-	for {
-		n, err := o.sweepLeases(ctx, db.Never, now, &Swept{})
-		total += n
-		if err != nil || n < sweepMost {
-			return total, err
+	for done := (Swept{}); ; {
+		before := len(done.Lost)
+		err := o.endLeases(ctx, db.Never, now, &done)
+		if err != nil || len(done.Lost)-before < sweepMost {
+			return len(done.Lost), err
 		}
 	}
 }
@@ -110,45 +105,49 @@ UPDATE withdrawals SET state = 'expired', decision = 'expired', reason = 'deadli
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3`
 )
 
-// sweepWithdrawals uses one transaction for each withdrawal: few expire, and none
-// should wait for the others.
-func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) error {
-	found, err := o.find(ctx, lateWithdrawalsSQL, now)
+func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
+	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
+		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, ReasonDeadline, now)
+	})
+	return err
+}
+
+// sweepEach ends the withdrawals that text finds and gives the ids of those that end
+// did end. Each has a transaction of its own: few end so, and none should wait for the
+// others.
+func (o *Outbox) sweepEach(ctx context.Context, text string, now db.Millis, done *Swept,
+	end func(context.Context, *db.Tx, swept) (bool, error)) (ids []string, err error) {
+	found, err := o.find(ctx, done, text, int64(now), sweepMost)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	done.More = done.More || len(found) == sweepMost
 	for _, f := range found {
 		var ended bool
 		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) (err error) {
-			ended, err = o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, ReasonDeadline, now)
+			ended, err = end(ctx, t, f)
 			return err
 		})
 		if err != nil {
-			return err
+			return ids, err
 		}
 		if ended {
-			done.Expired = append(done.Expired, joinID(f.merchant, f.id))
+			ids = append(ids, f.callback())
 		}
 	}
-	return nil
+	return ids, nil
 }
 
-// find gives merchants and ids in the order in which all transactions lock them.
-func (o *Outbox) find(ctx context.Context, text string, now db.Millis) ([]swept, error) {
-	var list []swept
-	err := db.Each(ctx, o, text, []any{int64(now), sweepMost}, func(r db.Rows) error {
-		var f swept
-		err := r.Scan(&f.merchant, &f.id)
-		list = append(list, f)
-		return err
-	})
+// find gives merchants and ids in the order in which all transactions lock them. The
+// last of args is sweepMost.
+func (o *Outbox) find(ctx context.Context, done *Swept, text string, args ...any) ([]swept, error) {
+	list, err := db.List(ctx, o, text, args, scanSwept)
+	done.More = done.More || len(list) == sweepMost
 	return inOrder(list), err
 }
 
 func inOrder(list []swept) []swept {
 	sorted := make([]swept, len(list))
-	for to, from := range sortedByID(len(list), func(i int) string { return joinID(list[i].merchant, list[i].id) }) {
+	for to, from := range sortedByID(len(list), func(i int) string { return list[i].callback() }) {
 		sorted[to] = list[from]
 	}
 	return sorted
@@ -166,11 +165,10 @@ WHERE merchant = $1 AND id = $2 AND state = 'pending' AND deadline <= $3`
 
 // sweepDeadlines ends callbacks other than type 2 whose deadline has passed.
 func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept) error {
-	found, err := o.find(ctx, lateCallbacksSQL, now)
+	found, err := o.find(ctx, done, lateCallbacksSQL, int64(now), sweepMost)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	done.More = done.More || len(found) == sweepMost
 	ended := make([]int64, len(found))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		updates := make([]db.Statement, len(found))
@@ -209,17 +207,18 @@ WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3 AND leas
 	lostAttemptSQL = insertAttemptSQL + ` ON CONFLICT (merchant, callback, number) DO NOTHING`
 )
 
-// sweepLeases makes callbacks pending whose lease ended by until.
-func (o *Outbox) sweepLeases(ctx context.Context, until, now db.Millis, done *Swept) (int, error) {
-	var found []swept
-	err := db.Each(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) error {
-		var f swept
-		err := r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
-		found = append(found, f)
-		return err
+func (o *Outbox) sweepLeases(ctx context.Context, now db.Millis, done *Swept) error {
+	return o.endLeases(ctx, now, now, done)
+}
+
+// endLeases makes callbacks pending whose lease ended by until.
+func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swept) error {
+	found, err := db.List(ctx, o, lostLeasesSQL, []any{int64(until), sweepMost}, func(r db.Rows) (f swept, err error) {
+		err = r.Scan(&f.merchant, &f.id, &f.number, &f.lane, &f.node, &f.claimed)
+		return f, err
 	})
 	if err != nil || len(found) == 0 {
-		return 0, err
+		return err
 	}
 	done.More = done.More || len(found) == sweepMost
 	found = inOrder(found)
@@ -250,16 +249,14 @@ func (o *Outbox) sweepLeases(ctx context.Context, until, now db.Millis, done *Sw
 		return o.changeLanes(ctx, t, changes, now)
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	total := 0
 	for i, f := range found {
 		if lost[i] == 1 {
-			total++
-			done.Lost = append(done.Lost, joinID(f.merchant, f.id))
+			done.Lost = append(done.Lost, f.callback())
 		}
 	}
-	return total, nil
+	return nil
 }
 
 // overlookedSQL finds lanes in which something is due before next_due, and lanes

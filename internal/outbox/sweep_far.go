@@ -46,7 +46,7 @@ FROM lanes l WHERE l.merchant > $1 ORDER BY l.merchant, l.lane LIMIT CAST($2 AS 
 	readSettingsSQL = `SELECT settings FROM merchants WHERE id = $1`
 
 	farCallbacksSQL = `
-SELECT id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $3
+SELECT merchant, id FROM outbox WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND due > $3
 ORDER BY due DESC LIMIT CAST($4 AS BIGINT)`
 
 	pullInSQL = `
@@ -107,18 +107,10 @@ func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, er
 
 // pullIn makes callbacks of a lane due that are due after latest.
 func (o *Outbox) pullIn(ctx context.Context, k laneKey, latest, now db.Millis, done *Swept) error {
-	var list []swept
-	err := db.Each(ctx, o, farCallbacksSQL, []any{k.merchant, int64(k.lane), int64(latest), sweepMost}, func(r db.Rows) error {
-		f := swept{merchant: k.merchant}
-		err := r.Scan(&f.id)
-		list = append(list, f)
-		return err
-	})
+	list, err := o.find(ctx, done, farCallbacksSQL, k.merchant, int64(k.lane), int64(latest), sweepMost)
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	done.More = done.More || len(list) == sweepMost
-	list = inOrder(list)
 	pulled := make([]int64, len(list))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		updates := make([]db.Statement, len(list))

@@ -3,11 +3,11 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
@@ -142,18 +142,12 @@ const (
 	withdrawalByCallBackIDSQL = `SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.call_back_id = $2`
 )
 
-func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any) (w Withdrawal, err error) {
-	found := false
-	err = db.Each(ctx, q, text, args, func(r db.Rows) error {
-		found = true
-		w, err = scanWithdrawal(r)
-		return err
-	})
-	if err == nil && !found {
-		err = db.ErrNotFound
-	}
-	return w, err
+func findWithdrawal(ctx context.Context, q db.Querier, text string, args ...any) (Withdrawal, error) {
+	return db.Find(ctx, q, text, args, readWithdrawal)
 }
+
+// readWithdrawal reads withdrawalColumns.
+func readWithdrawal(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r) }
 
 // Withdrawal gives one withdrawal.
 func (o *Outbox) Withdrawal(ctx context.Context, id string) (Withdrawal, error) {
@@ -181,7 +175,7 @@ func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state Withdra
 
 // WithdrawalsOf is Withdrawals of several merchants.
 func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	var ls []listing
+	var ls []page.Listing
 	for _, m := range merchants {
 		l, err := withdrawalListing(m, state, cursor)
 		if err != nil {
@@ -189,15 +183,11 @@ func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state Wi
 		}
 		ls = append(ls, l)
 	}
-	return readPage(ctx, o, withdrawalColumns, ls, limit, func(r db.Rows) (v listed[Withdrawal], err error) {
-		v.row, err = scanWithdrawal(r)
-		v.merchant, v.id, _ = strings.Cut(v.row.ID, ".")
-		return v, err
-	})
+	return readPage(ctx, o, withdrawalColumns, ls, limit, func(w Withdrawal) string { return w.ID }, readWithdrawal)
 }
 
-func withdrawalListing(merchant string, state WithdrawalState, cursor string) (listing, error) {
-	l := listing{table: "withdrawals w", merchant: merchant}
+func withdrawalListing(merchant string, state WithdrawalState, cursor string) (page.Listing, error) {
+	l := page.Listing{Table: "withdrawals w", Owner: merchant}
 	if merchant != "" {
 		l.Add("w.merchant = ?", merchant)
 	}
@@ -208,7 +198,7 @@ func withdrawalListing(merchant string, state WithdrawalState, cursor string) (l
 	default:
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, state)
 	}
-	if err := l.from(cursor); err != nil {
+	if err := from(&l, cursor); err != nil {
 		return l, err
 	}
 	l.EndWalk()

@@ -1,0 +1,135 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"countersign/internal/db"
+)
+
+// Place is where a row stands in a list of rows with an owner. Such lists are ordered by
+// the id, which sorts by time, and then by owner.
+type Place struct{ ID, Owner string }
+
+// Compare orders places, the oldest first.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(strings.Compare(p.ID, q.ID), strings.Compare(p.Owner, q.Owner))
+}
+
+// Listing reads a list, or a part of one, by an index of Table. That index has the rows
+// in the list's order and serves the conditions up to EndWalk. The table has the columns
+// id and merchant, the owner.
+type Listing struct {
+	db.Conditions
+	Table  string // with its alias, a letter
+	Joins  string // for the columns and the filters
+	Owner  string // all rows of the index are of this owner; empty: of any
+	Sorted bool   // the index gives few rows, in another order; filters are applied to all of them
+}
+
+// Alias is the alias of the table.
+func (l *Listing) Alias() string { return l.Table[len(l.Table)-1:] }
+
+// Below continues the list after a place. It precedes EndWalk.
+func (l *Listing) Below(p Place) {
+	a := l.Alias()
+	switch {
+	case l.Sorted:
+		l.Add("("+a+".id || '', "+a+".merchant) < (?, ?)", p.ID, p.Owner)
+	case l.Owner == "":
+		l.Add("("+a+".id, "+a+".merchant) < (?, ?)", p.ID, p.Owner)
+	case l.Owner < p.Owner:
+		l.Add(a+".id <= ?", p.ID)
+	default:
+		l.Add(a+".id < ?", p.ID)
+	}
+}
+
+// DownTo ends the list at a place of the walk, which is its last.
+func (l *Listing) DownTo(p Place) {
+	a := l.Alias()
+	if l.Owner == "" {
+		l.Add("("+a+".id, "+a+".merchant) >= (?, ?)", p.ID, p.Owner)
+		return
+	}
+	l.Add(a+".id >= ?", p.ID)
+}
+
+func (l *Listing) order() string {
+	a := l.Alias()
+	switch {
+	case l.Sorted: // an expression: the planner must not take an index that has the order
+		return " ORDER BY " + a + ".id || '' DESC, " + a + ".merchant DESC"
+	case l.Owner != "":
+		return " ORDER BY " + a + ".id DESC"
+	}
+	return " ORDER BY " + a + ".id DESC, " + a + ".merchant DESC"
+}
+
+// Bounded reports whether a page may end before it is full.
+func (l *Listing) Bounded() bool { return l.Filtered() && !l.Sorted }
+
+// EndText finds the last place that a page looks at.
+func (l *Listing) EndText() (text string, args []any) {
+	w, a := l.Walk(), l.Alias()
+	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), Most-1), w.Args
+}
+
+// Text reads the page, and one row more to know whether there are more.
+func (l *Listing) Text(columns string, limit int) string {
+	where := l.Where()
+	return "SELECT " + columns + " FROM " + l.Table + l.Joins + where + l.order() + " LIMIT CAST(" + l.Arg(limit+1) + " AS BIGINT)"
+}
+
+// Row is a row of a list and where it stands.
+type Row[T any] struct {
+	Place
+	Value T
+}
+
+// Read reads a page of the list whose parts are ls. next is the place of its last row,
+// the zero Place at the end. A page may have fewer than limit rows, also none, and a next
+// one.
+func Read[T any](ctx context.Context, q db.Querier, columns string, ls []Listing, limit int, scan func(db.Rows) (Row[T], error)) (list []T, next Place, err error) {
+	var found []Row[T]
+	var end *Place // what is below has not been looked at in each part
+	for i := range ls {
+		l := &ls[i]
+		if l.Bounded() {
+			var p Place
+			text, args := l.EndText()
+			more, err := db.One(ctx, q, text, args, &p.ID, &p.Owner)
+			if err != nil {
+				return nil, Place{}, err
+			}
+			if more {
+				l.DownTo(p)
+				if end == nil || end.Compare(p) < 0 {
+					end = &p
+				}
+			}
+		}
+		part, err := db.List(ctx, q, l.Text(columns, limit), l.Args, scan)
+		if err != nil {
+			return nil, Place{}, err
+		}
+		found = append(found, part...)
+	}
+	slices.SortFunc(found, func(a, b Row[T]) int { return b.Compare(a.Place) })
+	for _, v := range found {
+		if end != nil && v.Compare(*end) < 0 {
+			break
+		}
+		if len(list) == limit {
+			return list, next, nil
+		}
+		list, next = append(list, v.Value), v.Place
+	}
+	if end != nil {
+		return list, *end, nil
+	}
+	return list, Place{}, nil
+}
