@@ -35,8 +35,11 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
-	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/db/page"}},
-	"countersign/internal/book":   {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/db/page"}},
+	"countersign/internal/evidence": {ours: []string{"countersign/internal/audit", "countersign/internal/db"}},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db",
+		"countersign/internal/db/page", "countersign/internal/evidence"}},
+	"countersign/internal/book": {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db",
+		"countersign/internal/db/page", "countersign/internal/evidence"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},

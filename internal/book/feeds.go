@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 // asSent is the JSON object for TakenDeposit.AsSent.
@@ -197,7 +198,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordCursor, At: now, Data: cursorRecord{name, c.Deposits, c.Events}})
+		return audit.Add(ctx, t, audit.Record{Kind: evidence.CursorMoved, At: now, Data: evidence.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
 	})
 	return c, err
 }

@@ -5,12 +5,10 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 const (
-	recordRestored   = "book.restored"
-	recordReconciled = "book.reconciled"
-
 	// reasonBooked is the reason of a deposit that does not count because the
 	// application booked it before the restore.
 	reasonBooked = "booked before the restore"
@@ -25,7 +23,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()
 // is held, and no order ends by a person, the policy or its time. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: recordRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: evidence.BookRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 const (
@@ -127,5 +125,5 @@ func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bo
 
 // Reconcile ends the open epoch. It reports whether one was open.
 func (b *Book) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, b.DB, recordReconciled, now)
+	return audit.EndEpoch(ctx, b.DB, evidence.BookReconciled, now)
 }

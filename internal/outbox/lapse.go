@@ -7,6 +7,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 // DefaultReleaseWithin is how long a confirmed withdrawal can be released, where the
@@ -63,11 +64,11 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil {
 		return w, false, err
 	}
-	kind, data := recordLapsed, any(ofWithdrawal{merchant, w.CallBackID})
+	kind, data := evidence.WithdrawalLapsed, any(evidence.Of(merchant, w.CallBackID))
 	if to == WithdrawalBlocked {
-		kind, data = recordBlocked, reasonRecord{w.BlockedReason}
+		kind, data = evidence.WithdrawalBlocked, evidence.Stopped{Reason: w.BlockedReason}
 	}
-	if err := record(ctx, t, kind, w.ID, now, data); err != nil {
+	if err := evidence.Add(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
 	return w, true, o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)

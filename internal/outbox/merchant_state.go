@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 const setMerchantStateSQL = `
@@ -52,11 +53,11 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err != nil || !changed {
 		return false, err
 	}
-	kind := recordMerchantPaused
+	kind := evidence.MerchantPaused
 	if state == MerchantActive {
-		kind = recordMerchantResumed
+		kind = evidence.MerchantResumed
 	}
-	if err := record(ctx, t, kind, id, now, changedRecord{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+	if err := evidence.Add(ctx, t, kind, id, now, evidence.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
 	m := Merchant{State: state}
@@ -94,5 +95,5 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 		return false, err
 	}
 	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
-	return true, record(ctx, t, recordMerchantPaused, id, now, changedRecord{Version: version, After: after})
+	return true, evidence.Add(ctx, t, evidence.MerchantPaused, id, now, evidence.Changed{Version: version, After: after})
 }

@@ -7,6 +7,7 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 const (
@@ -78,7 +79,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, record(ctx, t, recordDecided, joinID(merchant, id), now, decidedRecord{Merchant: merchant, Decision: string(to), Reason: reason})
+	return true, evidence.Add(ctx, t, evidence.WithdrawalDecided, joinID(merchant, id), now, evidence.Decided{Merchant: merchant, Decision: string(to), Reason: reason})
 }
 
 const releaseSQL = `
@@ -219,8 +220,9 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		if err != nil || recorded == 0 {
 			return err
 		}
-		ended := endedRecord{ofWithdrawal{merchant, w.CallBackID}, string(state), audit.Fingerprint(outcome.Permit), outcome.TxID, outcome.FailReason}
-		if err := record(ctx, t, recordEnded, id, now, ended); err != nil {
+		ended := evidence.Ended{Withdrawal: evidence.Of(merchant, w.CallBackID), State: string(state), Permit: audit.Fingerprint(outcome.Permit),
+			TxID: outcome.TxID, Reason: outcome.FailReason}
+		if err := evidence.Add(ctx, t, evidence.WithdrawalEnded, id, now, ended); err != nil {
 			return err
 		}
 		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
@@ -265,8 +267,8 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 			return err
 		}
 		row.CallBackID = w.CallBackID
-		waits := waitsRecord{ofWithdrawal{merchant, w.CallBackID}, int(n.Type), joinID(merchant, row.id)}
-		if err := record(ctx, t, recordWaits, id, now, waits); err != nil {
+		waits := evidence.Waits{Withdrawal: evidence.Of(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		if err := evidence.Add(ctx, t, evidence.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}
 		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)

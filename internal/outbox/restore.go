@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 const (
@@ -18,10 +19,6 @@ const (
 
 	// AlarmRestored: the database was restored from a backup and is not reconciled.
 	AlarmRestored = "restored"
-
-	recordRestored   = "service.restored"
-	recordReconciled = "service.reconciled"
-	recordAdopted    = "withdrawal.adopted" // its permit was given before the restore
 )
 
 // Feeds are the feeds that readers follow by their numbers.
@@ -30,7 +27,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 // Restored begins an epoch after a restore: until Reconcile nothing is released. least
 // is the number of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: recordRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: evidence.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
@@ -114,21 +111,14 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := adoptedRecord{ofWithdrawal{x.Merchant, x.CallBackID}, string(a.Was), holder, audit.Fingerprint(given)}
-		if err := record(ctx, t, recordAdopted, known.ID, now, adopted); err != nil {
+		adopted := evidence.Adopted{Withdrawal: evidence.Of(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: holder, Permit: audit.Fingerprint(given)}
+		if err := evidence.Add(ctx, t, evidence.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}
 		a.Withdrawal, err = findWithdrawal(ctx, t, readWithdrawalSQL, x.Merchant, rest)
 		return err
 	})
 	return a, err
-}
-
-type adoptedRecord struct {
-	ofWithdrawal
-	Was    string `json:"was,omitempty"` // absent: it was not known
-	Claim  string `json:"claim"`
-	Permit string `json:"permit"` // its fingerprint
 }
 
 // recreate makes a withdrawal that came after the backup anew, from what the core says.
@@ -148,5 +138,5 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 // Reconcile ends the open epoch: what was not adopted may be released again. It reports
 // whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, o.DB, recordReconciled, now)
+	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now)
 }

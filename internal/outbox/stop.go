@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 // Reasons of attempts whose answer decided nothing and whose question is asked again.
@@ -105,7 +105,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmFrozen, Subject: reason, At: now}}); err != nil {
 				return err
 			}
-			if err := audit.Add(ctx, t, audit.Record{Kind: recordFrozen, At: now, About: []string{aboutFreezes}, Data: reasonRecord{reason}}); err != nil {
+			if err := evidence.Add(ctx, t, evidence.ServiceFrozen, evidence.AboutFreezes, now, evidence.Stopped{Reason: reason}); err != nil {
 				return err
 			}
 		}
@@ -127,7 +127,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: recordThawed, At: now, About: []string{aboutFreezes}})
+		return evidence.Add(ctx, t, evidence.ServiceThawed, evidence.AboutFreezes, now, nil)
 	})
 }
 

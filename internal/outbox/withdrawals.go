@@ -8,6 +8,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/db/page"
+	"countersign/internal/evidence"
 )
 
 const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
@@ -85,8 +86,8 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id); err != nil {
 			return err
 		}
-		return record(ctx, t, recordCreated, w.ID, now, createdRecord{ofWithdrawal{n.Merchant, n.CallBackID}, n.TenantUserID, n.TrackingID, n.Business,
-			audit.DetailsOf(n.Details), int64(n.Deadline)})
+		return evidence.Add(ctx, t, evidence.WithdrawalCreated, w.ID, now, evidence.Created{Withdrawal: evidence.Of(n.Merchant, n.CallBackID),
+			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: audit.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
 	})
 	if err != nil {
 		return Withdrawal{}, false, err
