@@ -27,6 +27,11 @@ type Deposit struct {
 	Suspect bool
 }
 
+// NewDeposit makes the Deposit that a function of a Transactor gets.
+func NewDeposit(d *countersign.Deposit, c Claimed) Deposit {
+	return Deposit{Deposit: *d, Seq: c.Seq, PossibleDuplicate: c.PossibleDuplicate, Suspect: c.Suspect}
+}
+
 // Answer is the merchant's answer to a withdrawal. Confirm, Refuse and Hold make
 // it; the zero Answer confirms nothing, and the service is told errCode 5000.
 type Answer struct {

@@ -100,7 +100,8 @@ type Config struct {
 	Profile Profile
 
 	// Inbox records callbacks and answers. Required. NewMemoryInbox, which forgets
-	// everything when the process ends, is only for trying out.
+	// everything when the process ends, is only for trying out. A Transactor, such as
+	// that of package sqlinbox, has functions of its own in place of those below.
 	Inbox Inbox
 
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it.
@@ -206,6 +207,9 @@ func (c *Config) complete() error {
 		return configError("MaxOpening or MaxWaitingBlocks is negative")
 	case c.MaxBody < 0 || c.MaxBody > envelope.MaxBody:
 		return configError("MaxBody is not between 1 and %d", envelope.MaxBody)
+	}
+	if err := c.oneFunction(); err != nil {
+		return err
 	}
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)

@@ -20,7 +20,8 @@
 // ([Renewer] says what holds across processes). If the process dies or the Inbox
 // fails between the two, OnDeposit is called again. So it must credit a
 // trackingId only once, for example by a unique column in the transaction that
-// credits the user. Without an OnDeposit, recording the deposit is one
+// credits the user. Package sqlinbox closes this gap: there the function runs in the
+// transaction that records the deposit. Without an OnDeposit, recording the deposit is one
 // transaction of the Inbox, and nothing is done twice.
 //
 // A withdrawal is confirmed only if OnWithdrawal confirms it for the user that

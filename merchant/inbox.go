@@ -144,6 +144,7 @@ const (
 	StateBusy               // another caller has the lease
 	StateOtherContent       // the identifier is known with other content
 	StateSpliced            // it has blocks of another request
+	StateOpen               // of a Transactor: the function ran, and nothing that it wrote is kept
 )
 
 // String names s for logs.
@@ -161,6 +162,8 @@ func (s State) String() string {
 		return "other content"
 	case StateSpliced:
 		return "spliced"
+	case StateOpen:
+		return "open"
 	}
 	return "none"
 }
@@ -169,7 +172,7 @@ func (s State) String() string {
 type Claimed struct {
 	State State
 	// Seq is the number of the entry: above 0, and higher for every later entry.
-	// It is 0 if the state is Spliced.
+	// It is 0 if the state is Spliced, and if it is Open and nothing was recorded.
 	Seq int64
 	// Claim identifies the lease if the state is Claimed.
 	Claim int64
@@ -179,7 +182,7 @@ type Claimed struct {
 	// Suspect says that the entry shared blocks with another request when it was
 	// recorded, as an honest one cannot (PROTOCOL.md, B7).
 	Suspect bool
-	// Reply is the recorded one if the state is Settled.
+	// Reply is the recorded one if the state is Settled or, of a Transactor, Taken.
 	Reply Reply
 }
 

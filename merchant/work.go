@@ -40,8 +40,8 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	}
 	e := NewEntry(cb)
 	e.Blocks = blocks
-	do := h.function(cb)
-	if do != nil {
+	do, inbox := h.function(cb), h.transactor(rep.typ)
+	if do != nil && inbox == nil {
 		e.Lease = h.lease
 	}
 	// If the service closes the connection, the work goes on: the result is
@@ -51,44 +51,89 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	key := entryKey{cb.CallbackType(), e.ID}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		e.At = h.c.Now()
-		c, err := h.claim(ctx, e)
-		if err != nil {
-			return rep.end(failed(ReasonInbox, err))
+		var done bool
+		if inbox != nil {
+			rep, done = h.workWithin(ctx, inbox, rep, key, e)
+		} else {
+			rep, done = h.workOnce(ctx, rep, key, e, do)
 		}
-		rep.seq = c.Seq
-		switch c.State {
-		case StateTaken:
-			v := accepted()
-			v.doubt(c)
-			return h.sealed(rep.end(v))
-		case StateSettled:
-			h.forget(key)
-			return h.sealed(rep.end(verdict{Reply: c.Reply, reason: ReasonRepeated}))
-		case StateOtherContent:
-			return rep.end(verdict{
-				Reply:  refusal(countersign.CodeDetailsDiffer),
-				reason: ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
-			})
-		case StateSpliced:
-			return rep.end(verdict{
-				Reply:  Reply{Code: countersign.CodeMalformed, Message: wordSpliced},
-				reason: ReasonSpliced, cause: errors.New("its blocks came in another request before"),
-			})
-		case StateClaimed:
-			if v, ran := h.run(ctx, key, c, do); ran {
-				return h.sealed(rep.end(v))
-			}
-		case StateBusy:
-			if h.settleUnkept(ctx, key) {
-				continue
-			}
-		default:
-			return rep.end(failed(ReasonInbox, fmt.Errorf("inbox: state %q", c.State)))
+		if done {
+			return rep
 		}
 		if !h.pause(ctx, key, pause) {
 			return rep.end(verdict{Reply: Reply{Code: countersign.CodeInternal, Message: wordBusy}, reason: ReasonBusy})
 		}
 	}
+}
+
+// workOnce claims e and acts on it. done is false if another delivery acts.
+func (h *Handler) workOnce(ctx context.Context, rep reply, key entryKey, e Entry, do function) (_ reply, done bool) {
+	c, err := h.claim(ctx, e)
+	if err != nil {
+		return rep.end(failed(ReasonInbox, err)), true
+	}
+	rep.seq = c.Seq
+	switch c.State {
+	case StateTaken:
+		v := accepted()
+		v.doubt(c)
+		return h.sealed(rep.end(v)), true
+	case StateClaimed:
+		v, ran := h.run(ctx, key, c, do)
+		if !ran {
+			return rep, false
+		}
+		return h.sealed(rep.end(v)), true
+	case StateBusy:
+		if h.settleUnkept(ctx, key) {
+			return h.workOnce(ctx, rep, key, e, do)
+		}
+		return rep, false
+	}
+	return h.standing(rep, key, c), true
+}
+
+// workWithin lets the Inbox act. done is false if another delivery acts.
+func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry) (_ reply, done bool) {
+	a, ran := h.act(ctx, inbox, key, e)
+	if !ran {
+		return rep, false
+	}
+	rep.seq = a.claimed.Seq
+	switch a.claimed.State {
+	case StateBusy:
+		return rep, false
+	case StateTaken:
+		return h.sealed(rep.end(a.verdict)), true
+	case StateOpen:
+		return rep.end(a.verdict), true
+	case StateNone:
+		if a.verdict.reason != "" { // it failed
+			return rep.end(a.verdict), true
+		}
+	}
+	return h.standing(rep, key, a.claimed), true
+}
+
+// standing answers a callback that this delivery does not act on, because of what the
+// Inbox knows of it.
+func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
+	switch c.State {
+	case StateSettled:
+		h.forget(key)
+		return h.sealed(rep.end(verdict{Reply: c.Reply, reason: ReasonRepeated}))
+	case StateOtherContent:
+		return rep.end(verdict{
+			Reply:  refusal(countersign.CodeDetailsDiffer),
+			reason: ReasonOtherContent, cause: errors.New("this identifier is known with other content; nothing was changed"),
+		})
+	case StateSpliced:
+		return rep.end(verdict{
+			Reply:  Reply{Code: countersign.CodeMalformed, Message: wordSpliced},
+			reason: ReasonSpliced, cause: errors.New("its blocks came in another request before"),
+		})
+	}
+	return rep.end(failed(ReasonInbox, fmt.Errorf("inbox: state %q", c.State)))
 }
 
 // end puts v into r.
@@ -112,9 +157,8 @@ func (h *Handler) function(cb countersign.Callback) function {
 			if f == nil {
 				return v
 			}
-			d := Deposit{Deposit: *c, Seq: claimed.Seq, PossibleDuplicate: claimed.PossibleDuplicate, Suspect: claimed.Suspect}
-			if err := f(ctx, d); err != nil {
-				return fromError(err, false)
+			if err := f(ctx, NewDeposit(c, claimed)); err != nil {
+				return h.verdictOf(cb, Answer{}, err)
 			}
 			return v
 		}
@@ -124,28 +168,35 @@ func (h *Handler) function(cb countersign.Callback) function {
 				return fromAnswer(Refuse(countersign.CodeUnknownOrder, ""), c.TenantUserID)
 			}
 			a, err := h.c.OnWithdrawal(ctx, *c)
-			if err != nil {
-				return fromError(err, true)
-			}
-			v := fromAnswer(a, c.TenantUserID)
-			if v.Code == countersign.CodeAccepted {
-				// Checked before it is recorded: what is recorded must fit into a response.
-				if _, err := h.plaintext(c, v.Reply); err != nil {
-					return failed(ReasonUnanswerable, err)
-				}
-			}
-			return v
+			return h.verdictOf(cb, a, err)
 		}
 	}
 	if h.c.OnNotice == nil {
 		return nil
 	}
 	return func(ctx context.Context, _ Claimed) verdict {
-		if err := h.c.OnNotice(ctx, cb); err != nil {
-			return fromError(err, false)
-		}
+		return h.verdictOf(cb, Answer{}, h.c.OnNotice(ctx, cb))
+	}
+}
+
+// verdictOf is the verdict of a function for cb that returned a and err. a counts for
+// a withdrawal alone.
+func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdict {
+	w, withdrawal := cb.(*countersign.WithdrawalRequest)
+	switch {
+	case err != nil:
+		return fromError(err, withdrawal)
+	case !withdrawal:
 		return accepted()
 	}
+	v := fromAnswer(a, w.TenantUserID)
+	if v.Code == countersign.CodeAccepted {
+		// Checked before it is recorded: what is recorded must fit into a response.
+		if _, err := h.plaintext(w, v.Reply); err != nil {
+			return failed(ReasonUnanswerable, err)
+		}
+	}
+	return v
 }
 
 // flight is one run of a merchant's function, from its claim to its settlement.
@@ -155,22 +206,45 @@ type flight struct {
 	verdict  verdict       // read it after done is closed
 }
 
+func newFlight() *flight {
+	return &flight{returned: make(chan struct{}), done: make(chan struct{})}
+}
+
+// takeOff notes that f runs, unless another flight for key does. It also gives the
+// settlement for key that the Inbox failed to record.
+func (h *Handler) takeOff(key entryKey, f *flight) (unkept Settlement, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.flights[key] != nil {
+		return Settlement{}, false
+	}
+	h.flights[key] = f
+	return h.unkept[key], true
+}
+
+// land notes that f has ended.
+func (h *Handler) land(key entryKey, f *flight) {
+	h.mu.Lock()
+	delete(h.flights, key)
+	h.mu.Unlock()
+	close(f.done)
+}
+
+func (h *Handler) warnLate(ctx context.Context, key entryKey, v verdict) {
+	h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function returned after its time-out",
+		slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
+}
+
 // run calls do once and settles its verdict. ran is false if the function is still
 // running for an earlier delivery, whose lease has ended.
 func (h *Handler) run(ctx context.Context, key entryKey, c Claimed, do function) (v verdict, ran bool) {
-	f := &flight{returned: make(chan struct{}), done: make(chan struct{})}
-	h.mu.Lock()
-	running := h.flights[key] != nil
-	if !running {
-		h.flights[key] = f
-	}
-	earlier, unkept := h.unkept[key]
-	h.mu.Unlock()
-	if running {
+	f := newFlight()
+	earlier, ok := h.takeOff(key, f)
+	if !ok {
 		h.settle(ctx, key, c, failed(ReasonBusy, nil))
 		return verdict{}, false
 	}
-	if unkept && earlier.Final {
+	if earlier.Final {
 		do = func(context.Context, Claimed) verdict {
 			return verdict{Reply: earlier.Reply, final: true, reason: ReasonRepeated}
 		}
@@ -205,16 +279,12 @@ func (h *Handler) fly(ctx context.Context, f *flight, key entryKey, c Claimed, d
 			v = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 		if ctx.Err() != nil {
-			h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function returned after its time-out",
-				slog.Int("type", int(key.typ)), slog.String("id", clip(key.id)), slog.String("reason", string(v.reason)))
+			h.warnLate(ctx, key, v)
 		}
 		close(f.returned)
 		endRenewal() // before settling, which may free the lease
 		f.verdict = h.settle(ctx, key, c, v)
-		h.mu.Lock()
-		delete(h.flights, key)
-		h.mu.Unlock()
-		close(f.done)
+		h.land(key, f)
 	}()
 	v = do(ctx, c)
 }

@@ -1,0 +1,139 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"countersign"
+)
+
+// Transactor is an Inbox that calls the merchant's functions itself, each in the
+// transaction that records its result: what the function wrote and the record are
+// committed together, or neither is. Package sqlinbox has one.
+type Transactor interface {
+	Inbox
+
+	// Acts reports whether Act has a function for callbacks of type t. For these
+	// types a Handler calls Act, and its Config has no function.
+	Acts(t countersign.Type) bool
+
+	// Act is Claim, the function and Settle in one transaction. In this order:
+	//
+	//  1. The rules 1 to 4 of Claim apply.
+	//  2. The function is called, whether a lease has ended or not, and conclude
+	//     turns its result into a Reply.
+	//  3. If the Reply is final, it is recorded for ever, and the transaction is
+	//     committed. The state is Taken, with the Reply.
+	//  4. Otherwise nothing that the function wrote is kept, and the state is Open.
+	//     Blocks are remembered nevertheless. A callback of type 2 is recorded by
+	//     rule 2 of Claim, any other is not.
+	//
+	// No two calls for the same identifier run their functions at the same time.
+	// The transaction may be rolled back and repeated, and the function and
+	// conclude with it; the last call counts.
+	Act(ctx context.Context, e Entry, conclude Conclude) (Claimed, error)
+}
+
+// Conclude says what a callback is answered with if the function for it returned
+// a and err, and whether that is recorded for ever. a counts for type 2 alone. It
+// changes nothing and may be called more than once.
+type Conclude func(a Answer, err error) (r Reply, final bool)
+
+// functions names the functions of c that are set, by the types of callbacks that
+// they are called for.
+func (c *Config) functions() map[countersign.Type][]string {
+	set := map[countersign.Type][]string{}
+	note := func(name string, isSet bool, types ...countersign.Type) {
+		if isSet {
+			for _, t := range types {
+				set[t] = append(set[t], name)
+			}
+		}
+	}
+	note("OnDeposit", c.OnDeposit != nil, countersign.TypeDeposited)
+	note("OnPossibleDuplicate", c.OnPossibleDuplicate != nil, countersign.TypeDeposited)
+	note("OnWithdrawal", c.OnWithdrawal != nil, countersign.TypeRequestWithdraw)
+	note("OnNotice", c.OnNotice != nil, countersign.TypeWithdraw, countersign.TypeAddress, countersign.TypeInvalidAddress,
+		countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney)
+	return set
+}
+
+// oneFunction refuses a function that would never be called.
+func (c *Config) oneFunction() error {
+	inbox, ok := c.Inbox.(Transactor)
+	if !ok {
+		return nil
+	}
+	for t, names := range c.functions() {
+		if inbox.Acts(t) {
+			return configError("%s is set, but the Inbox has a function of its own for type %d", names[0], t)
+		}
+	}
+	return nil
+}
+
+// transactor is the Inbox if it has the function for callbacks of type t.
+func (h *Handler) transactor(t countersign.Type) Transactor {
+	if inbox, ok := h.c.Inbox.(Transactor); ok && inbox.Acts(t) {
+		return inbox
+	}
+	return nil
+}
+
+// acted is what Act gave, with the verdict of its function.
+type acted struct {
+	claimed Claimed
+	verdict verdict
+	err     error
+}
+
+// act calls Act in a goroutine of its own, so that a function that ignores its
+// context blocks no request. ran is false if one for an earlier delivery still runs
+// in this process. After the end of ctx the transaction can no longer be committed.
+func (h *Handler) act(ctx context.Context, inbox Transactor, key entryKey, e Entry) (a acted, ran bool) {
+	f := newFlight()
+	if _, ok := h.takeOff(key, f); !ok {
+		return acted{}, false
+	}
+	result := acted{verdict: failed(ReasonPanic, errors.New("the function ended its goroutine"))}
+	go func() {
+		defer func() { // deferred, because runtime.Goexit runs only deferred calls
+			if p := recover(); p != nil {
+				result.verdict = failed(ReasonPanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+			if ctx.Err() != nil {
+				h.warnLate(ctx, key, result.verdict)
+			}
+			h.land(key, f)
+		}()
+		result = h.callAct(ctx, inbox, e)
+	}()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		select {
+		case <-f.done: // both at the same time: it did return in time
+		default:
+			return acted{verdict: failed(ReasonTimeout, errors.New("the function or its transaction did not end in time; nothing is recorded unless its commit is under way"))}, true
+		}
+	}
+	return result, true
+}
+
+func (h *Handler) callAct(ctx context.Context, inbox Transactor, e Entry) acted {
+	var v verdict
+	c, err := inbox.Act(ctx, e, func(a Answer, err error) (Reply, bool) {
+		v = h.verdictOf(e.Callback, a, err)
+		return v.Reply, v.final
+	})
+	switch {
+	case err != nil:
+		return acted{err: err, verdict: failed(ReasonInbox, err)}
+	case c.State == StateTaken:
+		v.Reply = c.Reply
+		v.doubt(c)
+	}
+	return acted{claimed: c, verdict: v}
+}
