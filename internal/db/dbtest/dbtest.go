@@ -13,18 +13,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// shared is the one PostgreSQL cluster of a test binary.
+// shared are the servers of a test binary, at most one of each kind.
 var shared struct {
-	mu        sync.Mutex
-	running   bool // Run runs, which stops the cluster
-	tried     bool
-	cluster   *cluster
-	err       error
-	databases int
+	mu         sync.Mutex
+	running    bool // Run runs, which stops them
+	tried      bool
+	cluster    *cluster
+	err        error
+	triedMaria bool
+	maria      *mariaDB
+	mariaErr   error
+	databases  int
 }
 
-// Run runs the tests and then stops the cluster that Postgres started. TestMain
-// calls it:
+// Run runs the tests and then stops the servers that Postgres and MariaDB started.
+// TestMain calls it:
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func Run(m *testing.M) int {
@@ -40,6 +43,12 @@ func Run(m *testing.M) int {
 			return max(code, 1)
 		}
 	}
+	if shared.maria != nil {
+		if err := shared.maria.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping MariaDB:", err)
+			return max(code, 1)
+		}
+	}
 	return code
 }
 
@@ -51,7 +60,7 @@ func SQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "countersig
 func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: this test starts a PostgreSQL server")
+		t.Skip("-short: this test starts a database server")
 	}
 }
 
