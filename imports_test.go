@@ -28,7 +28,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/db/pglink":           {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/page":             {ours: []string{"countersign/internal/db"}},
-	"countersign/internal/db/dbtest":           {others: []string{"github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
+	"countersign/internal/db/dbtest":           {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/passkey":             {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/passkey/passkeytest": {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/audit": {
@@ -55,7 +55,8 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/jsonapi", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"countersign/merchant": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},
+	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},
+	"countersign/merchant/sqlinbox": {ours: []string{"countersign", "countersign/merchant"}},
 	"countersign/countersigntest": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant"},
 	},
@@ -71,7 +72,9 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
-	"countersign/examples/go":      {ours: []string{"countersign", "countersign/envelope", "countersign/merchant"}},
+	"countersign/examples/go": {
+		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
+	},
 	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
@@ -102,7 +105,7 @@ var house = map[string]struct{ ours, others []string }{
 
 // restricted are imports that belong to some packages alone.
 var restricted = map[string][]string{
-	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest"},
+	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/bench/figures", "countersign/internal/db/dbtest"},
 	"os/exec":             {"countersign/internal/bench", "countersign/internal/bench/figures", "countersign/internal/db/dbtest"},

@@ -4,12 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/big"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+
+	_ "modernc.org/sqlite"
 
 	"countersign"
 	"countersign/envelope"
@@ -41,6 +46,51 @@ func effectsIn(file string) func(context.Context, string) (int, error) {
 			}
 		}
 		return n, lines.Err()
+	}
+}
+
+// creditsIn counts the credits of a deposit in the database of the Go example, and
+// checks that the balances are their sums.
+func creditsIn(file string) func(context.Context, string) (int, error) {
+	return func(ctx context.Context, id string) (n int, err error) {
+		db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
+		if err != nil {
+			return 0, err
+		}
+		defer db.Close()
+		// One statement, so that a deposit that comes meanwhile is in both or in neither.
+		rows, err := db.QueryContext(ctx, `SELECT 1, user_id || ' ' || symbol, amount FROM credits
+			UNION ALL SELECT -1, user_id || ' ' || symbol, amount FROM balances`)
+		if err != nil {
+			return 0, err
+		}
+		defer rows.Close()
+		difference := map[string]*big.Rat{}
+		for rows.Next() {
+			var sign int64
+			var of, text string
+			if err := rows.Scan(&sign, &of, &text); err != nil {
+				return 0, err
+			}
+			amount, ok := new(big.Rat).SetString(text)
+			if !ok {
+				return 0, fmt.Errorf("the amount of %s is %q", of, text)
+			}
+			if difference[of] == nil {
+				difference[of] = new(big.Rat)
+			}
+			difference[of].Add(difference[of], amount.Mul(amount, big.NewRat(sign, 1)))
+		}
+		if err := rows.Err(); err != nil {
+			return 0, err
+		}
+		for of, d := range difference {
+			if d.Sign() != 0 {
+				return 0, fmt.Errorf("the credits of %s less the balance are %s, not 0", of, d)
+			}
+		}
+		err = db.QueryRowContext(ctx, `SELECT COUNT(*) FROM credits WHERE tracking_id = ?`, id).Scan(&n)
+		return n, err
 	}
 }
 

@@ -167,17 +167,19 @@ func TestReadmeGo(t *testing.T) {
 
 import (
 	"context"
+	"database/sql"
 
 	"countersign"
 	"countersign/envelope"
 	"countersign/merchant"
+	"countersign/merchant/sqlinbox"
 )
 
 var (
 	serviceKey          *envelope.Key
 	apiKey, callbackKey countersign.APIKey
-	inbox               merchant.Inbox
-	ledger              interface{ Credit(context.Context, merchant.Deposit) error }
+	db                  *sql.DB
+	ledger              interface{ Credit(context.Context, *sql.Tx, merchant.Deposit) error }
 	orders              map[string]struct {
 		TenantUserID string
 		Details      countersign.Details

@@ -1,23 +1,29 @@
-// Command go is a merchant's end of the custody callbacks made with package
-// merchant. A merchant writes only the two functions credit and confirm.
+// Command go is a merchant's end of the custody callbacks made with packages merchant
+// and sqlinbox, with its balances in SQLite. A merchant writes only the tables and the
+// functions credit, keep and confirm.
 package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
+
+	_ "modernc.org/sqlite"
 
 	"countersign"
 	"countersign/envelope"
 	"countersign/merchant"
+	"countersign/merchant/sqlinbox"
 )
 
 func main() {
@@ -37,28 +43,72 @@ type order struct {
 	Amount       countersign.Amount `json:"amount"`
 }
 
-// ledger stands for the merchant's database.
-type ledger struct {
-	mu       sync.Mutex
-	credited map[string]bool // by trackingId
+// tables are the merchant's own. Amounts are texts, because SQLite has no exact decimal
+// type; in PostgreSQL take NUMERIC, in MySQL DECIMAL.
+const tables = `
+CREATE TABLE IF NOT EXISTS balances (user_id TEXT, symbol TEXT, amount TEXT NOT NULL, PRIMARY KEY (user_id, symbol));
+CREATE TABLE IF NOT EXISTS credits (tracking_id TEXT PRIMARY KEY, user_id TEXT NOT NULL, symbol TEXT NOT NULL, amount TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS reviews (tracking_id TEXT PRIMARY KEY, user_id TEXT NOT NULL, symbol TEXT NOT NULL, amount TEXT NOT NULL);`
+
+// open gives the database in file, with all tables. No file: in memory, for a try.
+func open(ctx context.Context, file string) (*sql.DB, error) {
+	if file == "" {
+		file = ":memory:"
+	}
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // each connection has a memory of its own
+	if err := sqlinbox.Create(ctx, db, sqlinbox.SQLite); err != nil {
+		return nil, err
+	}
+	_, err = db.ExecContext(ctx, tables)
+	return db, err
 }
 
-// credit is called for a trackingId until it has returned nil, and once more if the
-// process died at that moment. So it must credit a trackingId only once: in a
-// database, write the trackingId into a unique column in the crediting transaction.
-func (l *ledger) credit(_ context.Context, d merchant.Deposit) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.credited[d.TrackingID] {
-		return nil
+// credit runs in the transaction that records the deposit: both are committed, or
+// neither is. It needs no check of its own against a second credit.
+func credit(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
+	balance := d.Amount.String()
+	var before string
+	err := tx.QueryRowContext(ctx, `SELECT amount FROM balances WHERE user_id = ? AND symbol = ?`, d.TenantUserID, d.Symbol).Scan(&before)
+	switch {
+	case err == nil:
+		balance = sum(before, balance)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
 	}
-	l.credited[d.TrackingID] = true // CREDIT d.Amount of d.Symbol to d.TenantUserID here
-	return nil
+	// CREDIT: the deposit has its effect here.
+	if _, err := tx.ExecContext(ctx, `INSERT INTO credits (tracking_id, user_id, symbol, amount) VALUES (?, ?, ?, ?)`,
+		d.TrackingID, d.TenantUserID, d.Symbol, d.Amount.String()); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO balances (user_id, symbol, amount) VALUES (?, ?, ?)
+		ON CONFLICT (user_id, symbol) DO UPDATE SET amount = excluded.amount`, d.TenantUserID, d.Symbol, balance)
+	return err
+}
+
+// sum adds two decimal numbers exactly.
+func sum(a, b string) string {
+	x, _ := new(big.Rat).SetString(a)
+	y, _ := new(big.Rat).SetString(b)
+	_, fractionA, _ := strings.Cut(a, ".")
+	_, fractionB, _ := strings.Cut(b, ".")
+	return x.Add(x, y).FloatString(max(len(fractionA), len(fractionB)))
+}
+
+// keep lists a deposit that may have been credited under another trackingId. A person
+// decides on it.
+func keep(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO reviews (tracking_id, user_id, symbol, amount) VALUES (?, ?, ?, ?)`,
+		d.TrackingID, d.TenantUserID, d.Symbol, d.Amount.String())
+	return err
 }
 
 // confirm answers from the merchant's own order book. It uses only the two
 // identifiers of the request; the library refuses another user's order.
-func confirm(_ context.Context, w countersign.WithdrawalRequest) (merchant.Answer, error) {
+func confirm(_ context.Context, _ *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error) {
 	b, err := os.ReadFile(os.Getenv("ORDERS_FILE"))
 	if err != nil {
 		return merchant.Answer{}, err
@@ -101,23 +151,26 @@ func run() error {
 	if os.Getenv("PROVIDER") == "other" {
 		provider = merchant.OtherProvider()
 	}
-	book := ledger{credited: map[string]bool{}}
+	db, err := open(context.Background(), os.Getenv("STATE_FILE"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	inbox, err := sqlinbox.New(sqlinbox.Config{
+		DB: db, Dialect: sqlinbox.SQLite,
+		OnDeposit: credit, OnPossibleDuplicate: keep, OnWithdrawal: confirm,
+	})
+	if err != nil {
+		return err
+	}
 	h, err := merchant.New(merchant.Config{
 		Key:             key,
 		APIKey:          countersign.APIKey(os.Getenv("API_KEY")),
 		CallbackAPIKeys: []countersign.APIKey{callbackKey},
 		Profile:         provider,
 		BodyTimeout:     bodyTimeout,
-		// In memory, only for trying out: after a restart it credits again what is
-		// told again. In production use an Inbox on your database, or run the
-		// gateway, which has one.
-		Inbox:     merchant.NewMemoryInbox(),
-		OnDeposit: book.credit,
-		// A deposit that may have been credited under another trackingId waits
-		// for a person, who finds it in the log.
-		OnPossibleDuplicate: merchant.KeepForReview,
-		OnWithdrawal:        confirm,
-		Log:                 slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Inbox:           inbox,
+		Log:             slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,149 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Dialect is the kind of a database.
+type Dialect int
+
+// The dialects. The zero Dialect is none.
+const (
+	PostgreSQL Dialect = iota + 1 // 12 or later
+	MySQL                         // MySQL 8 or later, MariaDB 10.5 or later
+	SQLite                        // 3.35 or later
+)
+
+// String names d.
+func (d Dialect) String() string {
+	switch d {
+	case PostgreSQL:
+		return "PostgreSQL"
+	case MySQL:
+		return "MySQL"
+	case SQLite:
+		return "SQLite"
+	}
+	return fmt.Sprintf("Dialect(%d)", int(d))
+}
+
+func (d Dialect) known() bool { return d >= PostgreSQL && d <= SQLite }
+
+//go:embed ddl
+var ddl embed.FS
+
+// DDL gives the statements that make the tables of an Inbox, each ended by a
+// semicolon at the end of a line. They may run again and then change nothing.
+// It is empty for an unknown d.
+func DDL(d Dialect) string {
+	name := map[Dialect]string{PostgreSQL: "postgres", MySQL: "mysql", SQLite: "sqlite"}[d]
+	text, err := ddl.ReadFile("ddl/" + name + ".sql")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// Create runs DDL, statement by statement. It may be called at every start, by
+// several processes at once.
+func Create(ctx context.Context, db *sql.DB, d Dialect) error {
+	if !d.known() {
+		return fmt.Errorf("sqlinbox: %v is no known dialect", d)
+	}
+	for _, text := range strings.SplitAfter(DDL(d), ";\n") {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		err := repeated(ctx, d.createdByAnother, func() error {
+			_, err := db.ExecContext(ctx, text)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sqlinbox: making the tables: %w", err)
+		}
+	}
+	return nil
+}
+
+// createdByAnother reports whether err may be that of a CREATE … IF NOT EXISTS that
+// another process ran at the same time.
+func (d Dialect) createdByAnother(err error) bool {
+	switch state := sqlState(err); state {
+	case "23505", "42P07", "XX000": // PostgreSQL: unique key of the catalogue, exists, "tuple concurrently updated"
+		return d == PostgreSQL
+	}
+	return d.transient(err)
+}
+
+// options are those of every transaction. In MySQL the default, REPEATABLE READ,
+// would show a transaction that waited for a lock the rows as they were before, and
+// lock gaps between rows.
+func (d Dialect) options() *sql.TxOptions {
+	if d == SQLite {
+		return nil
+	}
+	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+}
+
+// text gives the statement with the parameters of d in place of question marks.
+func (d Dialect) text(statement string) string {
+	if d != PostgreSQL {
+		return statement
+	}
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
+
+// blob gives text as a parameter for a column of text. MySQL keeps it as bytes, so
+// that no character set of a connection changes it.
+func (d Dialect) blob(text string) any {
+	if d == MySQL {
+		return []byte(text)
+	}
+	return text
+}
+
+// transient reports whether a transaction that failed with err may succeed if it is
+// repeated: it was chosen to end a deadlock, or waited too long for a lock. A driver is
+// known by the text of its errors or by a method of theirs, since none is imported.
+func (d Dialect) transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch d {
+	case PostgreSQL:
+		return strings.HasPrefix(sqlState(err), "40") // serialization failure, deadlock
+	case MySQL:
+		text := err.Error()
+		return strings.Contains(text, "Error 1213") || strings.Contains(text, "Error 1205") || // deadlock, lock wait time-out
+			strings.Contains(text, "Error 1020") // the record has changed since it was read
+	case SQLite:
+		text := err.Error()
+		return strings.Contains(text, "database is locked") || strings.Contains(text, "database table is locked") ||
+			strings.Contains(text, "SQLITE_BUSY")
+	}
+	return false
+}
+
+// sqlState is that of an error of PostgreSQL, from pgx or lib/pq.
+func sqlState(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	return ""
+}

@@ -1,0 +1,332 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/merchant"
+)
+
+// Config has the settings of an Inbox. Each function may be nil: then callbacks of its
+// types are only recorded, or the function of merchant.Config is called, outside of
+// any transaction. The package comment says what a function may do.
+type Config struct {
+	// DB is the merchant's database, with the tables of DDL. Required. New does not
+	// close it.
+	DB *sql.DB
+	// Dialect is its kind. Required.
+	Dialect Dialect
+
+	// OnDeposit does the merchant's part of a deposit. A nil error accepts it. An
+	// error that is a *merchant.CodeError chooses the errCode; any other gives 5000.
+	OnDeposit func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error
+	// OnPossibleDuplicate does the merchant's part of a deposit that may have been
+	// credited before, or that may be joined from several (PROTOCOL.md, I2 and B7).
+	// It must not credit before a person has decided. Required where there is an
+	// OnDeposit; KeepForReview leaves such deposits in the table.
+	OnPossibleDuplicate func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error
+	// OnWithdrawal answers a withdrawal, as that of merchant.Config.
+	OnWithdrawal func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error)
+	// OnNotice does the merchant's part of types 3 to 7, as that of
+	// merchant.Config.
+	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
+}
+
+// KeepForReview is an OnPossibleDuplicate that does nothing: the deposit stays in
+// countersign_inbox, with duplicate or suspect 1, and nobody is credited.
+func KeepForReview(context.Context, *sql.Tx, merchant.Deposit) error { return nil }
+
+// ErrConfig is wrapped by all errors of New.
+var ErrConfig = errors.New("sqlinbox: configuration")
+
+// Inbox is a merchant.Transactor in a database. New makes it. Many goroutines and, but
+// for SQLite, many processes may use the same tables.
+type Inbox struct {
+	c Config
+	// turn holds a value while a transaction on SQLite runs: without it, those of one
+	// process would wait for each other by polling.
+	turn chan struct{}
+}
+
+var (
+	_ merchant.Transactor = (*Inbox)(nil)
+	_ merchant.Renewer    = (*Inbox)(nil)
+)
+
+// New checks c and makes an Inbox. It does not use the database. Errors wrap
+// ErrConfig.
+func New(c Config) (*Inbox, error) {
+	switch {
+	case c.DB == nil:
+		return nil, fmt.Errorf("%w: DB is missing", ErrConfig)
+	case !c.Dialect.known():
+		return nil, fmt.Errorf("%w: Dialect is missing: PostgreSQL, MySQL or SQLite", ErrConfig)
+	case c.OnDeposit != nil && c.OnPossibleDuplicate == nil:
+		return nil, fmt.Errorf("%w: OnPossibleDuplicate is missing: somebody must decide on deposits that may have been credited before; "+
+			"KeepForReview leaves them in the table", ErrConfig)
+	}
+	in := &Inbox{c: c}
+	if c.Dialect == SQLite {
+		in.turn = make(chan struct{}, 1)
+	}
+	return in, nil
+}
+
+// Acts implements merchant.Transactor.
+func (in *Inbox) Acts(t countersign.Type) bool {
+	switch t {
+	case countersign.TypeDeposited:
+		return in.c.OnDeposit != nil || in.c.OnPossibleDuplicate != nil
+	case countersign.TypeRequestWithdraw:
+		return in.c.OnWithdrawal != nil
+	}
+	return in.c.OnNotice != nil && t.Known()
+}
+
+// call runs the function for e.
+func (in *Inbox) call(ctx context.Context, tx *sql.Tx, e *merchant.Entry, c merchant.Claimed) (merchant.Answer, error) {
+	switch cb := e.Callback.(type) {
+	case *countersign.Deposit:
+		f := in.c.OnDeposit
+		if c.PossibleDuplicate || c.Suspect {
+			f = in.c.OnPossibleDuplicate
+		}
+		if f == nil {
+			return merchant.Answer{}, nil
+		}
+		return merchant.Answer{}, f(ctx, tx, merchant.NewDeposit(cb, c))
+	case *countersign.WithdrawalRequest:
+		return in.c.OnWithdrawal(ctx, tx, *cb)
+	}
+	return merchant.Answer{}, in.c.OnNotice(ctx, tx, e.Callback)
+}
+
+// errOpen ends a transaction whose function gave no final answer.
+var errOpen = errors.New("sqlinbox: not final")
+
+// Act implements merchant.Transactor.
+func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Conclude) (merchant.Claimed, error) {
+	if err := check(e); err != nil {
+		return merchant.Claimed{}, err
+	}
+	var c merchant.Claimed
+	var failure error // of the function
+	err := in.transact(ctx, func(t *transaction) error {
+		failure = nil
+		k, err := t.record(ctx, &e)
+		if err != nil {
+			return err
+		}
+		if k.refused != merchant.StateNone || k.settled {
+			c = k.state()
+			return nil
+		}
+		c = k.row.claimed(merchant.StateTaken)
+		a, err := in.call(ctx, t.tx, &e, c)
+		if err != nil {
+			failure = err
+			return err
+		}
+		var final bool
+		if c.Reply, final = conclude(a, nil); !final {
+			return errOpen
+		}
+		return t.settle(ctx, k.row, c.Reply, e.At)
+	})
+	switch {
+	case failure != nil:
+		reply, final := conclude(merchant.Answer{}, failure)
+		return in.note(ctx, &e, reply, final)
+	case errors.Is(err, errOpen):
+		return in.note(ctx, &e, c.Reply, false)
+	case err != nil:
+		return merchant.Claimed{}, wrapped(err)
+	}
+	return c, nil
+}
+
+// state is what k says if this call does not act.
+func (k known) state() merchant.Claimed {
+	switch {
+	case k.refused == merchant.StateSpliced:
+		return merchant.Claimed{State: merchant.StateSpliced}
+	case k.refused != merchant.StateNone:
+		return k.row.claimed(k.refused)
+	}
+	c := k.row.claimed(merchant.StateSettled)
+	c.Reply = k.row.reply
+	return c
+}
+
+// noteTime bounds the transaction of note if the context of the call has ended.
+const noteTime = 5 * time.Second
+
+// note records what is kept of a callback whose function's transaction was rolled back:
+// a final refusal; of a withdrawal, that it was asked about; and the blocks of the
+// request.
+func (in *Inbox) note(ctx context.Context, e *merchant.Entry, reply merchant.Reply, final bool) (merchant.Claimed, error) {
+	withdrawal := e.Callback.CallbackType() == countersign.TypeRequestWithdraw
+	c := merchant.Claimed{State: merchant.StateOpen}
+	if !final && !withdrawal && e.Blocks == nil {
+		return c, nil
+	}
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+		defer cancel()
+	}
+	err := in.transact(ctx, func(t *transaction) error {
+		if !final && !withdrawal {
+			return t.rememberOnly(ctx, e)
+		}
+		k, err := t.record(ctx, e)
+		switch {
+		case err != nil:
+			return err
+		case k.refused != merchant.StateNone || k.settled: // by another process, meanwhile
+			c = k.state()
+			return nil
+		case !final:
+			c = k.row.claimed(merchant.StateOpen)
+			return nil
+		}
+		c = k.row.claimed(merchant.StateTaken)
+		c.Reply = reply
+		return t.settle(ctx, k.row, reply, e.At)
+	})
+	if err != nil {
+		return merchant.Claimed{}, wrapped(err)
+	}
+	return c, nil
+}
+
+// Claim implements merchant.Inbox. Without a lease it calls the function for e, if
+// there is one, and an error of the function is its error.
+func (in *Inbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	if err := check(e); err != nil {
+		return merchant.Claimed{}, err
+	}
+	if e.Lease == 0 && in.Acts(e.Callback.CallbackType()) {
+		return in.claimNow(ctx, e)
+	}
+	var c merchant.Claimed
+	err := in.transact(ctx, func(t *transaction) error {
+		k, err := t.record(ctx, &e)
+		if err != nil {
+			return err
+		}
+		r := k.row
+		switch {
+		case k.refused != merchant.StateNone || k.settled:
+			c = k.state()
+		case e.Lease == 0:
+			c = r.claimed(merchant.StateTaken)
+			return t.settle(ctx, r, merchant.Reply{}, e.At)
+		case e.At.UnixMilli() < r.leaseUntil:
+			c = r.claimed(merchant.StateBusy)
+		default:
+			r.claims++
+			r.leaseUntil = leaseEnd(e.At, e.Lease)
+			c = r.claimed(merchant.StateClaimed)
+			c.Claim = r.claims
+			return t.lease(ctx, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return merchant.Claimed{}, wrapped(err)
+	}
+	return c, nil
+}
+
+// claimNow is Claim without a lease where there is a function. A Handler calls Act; this
+// is for callers that know merchant.Inbox alone, so that what they record has its
+// effect.
+func (in *Inbox) claimNow(ctx context.Context, e merchant.Entry) (merchant.Claimed, error) {
+	if e.Callback.CallbackType() == countersign.TypeRequestWithdraw {
+		return merchant.Claimed{}, wrapped(errNeedsAct)
+	}
+	var failure error
+	c, err := in.Act(ctx, e, func(_ merchant.Answer, err error) (merchant.Reply, bool) {
+		failure = err
+		return merchant.Reply{}, err == nil
+	})
+	if err == nil && c.State == merchant.StateOpen {
+		return merchant.Claimed{}, failure
+	}
+	return c, err
+}
+
+var errNeedsAct = errors.New("the Inbox has a function for this type, which only Act calls")
+
+// Settle implements merchant.Inbox. It records nothing for ever if there is a function
+// for callbacks of type s.Type: only Act may, together with what the function wrote.
+func (in *Inbox) Settle(ctx context.Context, s merchant.Settlement) (stands merchant.Reply, err error) {
+	if s.Final && in.Acts(s.Type) {
+		return merchant.Reply{}, wrapped(errNeedsAct)
+	}
+	err = in.withEntry(ctx, s.Type, s.ID, func(t *transaction, r *row) error {
+		stands = s.Reply
+		switch {
+		case r == nil:
+			return merchant.ErrNotClaimed
+		case r.settled:
+			stands = r.reply
+		case s.Final:
+			return t.settle(ctx, r, s.Reply, s.At)
+		case r.claims == s.Claim:
+			r.leaseUntil = 0
+			return t.lease(ctx, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return merchant.Reply{}, wrapped(err)
+	}
+	return stands, nil
+}
+
+// Renew implements merchant.Renewer.
+func (in *Inbox) Renew(ctx context.Context, n merchant.Renewal) error {
+	return wrapped(in.withEntry(ctx, n.Type, n.ID, func(t *transaction, r *row) error {
+		if r == nil || r.settled || r.claims != n.Claim {
+			return merchant.ErrNotClaimed
+		}
+		r.leaseUntil = leaseEnd(n.At, n.Lease)
+		return t.lease(ctx, r)
+	}))
+}
+
+// withEntry runs fn in a transaction that has locked an entry.
+func (in *Inbox) withEntry(ctx context.Context, typ countersign.Type, id string, fn func(t *transaction, r *row) error) error {
+	key := entryKey(typ, id)
+	return in.transact(ctx, func(t *transaction) error {
+		if err := t.lock(ctx, key); err != nil {
+			return err
+		}
+		r, err := t.read(ctx, key)
+		if err != nil {
+			return err
+		}
+		return fn(t, r)
+	})
+}
+
+func check(e merchant.Entry) error {
+	if e.Callback == nil {
+		return wrapped(errors.New("the entry has no callback"))
+	}
+	return nil
+}
+
+// wrapped says where err comes from. The Handler logs it and tells the service nothing.
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqlinbox: %w", err)
+}

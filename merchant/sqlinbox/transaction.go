@@ -1,0 +1,117 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A transaction that may succeed later is repeated after pauses that double from the
+// first of these to the second, for repeatFor in all.
+const (
+	repeatFirst = 2 * time.Millisecond
+	repeatMost  = 200 * time.Millisecond
+	repeatFor   = 30 * time.Second
+)
+
+// repeated calls once until it succeeds, fails with an error that again does not
+// accept, ctx ends, or repeatFor is over. It gives the last error of once.
+func repeated(ctx context.Context, again func(error) bool, once func() error) error {
+	end := time.Now().Add(repeatFor)
+	for pause := repeatFirst; ; pause = min(2*pause, repeatMost) {
+		err := once()
+		if err == nil || !again(err) || time.Now().After(end) {
+			return err
+		}
+		// Two that ended each other's transaction must not meet again.
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		}
+	}
+}
+
+// transact runs fn in a transaction, again after a deadlock, and commits it if fn gives
+// no error. If the commit fails, it may have happened or not. Repeating it is
+// harmless, because fn then finds what was recorded.
+func (in *Inbox) transact(ctx context.Context, fn func(t *transaction) error) error {
+	return repeated(ctx, in.c.Dialect.transient, func() error { return in.once(ctx, fn) })
+}
+
+func (in *Inbox) once(ctx context.Context, fn func(t *transaction) error) error {
+	if in.turn != nil {
+		select {
+		case in.turn <- struct{}{}:
+			defer func() { <-in.turn }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	tx, err := in.c.DB.BeginTx(ctx, in.c.Dialect.options())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of what was not committed, after a panic too
+	if err := fn(&transaction{tx: tx, d: in.c.Dialect}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// transaction is a *sql.Tx and its dialect.
+type transaction struct {
+	tx *sql.Tx
+	d  Dialect
+}
+
+// exec gives the number of rows that were changed.
+func (t *transaction) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	r, err := t.tx.ExecContext(ctx, t.d.text(statement), args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// insert gives the number that the database gave to the row.
+func (t *transaction) insert(ctx context.Context, statement string, args ...any) (seq int64, err error) {
+	if t.d == MySQL {
+		r, err := t.tx.ExecContext(ctx, t.d.text(statement), args...)
+		if err != nil {
+			return 0, err
+		}
+		return r.LastInsertId()
+	}
+	err = t.tx.QueryRowContext(ctx, t.d.text(statement+" RETURNING seq"), args...).Scan(&seq)
+	return seq, err
+}
+
+// one scans the only row of a query and reports whether there is one.
+func (t *transaction) one(ctx context.Context, statement string, args []any, into ...any) (bool, error) {
+	err := t.tx.QueryRowContext(ctx, t.d.text(statement), args...).Scan(into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each calls row for every row of a query.
+func (t *transaction) each(ctx context.Context, statement string, args []any, row func(scan func(...any) error) error) error {
+	rows, err := t.tx.QueryContext(ctx, t.d.text(statement), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
