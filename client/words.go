@@ -14,6 +14,9 @@ const (
 	AlarmDetailsDiffer   ServiceAlarmKind = "details_differ"   // a confirmation has other details than were ordered
 	AlarmAnswerUnbound   ServiceAlarmKind = "answer_unbound"   // a confirmation may come from another answer, and there are no details to compare it with
 	AlarmHeldTooLong     ServiceAlarmKind = "held_too_long"    // the merchant held a callback until its schedule ended: it is exhausted
+	AlarmExhausted       ServiceAlarmKind = "exhausted"        // callbacks of a merchant were given up; the subject is the reason of the last attempt
+	AlarmBreakerOpen     ServiceAlarmKind = "breaker_open"     // no exchange of a merchant's lane reached it for ten minutes; the subject is the lane
+	AlarmOverdue         ServiceAlarmKind = "overdue"          // callbacks of a merchant are due for a quarter of an hour and are not sent; the subject is the lane
 	AlarmOpenFailures    ServiceAlarmKind = "open_failures"    // too many answers could not be opened: the merchant is paused
 	AlarmFrozen          ServiceAlarmKind = "frozen"           // a person has frozen the service; the subject is the reason
 	AlarmAuditBroken     ServiceAlarmKind = "audit_broken"     // the audit log was changed
@@ -27,7 +30,7 @@ const (
 // Values lists every kind.
 func (ServiceAlarmKind) Values() []ServiceAlarmKind {
 	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored, AlarmMerchantChanged, AlarmTokenChanged}
+		AlarmHeldTooLong, AlarmExhausted, AlarmBreakerOpen, AlarmOverdue, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored, AlarmMerchantChanged, AlarmTokenChanged}
 }
 
 // GatewayAlarmKind is what an alarm of the gateway is about.

@@ -38,30 +38,34 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 
 }
 
-// TestAlarmsPage: docs/alarms.md has one row for each kind of alarm, in the table of its
-// end, and none for a kind that is gone.
-func TestAlarmsPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/alarms.md")
+// TestRunbookAlarms: docs/runbook.md has one section for each kind of alarm, under its
+// end or under both, with what to do, and none for a kind that is gone.
+func TestRunbookAlarms(t *testing.T) {
+	page, err := os.ReadFile("../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, service, _ := strings.Cut(string(page), "\n## The service\n")
-	service, gateway, found := strings.Cut(service, "\n## The gateway\n")
-	if !found {
-		t.Fatal("the page lacks the sections of the two ends")
-	}
-	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]{20,} \\| [^|]{20,} \\|$")
-	rows := func(text string) (kinds []string) {
-		for _, m := range row.FindAllStringSubmatch(text, -1) {
+	heading := regexp.MustCompile("(?m)^### `([a-z_]+)`\n\n([^#]+)")
+	kinds := func(of string) (kinds []string) {
+		_, part, found := strings.Cut(string(page), "\n## Alarms of "+of+"\n")
+		if !found {
+			t.Fatalf("docs/runbook.md lacks the alarms of %s", of)
+		}
+		part, _, _ = strings.Cut(part, "\n## ")
+		for _, m := range heading.FindAllStringSubmatch(part, -1) {
 			if slices.Contains(kinds, m[1]) {
-				t.Errorf("docs/alarms.md has %s twice", m[1])
+				t.Errorf("docs/runbook.md has %s of %s twice", m[1], of)
+			}
+			if !strings.Contains(m[2], "\n- Do: ") {
+				t.Errorf("docs/runbook.md does not say what to do about %s", m[1])
 			}
 			kinds = append(kinds, m[1])
 		}
 		return kinds
 	}
-	same(t, "docs/alarms.md, the service", client.ServiceAlarmKind("").Values(), rows(service))
-	same(t, "docs/alarms.md, the gateway", client.GatewayAlarmKind("").Values(), rows(gateway))
+	both := kinds("both ends")
+	same(t, "docs/runbook.md, the service", client.ServiceAlarmKind("").Values(), append(kinds("the service"), both...))
+	same(t, "docs/runbook.md, the gateway", client.GatewayAlarmKind("").Values(), append(kinds("the gateway"), both...))
 }
 
 // same fails where the words of the API and those of the code differ, or where

@@ -35,7 +35,7 @@ type alarmsListCmd struct {
 	eitherEnd
 	Open bool   `help:"Only those that nobody has acknowledged." xor:"state"`
 	Done bool   `help:"Only those that somebody has acknowledged." xor:"state"`
-	Kind string `help:"Only of this kind; docs/alarms.md lists them." placeholder:"KIND"`
+	Kind string `help:"Only of this kind; docs/runbook.md lists them." placeholder:"KIND"`
 	feedFlags
 }
 

@@ -57,7 +57,10 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that nobody has acknowledged.", []string{"kind"}, nil),
 		online:     prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
-	m.registry.MustRegister(m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
+	for _, r := range []signed.Result{signed.Done, signed.Status, signed.Timeout, signed.Failed} {
+		m.forwards.WithLabelValues(string(r)) // from 0, so that the first one is seen as a rise
+	}
+	m.registry.MustRegister(buildInfo(), m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // maxSecret is above the longest secret of one line, in bytes.
@@ -48,7 +49,11 @@ func ReadOwned(path string, most int) (b []byte, exposed *ExposedError, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+	others := fs.FileMode(0o077)
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(filepath.Clean(path)) == filepath.Clean(dir) {
+		others = 0o007 // systemd lets this process read by an access control list, whose mask shows as the group's rights
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&others != 0 {
 		exposed = &ExposedError{path, info.Mode()}
 	}
 	if b, err = io.ReadAll(io.LimitReader(f, int64(most)+1)); err != nil {

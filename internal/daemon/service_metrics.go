@@ -87,14 +87,21 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 			"1 while a person has frozen the service: nothing is sent, decided or released.", nil, nil),
 		up: prometheus.NewDesc(name("database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
-	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name("build_info"),
-		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
-		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
-	}, func() float64 { return 1 })
-	m.registry.MustRegister(build, m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
+	for _, d := range []countersign.Decision{countersign.DecisionConfirmed, countersign.DecisionDeclined, countersign.DecisionExpired, countersign.DecisionCancelled} {
+		m.decisions.WithLabelValues(string(d)) // from 0, so that the first one is seen as a rise
+	}
+	m.registry.MustRegister(buildInfo(), m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
 		m.expired, m.inFlight, serviceScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// buildInfo is the build of either end.
+func buildInfo() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
+		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
+		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
+	}, func() float64 { return 1 })
 }
 
 func (m *serviceMetrics) handler() http.Handler {

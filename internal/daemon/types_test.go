@@ -117,6 +117,7 @@ func TestEveryType(t *testing.T) {
 	if a, ok := lib.last[countersign.TypeAddress].(*countersign.AddressChange); !ok || a.CountingAddress() != "TNew" || a.TrackingID != "change-1" {
 		t.Errorf("the change of address is %+v", lib.last[countersign.TypeAddress])
 	}
+	checkMetrics(t, b.service.URL(), b.gateway.URL())
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}

@@ -270,6 +270,9 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		} else {
 			s.State = outbox.CallbackExhausted
 		}
+		if s.State == outbox.CallbackExhausted {
+			s.Alarm = AlarmExhausted // earlier attempts raised the verdict's
+		}
 	}
 	return s
 }

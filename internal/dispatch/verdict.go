@@ -1,6 +1,9 @@
 package dispatch
 
-import "countersign"
+import (
+	"countersign"
+	"countersign/internal/outbox"
+)
 
 // Result is the result of an attempt for its callback.
 type Result string
@@ -77,6 +80,7 @@ const (
 	AlarmDetailsDiffer = "details_differ" // confirmed, but other details than were ordered
 	AlarmAnswerUnbound = "answer_unbound" // its details may come from another answer
 	AlarmHeldTooLong   = "held_too_long"  // held until the schedule ended, and exhausted by it
+	AlarmExhausted     = outbox.AlarmExhausted
 )
 
 // Verdict is the judgement of one attempt. The zero Verdict has no result and never

@@ -20,6 +20,6 @@ func SignedHeaders(id string) []Header {
 func AlarmPosted(body reflect.Type) Webhook {
 	return Webhook{Name: "alarm", ID: "postedAlarm", Tag: "alarms", Summary: "Tell a person's system of an alarm",
 		Description: "Each alarm is told once, as it was raised. It is posted to --alarm-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
-			"The same message may come more than once, and messages come in any order; docs/alarms.md has the kinds.",
+			"The same message may come more than once, and messages come in any order; docs/runbook.md has the kinds.",
 		Headers: SignedHeaders("service_alarm_ or gateway_alarm_ and the seq of the alarm"), Body: body}
 }

@@ -18,6 +18,12 @@ var alarmTexts = map[string]string{
 		"find out which one does, and whether both have.",
 	"frozen": "A person has frozen the service: nothing is sent, decided or released. The subject is the reason. Thaw it when the cause is gone; " +
 		"until then deadlines go on, and withdrawals that reach theirs expire.",
+	AlarmExhausted: "Callbacks of the merchant were given up: their schedule ended without an answer that settles them. The subject is the reason of the last attempt. " +
+		"When the merchant can take them, resend them: callbacks list --state exhausted names them.",
+	AlarmBreakerOpen: "No exchange with the merchant reached it for ten minutes: what it is to be told in this lane waits, and one callback at a time tries. " +
+		"The reasons of the last attempts say what fails; ask the merchant.",
+	AlarmOverdue: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached: its rate or concurrency is too low, it answers " +
+		"slowly, or the nodes do not keep up.",
 	"held_too_long": "The merchant held a callback (errCode 3000 to 3999) until its schedule ended, so it is exhausted and is not sent again. " +
 		"Ask the merchant what it waits for, then resend the callback.",
 	"lapsed": "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released any more, and the merchant is told that it has ended. " +

@@ -100,8 +100,9 @@ func (l *laneRow) take(n int, now db.Millis) {
 }
 
 // exchanged updates the breaker after one exchange. Failures do not change an open
-// breaker, because their exchanges began before it opened.
-func (l *laneRow) exchanged(reached bool, now db.Millis) {
+// breaker, because their exchanges began before it opened. It reports whether the
+// breaker was open for breakerStays now.
+func (l *laneRow) exchanged(reached bool, now db.Millis) (stays bool) {
 	switch {
 	case reached:
 		l.failures, l.openUntil = 0, 0
@@ -109,15 +110,36 @@ func (l *laneRow) exchanged(reached bool, now db.Millis) {
 	default:
 		l.failures++
 		if l.failures >= BreakerThreshold {
-			most := breakerMostNotify
-			if l.lane == countersign.LaneWithdraw {
-				most = breakerMostConfirm
-			}
-			doublings := min(l.failures-BreakerThreshold, 10)
-			l.openUntil = now + min(breakerFirst<<doublings, most)
+			l.openUntil = now + openTime(l.lane, l.failures)
+		}
+		return l.failures == staysAt[l.lane]
+	}
+	return false
+}
+
+// openTime is how long a breaker opens at so many failures in a row.
+func openTime(lane countersign.Lane, failures int) db.Millis {
+	most := breakerMostNotify
+	if lane == countersign.LaneWithdraw {
+		most = breakerMostConfirm
+	}
+	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
+}
+
+// breakerStays is how long a breaker is open before a person is told.
+const breakerStays db.Millis = 600_000
+
+// staysAt is the number of failures in a row, by lane, at which a breaker has been open
+// for breakerStays: an open breaker counts one failure each time it has let one through.
+var staysAt = func() (at [laneCount]int) {
+	for lane := range at {
+		at[lane] = BreakerThreshold
+		for open := db.Millis(0); open < breakerStays; at[lane]++ {
+			open += openTime(countersign.Lane(lane), at[lane])
 		}
 	}
-}
+	return at
+}()
 
 // laneKey names a row of lanes.
 type laneKey struct {
@@ -130,6 +152,7 @@ type laneChange struct {
 	freed   int       // exchanges that ended
 	due     db.Millis // earliest new pending row; Never if there is none
 	reached []bool    // of each exchange, in order
+	stays   bool      // set by apply: the breaker was open for breakerStays now
 	final   [finals]int64
 }
 
@@ -138,7 +161,9 @@ func (l *laneRow) apply(c *laneChange, now db.Millis) {
 	l.inFlight = max(0, l.inFlight-c.freed)
 	l.nextDue = min(l.nextDue, c.due)
 	for _, reached := range c.reached {
-		l.exchanged(reached, now)
+		if l.exchanged(reached, now) {
+			c.stays = true
+		}
 	}
 	for i, n := range c.final {
 		l.final[i] += n

@@ -37,6 +37,15 @@ func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
 // back counts one callback that is pending again.
 func (c *laneChange) back(due db.Millis) { c.due = min(c.due, due) }
 
+// alarms adds those of breakers that stay open, after the changes were applied.
+func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
+	for k, change := range c {
+		if change.stays {
+			feed.alarm(k.merchant, AlarmBreakerOpen, k.lane.String(), now)
+		}
+	}
+}
+
 const (
 	lockLaneSQL = `SELECT ` + laneColumns + ` FROM lanes WHERE merchant = $1 AND lane = $2{lock}`
 	// lane + 0 leaves only the index by merchant, whatever the statistics say.

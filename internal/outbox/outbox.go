@@ -26,6 +26,7 @@ type Outbox struct {
 	known sync.Map   // ids of merchants that were seen; merchants are never deleted
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar
+	late  overdue    // of sweepOverdue
 }
 
 // New gives the outbox in d, which was opened for End.

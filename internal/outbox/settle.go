@@ -131,7 +131,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 			decided[b.decided]++
 		}
 		if b.fresh && b.Alarm != "" {
-			feed.alarm(b.Merchant, b.Alarm, b.CallbackID, now)
+			feed.alarm(b.Merchant, b.Alarm, b.subject(), now)
 		}
 		if !b.found {
 			continue
@@ -155,7 +155,17 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	if err := o.changeLanes(ctx, t, changes, now, counted...); err != nil {
 		return err
 	}
+	changes.alarms(feed, now)
 	return feed.write(ctx, t)
+}
+
+// subject is the subject of b's alarm: the callback, or where many callbacks may have
+// the same alarm at once, the reason.
+func (b *settling) subject() string {
+	if b.Alarm == AlarmExhausted {
+		return b.Attempt.Reason
+	}
+	return b.CallbackID
 }
 
 const (

@@ -78,6 +78,9 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 			return done, err
 		}
 	}
+	if err := o.sweepOverdue(ctx, now); err != nil {
+		return done, err
+	}
 	return done, o.FoldCounts(ctx)
 }
 
@@ -171,6 +174,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 	}
 	ended := make([]int64, len(found))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		feed := &feedEntries{}
 		updates := make([]db.Statement, len(found))
 		for i, f := range found {
 			updates[i] = db.Statement{SQL: exhaustSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &ended[i]}
@@ -182,9 +186,13 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		for i, f := range found {
 			if ended[i] == 1 {
 				changes.of(f.merchant, countersign.LaneNotify).ended(CallbackExhausted)
+				feed.alarm(f.merchant, AlarmExhausted, ReasonDeadline, now)
 			}
 		}
-		return o.changeLanes(ctx, t, changes, now)
+		if err := o.changeLanes(ctx, t, changes, now); err != nil {
+			return err
+		}
+		return feed.write(ctx, t)
 	})
 	if err != nil {
 		return err

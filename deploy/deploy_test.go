@@ -1,0 +1,272 @@
+// Package deploy_test tests what is handed to operators: units, image, alerts, dashboards and settings.
+package deploy_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign/client"
+)
+
+// tool skips a test where a program is not installed, and fails in CI.
+func tool(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed", name)
+	}
+	t.Skipf("%s is not installed", name)
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestAlerts: the rules are right, and each alert is raised by its cause.
+func TestAlerts(t *testing.T) {
+	tool(t, "promtool")
+	run(t, "prometheus", "promtool", "check", "rules", "countersign.rules.yml")
+	run(t, "prometheus", "promtool", "test", "rules", "countersign.test.yml")
+	cases, rules := read(t, "prometheus/countersign.test.yml"), alerts(t)
+	for name := range rules {
+		if !strings.Contains(cases, `alertname="`+name+`"`) && !strings.HasPrefix(name, "CountersignAlarm") { // TestEveryAlarmAlerts
+			t.Errorf("no test raises %s", name)
+		}
+	}
+}
+
+// alerts gives the severity of each alert.
+func alerts(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^      - alert: (\w+)\n(?:        .*\n)*?        labels: \{severity: (page|ticket)\}$`).FindAllStringSubmatch(read(t, "prometheus/countersign.rules.yml"), -1) {
+		found[m[1]] = m[2]
+	}
+	if n := strings.Count(read(t, "prometheus/countersign.rules.yml"), "- alert:"); n != len(found) || n < 10 {
+		t.Fatalf("found %d alerts of %d", len(found), n)
+	}
+	return found
+}
+
+// TestEveryAlarmAlerts: an open alarm of every kind of either end raises one alert, and
+// an acknowledged one none.
+func TestEveryAlarmAlerts(t *testing.T) {
+	tool(t, "promtool")
+	rules, err := filepath.Abs("prometheus/countersign.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "rule_files: [%s]\nevaluation_interval: 1m\ntests:\n", rules)
+	kind := func(job, metric, kind string) {
+		fmt.Fprintf(&b, "  - interval: 1m\n    input_series: [{series: '%s{job=%q, instance=\"a\", kind=%q}', values: '0x5 1x5 0x5'}]\n    promql_expr_test:\n", metric, job, kind)
+		for _, at := range []struct{ minute, n int }{{4, 0}, {8, 1}, {13, 0}} {
+			samples := "[]"
+			if at.n > 0 {
+				samples = fmt.Sprintf("[{labels: '{job=%q, kind=%q}', value: 1}]", job, kind)
+			}
+			fmt.Fprintf(&b, "      - {expr: 'count by (job, kind) (ALERTS{alertname=~\"CountersignAlarm.*\", alertstate=\"firing\"})', eval_time: %dm, exp_samples: %s}\n", at.minute, samples)
+		}
+	}
+	for _, k := range client.ServiceAlarmKind("").Values() {
+		kind("countersign-serve", "countersign_alarms_open", string(k))
+	}
+	for _, k := range client.GatewayAlarmKind("").Values() {
+		kind("countersign-gateway", "countersign_gateway_alarms_open", string(k))
+	}
+	path := filepath.Join(t.TempDir(), "alarms.yml")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", "promtool", "test", "rules", path)
+}
+
+// TestRunbookAlerts: docs/runbook.md has one section for each alert, and none for one
+// that is gone, and the alerts name it.
+func TestRunbookAlerts(t *testing.T) {
+	page, rules := read(t, "../docs/runbook.md"), alerts(t)
+	var sections []string
+	for _, m := range regexp.MustCompile(`(?m)^### (Countersign\w+)$`).FindAllStringSubmatch(page, -1) {
+		if rules[m[1]] == "" || slices.Contains(sections, m[1]) {
+			t.Errorf("docs/runbook.md has a section for %s too many", m[1])
+		}
+		sections = append(sections, m[1])
+	}
+	text := read(t, "prometheus/countersign.rules.yml")
+	for name := range rules {
+		if !slices.Contains(sections, name) {
+			t.Errorf("docs/runbook.md has no section for %s", name)
+		}
+		if link := "docs/runbook.md#" + strings.ToLower(name); !strings.HasPrefix(name, "CountersignAlarm") && !strings.Contains(text, `"`+link+`"`) {
+			t.Errorf("%s does not name %s", name, link)
+		}
+	}
+}
+
+// TestDashboards: each panel says what it shows, asks for something, and overlaps no
+// other.
+func TestDashboards(t *testing.T) {
+	tool(t, "promtool")
+	for _, end := range []string{"serve", "gateway"} {
+		var d struct {
+			UID    string
+			Panels []struct {
+				ID                 int
+				Title, Description string
+				GridPos            struct{ X, Y, W, H int }
+				Targets            []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal([]byte(read(t, "grafana/countersign-"+end+".json")), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.UID != "countersign-"+end || len(d.Panels) < 10 {
+			t.Errorf("%s: %d panels", d.UID, len(d.Panels))
+		}
+		taken := map[[2]int]string{}
+		rules := "groups: [{name: g, rules: ["
+		for _, p := range d.Panels {
+			if p.Title == "" || p.Description == "" || len(p.Targets) == 0 {
+				t.Errorf("%s: panel %d lacks something: %+v", end, p.ID, p)
+			}
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if at := [2]int{x, y}; taken[at] != "" || x >= 24 {
+						t.Fatalf("%s: %s is over %q or the edge", end, p.Title, taken[at])
+					} else {
+						taken[at] = p.Title
+					}
+				}
+			}
+			for i, target := range p.Targets { // Prometheus reads them as rules
+				expr, _ := json.Marshal(target.Expr)
+				rules += fmt.Sprintf("{record: 'p%d:%d', expr: %s},", p.ID, i, expr)
+			}
+		}
+		path := filepath.Join(t.TempDir(), end+".yml")
+		if err := os.WriteFile(path, []byte(rules+"]}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, "", "promtool", "check", "rules", path)
+	}
+}
+
+// TestUnits: systemd takes the units, finds them well shut in, and the flags that they
+// give are those of the program.
+func TestUnits(t *testing.T) {
+	tool(t, "systemd-analyze")
+	for _, end := range []string{"serve", "gateway"} {
+		name := "countersign-" + end + ".service"
+		unit := read(t, "systemd/"+name)
+		command := regexp.MustCompile(`(?m)^ExecStart=(/usr/local/bin/countersign) (\w+)( .*)$`).FindStringSubmatch(unit)
+		if command == nil || command[2] != end {
+			t.Fatalf("%s runs %q", name, command)
+		}
+		self, err := os.Executable() // systemd looks whether the program is there
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(strings.Replace(unit, command[1], self, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := run(t, "", "systemd-analyze", "verify", path); strings.Contains(out, name) {
+			t.Errorf("systemd-analyze verify says of %s:\n%s", name, out)
+		}
+		run(t, "", "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=15", path) // 1.5 of 10
+	}
+}
+
+// TestDockerfile: the image holds one static binary that runs as a user without rights.
+// With COUNTERSIGN_IMAGE=1 its build command runs, which compiles everything anew;
+// otherwise the test makes sure that the build finds nothing that needs cgo.
+func TestDockerfile(t *testing.T) {
+	instructions := map[string][]string{}
+	text := regexp.MustCompile(`\\\n`).ReplaceAllString(read(t, "Dockerfile"), "")
+	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}
+	for _, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		if !slices.Contains(known, word) {
+			t.Errorf("unknown instruction %q", line)
+		}
+		instructions[word] = append(instructions[word], rest)
+	}
+	if from := instructions["FROM"]; len(from) != 2 || from[1] != "scratch" {
+		t.Errorf("FROM %q", from)
+	}
+	mod := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))
+	if !strings.HasPrefix(instructions["FROM"][0], "golang:"+mod[1]+" ") {
+		t.Errorf("the image is built with %s, go.mod says %s", instructions["FROM"][0], mod[1])
+	}
+	if user := instructions["USER"]; len(user) != 1 || strings.HasPrefix(user[0], "0") || strings.HasPrefix(user[0], "root") {
+		t.Errorf("USER %q", user)
+	}
+	for _, word := range []string{"ENTRYPOINT", "CMD"} {
+		var list []string
+		if in := instructions[word]; len(in) != 1 || json.Unmarshal([]byte(in[0]), &list) != nil {
+			t.Errorf("%s %q is no list", word, in) // there is no shell in the image
+		}
+	}
+	i := slices.IndexFunc(instructions["RUN"], func(c string) bool { return strings.Contains(c, "go build") })
+	if i < 0 {
+		t.Fatalf("nothing is built: %q", instructions["RUN"])
+	}
+	build := instructions["RUN"][i]
+	if !strings.HasPrefix(build, "CGO_ENABLED=0 ") || !strings.HasSuffix(build, " ./cmd/countersign") {
+		t.Fatalf("the build is %q", build)
+	}
+	if os.Getenv("COUNTERSIGN_IMAGE") == "" {
+		list := exec.Command("go", "list", "-deps", "-f", "{{if .CgoFiles}}{{.ImportPath}}{{end}}", "./cmd/countersign")
+		list.Dir, list.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := list.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("packages that need cgo: %v %s", err, out)
+		}
+		t.Log("COUNTERSIGN_IMAGE=1 runs the build itself")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "countersign")
+	run(t, "..", "sh", "-c", strings.Replace(build, "/out/countersign", path, 1))
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary is linked dynamically")
+		}
+	}
+	if out := run(t, "", path, "version"); !strings.HasPrefix(out, "countersign ") {
+		t.Errorf("it says %q", out)
+	}
+}

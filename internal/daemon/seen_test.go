@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkMetrics compares what running daemons export with what the dashboards and the
+// alerts of deploy/ ask for: each figure there is exported, by its end. Every figure has
+// a help text, and each of countersign's own is shown or watched somewhere.
+func checkMetrics(t *testing.T, serviceURL, gatewayURL string) {
+	t.Helper()
+	help := regexp.MustCompile(`(?m)^# HELP (\S+) (.*)$`)
+	sample := regexp.MustCompile(`(?m)^([a-z_]+)[{ ]`)
+	exported := func(url string) map[string]bool {
+		status, text := get(t, url+"/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("/metrics gives %d", status)
+		}
+		helped, names := map[string]bool{}, map[string]bool{}
+		for _, m := range help.FindAllStringSubmatch(text, -1) {
+			if helped[m[1]] = true; len(m[2]) < 10 {
+				t.Errorf("the help of %s is %q", m[1], m[2])
+			}
+		}
+		for _, m := range sample.FindAllStringSubmatch(text, -1) {
+			names[m[1]] = true
+			base := m[1]
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				if cut, found := strings.CutSuffix(m[1], part); found && helped[cut] {
+					base = cut
+				}
+			}
+			if !helped[base] {
+				t.Errorf("%s has no help", m[1])
+			}
+		}
+		return names
+	}
+	service, gateway := exported(serviceURL), exported(gatewayURL)
+	named := regexp.MustCompile(`\b(countersign|process|go)_[a-z_]*[a-z]\b`)
+	asked := map[string]bool{}
+	look := func(path string, ends ...map[string]bool) {
+		text, err := os.ReadFile(filepath.Join("../../deploy", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := named.FindAllString(string(text), -1)
+		if len(names) < 10 {
+			t.Errorf("deploy/%s asks for %q", path, names)
+		}
+		for _, name := range names {
+			asked[name] = true
+			if !slices.ContainsFunc(ends, func(end map[string]bool) bool { return end[name] }) {
+				t.Errorf("deploy/%s asks for %s, which is not exported", path, name)
+			}
+		}
+	}
+	look("grafana/countersign-serve.json", service)
+	look("grafana/countersign-gateway.json", gateway)
+	look("prometheus/countersign.rules.yml", service, gateway)
+	for _, end := range []map[string]bool{service, gateway} {
+		for name := range maps.Keys(end) {
+			base := strings.TrimSuffix(strings.TrimSuffix(name, "_sum"), "_count")
+			if strings.HasPrefix(name, "countersign_") && !asked[name] && !asked[base+"_bucket"] {
+				t.Errorf("no dashboard and no alert uses %s", name)
+			}
+		}
+	}
+}

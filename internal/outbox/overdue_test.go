@@ -1,0 +1,160 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// alarmsOf gives the alarms of a kind as merchant and subject.
+func alarmsOf(t *testing.T, s *Outbox, kind string) (list []string) {
+	t.Helper()
+	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
+		if a.Kind == kind {
+			list = append(list, a.Of+" "+a.Subject)
+		}
+	}
+	return list
+}
+
+// testExhaustedAlarm: callbacks that are given up raise one alarm for each reason, not
+// one for each callback, whether an attempt or the deadline ends them.
+func testExhaustedAlarm(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	var items []NewCallback
+	for i := range 6 {
+		items = append(items, deposit("m0", fmt.Sprint(i), 1))
+	}
+	for i := range 2 {
+		late := deposit("m0", fmt.Sprint("late", i), 5000)
+		late.Deadline = 3000
+		items = append(items, late)
+	}
+	must(s.Ingest(ctx, items, 1))(t)
+	var list []Settlement
+	for i, c := range claim(t, s, countersign.LaneNotify, 1000, 6) {
+		n := unreached(c, 1000)
+		n.State, n.Due, n.Alarm, n.Attempt.Reason = CallbackExhausted, 0, AlarmExhausted, []string{"timeout", "connect"}[i%2]
+		list = append(list, n)
+	}
+	must(s.Settle(ctx, list, 1000))(t)
+	must(s.Settle(ctx, list, 1001))(t) // repeated
+	if got := must(s.Sweep(ctx, 3000))(t); got.Exhausted != 2 {
+		t.Fatalf("swept %+v", got)
+	}
+	got := alarmsOf(t, s, AlarmExhausted)
+	slices.Sort(got)
+	if want := []string{"m0 connect", "m0 deadline", "m0 timeout"}; !slices.Equal(got, want) {
+		t.Errorf("alarms %q, want %q", got, want)
+	}
+}
+
+// testBreakerAlarm: a breaker that stays open raises one alarm in an outage, at ten
+// minutes, and again in the next one.
+func testBreakerAlarm(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1)}, 1))(t)
+	now := db.Millis(1000)
+	fail := func() {
+		t.Helper()
+		next := must(s.NextDue(ctx, countersign.LaneNotify, 10))(t)
+		now = max(now+1, next)
+		list := claim(t, s, countersign.LaneNotify, now, 10)
+		if len(list) != 1 {
+			t.Fatalf("claimed %d at %d", len(list), now)
+		}
+		must(s.Settle(ctx, []Settlement{unreached(list[0], now)}, now))(t)
+	}
+	for range 2 {
+		before := len(alarmsOf(t, s, AlarmBreakerOpen))
+		for range BreakerThreshold {
+			fail()
+		}
+		for opened := now; ; {
+			got, open := len(alarmsOf(t, s, AlarmBreakerOpen))-before, now-opened
+			if open < breakerStays && got != 0 || open >= breakerStays && got != 1 {
+				t.Fatalf("open for %d ms: %d alarms", open, got)
+			}
+			if open > 2*breakerStays {
+				break
+			}
+			fail()
+		}
+		now = max(now+1, must(s.NextDue(ctx, countersign.LaneNotify, 10))(t)) + 4_000_000 // the hour of the same alarm ends
+		c := claim(t, s, countersign.LaneNotify, now, 1)[0]
+		again := unreached(c, now)
+		again.Reached = true
+		must(s.Settle(ctx, []Settlement{again}, now))(t)
+	}
+	if got := alarmsOf(t, s, AlarmBreakerOpen); len(got) != 2 || got[0] != "m0 notify" {
+		t.Errorf("alarms %q", got)
+	}
+	for lane, n := range staysAt {
+		open := db.Millis(0)
+		for f := BreakerThreshold; f < n; f++ {
+			open += openTime(countersign.Lane(lane), f)
+		}
+		if last := openTime(countersign.Lane(lane), n-1); open < breakerStays || open-last >= breakerStays {
+			t.Errorf("lane %d: %d failures are %d ms", lane, n, open)
+		}
+	}
+}
+
+// testOverdueAlarm: work that is due and not done raises one alarm an hour, about who
+// waits for longest, and none during a freeze, about a paused merchant or one that is
+// not reached.
+func testOverdueAlarm(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 4, nil)
+	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1000), deposit("m1", "b", 2000), deposit("m2", "c", 10), deposit("m3", "d", 20)}, 1))(t)
+	if err := s.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, `UPDATE lanes SET failures = 5 WHERE merchant = 'm3'`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetMerchantState(ctx, "m2", MerchantPaused, "a test", 5); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(now db.Millis, want ...string) {
+		t.Helper()
+		must(s.Sweep(ctx, now))(t)
+		if got := alarmsOf(t, s, AlarmOverdue); !slices.Equal(got, want) {
+			t.Errorf("at %d: alarms %q, want %q", now, got, want)
+		}
+	}
+	late := 1000 + overdueAfter
+	sweep(late - overdueEvery - 1) // a process begins with this
+	sweep(late - 1)
+	if err := freezeAll(s); err != nil {
+		t.Fatal(err)
+	}
+	sweep(late + overdueEvery)
+	if err := thawAll(s); err != nil {
+		t.Fatal(err)
+	}
+	sweep(late + overdueEvery + 1) // it has just looked
+	sweep(late+2*overdueEvery, "m0 notify")
+	sweep(late+3*overdueEvery, "m0 notify")
+	accept := func(merchant string, now db.Millis) {
+		t.Helper()
+		var list []Settlement
+		for _, c := range claim(t, s, countersign.LaneNotify, now, 10) {
+			n := settlementOf(c)
+			if c.Merchant != merchant {
+				n = unreached(c, 2000)
+				n.Reached = c.Merchant != "m3"
+			}
+			list = append(list, n)
+		}
+		must(s.Settle(ctx, list, now))(t)
+	}
+	accept("m0", late+4*overdueEvery)
+	sweep(late+2*overdueEvery+overdueAgain-1, "m0 notify")
+	sweep(late+3*overdueEvery+overdueAgain, "m0 notify", "m1 notify")
+	accept("m1", late+2*overdueAgain)
+	sweep(late+3*overdueAgain, "m0 notify", "m1 notify")
+}
