@@ -68,7 +68,7 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/signed"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
-	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
+	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},

@@ -26,6 +26,18 @@ func (CallbackState) Values() []CallbackState {
 	return []CallbackState{CallbackPending, CallbackSending, CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
 }
 
+// Told says more of what the merchant knows of a callback that is not accepted.
+type Told string
+
+// What it may say.
+const (
+	ToldPossibly Told = "possibly" // the service's database was restored from a backup after which the merchant may have been told; until it is reconciled
+	ToldAgain    Told = "again"    // the merchant had accepted it, and it is sent once more because a person asked for it by its id
+)
+
+// Values lists them.
+func (Told) Values() []Told { return []Told{ToldPossibly, ToldAgain} }
+
 // Callback is one thing that the service says to a merchant.
 type Callback struct {
 	ID         string        `json:"id" doc:"the service's id of the callback; begins with the merchant's id"`
@@ -44,6 +56,7 @@ type Callback struct {
 	LastReason Reason        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
 	Created    Time          `json:"created" doc:"when the service took it"`
 	Settled    Time          `json:"settled,omitzero" doc:"when it reached a final state"`
+	Told       Told          `json:"told,omitempty" doc:"possibly: the service's database was restored from a backup, after which the merchant may have been told; until it is reconciled. again: the merchant had accepted it, and it is sent once more because a person asked for it by its id. Absent: neither"`
 }
 
 // Attempt is one POST of a callback.
@@ -60,6 +73,7 @@ type Attempt struct {
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`
 	RequestHash  string        `json:"requestHash,omitempty" doc:"SHA-256 of the body that was sent, in hexadecimal digits"`
 	ResponseHash string        `json:"responseHash,omitempty" doc:"SHA-256 of the body that was read, in hexadecimal digits"`
+	Repeated     bool          `json:"repeated,omitempty" doc:"the merchant had accepted the callback before, and a person asked for it again"`
 }
 
 // CallbackDetail is a callback with its payload and its attempts.
@@ -83,6 +97,12 @@ type CallbackFilter struct {
 	TrackingID string        `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
 	TxID       string        `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
 	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
+	Told       Told          `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
+}
+
+// ResendOne says whether an accepted callback is sent again too.
+type ResendOne struct {
+	Accepted bool `json:"accepted,omitempty" doc:"send it also if the merchant has accepted it; absent: that is a conflict"`
 }
 
 // Resend selects callbacks to be sent: refused and exhausted ones again, and pending
@@ -117,13 +137,21 @@ func (s *Service) Callback(ctx context.Context, id string) (CallbackDetail, erro
 }
 
 // ResendCallback sends a refused or exhausted callback again, and a pending one
-// before it is due. For one of type 2 that is not pending the error is ErrConflict: make
+// before it is due. For an accepted one the error is ErrConflict: see RepeatCallback. For one of type 2 that is not pending the error is ErrConflict: make
 // a new withdrawal instead.
 func (s *Service) ResendCallback(ctx context.Context, id string) (Callback, error) {
 	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), nil)
 }
 
-// ResendCallbacks does what ResendCallback does for all callbacks that match.
+// RepeatCallback does what ResendCallback does, also where the merchant has accepted the
+// callback: for a merchant that has lost it. A merchant that has it answers as to any
+// repetition, and credits nothing again.
+func (s *Service) RepeatCallback(ctx context.Context, id string) (Callback, error) {
+	return ask[Callback](ctx, &s.caller, http.MethodPost, pathOf("callbacks", id, "/resend"), ResendOne{Accepted: true})
+}
+
+// ResendCallbacks does what ResendCallback does for all callbacks that match. It leaves
+// out what the merchant has or had accepted.
 func (s *Service) ResendCallbacks(ctx context.Context, r Resend) (Resent, error) {
 	return ask[Resent](ctx, &s.caller, http.MethodPost, "/v1/callbacks/resend", r)
 }

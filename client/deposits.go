@@ -147,3 +147,38 @@ func writeLines(w io.Writer, deposits iter.Seq[NewDeposit]) error {
 	}
 	return nil
 }
+
+// ToldDeposit is a deposit at the service, with what became of telling it.
+type ToldDeposit struct {
+	ID         string             `json:"id" doc:"the service's id of the callback that tells of it; begins with the merchant's id"`
+	Merchant   string             `json:"merchant" doc:"id of the merchant"`
+	TrackingID string             `json:"trackingId" doc:"the service's id of the deposit"`
+	Symbol     string             `json:"symbol" doc:"the currency"`
+	Amount     countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal"`
+	State      CallbackState      `json:"state" doc:"state of that callback"`
+	Told       Told               `json:"told,omitempty" doc:"member told of that callback"`
+}
+
+// ToldDeposits is a page of deposits, by merchant and then by time.
+type ToldDeposits struct {
+	Deposits []ToldDeposit `json:"deposits" nullable:"false" doc:"by merchant, and of each the oldest first"`
+	Next     *string       `json:"next" doc:"the cursor of the next page; null: there is none"`
+}
+
+// DepositFilter selects deposits. Empty members select all.
+type DepositFilter struct {
+	Merchant string `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+}
+
+// Deposits gives a page of deposits, by merchant and then by time.
+func (s *Service) Deposits(ctx context.Context, f DepositFilter, o PageOptions) (ToldDeposits, error) {
+	return ask[ToldDeposits](ctx, &s.caller, http.MethodGet, withQuery("/v1/deposits", f, o), nil)
+}
+
+// AllDeposits gives every deposit that f selects, by merchant and then by time.
+func (s *Service) AllDeposits(ctx context.Context, f DepositFilter) iter.Seq2[ToldDeposit, error] {
+	return all(func(o PageOptions) ([]ToldDeposit, *string, error) {
+		p, err := s.Deposits(ctx, f, o)
+		return p.Deposits, p.Next, err
+	})
+}

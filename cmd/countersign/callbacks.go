@@ -22,10 +22,11 @@ type callbackFilter struct {
 	TrackingID string               `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
 	TxID       string               `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
 	CallBackID string               `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
+	Told       client.Told          `help:"Only what may have been told before a restore (possibly), or what is sent again though it was accepted (again)." placeholder:"TOLD"`
 }
 
 func (f callbackFilter) api() client.CallbackFilter {
-	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID}
+	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: f.Told}
 }
 
 type callbacksListCmd struct {
@@ -66,15 +67,22 @@ type callbacksResendCmd struct {
 	callbackFilter
 	ID     string `arg:"" optional:"" help:"One callback; without it the flags select."`
 	DryRun bool   `help:"Only count what would be sent."`
+
+	Accepted bool `help:"Send the one callback also if the merchant has accepted it: for a merchant that has lost it."`
 }
 
 func (c *callbacksResendCmd) Run(std streams) error {
 	filtered := c.callbackFilter != callbackFilter{}
 	switch {
+	case c.Accepted && c.ID == "":
+		return errors.New("--accepted needs the id of one callback")
 	case c.ID != "" && (filtered || c.DryRun):
 		return errors.New("give an id or a selection, not both")
 	case c.ID != "":
 		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Callback, error) {
+			if c.Accepted {
+				return api.RepeatCallback(ctx, c.ID)
+			}
 			return api.ResendCallback(ctx, c.ID)
 		})
 	case !filtered:

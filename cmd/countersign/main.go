@@ -95,7 +95,7 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
 	end := serviceEnd
-	if slices.Contains(args, "--gateway") { // of eitherEnd
+	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of eitherEnd
 		end = gatewayEnd
 	}
 	parser, err := kong.New(&cli{},

@@ -65,6 +65,8 @@ var access = map[string]struct {
 	"auditCheckpoint":   {"viewer operator approver admin", 403, ""},
 	"auditEvidence":     {"viewer operator approver admin", 403, ""},
 	"nodes":             {"viewer operator approver admin", 403, ""},
+	"deposits":          {"viewer core operator approver admin", 200, ""},
+	"epoch":             {"viewer core operator approver admin", 200, ""},
 	"stats":             {"viewer operator approver admin", 403, ""},
 	"changes":           {"viewer operator approver admin", 200, ""},
 	"change":            {"viewer operator approver admin", 404, ""},

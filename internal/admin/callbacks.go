@@ -17,8 +17,20 @@ type callbackQuery struct {
 func kept(c *jsonapi.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
 		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
-		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID,
+		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: told[f.Told],
 	}
+}
+
+// told has the word of the API for each number that the database keeps.
+var told = map[client.Told]outbox.Told{client.ToldPossibly: outbox.ToldPossibly, client.ToldAgain: outbox.ToldAgain}
+
+func toldOf(kept outbox.Told) client.Told {
+	for word, t := range told {
+		if t == kept {
+			return word
+		}
+	}
+	return ""
 }
 
 func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
@@ -53,7 +65,7 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
 			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Text: reasonTexts[reasonOf(a.Reason)], Node: a.Node,
-			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash,
+			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
 		})
 	}
 	return out, nil
@@ -70,10 +82,18 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Callback, error) {
+func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, in client.ResendOne) (client.Callback, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Callback{}, err
+	}
+	if in.Accepted {
+		if n, err := s.Outbox.Repeat(c.R.Context(), []string{id}, c.Now); err != nil {
+			return client.Callback{}, err
+		} else if n > 0 {
+			cb, err := s.Outbox.Callback(c.R.Context(), id)
+			return shownCallback(&cb), err
+		}
 	}
 	cb, err := s.Outbox.Resend(c.R.Context(), id, c.Now)
 	return shownCallback(&cb), err
@@ -103,7 +123,7 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
 		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: reasonOf(cb.LastReason),
-		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled),
+		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled), Told: toldOf(cb.Told),
 	}
 	switch cb.State {
 	case outbox.CallbackPending:

@@ -127,3 +127,19 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	}
 	return -1, nil
 }
+
+type toldQuery struct {
+	client.DepositFilter
+	page
+}
+
+func (s *Server) toldDeposits(c *jsonapi.Call, q toldQuery, _ jsonapi.None) (client.ToldDeposits, error) {
+	out := client.ToldDeposits{Deposits: []client.ToldDeposit{}}
+	list, next, err := s.Lists.ToldDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
+	for _, d := range list {
+		out.Deposits = append(out.Deposits, client.ToldDeposit{ID: d.ID, Merchant: d.Merchant, TrackingID: d.TrackingID,
+			Symbol: d.Symbol, Amount: d.Amount, State: client.CallbackState(d.State), Told: toldOf(d.Told)})
+	}
+	out.Next = nextOf(next)
+	return out, cursorFault(err, q.page)
+}

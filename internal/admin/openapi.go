@@ -26,6 +26,7 @@ var tags = map[string]string{
 	"audit":       "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":       "Numbers",
 	"nodes":       "The processes of the service",
+	"epoch":       "Since which restore from a backup the database is what it is",
 	"passkeys":    "Passkeys of people, each of one token, and signing in with them",
 	"tokens":      "The tokens of this API",
 	"changes":     "Changes that could move money or who decides on it, and that wait for an approver",

@@ -54,6 +54,7 @@ func (s *Server) routes() []route {
 		{post, "/v1/thaw", "thaw", approvers, whole, 200, jsonapi.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
+		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, jsonapi.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
 		{post, "/v1/addresses", "addAddress", ingesters, byHandler, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
@@ -69,7 +70,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
 		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
 		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, jsonapi.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", nil},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, or a pending one now", []int{409}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
 		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", []int{409}},
@@ -77,6 +78,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/audit", "audit", readers, whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
+		{get, "/v1/epoch", "epoch", coresAndReaders, byHandler, 200, jsonapi.Epoch(s.Lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/stats", "stats", readers, whole, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", readers, whole, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
 		{get, "/v1/nodes", "nodes", readers, whole, 200, jsonapi.Handle(s.nodes), "List the processes of the service, silent ones too", nil},

@@ -37,6 +37,9 @@ type Backend interface {
 	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
 	Callbacks(ctx context.Context, f outbox.CallbackFilter, limit int, cursor string) ([]outbox.Callback, string, error)
 	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
+	Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
+	ToldDeposits(ctx context.Context, of []string, cursor string, limit int) ([]outbox.ToldDeposit, string, error)
+	LastEpoch(ctx context.Context) (db.Epoch, error)
 	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
 
 	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)

@@ -23,6 +23,7 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.BodyForm](a)
 	jsonapi.Enumerate[client.Collect](a)
 	jsonapi.Enumerate[client.CallbackState](a)
+	jsonapi.Enumerate[client.Told](a)
 	jsonapi.Enumerate[client.WithdrawalState](a)
 	jsonapi.Enumerate[client.Lane](a)
 	jsonapi.Enumerate[client.ServiceAlarmKind](a)

@@ -14,6 +14,8 @@ type Restore struct {
 	Feeds []string // that readers follow by their numbers. Required
 	Least int64    // the number of the last epoch that is known from elsewhere, or 0
 	At    db.Millis
+	// Also runs in the same transaction.
+	Also []db.Statement
 }
 
 // restored says where an epoch begins. Ends are the last numbers of the feeds.
@@ -25,6 +27,9 @@ type restored struct {
 // BeginEpoch begins an epoch of d after a restore, with its alarm and its record.
 func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	return d.BeginEpoch(ctx, r.Feeds, r.Least, r.At, func(ctx context.Context, t *db.Tx, e db.Epoch) error {
+		if err := t.Batch(ctx, r.Also); err != nil {
+			return err
+		}
 		if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: r.Alarm, Subject: fmt.Sprint("epoch ", e.Number), At: r.At}}); err != nil {
 			return err
 		}
@@ -32,15 +37,18 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	})
 }
 
-// EndEpoch ends what the open epoch of d holds back, with a record of that kind. It
-// reports whether one was open.
-func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis) (open bool, err error) {
+// EndEpoch ends what the open epoch of d holds back, with a record of that kind. also
+// runs in the same transaction. It reports whether an epoch was open.
+func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, also ...db.Statement) (open bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		e, err := db.LastEpoch(ctx, t)
 		if err != nil {
 			return err
 		}
 		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
+			return err
+		}
+		if err := t.Batch(ctx, also); err != nil {
 			return err
 		}
 		return Add(ctx, t, Record{Kind: kind, At: now, Data: restored{Epoch: e.Number}})

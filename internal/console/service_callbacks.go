@@ -14,6 +14,7 @@ type callbacksPage struct {
 	Filter    client.CallbackFilter
 	Types     []int
 	States    []client.CallbackState
+	Told      []client.Told
 	Callbacks []client.Callback
 	Next      string       // the address of the next page
 	Query     template.URL // the filter as a query, for sending what matches
@@ -27,13 +28,13 @@ func callbackFilter(q url.Values) client.CallbackFilter {
 	n, _ := strconv.Atoi(q.Get("type")) // anything else selects all
 	return client.CallbackFilter{
 		Merchant: q.Get("merchant"), Type: n, State: client.CallbackState(q.Get("state")),
-		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"),
+		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"), Told: client.Told(q.Get("told")),
 	}
 }
 
 func queryOf(f client.CallbackFilter) url.Values {
 	q := url.Values{}
-	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID} {
+	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID, "told": string(f.Told)} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -45,7 +46,7 @@ func queryOf(f client.CallbackFilter) url.Values {
 }
 
 func (v *visit) callbacks() error {
-	page := callbacksPage{Filter: callbackFilter(v.r.URL.Query()), Types: callbackTypes, States: client.CallbackState("").Values()}
+	page := callbacksPage{Filter: callbackFilter(v.r.URL.Query()), Types: callbackTypes, States: client.CallbackState("").Values(), Told: client.Told("").Values()}
 	list, err := v.service.Callbacks(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return err
@@ -66,6 +67,7 @@ type callbackPage struct {
 	client.CallbackDetail
 	Withdrawal *client.Withdrawal // that it is about
 	Again      bool               // it can be sent again, or now
+	Repeat     bool               // it can be sent again though the merchant has accepted it
 	Blocks     client.Blocks      // of the attempt that is asked for, or the last
 }
 
@@ -80,6 +82,8 @@ func (v *visit) callback() error {
 		page.Again = true
 	case client.CallbackRefused, client.CallbackExhausted:
 		page.Again = cb.Type != 2
+	case client.CallbackAccepted:
+		page.Repeat = cb.Type != 2
 	}
 	attempt, _ := strconv.Atoi(v.query("attempt")) // anything else is the last
 	if page.Blocks, err = v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); err != nil {
@@ -99,7 +103,11 @@ func (v *visit) callback() error {
 
 func (v *visit) callbackResend() error {
 	id := v.r.PathValue("id")
-	if _, err := v.service.ResendCallback(v.r.Context(), id); err != nil {
+	resend := v.service.ResendCallback
+	if v.form("accepted") != "" {
+		resend = v.service.RepeatCallback
+	}
+	if _, err := resend(v.r.Context(), id); err != nil {
 		return err
 	}
 	return v.done("/console/callbacks/"+id, "resent")

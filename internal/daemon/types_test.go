@@ -73,13 +73,7 @@ func TestEveryType(t *testing.T) {
 	b := startBoth(t, t.TempDir(), "", "")
 	ctx := t.Context()
 	lib := startLibrary(t, b.api)
-	for n := 1; n <= 2; n++ {
-		w := countersigntest.Withdrawal(n)
-		if _, _, err := b.gateway.Book().AddOrder(ctx, book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
-			Details: countersigntest.Order(n), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	addOrders(t, b)
 	for _, to := range []string{"shop", "library"} {
 		everyType(t, b, to)
 	}
@@ -120,6 +114,18 @@ func TestEveryType(t *testing.T) {
 	checkMetrics(t, b.service.URL(), b.gateway.URL())
 	if err := b.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// addOrders orders the withdrawals of everyType at the gateway.
+func addOrders(t *testing.T, b *bothEnds) {
+	t.Helper()
+	for n := 1; n <= 2; n++ {
+		w := countersigntest.Withdrawal(n)
+		if _, _, err := b.gateway.Book().AddOrder(t.Context(), book.NewOrder{CallBackID: w.CallBackID, TenantUserID: w.TenantUserID,
+			Details: countersigntest.Order(n), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -60,6 +60,9 @@ func LastEpoch(ctx context.Context, q Querier) (e Epoch, err error) {
 	return e, err
 }
 
+// LastEpoch gives the present epoch, without Ends.
+func (d *DB) LastEpoch(ctx context.Context) (Epoch, error) { return LastEpoch(ctx, d) }
+
 // Epochs are all epochs of a database, in order.
 type Epochs []Epoch
 

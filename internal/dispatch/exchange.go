@@ -225,7 +225,7 @@ func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation stri
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
 	record.Result, record.Reason = string(v.Result), v.Reason.String()
 	s := outbox.Settlement{
-		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload,
+		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
 	}
 	lane := c.Type.Lane()

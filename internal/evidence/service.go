@@ -34,6 +34,8 @@ const (
 
 	AttemptsSettled = "attempts.settled" // of all other callbacks, as one
 	CallbacksResent = "callbacks.resent"
+	// CallbacksSentAgain: the merchant had accepted them.
+	CallbacksSentAgain = "callbacks.sent_again"
 )
 
 // AboutFreezes is by what records of freezes are found.
@@ -125,7 +127,8 @@ type Attempt struct {
 	Reason       string `json:"reason"`
 	RequestHash  string `json:"requestHash,omitempty"` // SHA-256 of the body
 	ResponseHash string `json:"responseHash,omitempty"`
-	Late         bool   `json:"late,omitempty"` // it came after its lease was lost and changed nothing
+	Late         bool   `json:"late,omitempty"`     // it came after its lease was lost and changed nothing
+	Repeated     bool   `json:"repeated,omitempty"` // the merchant had accepted the callback before
 }
 
 // Exchange tells of an attempt of type 2 with all that was sent and that came back.

@@ -28,6 +28,7 @@ var tags = map[string]string{
 	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":      "Numbers",
 	"nodes":      "The processes of the gateway",
+	"epoch":      "Since which restore from a backup the database is what it is",
 	"passkeys":   "Passkeys of people, each of one token, and signing in with them",
 	"tokens":     "The tokens of this API",
 	"changes":    "Changes of who decides on money, which wait for an approver",

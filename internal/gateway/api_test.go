@@ -223,7 +223,7 @@ var access = map[string]string{
 	"searchDeposits": "viewer app approver admin", "firstDeposit": "viewer app approver admin",
 	"deposits": "viewer app approver admin", "deposit": "viewer app approver admin", "creditDeposit": "approver admin", "rejectDeposit": "approver admin",
 	"events": "viewer app approver admin", "cursor": "viewer app approver admin", "moveCursor": "app admin",
-	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin",
+	"callbacks": "viewer approver admin", "alarms": "viewer approver admin", "ackAlarm": "approver admin", "stats": "viewer approver admin", "nodes": "viewer approver admin", "epoch": "viewer app approver admin",
 	"audit": "viewer approver admin", "auditCheckpoint": "viewer approver admin", "auditEvidence": "viewer approver admin",
 	"forwarding": "viewer approver admin", "forwards": "viewer approver admin", "retryForwards": "admin", "retryForward": "admin", "skipForward": "admin",
 	"changes": "viewer approver admin", "change": "viewer approver admin", "approveChange": "approver admin", "changeApproval": "approver admin", "rejectChange": "approver admin",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ const (
 	callbackColumns = `c.merchant, c.id, c.type, c.event_id, c.tracking_id, c.tx_id, c.call_back_id, c.payload, c.created,
 	COALESCE(o.deadline, c.deadline), COALESCE(o.state, 'accepted'), COALESCE(o.attempts, a.number, 0),
 	COALESCE(o.failed, a.failed, 0), COALESCE(o.due, 0), COALESCE(o.lease_until, 0),
-	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0)`
+	COALESCE(o.last_reason, a.reason, ''), COALESCE(o.settled, a.settled, 0), COALESCE(o.told, 0)`
 
 	// "'' ||": where c.merchant is given, PostgreSQL would read all rows of the merchant
 	// for each row of c, and compare their ids.
@@ -33,7 +34,7 @@ WHERE c.merchant = $1 AND c.id = $2`
 func scanCallback(r db.Rows) (c Callback, err error) {
 	var id string
 	err = r.Scan(&c.Merchant, &id, &c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Created,
-		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled)
+		&c.Deadline, &c.State, &c.Attempts, &c.Failed, &c.Due, &c.LeaseUntil, &c.LastReason, &c.Settled, &c.Told)
 	c.ID = joinID(c.Merchant, id)
 	return c, err
 }
@@ -61,6 +62,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	var before []Attempt
 	list, err := db.List(ctx, o, listAttemptsSQL, []any{merchant, rest}, func(r db.Rows) (a Attempt, err error) {
 		var micros, late int64
 		var request, response []byte
@@ -68,12 +70,20 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 			&request, &response, &late)
 		a.Duration = time.Duration(micros) * time.Microsecond
 		a.RequestHash, a.ResponseHash, a.Late = hex.EncodeToString(request), hex.EncodeToString(response), late == 1
+		a.Repeated = repeats(before)
+		before = append(before, a)
 		return a, err
 	})
 	if err == nil && len(list) == 0 {
 		_, err = o.Callback(ctx, id) // ErrNotFound
 	}
 	return list, err
+}
+
+// repeats reports whether the attempt that follows those of list repeats what the
+// merchant had accepted: only Repeat makes one after an accepted attempt.
+func repeats(list []Attempt) bool {
+	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == resultAccepted && !a.Late })
 }
 
 // Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
@@ -147,6 +157,10 @@ func (f CallbackFilter) walk() page.Listing {
 	case f.TrackingID != "":
 		l.Add("c.type <> 1 AND c.tracking_id = ?", f.TrackingID)
 		return l
+	case f.Told != ToldUnknown:
+		// A literal: the index has no row for most callbacks.
+		outbox.Add(fmt.Sprintf("o.told > 0 AND o.told = %d", f.Told))
+		return outbox
 	case f.State == CallbackSending: // no more than are in flight; sorted
 		l = outbox
 		l.Sorted = true
@@ -204,6 +218,9 @@ func (f CallbackFilter) filter(l *page.Listing) {
 	}
 	if f.State != "" && !has("o.state") && !has("o.state || ''") {
 		l.Add("COALESCE(o.state, 'accepted') = ?", string(f.State))
+	}
+	if f.Told != ToldUnknown && !has("o.told") {
+		l.Add("COALESCE(o.told, 0) = ?", int64(f.Told))
 	}
 	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID}} {
 		if look.value != "" && !has(look.column) && !has("c.event_id") {

@@ -131,7 +131,7 @@ const (
 	// The expression makes the planner look callbacks up by id: callbacks that are due
 	// together are neighbours in that index, whatever their merchants.
 	takeSQL = `
-SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason,
+SELECT o.merchant, o.id, o.attempts, o.failed, o.held, o.due, o.last_reason, o.told,
 	i.type, i.event_id, i.tracking_id, i.tx_id, i.call_back_id, i.payload, o.deadline, i.created, i.added_by
 FROM (
 	SELECT * FROM outbox w
@@ -213,7 +213,7 @@ func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 
 // scanTaken reads a row of takeSQL.
 func (c *Claimed) scanTaken(r db.Rows) (id string, err error) {
-	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason,
+	err = r.Scan(&c.Merchant, &id, &c.Attempts, &c.Failed, &c.Held, &c.Due, &c.LastReason, &c.Told,
 		&c.Type, &c.EventID, &c.TrackingID, &c.TxID, &c.CallBackID, &c.Payload, &c.Deadline, &c.Created, &c.AddedBy)
 	c.ID = joinID(c.Merchant, id)
 	return id, err

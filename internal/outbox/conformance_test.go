@@ -69,6 +69,8 @@ var suite = []struct {
 	{"callbacks/resent", testResend},
 	{"callbacks/resent by filter", testResendMatching},
 	{"callbacks/resent before they are due", testResendPending},
+	{"callbacks/sent again though accepted", testRepeat},
+	{"callbacks/possibly told", testPossiblyTold},
 	{"numbers", testStats},
 	{"numbers/folded", testFolded},
 	{"callbacks/listed by short pages", testShortPages},

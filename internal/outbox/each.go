@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/page"
 )
 
 // eachMost is how many rows one read of EachDeposit or EachWithdrawal takes, so that no
@@ -14,10 +16,14 @@ import (
 const eachMost = 1000
 
 const (
-	eachDepositSQL = `
+	depositColumns = `
 SELECT c.merchant, c.id, c.tracking_id, c.payload,
-	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted')
-FROM callbacks c WHERE (c.merchant, c.id) > ($1, $2) AND c.type = 1 ORDER BY c.merchant, c.id LIMIT CAST($3 AS BIGINT)`
+	COALESCE((SELECT o.state FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 'accepted'),
+	COALESCE((SELECT o.told FROM outbox o WHERE o.merchant = c.merchant AND o.id = c.id), 0)
+FROM callbacks c`
+
+	eachDepositSQL = depositColumns + ` WHERE (c.merchant, c.id) > ($1, $2) AND c.type = 1 ORDER BY c.merchant, c.id LIMIT CAST($3 AS BIGINT)`
+	depositsOfSQL  = depositColumns + ` WHERE c.merchant = $1 AND c.id > $2 AND c.type = 1 ORDER BY c.id LIMIT CAST($3 AS BIGINT)`
 
 	eachWithdrawalSQL = `
 SELECT ` + withdrawalColumns + ` FROM withdrawals w WHERE (w.merchant, w.id) > ($1, $2) ORDER BY w.merchant, w.id LIMIT CAST($3 AS BIGINT)`
@@ -30,29 +36,71 @@ type ToldDeposit struct {
 	Symbol     string             `json:"symbol"`
 	Amount     countersign.Amount `json:"amount"`
 	State      CallbackState      `json:"-"`
+	ID         string             `json:"-"` // of the callback
+	Told       Told               `json:"-"`
 }
 
-// EachDeposit calls fn for every deposit, by merchant.
-func (o *Outbox) EachDeposit(ctx context.Context, fn func(ToldDeposit) error) error {
-	merchant, id := "", ""
-	for {
-		n := 0
-		err := db.Each(ctx, o, eachDepositSQL, []any{merchant, id, eachMost}, func(r db.Rows) error {
+// ToldDeposits lists the deposits of the merchants of, which is one empty text for all,
+// by merchant and then by time, beginning behind cursor. next is empty at the end.
+func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []ToldDeposit, next string, err error) {
+	var from page.Place
+	if cursor != "" {
+		if from, err = cursorPlace(cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, merchant := range slices.Sorted(slices.Values(of)) {
+		text, args := eachDepositSQL, []any{from.Owner, from.ID}
+		switch {
+		case merchant == "":
+		case merchant < from.Owner:
+			continue
+		case merchant > from.Owner:
+			text, args = depositsOfSQL, []any{merchant, ""}
+		default:
+			text = depositsOfSQL
+		}
+		err := db.Each(ctx, o, text, append(args, limit-len(list)), func(r db.Rows) error {
 			var d ToldDeposit
+			var id string
 			var payload []byte
-			n++
-			if err := r.Scan(&merchant, &id, &d.TrackingID, &payload, &d.State); err != nil {
+			if err := r.Scan(&d.Merchant, &id, &d.TrackingID, &payload, &d.State, &d.Told); err != nil {
 				return err
 			}
+			d.ID = joinID(d.Merchant, id)
 			if err := json.Unmarshal(payload, &d); err != nil {
-				return fmt.Errorf("deposit %s: %w", joinID(merchant, id), err)
+				return fmt.Errorf("deposit %s: %w", d.ID, err)
 			}
-			d.Merchant = merchant
-			return fn(d)
+			list = append(list, d)
+			return nil
 		})
-		if err != nil || n < eachMost {
+		if err != nil {
+			return nil, "", err
+		}
+		if len(list) == limit {
+			return list, list[limit-1].ID, nil
+		}
+	}
+	return list, "", nil
+}
+
+// EachDeposit calls fn for every deposit of a merchant, of all if it is empty, by
+// merchant. fn may use o.
+func (o *Outbox) EachDeposit(ctx context.Context, merchant string, fn func(ToldDeposit) error) error {
+	for cursor := ""; ; {
+		list, next, err := o.ToldDeposits(ctx, []string{merchant}, cursor, eachMost)
+		if err != nil {
 			return err
 		}
+		for _, d := range list {
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
 	}
 }
 

@@ -49,7 +49,7 @@ func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID,
 	return evidence.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
 		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
 		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: db.Clean(a.Result), Reason: db.Clean(a.Reason),
-		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late}
+		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late, Repeated: a.Repeated}
 }
 
 // recordBatch adds the records of a batch of settlements: one for each exchange that
@@ -102,6 +102,7 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 		return audit.Subject{}, err
 	}
 	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, evidence.AboutFreezes, audit.AboutStarts}}
+	var before []Attempt
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt
 		var typ countersign.Type
@@ -112,6 +113,8 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 		err := r.Scan(&typ, &eventID, &addedBy, &payload, &a.Number, &a.RequestUUID, &a.Started, &a.HTTPStatus, &a.ErrCode, &a.Result, &a.Reason, &a.Node,
 			&request, &response, &late, &settled)
 		a.RequestHash, a.ResponseHash = hex.EncodeToString(request), hex.EncodeToString(response)
+		a.Late, a.Repeated = late == 1, repeats(before)
+		before = append(before, a)
 		s.Items = append(s.Items, audit.Item{At: settled, Item: a.item(merchant, id, typ, eventID, addedBy, payload, late == 1, settled)})
 		return err
 	})
@@ -119,8 +122,8 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 }
 
 // recordResends tells of the callbacks of list that were made due.
-func recordResends(ctx context.Context, t *db.Tx, list []swept, resent []int64, now db.Millis) error {
-	r := audit.Record{Kind: evidence.CallbacksResent, At: now}
+func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, resent []int64, now db.Millis) error {
+	r := audit.Record{Kind: kind, At: now}
 	for i, f := range list {
 		if resent[i] == 1 {
 			r.About = append(r.About, joinID(f.merchant, f.id))

@@ -67,12 +67,19 @@ func from(l *page.Listing, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
+	p, err := cursorPlace(cursor)
+	if err == nil {
+		l.Below(p)
+	}
+	return err
+}
+
+func cursorPlace(cursor string) (page.Place, error) {
 	merchant, id, err := splitID(cursor)
 	if err != nil {
-		return fmt.Errorf("cursor is %w", db.ErrInvalid)
+		return page.Place{}, fmt.Errorf("cursor is %w", db.ErrInvalid)
 	}
-	l.Below(page.Place{ID: id, Owner: merchant})
-	return nil
+	return page.Place{ID: id, Owner: merchant}, nil
 }
 
 // readPage is page.Read of rows with an id that joinID made, which idOf gives. next is

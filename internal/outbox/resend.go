@@ -2,9 +2,11 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/evidence"
 )
 
 // A deadline that has passed no longer applies: a person wants the callback sent.
@@ -19,7 +21,7 @@ UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2
 
 // Resend makes a refused, exhausted or pending callback due at once and restarts its
 // schedule. A pending one that is due already stays as it is. Any other state is a
-// *ConflictError, and so is type 2 unless it is pending: its question is asked once.
+// *ConflictError (for an accepted one see Repeat), and so is type 2 unless it is pending: its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -38,7 +40,7 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 		switch {
 		case was == CallbackPending:
 		case c.Type == countersign.TypeRequestWithdraw:
-			return &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
+			return errAskedOnce
 		case was != CallbackRefused && was != CallbackExhausted:
 			return &db.ConflictError{Reason: "the callback is " + string(c.State)}
 		}
@@ -50,6 +52,84 @@ func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback
 	})
 	return c, err
 }
+
+const (
+	// The attempts go on counting behind the accepted one.
+	repeatSQL = `
+INSERT INTO outbox (merchant, id, lane, state, due, attempts, deadline, last_reason, told)
+SELECT c.merchant, c.id, 0, 'pending', CAST($3 AS BIGINT), a.number, 4611686018427387904, a.reason, 2
+FROM callbacks c JOIN attempts a ON a.merchant = '' || c.merchant AND a.callback = c.id AND a.accepted = 1
+WHERE c.merchant = $1 AND c.id = $2 AND c.type <> 2
+ON CONFLICT (merchant, id) DO NOTHING`
+
+	unacceptSQL = `UPDATE attempts SET accepted = 0 WHERE merchant = $1 AND callback = $2 AND accepted = 1`
+)
+
+// Repeat sends accepted callbacks once more, for a merchant that has lost them. A
+// merchant that has them answers as to any repetition: the trackingId is the same. It
+// leaves out those that are not accepted, and gives how many are sent. A callback that is
+// not known is ErrNotFound, and one of type 2 a *ConflictError: its question is asked once.
+func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error) {
+	list := make([]swept, len(ids))
+	for i, id := range ids {
+		var err error
+		if list[i].merchant, list[i].id, err = splitID(id); err != nil {
+			return 0, err
+		}
+	}
+	list = inOrder(list)
+	total := int64(0)
+	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		total = 0
+		types, repeated := make([]countersign.Type, len(list)), make([]int64, len(list))
+		var looks, repeats, marks []db.Statement
+		for i, f := range list {
+			looks = append(looks, db.Statement{SQL: typeOfSQL, Args: []any{f.merchant, f.id}, Row: func(r db.Rows) error { return r.Scan(&types[i]) }})
+			repeats = append(repeats, db.Statement{SQL: repeatSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &repeated[i]})
+		}
+		if err := t.Batch(ctx, looks); err != nil {
+			return err
+		}
+		for i, typ := range types {
+			switch typ {
+			case countersign.TypeUnknown:
+				return &db.ItemError{Item: i, Member: "id", Err: fmt.Errorf("callback %w", db.ErrNotFound)}
+			case countersign.TypeRequestWithdraw:
+				return errAskedOnce
+			}
+		}
+		if err := t.Batch(ctx, repeats); err != nil {
+			return err
+		}
+		changes := laneChanges{}
+		for i, f := range list {
+			if repeated[i] == 0 {
+				continue
+			}
+			total++
+			marks = append(marks, db.Statement{SQL: unacceptSQL, Args: []any{f.merchant, f.id}})
+			change := changes.of(f.merchant, countersign.LaneNotify)
+			change.final[finalIndex(CallbackAccepted)]--
+			change.back(now)
+		}
+		if total == 0 {
+			return nil
+		}
+		t.Wake(TopicOf(countersign.LaneNotify))
+		if err := t.Batch(ctx, marks); err != nil {
+			return err
+		}
+		if err := recordResends(ctx, t, evidence.CallbacksSentAgain, list, repeated, now); err != nil {
+			return err
+		}
+		return o.changeLanes(ctx, t, changes, now)
+	})
+	return total, err
+}
+
+const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2`
+
+var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 
 // resend makes those callbacks of list due that are in state was.
 func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was CallbackState, now db.Millis) (int64, error) {
@@ -85,7 +165,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	if total == 0 {
 		return 0, nil
 	}
-	if err := recordResends(ctx, t, list, resent, now); err != nil {
+	if err := recordResends(ctx, t, evidence.CallbacksResent, list, resent, now); err != nil {
 		return 0, err
 	}
 	return total, o.changeLanes(ctx, t, changes, now)
@@ -139,7 +219,8 @@ func (o *Outbox) matching(ctx context.Context, f CallbackFilter, cursor string, 
 		if f.State == CallbackPending {
 			ls[i].Add("COALESCE(o.due, 0) > ?", int64(now))
 		} else {
-			ls[i].Add("COALESCE(o.lane, 0) = 0")
+			// What the merchant had accepted is sent again by its name alone.
+			ls[i].Add("COALESCE(o.lane, 0) = 0 AND COALESCE(o.told, 0) < 2")
 		}
 	}
 	return readPage(ctx, o, `c.merchant, c.id`, ls, sweepMost, swept.callback, scanSwept)

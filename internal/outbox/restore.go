@@ -24,10 +24,17 @@ const (
 // Feeds are the feeds that readers follow by their numbers.
 var Feeds = []string{db.FeedOfAlarms, FeedOfDecisions}
 
-// Restored begins an epoch after a restore: until Reconcile nothing is released. least
-// is the number of the last epoch that is known from elsewhere, or 0.
+const (
+	possiblyToldSQL = `UPDATE outbox SET told = 1 WHERE told = 0 AND lane <> 1`
+	surelyToldSQL   = `UPDATE outbox SET told = 0 WHERE told > 0 AND told = 1`
+)
+
+// Restored begins an epoch after a restore: until Reconcile nothing is released, and what
+// the backup has not as accepted is ToldPossibly. least is the number
+// of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: evidence.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: evidence.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now,
+		Also: []db.Statement{{SQL: possiblyToldSQL}}})
 }
 
 // Executed is a withdrawal for which the wallet core got a permit, as the core recorded
@@ -135,8 +142,8 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 	return w, err
 }
 
-// Reconcile ends the open epoch: what was not adopted may be released again. It reports
-// whether one was open.
+// Reconcile ends the open epoch: what was not adopted may be released again, and nothing
+// is ToldPossibly any more. It reports whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now)
+	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now, db.Statement{SQL: surelyToldSQL})
 }

@@ -21,6 +21,8 @@ const (
 
 	// resultRetry is dispatch's word for an attempt that is made again.
 	resultRetry = "retry"
+	// resultAccepted is its word for one that the merchant accepted.
+	resultAccepted = "accepted"
 
 	// AlarmFrozen: the service was frozen.
 	AlarmFrozen = "frozen"

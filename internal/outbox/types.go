@@ -112,6 +112,16 @@ const (
 	CallbackCancelled CallbackState = "cancelled"
 )
 
+// Told is what is known of the merchant's knowledge of a callback that is not accepted.
+type Told int
+
+// What it may be. Column told of outbox has these numbers.
+const (
+	ToldUnknown  Told = 0
+	ToldPossibly Told = 1 // the database was restored, and the merchant may have been told after the backup
+	ToldAgain    Told = 2 // the merchant had accepted it; Repeat sends it once more
+)
+
 // NewCallback is a callback to keep. Payload is canonical, with
 // countersign.UnboundUUID as its requestUUID.
 type NewCallback struct {
@@ -143,6 +153,7 @@ type Callback struct {
 	LeaseUntil db.Millis // while sending
 	Deadline   db.Millis
 	LastReason string // reason of the last settled attempt
+	Told       Told
 	Created    db.Millis
 	Settled    db.Millis // when it became final; 0 before
 }
@@ -179,6 +190,7 @@ type Attempt struct {
 	RequestHash  string // hex SHA-256 of the body sent; empty if none was
 	ResponseHash string // hex SHA-256 of the body read; empty if none was
 	Late         bool   // set by the outbox: it came after its lease was lost and changed nothing
+	Repeated     bool   // set by the outbox: the merchant had accepted the callback before, and a person asked for it again
 }
 
 // Settlement ends one attempt. It is applied only while the callback is sending that
@@ -198,6 +210,7 @@ type Settlement struct {
 	AddedBy string
 	EventID string
 	Payload []byte
+	Told    Told
 	// Exchange is what that log keeps of a question about a withdrawal, nil if it is only
 	// counted among the attempts.
 	Exchange *Exchange
@@ -328,6 +341,7 @@ type CallbackFilter struct {
 	TrackingID string
 	TxID       string
 	CallBackID string
+	Told       Told // ToldUnknown: any
 }
 
 // Stats has numbers of rows.

@@ -19,16 +19,19 @@ import (
 // Line is what a line of a file says, one JSON object. Other members are left out, so
 // entries of feeds are lines too.
 type Line struct {
-	Merchant     string             `json:"merchant"`
-	TrackingID   string             `json:"trackingId"`
-	CallBackID   string             `json:"callBackId"`
-	TenantUserID string             `json:"tenantUserId"`
-	Address      string             `json:"address"`
-	ChainName    string             `json:"chainName"`
-	Symbol       string             `json:"symbol"`
-	Amount       countersign.Amount `json:"amount"`
-	Claim        string             `json:"claim"`
-	Permit       string             `json:"permit"`
+	Merchant     string             `json:"merchant,omitempty"`
+	TrackingID   string             `json:"trackingId,omitempty"`
+	CallBackID   string             `json:"callBackId,omitempty"`
+	TenantUserID string             `json:"tenantUserId,omitempty"`
+	Address      string             `json:"address,omitempty"`
+	ChainName    string             `json:"chainName,omitempty"`
+	Symbol       string             `json:"symbol,omitempty"`
+	Amount       countersign.Amount `json:"amount,omitzero"`
+	Claim        string             `json:"claim,omitempty"`
+	Permit       string             `json:"permit,omitempty"`
+
+	// Is is in files that this package writes itself, and has no meaning in others.
+	Is flags `json:"~is,omitempty"`
 }
 
 // Sum is what both sides must agree on beside the identifier: the symbol and the
@@ -100,8 +103,18 @@ type key [16]byte
 type entry struct {
 	key key
 	sum [7]byte // of the sum; zero: the line does not say it
-	hit bool    // the other side has it
+	is  flags
 }
+
+// flags say more of a line.
+type flags byte
+
+const (
+	hit       flags = 1 << iota // the other side has it
+	waits                       // a deposit that does not count: it is held or was rejected
+	confirmed                   // an order that the merchant has confirmed
+	executed                    // an order that was executed, as the merchant was told
+)
 
 // Index holds the lines of a file by their identifiers, without the lines.
 type Index struct {
@@ -124,8 +137,8 @@ func sumOf(text string) (s [7]byte) {
 }
 
 // Add adds a line.
-func (x *Index) Add(merchant, id, sum string) {
-	x.entries = append(x.entries, entry{key: keyOf(merchant, id), sum: sumOf(sum)})
+func (x *Index) Add(merchant, id, sum string, is flags) {
+	x.entries = append(x.entries, entry{keyOf(merchant, id), sumOf(sum), is})
 }
 
 // Sort ends the adding. Lines with the same identifier become one.
@@ -149,22 +162,24 @@ func (x *Index) find(k key) *entry {
 	return &x.entries[i]
 }
 
-// Match looks up what the other side has. It reports whether a line says it, and
-// whether that agrees on the sum, which it does if either side does not say it.
-func (x *Index) Match(merchant, id, sum string) (found, agrees bool) {
+// Match looks up what the other side has. It reports whether a line says it, what more
+// is known of the line, and whether the two agree on the sum, which they do if either
+// does not say it.
+func (x *Index) Match(merchant, id, sum string) (is flags, found, agrees bool) {
 	e := x.find(keyOf(merchant, id))
 	if e == nil {
-		return false, false
+		return 0, false, false
 	}
-	e.hit = true
-	s := sumOf(sum)
-	return true, s == e.sum || s == [7]byte{} || e.sum == [7]byte{}
+	e.is |= hit
+	return e.is, true, sameSum(sumOf(sum), e.sum)
 }
+
+func sameSum(a, b [7]byte) bool { return a == b || a == [7]byte{} || b == [7]byte{} }
 
 // Matched reports whether the other side has what a line says.
 func (x *Index) Matched(merchant, id string) bool {
 	e := x.find(keyOf(merchant, id))
-	return e != nil && e.hit
+	return e != nil && e.is&hit != 0
 }
 
 // Has reports whether a line has the identifier.

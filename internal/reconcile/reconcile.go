@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -15,19 +16,21 @@ import (
 // Kind is what two sides disagree on.
 type Kind string
 
-// The kinds of findings. "Told" is what this end knows, "booked" what the merchant's
-// application says, "executed" what the wallet core says.
+// The kinds of findings. "Told" is what the service knows, "booked" what the merchant
+// says, "executed" what the wallet core says.
 const (
-	ToldNotBooked       Kind = "told_not_booked"        // told and acknowledged, and the merchant has not booked it
-	BookedNotTold       Kind = "booked_not_told"        // the merchant booked what this end does not know
-	AmountDiffers       Kind = "amount_differs"         // both have it, with another amount or symbol
-	BookedTwice         Kind = "booked_twice"           // lines repeat an identifier; Count says how many
-	BookedNotCounting   Kind = "booked_not_counting"    // the merchant booked a deposit that is held or was rejected
-	ExecutedNotReleased Kind = "executed_not_released"  // the core executed what has no permit here
-	ExecutedUnknown     Kind = "executed_unknown"       // the core executed what this end does not know
-	PermitDiffers       Kind = "permit_differs"         // another permit was given here than the core has
-	ReleasedNotExecuted Kind = "released_not_executed"  // a permit was given here that the core does not know
-	Incomplete          Kind = "executed_not_settlable" // a line lacks what is needed to settle it
+	ToldNotBooked        Kind = "told_not_booked"        // told and acknowledged, and the merchant has not booked it
+	ToldNotCounting      Kind = "told_not_counting"      // told and acknowledged, and held or rejected at the merchant
+	BookedNotTold        Kind = "booked_not_told"        // the merchant booked what this end does not know
+	AmountDiffers        Kind = "amount_differs"         // both have it, with another amount or symbol, or a withdrawal with another address
+	BookedTwice          Kind = "booked_twice"           // lines repeat an identifier; Count says how many
+	BookedNotCounting    Kind = "booked_not_counting"    // the merchant booked a deposit that is held or was rejected
+	ExecutedNotReleased  Kind = "executed_not_released"  // it was executed, and has no permit here
+	ExecutedUnknown      Kind = "executed_unknown"       // it was executed, and this end does not know it
+	ExecutedNotConfirmed Kind = "executed_not_confirmed" // it has a permit, and the merchant has not confirmed it
+	ConfirmedUnknown     Kind = "confirmed_unknown"      // the merchant confirmed it, and the service does not know it
+	PermitDiffers        Kind = "permit_differs"         // another permit was given here than the core has
+	ReleasedNotExecuted  Kind = "released_not_executed"  // a permit was given here that the core does not know
 )
 
 // Finding is one disagreement.
@@ -38,20 +41,27 @@ type Finding struct {
 	CallBackID string `json:"callBackId,omitempty"`
 	State      string `json:"state,omitempty"`  // here
 	Here       string `json:"here,omitempty"`   // symbol and amount
-	There      string `json:"there,omitempty"`  // symbol and amount
+	There      string `json:"there,omitempty"`  // symbol and amount, or the state there
 	Count      int    `json:"count,omitempty"`  // of BookedTwice
 	Reason     string `json:"reason,omitempty"` // of what could not be settled
 	Settled    bool   `json:"settled,omitempty"`
 }
 
-// Config is what Service and Gateway need.
+// Config is what Service, Remote and Gateway need.
 type Config struct {
 	// Booked is a file of deposits that the merchant's application has booked, Executed
 	// one of withdrawals for which the wallet core had a permit. Empty: not compared.
 	Booked, Executed string
-	// Merchant is that of lines without one.
+	// Merchant is that of lines without one. It is needed with There.
 	Merchant string
-	// Settle settles what a restore left open, and ends it.
+	// There is the API of the merchant's gateway, in place of Booked: its deposits and
+	// its orders are compared. Nil: not compared.
+	There *client.Gateway
+	// Epoch is told of the epoch of each end whose API is asked: service or gateway. Nil:
+	// nobody is told.
+	Epoch func(end string, e client.Epoch)
+	// Settle settles what a restore left open, and ends it, and has the service tell
+	// again what was told and not booked.
 	Settle bool
 	// Report gets each finding. Required.
 	Report func(Finding) error
@@ -66,8 +76,9 @@ func (c Config) merchant(l Line) string {
 	return c.Merchant
 }
 
-// index reads a file. id gives the identifier of a line.
-func (c Config) index(path string, id func(Line) string, merchants bool) (*Index, error) {
+// index reads a file. id gives the identifier of a line; more gives what else is kept
+// of it, nil: symbol and amount.
+func (c Config) index(path string, id func(Line) string, merchants bool, more func(Line) (sum string, is flags)) (*Index, error) {
 	n, err := count(path)
 	if err != nil {
 		return nil, err
@@ -80,7 +91,11 @@ func (c Config) index(path string, id func(Line) string, merchants bool) (*Index
 		case merchants && c.merchant(l) == "":
 			return errors.New("merchant is missing: give it in the line, or --merchant")
 		}
-		x.Add(c.of(l, merchants), id(l), Sum(l.Symbol, l.Amount))
+		sum, is := Sum(l.Symbol, l.Amount), flags(0)
+		if more != nil {
+			sum, is = more(l)
+		}
+		x.Add(c.of(l, merchants), id(l), sum, is)
 		return nil
 	})
 	x.Sort()
@@ -97,16 +112,14 @@ func (c Config) of(l Line, merchants bool) string {
 func trackingID(l Line) string { return l.TrackingID }
 func callBackID(l Line) string { return l.CallBackID }
 
-// Service compares a service's database with both files. It reports whether an epoch
-// was open and is not any more.
+// Service compares a service's database with the files and the gateway. It reports
+// whether an epoch was open and is not any more.
 func Service(ctx context.Context, o *outbox.Outbox, c Config) (ended bool, err error) {
 	if c.Settle && c.Executed == "" {
 		return false, errors.New("settling needs what the wallet executed: give --executed, with an empty file if it executed nothing")
 	}
-	if c.Booked != "" {
-		if err := c.told(ctx, o); err != nil {
-			return false, err
-		}
+	if err := c.steady(ctx, nil, func() error { return c.compare(ctx, local{o}) }); err != nil {
+		return false, err
 	}
 	if c.Executed != "" {
 		if err := c.executed(ctx, o); err != nil {
@@ -119,43 +132,9 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (ended bool, err e
 	return o.Reconcile(ctx, c.Now)
 }
 
-// told compares deposits with what the merchants booked.
-func (c Config) told(ctx context.Context, o *outbox.Outbox) error {
-	x, err := c.index(c.Booked, trackingID, true)
-	if err != nil {
-		return err
-	}
-	if x.Twice() > 0 {
-		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
-			return err
-		}
-	}
-	err = o.EachDeposit(ctx, func(d outbox.ToldDeposit) error {
-		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
-		switch found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here); {
-		case !found && d.State == outbox.CallbackAccepted:
-			f.Finding = ToldNotBooked
-		case found && !agrees:
-			f.Finding = AmountDiffers
-		default:
-			return nil
-		}
-		return c.Report(f)
-	})
-	if err != nil {
-		return err
-	}
-	return Lines(c.Booked, func(l Line) error {
-		if x.Matched(c.merchant(l), l.TrackingID) {
-			return nil
-		}
-		return c.Report(Finding{Finding: BookedNotTold, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
-	})
-}
-
 // executed compares withdrawals with what the core executed, and settles them.
 func (c Config) executed(ctx context.Context, o *outbox.Outbox) error {
-	x, err := c.index(c.Executed, callBackID, true)
+	x, err := c.index(c.Executed, callBackID, true, nil)
 	if err != nil {
 		return err
 	}
@@ -164,7 +143,7 @@ func (c Config) executed(ctx context.Context, o *outbox.Outbox) error {
 		if w.Details != nil {
 			f.Here = Sum(w.Details.Symbol, w.Details.Amount)
 		}
-		found, agrees := x.Match(w.Merchant, w.CallBackID, f.Here)
+		_, found, agrees := x.Match(w.Merchant, w.CallBackID, f.Here)
 		switch {
 		case found && !agrees:
 			f.Finding = AmountDiffers
@@ -238,7 +217,7 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if c.Booked == "" {
 		return false, errors.New("give --booked: what the application has booked, with an empty file if it booked nothing")
 	}
-	x, err := c.index(c.Booked, trackingID, false)
+	x, err := c.index(c.Booked, trackingID, false, nil)
 	if err != nil {
 		return false, err
 	}
@@ -294,7 +273,7 @@ func (c Config) booked(ctx context.Context, b *book.Book, x *Index) error {
 			after = d.Seq
 			counts := d.State == book.DepositTaken || d.State == book.DepositCredited
 			f := Finding{TrackingID: d.Deposit.TrackingID, State: string(d.State), Here: Sum(d.Deposit.Symbol, d.Deposit.Amount)}
-			switch found, agrees := x.Match("", d.Deposit.TrackingID, f.Here); {
+			switch _, found, agrees := x.Match("", d.Deposit.TrackingID, f.Here); {
 			case !found && counts:
 				f.Finding = ToldNotBooked
 			case found && !agrees:

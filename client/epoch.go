@@ -1,0 +1,19 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Epoch says since which restore an end's database is what it is.
+type Epoch struct {
+	Epoch      int64 `json:"epoch" minimum:"0" doc:"number of the epoch, which grows with each restore from a backup; 0: there was none. The numbers of a feed in an epoch begin behind 1000000 times its number"`
+	Began      Time  `json:"began,omitzero" doc:"when the database was restored; absent: never"`
+	Open       bool  `json:"open" doc:"true: the restore is not reconciled, so what could happen twice is held back"`
+	Reconciled Time  `json:"reconciled,omitzero" doc:"when it was reconciled; absent: it is not, or there was no restore"`
+}
+
+// Epoch gives the epoch of the end that answers.
+func (c *caller) Epoch(ctx context.Context) (Epoch, error) {
+	return ask[Epoch](ctx, c, http.MethodGet, "/v1/epoch", nil)
+}

@@ -1,0 +1,155 @@
+package outbox
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/evidence"
+)
+
+// toldOf lists the events of the callbacks that f selects, sorted.
+func toldOf(t *testing.T, s *Outbox, f CallbackFilter) string {
+	t.Helper()
+	list, _, err := s.Callbacks(ctx, f, 100, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	for _, c := range list {
+		events = append(events, c.EventID)
+	}
+	slices.Sort(events)
+	return strings.Join(events, " ")
+}
+
+// testRepeat: what a merchant has accepted is sent once more, by its id alone; each
+// attempt says so, and no filter reaches it, whatever the merchant answers.
+func testRepeat(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	one := claimOne(t, s, "one", 100)
+	settleAll(t, s, []Claimed{one}, 101)
+	settleAll(t, s, []Claimed{claimOne(t, s, "other", 100)}, 101)
+
+	everything := func(states ...CallbackState) {
+		t.Helper()
+		for _, state := range states {
+			if n := must(s.ResendMatching(ctx, CallbackFilter{Merchant: "m0", State: state}, false, 150))(t); n != 0 {
+				t.Errorf("a filter sends %d again", n)
+			}
+		}
+	}
+	everything("", CallbackAccepted)
+
+	send := func(now db.Millis, state CallbackState) {
+		t.Helper()
+		again := claim(t, s, countersign.LaneNotify, now, 10)
+		if len(again) != 1 || again[0].ID != one.ID || again[0].Told != ToldAgain {
+			t.Fatalf("claimed %+v", again)
+		}
+		n := settlementOf(again[0])
+		n.State, n.Attempt.Result, n.Counts = state, map[bool]string{true: "accepted", false: "refused"}[state == CallbackAccepted], state != CallbackAccepted
+		must(s.Settle(ctx, []Settlement{n}, now+1))(t)
+		if c := must(s.Callback(ctx, one.ID))(t); c.State != state || c.Attempts != again[0].Attempts {
+			t.Errorf("settled as %+v", c)
+		}
+	}
+	ids := []string{one.ID}
+	for range 2 { // the second finds it pending
+		must(s.Repeat(ctx, ids, 200))(t)
+	}
+	if c := must(s.Callback(ctx, one.ID))(t); c.State != CallbackPending || c.Told != ToldAgain || c.Attempts != 1 || c.Due != 200 || c.Deadline != db.Never {
+		t.Errorf("sent again: %+v", c)
+	}
+	if got := toldOf(t, s, CallbackFilter{Told: ToldAgain}); got != "one" {
+		t.Errorf("listed: %q", got)
+	}
+	send(200, CallbackRefused)
+	everything("", CallbackRefused, CallbackExhausted)
+	must(s.Resend(ctx, one.ID, 300))(t) // by its name
+	send(300, CallbackAccepted)
+	everything("", CallbackAccepted)
+	if n := must(s.Repeat(ctx, ids, 400))(t); n != 1 {
+		t.Errorf("%d sent a third time", n)
+	}
+	send(400, CallbackAccepted)
+
+	var repeated []bool
+	for _, a := range must(s.Attempts(ctx, one.ID))(t) {
+		repeated = append(repeated, a.Repeated)
+	}
+	if !slices.Equal(repeated, []bool{false, true, true, true}) {
+		t.Errorf("repeated: %v", repeated)
+	}
+	if list, _, err := s.Callbacks(ctx, CallbackFilter{}, 100, ""); err != nil || len(list) != 2 {
+		t.Errorf("%d callbacks, %v: one has two accepted attempts", len(list), err)
+	}
+	sub := must(s.Subject(ctx, one.ID))(t)
+	for i, item := range sub.Items {
+		if got := item.Item.(evidence.Attempt).Repeated; got != (i > 0) {
+			t.Errorf("the log's item %d says repeated: %v", i, got)
+		}
+	}
+	if l := lanesOf(t, s)[0]; l.final != [finals]int64{2, 0, 0, 0} || l.inFlight != 0 {
+		t.Errorf("the lane has %+v", l)
+	}
+
+	w, ask := asked(t, s, "cb", 50_000, 500)
+	must(s.Settle(ctx, []Settlement{answer(ask, countersign.DecisionConfirmed, someDetails(t, "1"))}, 510))(t)
+	for id, want := range map[string]error{w.CallbackID: db.ErrConflict, "m0." + strings.Repeat("0", 26): db.ErrNotFound} {
+		if n, err := s.Repeat(ctx, []string{one.ID, id}, 520); !errors.Is(err, want) || n != 0 {
+			t.Errorf("%s gives %d, %v", id, n, err)
+		}
+	}
+	if c := must(s.Callback(ctx, one.ID))(t); c.State != CallbackAccepted {
+		t.Errorf("a call that failed changed %+v", c)
+	}
+}
+
+// testPossiblyTold: after a restore all that the backup has not as accepted is marked,
+// until the merchant accepts it or the restore is reconciled.
+func testPossiblyTold(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 2, nil)
+	accepted := claimOne(t, s, "accepted", 100)
+	settleAll(t, s, []Claimed{accepted}, 101)
+	ended(t, s, "refused", CallbackRefused, 102)
+	sending := claimOne(t, s, "sending", 103)
+	again := claimOne(t, s, "again", 104)
+	settleAll(t, s, []Claimed{again}, 105)
+	must(s.Repeat(ctx, []string{again.ID}, 106))(t)
+	must(s.Ingest(ctx, []NewCallback{deposit("m1", "waits", 5000)}, 107))(t)
+	addWithdrawal(t, s, newWithdrawal("cb", 9000, nil), 108)
+
+	must(s.Restored(ctx, 0, 200))(t)
+	must(s.Ingest(ctx, []NewCallback{deposit("m1", "new", 5000)}, 210))(t)
+	for _, c := range []struct {
+		f    CallbackFilter
+		want string
+	}{
+		{CallbackFilter{Told: ToldPossibly}, "refused sending waits"},
+		{CallbackFilter{Told: ToldPossibly, Merchant: "m0"}, "refused sending"},
+		{CallbackFilter{Told: ToldPossibly, Of: []string{"m1", "none"}}, "waits"},
+		{CallbackFilter{Told: ToldPossibly, State: CallbackPending}, "waits"},
+		{CallbackFilter{Told: ToldPossibly, TrackingID: "waits"}, "waits"},
+		{CallbackFilter{Told: ToldPossibly, TxID: "tx-new"}, ""},
+		{CallbackFilter{Told: ToldPossibly, Type: countersign.TypeRequestWithdraw}, ""},
+		{CallbackFilter{Told: ToldAgain}, "again"},
+	} {
+		if got := toldOf(t, s, c.f); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+		}
+	}
+	settleAll(t, s, []Claimed{sending}, 220)
+	if c := must(s.Callback(ctx, sending.ID))(t); c.State != CallbackAccepted || c.Told != ToldUnknown {
+		t.Errorf("accepted since: %+v", c)
+	}
+	if open := must(s.Reconcile(ctx, 300))(t); !open {
+		t.Error("nothing was open")
+	}
+	if got := toldOf(t, s, CallbackFilter{Told: ToldPossibly}) + "/" + toldOf(t, s, CallbackFilter{Told: ToldAgain}); got != "/again" {
+		t.Errorf("reconciled: %q", got)
+	}
+}

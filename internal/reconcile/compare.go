@@ -1,0 +1,203 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"countersign/client"
+	"countersign/internal/outbox"
+)
+
+// compare compares a service with what its merchants booked, and with the orders of a
+// gateway. The merchant's side is read first. So what it has and the service has not is
+// a difference; what the service told meanwhile is looked up again, by its name.
+func (c Config) compare(ctx context.Context, s service) error {
+	if c.Booked == "" && c.There == nil {
+		return nil
+	}
+	if c.There != nil && c.Merchant == "" {
+		return errors.New("which merchant of the service the gateway is: give --merchant")
+	}
+	b, done, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := c.told(ctx, s, b); err != nil {
+		return err
+	}
+	if b.gateway == nil {
+		return nil
+	}
+	return c.confirmed(ctx, s, b)
+}
+
+// again gathers what is to be told again.
+type again struct {
+	c     Config
+	s     service
+	found []Finding
+	ids   []string
+}
+
+// add takes a finding, which is settled by telling the callback again.
+func (a *again) add(ctx context.Context, f Finding, id string) error {
+	a.found, a.ids = append(a.found, f), append(a.ids, id)
+	if len(a.ids) < settleMost {
+		return nil
+	}
+	return a.flush(ctx)
+}
+
+func (a *again) flush(ctx context.Context) error {
+	if len(a.ids) == 0 {
+		return nil
+	}
+	if _, err := a.s.repeat(ctx, a.ids, a.c.Now); err != nil {
+		return fmt.Errorf("telling again what was not booked: %w", err)
+	}
+	for _, f := range a.found {
+		f.Settled = true
+		if err := a.c.Report(f); err != nil {
+			return err
+		}
+	}
+	a.found, a.ids = a.found[:0], a.ids[:0]
+	return nil
+}
+
+// told compares deposits with what the merchants booked.
+func (c Config) told(ctx context.Context, s service, b books) error {
+	merchants := map[string]bool{c.Merchant: true} // whose books are read
+	x, err := c.indexBooked(b, merchants)
+	if err != nil {
+		return err
+	}
+	if x.Twice() > 0 {
+		if err := c.Report(Finding{Finding: BookedTwice, Count: x.Twice()}); err != nil {
+			return err
+		}
+	}
+	missing := again{c: c, s: s}
+	err = s.deposits(ctx, c.only(b), func(d outbox.ToldDeposit) error {
+		f := Finding{Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+		told := d.State == outbox.CallbackAccepted || d.Told == outbox.ToldAgain
+		is, found, agrees := x.Match(d.Merchant, d.TrackingID, f.Here)
+		if told && !found && b.gateway != nil {
+			if is, found, agrees, err = lookUp(ctx, b.gateway, d, f.Here); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !found && told:
+			f.Finding = ToldNotBooked
+			if c.Settle && d.State == outbox.CallbackAccepted && merchants[d.Merchant] {
+				return missing.add(ctx, f, d.ID)
+			}
+		case found && !agrees:
+			f.Finding = AmountDiffers
+		case found && told && is&waits != 0:
+			f.Finding = ToldNotCounting
+		default:
+			return nil
+		}
+		return c.Report(f)
+	})
+	if err == nil {
+		err = missing.flush(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return Lines(b.deposits, func(l Line) error {
+		if x.Matched(c.merchant(l), l.TrackingID) {
+			return nil
+		}
+		return c.Report(Finding{Finding: BookedNotTold, Merchant: c.merchant(l), TrackingID: l.TrackingID, There: Sum(l.Symbol, l.Amount)})
+	})
+}
+
+// only is the merchant that is compared alone, empty for all.
+func (c Config) only(b books) string {
+	if b.gateway != nil {
+		return c.Merchant
+	}
+	return ""
+}
+
+// indexBooked reads the deposits of b, and notes whose they are.
+func (c Config) indexBooked(b books, merchants map[string]bool) (*Index, error) {
+	return c.index(b.deposits, trackingID, true, func(l Line) (string, flags) {
+		merchants[c.merchant(l)] = true
+		if b.gateway == nil {
+			l.Is = 0
+		}
+		return Sum(l.Symbol, l.Amount), l.Is
+	})
+}
+
+// lookUp asks a gateway for a deposit that came while its deposits were read.
+func lookUp(ctx context.Context, api *client.Gateway, d outbox.ToldDeposit, sum string) (is flags, found, agrees bool, err error) {
+	err = eachDeposit(ctx, api, client.DepositSearch{TrackingID: d.TrackingID}, func(l Line) error {
+		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
+		return nil
+	})
+	return is, found, agrees, err
+}
+
+// confirmed compares withdrawals with the orders of a gateway.
+func (c Config) confirmed(ctx context.Context, s service, b books) error {
+	x, err := c.index(b.orders, callBackID, true, func(l Line) (string, flags) { return l.sum(), l.Is })
+	if err != nil {
+		return err
+	}
+	err = s.withdrawals(ctx, c.Merchant, func(w withdrawal) error {
+		f := Finding{Merchant: w.Merchant, CallBackID: w.CallBackID, State: w.State, Here: w.Sum}
+		is, found, agrees := x.Match(w.Merchant, w.CallBackID, w.Sum)
+		if w.Permitted && is&confirmed == 0 { // it may have been confirmed since
+			o, err := b.gateway.Order(ctx, w.CallBackID)
+			if err != nil && !errors.Is(err, client.ErrNotFound) {
+				return err
+			}
+			l := lineOf(o)
+			is, found, agrees, f.There = is|l.Is, err == nil, sameSum(sumOf(l.sum()), sumOf(w.Sum)), string(o.State)
+		}
+		switch {
+		case w.Permitted && is&confirmed == 0:
+			f.Finding = ExecutedNotConfirmed
+		case is&executed != 0 && !w.Permitted:
+			f.Finding = ExecutedNotReleased
+		case found && !agrees:
+			f.Finding = AmountDiffers
+		default:
+			return nil
+		}
+		return c.Report(f)
+	})
+	if err != nil {
+		return err
+	}
+	return Lines(b.orders, func(l Line) error {
+		f := Finding{Merchant: c.Merchant, CallBackID: l.CallBackID, There: l.sum()}
+		switch {
+		case x.Matched(c.Merchant, l.CallBackID):
+			return nil
+		case l.Is&executed != 0:
+			f.Finding = ExecutedUnknown
+		case l.Is&confirmed != 0:
+			f.Finding = ConfirmedUnknown
+		default:
+			return nil
+		}
+		return c.Report(f)
+	})
+}
+
+// sum is what both sides must agree on of a withdrawal.
+func (l Line) sum() string {
+	if s := Sum(l.Symbol, l.Amount); s != "" && l.Address != "" {
+		return s + " " + l.Address
+	}
+	return ""
+}

@@ -1,0 +1,234 @@
+package reconcile
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+)
+
+// withdrawal is what either kind of service says of a withdrawal.
+type withdrawal struct {
+	Merchant, CallBackID string
+	State                string
+	Sum                  string // with the address
+	Permitted            bool   // it has a permit, and did not fail
+}
+
+// service is a service's deposits and withdrawals: its database, or its API.
+type service interface {
+	deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error
+	withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error
+	// repeat tells accepted deposits again, and gives how many.
+	repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
+}
+
+// local is a service's database.
+type local struct{ o *outbox.Outbox }
+
+func (s local) deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error {
+	return s.o.EachDeposit(ctx, merchant, fn)
+}
+
+func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
+	return s.o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
+		if w.Merchant != merchant {
+			return nil
+		}
+		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
+			Permitted: w.Released != 0 && w.State != outbox.WithdrawalFailed}
+		if d := w.Details; d != nil {
+			v.Sum = Sum(d.Symbol, d.Amount) + " " + d.Address
+		}
+		return fn(v)
+	})
+}
+
+func (s local) repeat(ctx context.Context, ids []string, now db.Millis) (int64, error) {
+	return s.o.Repeat(ctx, ids, now)
+}
+
+// remote is a service's API.
+type remote struct{ api *client.Service }
+
+func (s remote) deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error {
+	for d, err := range s.api.AllDeposits(ctx, client.DepositFilter{Merchant: merchant}) {
+		if err != nil {
+			return fmt.Errorf("deposits of the service: %w", err)
+		}
+		err := fn(outbox.ToldDeposit{ID: d.ID, Merchant: d.Merchant, TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount,
+			State: outbox.CallbackState(d.State), Told: toldOf[d.Told]})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var toldOf = map[client.Told]outbox.Told{client.ToldPossibly: outbox.ToldPossibly, client.ToldAgain: outbox.ToldAgain}
+
+func (s remote) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
+	for w, err := range s.api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: merchant}) {
+		if err != nil {
+			return fmt.Errorf("withdrawals of the service: %w", err)
+		}
+		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
+			Permitted: w.Released != 0 && w.State != client.WithdrawalFailed}
+		if d := w.Details; d != nil {
+			v.Sum = Sum(d.Symbol, d.Amount) + " " + d.Address
+		}
+		if err := fn(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s remote) repeat(ctx context.Context, ids []string, _ db.Millis) (n int64, err error) {
+	for _, id := range ids {
+		if _, err := s.api.RepeatCallback(ctx, id); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Remote compares a service's API with a file or a gateway. It settles nothing of a
+// restore: that needs the database. Settle only tells again what was not booked.
+func Remote(ctx context.Context, api *client.Service, c Config) error {
+	if c.Executed != "" {
+		return errors.New("--executed is compared with the database: leave out --service")
+	}
+	return c.steady(ctx, api, func() error { return c.compare(ctx, remote{api}) })
+}
+
+// steady fails if an end whose API is asked was restored while do ran: then a part of
+// what was read is of another database.
+func (c Config) steady(ctx context.Context, api *client.Service, do func() error) error {
+	ends := map[string]func(context.Context) (client.Epoch, error){}
+	if api != nil {
+		ends["service"] = api.Epoch
+	}
+	if c.There != nil {
+		ends["gateway"] = c.There.Epoch
+	}
+	began := map[string]int64{}
+	for _, end := range slices.Sorted(maps.Keys(ends)) {
+		e, err := ends[end](ctx)
+		if err != nil {
+			return fmt.Errorf("epoch of the %s: %w", end, err)
+		}
+		began[end] = e.Epoch
+		if c.Epoch != nil {
+			c.Epoch(end, e)
+		}
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	for end, ask := range ends {
+		if e, err := ask(ctx); err != nil {
+			return fmt.Errorf("epoch of the %s: %w", end, err)
+		} else if e.Epoch != began[end] {
+			return fmt.Errorf("the %s was restored meanwhile: begin again", end)
+		}
+	}
+	return nil
+}
+
+// books are the merchant's side of a comparison, as files that can be read twice.
+type books struct {
+	deposits, orders string
+	gateway          *client.Gateway // where they come from; nil: the deposits are the application's file
+}
+
+// read gives the merchant's side. done removes what it made.
+func (c Config) read(ctx context.Context) (b books, done func(), err error) {
+	if c.There == nil {
+		return books{deposits: c.Booked}, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "countersign-reconcile")
+	if err != nil {
+		return b, nil, err
+	}
+	done = func() { _ = os.RemoveAll(dir) }
+	b = books{dir + "/deposits", dir + "/orders", c.There}
+	err = spool(b.deposits, func(put func(Line) error) error { return eachDeposit(ctx, c.There, client.DepositSearch{}, put) })
+	if err == nil {
+		err = spool(b.orders, func(put func(Line) error) error {
+			for o, err := range c.There.AllOrders(ctx, client.OrderFilter{}) {
+				if err != nil {
+					return fmt.Errorf("orders of the gateway: %w", err)
+				}
+				if err := put(lineOf(o)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		done()
+	}
+	return b, done, err
+}
+
+func eachDeposit(ctx context.Context, api *client.Gateway, f client.DepositSearch, put func(Line) error) error {
+	for o := (client.PageOptions{Limit: 1000}); ; {
+		page, err := api.SearchDeposits(ctx, f, o)
+		if err != nil {
+			return fmt.Errorf("deposits of the gateway: %w", err)
+		}
+		for _, d := range page.Deposits {
+			if err := put(Line{TrackingID: d.TrackingID, Symbol: d.Symbol, Amount: d.Amount, Is: waiting(d.State)}); err != nil {
+				return err
+			}
+		}
+		if page.Next == nil {
+			return nil
+		}
+		o.Cursor = *page.Next
+	}
+}
+
+func waiting(s client.DepositState) flags {
+	if s == client.DepositHeld || s == client.DepositRejected {
+		return waits
+	}
+	return 0
+}
+
+func lineOf(o client.Order) Line {
+	l := Line{CallBackID: o.CallBackID, Address: o.Address, Symbol: o.Symbol, Amount: o.Amount}
+	if o.Confirmed != 0 {
+		l.Is |= confirmed
+	}
+	if o.State == client.OrderExecuted {
+		l.Is |= executed
+	}
+	return l
+}
+
+// spool writes lines to a new file.
+func spool(path string, each func(put func(Line) error) error) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriter(f)
+	e := json.NewEncoder(w)
+	if err := each(func(l Line) error { return e.Encode(l) }); err != nil {
+		return err
+	}
+	return w.Flush()
+}

@@ -1,0 +1,212 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+	"countersign/merchant"
+)
+
+// chain is a deposit's whole way: the core, a service, a gateway, and an application
+// that reads the gateway's feeds and credits what counts, without a look at trackingIds.
+type chain struct {
+	t                *testing.T
+	service, gateway *place
+	now              db.Millis
+	sent             []outbox.Claimed // claimed and not settled
+	read             map[book.Feed]int64
+	credited         int
+	epoch            db.Epoch // of the gateway
+}
+
+const onlyDeposit = "17173049-0001"
+
+func (c *chain) outbox() *outbox.Outbox { return outbox.New(c.service.db(true)) }
+func (c *chain) book() *book.Book       { return book.New(c.gateway.db(true), book.Config{}) }
+
+func (c *chain) later() db.Millis {
+	c.now += 1000
+	return c.now
+}
+
+// depositSteps are the steps of the way. Each can be taken again.
+var depositSteps = []struct {
+	name string
+	do   func(*chain)
+}{
+	{"the core adds it", func(c *chain) {
+		a := amount("7.4")
+		payload := must((&countersign.Deposit{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: onlyDeposit, TenantUserID: "user"},
+			TxID: "tx-" + onlyDeposit, ChainName: "TRON", Symbol: "USDT", Amount: a, ToAddress: "TTo"}).Marshal())(c.t)
+		must(c.outbox().Ingest(ctx, []outbox.NewCallback{{Merchant: "shop", Type: countersign.TypeDeposited, EventID: onlyDeposit, TrackingID: onlyDeposit,
+			Payload: payload, Due: start, Deadline: db.Never}}, c.later()))(c.t)
+	}},
+	{"the service claims it", func(c *chain) {
+		now := c.later()
+		must(c.outbox().Sweep(ctx, now))(c.t)
+		c.sent = append(c.sent, must(c.outbox().Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: now, LeaseUntil: now + 5000, Max: 10}))(c.t)...)
+	}},
+	{"the gateway takes it", func(c *chain) {
+		for range c.sent {
+			if got := must(c.book().Claim(ctx, told(onlyDeposit, c.later())))(c.t); got.State != merchant.StateTaken && got.State != merchant.StateSettled {
+				c.t.Fatalf("telling gives %+v", got)
+			}
+		}
+	}},
+	{"the service settles it", func(c *chain) {
+		for _, s := range c.sent {
+			must(c.outbox().Settle(ctx, []outbox.Settlement{{Merchant: "shop", CallbackID: s.ID, State: outbox.CallbackAccepted, Reached: true, Type: s.Type,
+				EventID: s.EventID, Payload: s.Payload, Told: s.Told, MerchantVersion: s.MerchantVersion,
+				Attempt: outbox.Attempt{Number: s.Attempts, RequestUUID: fmt.Sprint("u", s.Attempts), HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}}}, c.later()))(c.t)
+		}
+		c.sent = nil
+	}},
+	{"the application credits it", (*chain).credit},
+}
+
+// credit reads both feeds of the gateway on, as docs/backup.md says.
+func (c *chain) credit() {
+	b := c.book()
+	for _, feed := range []book.Feed{book.FeedDeposits, book.FeedEvents} {
+		if err := b.CheckPage(ctx, feed.String(), c.read[feed], 0); errors.Is(err, db.ErrConflict) {
+			c.read[feed] = c.epoch.Ends[feed.String()]
+		} else if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, d := range must(b.Deposits(ctx, c.read[book.FeedDeposits], 100))(c.t) {
+		c.read[book.FeedDeposits] = d.Seq
+		if d.AsTaken().State == book.DepositTaken {
+			c.credited++
+		}
+	}
+	for _, e := range must(b.Events(ctx, c.read[book.FeedEvents], 100))(c.t) {
+		c.read[book.FeedEvents] = e.Seq
+		if e.Kind == book.EventDepositCredited {
+			c.credited++
+		}
+	}
+}
+
+// goOn takes every step until nothing is left to do. A lease that is lost ends.
+func (c *chain) goOn() {
+	c.sent = nil // who had claimed it is gone
+	c.now += 10_000
+	for range 2 {
+		for _, step := range depositSteps[1:] {
+			step.do(c)
+		}
+	}
+}
+
+// books is what the application says.
+func (c *chain) books() string {
+	if c.credited == 0 {
+		return lines(c.t)
+	}
+	return lines(c.t, Line{Merchant: "shop", TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")})
+}
+
+// TestEveryStepOfADeposit restores a backup of either end that was taken after each
+// step of a deposit's way, after any number of steps more, and goes on. The deposit is
+// credited once, and what an end has lost is named.
+func TestEveryStepOfADeposit(t *testing.T) {
+	key := must(envelope.GenerateKey(1024))(t)
+	for _, end := range []string{"service", "gateway"} {
+		for backed := range len(depositSteps) + 1 {
+			for done := max(backed, 1); done <= len(depositSteps); done++ {
+				for _, early := range []bool{true, false} { // it goes on before it is reconciled
+					// Copies of PostgreSQL databases take long: one in each row of the table.
+					postgres := done == len(depositSteps)
+					if end == "service" && early == ((backed+done)%2 == 0) || testing.Short() && backed%2 == 0 {
+						continue // a service that goes on early does nothing else
+					}
+					t.Run(fmt.Sprintf("%s, backup after %d of %d, early %v", end, backed, done, early), func(t *testing.T) {
+						t.Run("sqlite", func(t *testing.T) { testDepositStep(newChain(t, dbtest.SQLite), end, backed, done, early, key) })
+						if postgres {
+							t.Run("postgres", func(t *testing.T) { testDepositStep(newChain(t, dbtest.Postgres), end, backed, done, early, key) })
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func newChain(t *testing.T, url func(testing.TB) string) *chain {
+	return &chain{t: t, service: &place{t: t, url: url(t), end: outbox.End()}, gateway: &place{t: t, url: url(t), end: book.End()},
+		now: start, read: map[book.Feed]int64{}}
+}
+
+func testDepositStep(c *chain, end string, backed, done int, early bool, key *envelope.Key) {
+	t := c.t
+	must(c.outbox().CreateMerchant(ctx, outbox.Merchant{ID: "shop", Name: "Shop", State: outbox.MerchantActive, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/",
+		Scheme: outbox.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
+	c.book()
+	place := map[string]*place{"service": c.service, "gateway": c.gateway}[end]
+	for _, step := range depositSteps[:backed] {
+		step.do(c)
+	}
+	backup := place.backup()
+	for _, step := range depositSteps[backed:done] {
+		step.do(c)
+	}
+	knew := map[string]bool{"service": backed >= 1, "gateway": backed >= 3}[end]
+	bookedBefore := c.credited > 0
+	place.restore(backup)
+	if end == "service" {
+		must(c.outbox().Restored(ctx, 0, c.later()))(t)
+	} else {
+		c.epoch = must(c.book().Restored(ctx, 0, c.later()))(t)
+	}
+	if early {
+		depositSteps[0].do(c) // the core sends again what it is not sure of
+		c.goOn()
+	}
+
+	found, report := gather()
+	config := Config{Booked: c.books(), Settle: true, Report: report, Now: c.later()}
+	if end == "gateway" {
+		if ended := must(Gateway(ctx, c.book(), config))(t); !ended {
+			t.Error("the epoch is still open")
+		}
+	}
+	c.credit()
+	config.Booked, config.Executed = c.books(), lines(t)
+	config.Merchant = "shop" // whose books may be empty
+	if ended := must(Service(ctx, c.outbox(), config))(t); ended != (end == "service") {
+		t.Error("the epoch is still open")
+	}
+	depositSteps[0].do(c)
+	c.goOn()
+
+	if c.credited != 1 {
+		t.Errorf("credited %d times; found %+v", c.credited, *found)
+	}
+	if bookedBefore && !knew && !early && !named(*found, BookedNotTold) {
+		t.Errorf("what the %s lost is not named: %+v", end, *found)
+	}
+	if end == "gateway" && done >= 4 && !bookedBefore && !knew && !named(*found, ToldNotBooked) {
+		t.Errorf("what the service will not tell again is not named: %+v", *found)
+	}
+	list := must2(c.outbox().ToldDeposits(ctx, []string{"shop"}, "", 10))
+	if all, _ := list(t); len(all) != 1 || all[0].State != outbox.CallbackAccepted || all[0].Told != outbox.ToldUnknown {
+		t.Errorf("at the service: %+v", all)
+	}
+}
+
+func named(list []Finding, kind Kind) bool {
+	for _, f := range list {
+		if f.Finding == kind && f.TrackingID == onlyDeposit {
+			return true
+		}
+	}
+	return false
+}
