@@ -69,6 +69,10 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
+	"countersign/internal/relay": {
+		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink"},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
+	},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
@@ -98,7 +102,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

@@ -65,6 +65,17 @@ func (s *Service) AddDeposits(ctx context.Context, list ...NewDeposit) ([]Accept
 	return out.Callbacks, err
 }
 
+// AddDepositsAsWritten is AddDeposits of objects that were written elsewhere. They are
+// sent byte for byte but for white space, so the service checks what their writer wrote.
+// Each must be valid JSON.
+func (s *Service) AddDepositsAsWritten(ctx context.Context, list ...json.RawMessage) ([]Accepted, error) {
+	if list == nil {
+		list = []json.RawMessage{}
+	}
+	out, err := ask[AcceptedDeposits](ctx, &s.caller, http.MethodPost, "/v1/deposits", list)
+	return out.Callbacks, err
+}
+
 // LineError names the line that ended StreamDeposits: it and all after it were not
 // accepted. It wraps the *Problem.
 type LineError struct {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -180,6 +181,12 @@ type WithdrawalFilter struct {
 // with the same content gives the existing withdrawal; with other content the error
 // is ErrConflict.
 func (s *Service) CreateWithdrawal(ctx context.Context, w NewWithdrawal) (AcceptedWithdrawal, error) {
+	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
+}
+
+// CreateWithdrawalAsWritten is CreateWithdrawal of an object that was written elsewhere.
+// It is sent byte for byte but for white space. It must be valid JSON.
+func (s *Service) CreateWithdrawalAsWritten(ctx context.Context, w json.RawMessage) (AcceptedWithdrawal, error) {
 	return ask[AcceptedWithdrawal](ctx, &s.caller, http.MethodPost, "/v1/withdrawals", w)
 }
 

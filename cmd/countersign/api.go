@@ -24,12 +24,17 @@ import (
 // apiFlags say which API a subcommand speaks to, and as whom. The defaults are
 // those of the service; a group of subcommands of the gateway sets others.
 type apiFlags struct {
-	CA      string     `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
-	Cert    string     `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
-	CertKey string     `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
-	API     string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
-	Token   secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
-	Data    string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+	apiTLSFlags
+	API   string     `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
+	Token secretText `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
+	Data  string     `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+}
+
+// apiTLSFlags say how a subcommand speaks TLS to an API.
+type apiTLSFlags struct {
+	CA      string `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
+	Cert    string `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
+	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 }
 
 // The ends and the defaults of apiFlags for each.
@@ -73,7 +78,7 @@ func (f apiFlags) config() (client.Config, error) {
 
 // web gives the HTTP client for an API with TLS of its own, nil where the system's
 // authorities do.
-func (f apiFlags) web() (*http.Client, error) {
+func (f apiTLSFlags) web() (*http.Client, error) {
 	if f.CA == "" && f.Cert == "" && f.CertKey == "" {
 		return nil, nil
 	}

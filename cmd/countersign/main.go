@@ -53,6 +53,8 @@ type cli struct {
 
 	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
 
+	Relay relayCmd `cmd:"" help:"Carry deposits and withdrawals from a table of the wallet core's PostgreSQL to the service, and decisions back."`
+
 	Policy policyCmd `cmd:"" help:"Policy files of the gateway: check them and try them on an order."`
 
 	Keys       keysCmd       `cmd:"" help:"Make RSA key pairs and show what a key is."`

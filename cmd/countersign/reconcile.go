@@ -123,7 +123,7 @@ func apiOf[C any](c *reconcileCmd, url string, token secretText, flag string, ne
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	config, err := apiFlags{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey, API: url, Token: token}.config()
+	config, err := apiFlags{apiTLSFlags: apiTLSFlags{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}.config()
 	if err != nil {
 		return api, err
 	}

@@ -7,17 +7,18 @@ import (
 	"net/http"
 )
 
-// inProcess calls an API's handler without a connection. The handler sees the address
-// of the browser, so that guesses of tokens count against it.
-type inProcess struct {
-	api    http.Handler
-	remote string // RemoteAddr of the browser's request
+// InProcess calls an API's handler without a connection.
+type InProcess struct {
+	API http.Handler
+	// Remote is the address that the handler sees as the caller's, such as that of the
+	// browser: guesses of tokens count against it.
+	Remote string
 }
 
 // RoundTrip answers once the handler has returned.
-func (t inProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (t InProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	in := r.Clone(r.Context())
-	in.RemoteAddr, in.RequestURI = t.remote, r.URL.RequestURI()
+	in.RemoteAddr, in.RequestURI = t.Remote, r.URL.RequestURI()
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
@@ -27,7 +28,7 @@ func (t inProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 			resp, err = nil, fmt.Errorf("the API broke off: %v", p)
 		}
 	}()
-	t.api.ServeHTTP(w, in)
+	t.API.ServeHTTP(w, in)
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}

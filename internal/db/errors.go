@@ -18,6 +18,9 @@ var (
 	// ErrNewerSchema means that a later version of this program has written
 	// the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")
+	// ErrOlderSchema means that the database has no schema yet, or that of an earlier
+	// version of this program, and was to be opened as it is.
+	ErrOlderSchema = errors.New("the database's schema is not of this version")
 	// ErrOtherEnd means that the database belongs to the other end of the
 	// protocol, or to both.
 	ErrOtherEnd = errors.New("the database is not of this end alone")

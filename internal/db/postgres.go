@@ -81,15 +81,43 @@ func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 	return nil
 }
 
-func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
+// PoolConfig gives the configuration of a pool for any PostgreSQL database, which need
+// not be of an End: with the rules for TLS of this package, and with connections that
+// leave a server which died or was replaced. Watch of the Links must run where they are
+// Several.
+func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, error) {
 	c, err := pgxpool.ParseConfig(url)
-	if err != nil {
+	if err != nil || !isPostgres(url) {
 		// The cause may repeat the URL, and that may hold a password.
-		return nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
+		return nil, nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
 	}
-	said := saysTLS(url)
-	if !said {
+	if !saysTLS(url) {
 		verifyRemote(c.ConnConfig)
+	}
+	if !strings.Contains(url, "pool_ping_timeout") {
+		c.PingTimeout = pglink.Stalled // of a connection that was idle
+	}
+	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
+		c.ConnConfig.ConnectTimeout = pglink.ConnectTimeout(c.ConnConfig)
+	}
+	l := pglink.New(c.ConnConfig, log)
+	c.BeforeConnect = l.BeforeConnect
+	return c, l, nil
+}
+
+// ExplainConnect adds to the error of a first connection to url what to write in it,
+// where PoolConfig's rules for TLS are why it failed.
+func ExplainConnect(url string, err error) error {
+	if saysTLS(url) {
+		return err
+	}
+	return explainTLS(err)
+}
+
+func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
+	c, l, err := PoolConfig(url, log)
+	if err != nil {
+		return nil, err
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		c.MaxConns = poolSize
@@ -101,14 +129,6 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 		params["synchronous_commit"] = "on"
 	}
 	params["application_name"] = "countersign"
-	if !strings.Contains(url, "pool_ping_timeout") {
-		c.PingTimeout = pglink.Stalled // of a connection that was idle
-	}
-	if c.ConnConfig.ConnectTimeout == 0 && !strings.Contains(url, "connect_timeout") {
-		c.ConnConfig.ConnectTimeout = pglink.ConnectTimeout(c.ConnConfig)
-	}
-	l := pglink.New(c.ConnConfig, log)
-	c.BeforeConnect = l.BeforeConnect
 	list := settings(url)
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, list) }
 	pool, err := pgxpool.NewWithConfig(ctx, c)
@@ -117,13 +137,13 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		if !said {
-			err = explainTLS(err)
-		}
-		return nil, fmt.Errorf("connecting to the database: %w", err)
+		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
 	}
 	db := &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, log: log}
 	steps, err := readMigrations(end.Migrations, db.d.Name)
+	if err == nil && asItIs {
+		err = db.upToDate(ctx, len(steps))
+	}
 	if err == nil {
 		err = migrate(ctx, db, end, steps)
 	}
@@ -140,6 +160,20 @@ func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h 
 	}
 	db.bell = newBell(pool, l, h, log)
 	return db, nil
+}
+
+// upToDate fails if migrate would change the schema.
+func (db *postgresDB) upToDate(ctx context.Context, steps int) error {
+	var exists bool
+	var at int
+	err := db.pool.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&exists)
+	if err == nil && exists {
+		err = db.pool.QueryRow(ctx, readVersionSQL).Scan(&at)
+	}
+	if err == nil && at < steps {
+		err = fmt.Errorf("%w: it has number %d, this program knows %d: start the service of this version first", ErrOlderSchema, at, steps)
+	}
+	return err
 }
 
 func (db *postgresDB) Ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }

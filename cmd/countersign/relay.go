@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/daemon"
+	"countersign/internal/relay"
+)
+
+type relayCmd struct {
+	Run   relayRunCmd   `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
+	DDL   relayDDLCmd   `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
+	Show  relayShowCmd  `cmd:"" help:"List the rows that the service refused, and say how many wait."`
+	Retry relayRetryCmd `cmd:"" help:"Let refused rows wait again."`
+}
+
+// coreFlags say where the core's database is.
+type coreFlags struct {
+	From string `required:"" help:"The core's PostgreSQL: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL" env:"COUNTERSIGN_RELAY_FROM"`
+}
+
+type relayRunCmd struct {
+	coreFlags
+	To    string     `help:"The service's API, or postgres://… for the service's own database: then the API runs in this process and needs the service's master key." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	Token secretText `help:"API token of the service with role ingest, or core for withdrawals and --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	apiTLSFlags
+	Data      string        `help:"The service's data directory: its admin.token without --token, its master.key with --to postgres://…. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+	MasterKey string        `name:"master-key" help:"64 hexadecimal digits, in place of the file master.key. Meant for the environment." placeholder:"HEX" env:"COUNTERSIGN_MASTER_KEY" hidden:""`
+	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order."`
+	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
+	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
+	logFlags
+	MetricsListen  string `help:"Address of /metrics, /healthz and /readyz. Empty: none." placeholder:"ADDR"`
+	InsecureListen bool   `help:"Allow --metrics-listen on an address that other machines reach."`
+}
+
+// Help is the long help of the subcommand.
+func (relayRunCmd) Help() string {
+	return "The wallet core inserts each deposit and withdrawal into countersign_outbox, in the transaction that books it. This carries the rows to the service, " +
+		"at least once and in order for each merchant, and deletes what the service has acknowledged. Run as many as you like. docs/relay.md has the insert in five languages."
+}
+
+func (c *relayRunCmd) Run(std streams) error {
+	collectSeldom()
+	log := c.logger(std.err)
+	ctx, stop := untilSignal(log)
+	defer stop()
+	config, err := apiFlags{apiTLSFlags: c.apiTLSFlags, API: c.To, Token: c.Token, Data: c.Data}.config()
+	if err != nil {
+		return err
+	}
+	var parts []daemon.Part
+	if strings.HasPrefix(c.To, "postgres://") || strings.HasPrefix(c.To, "postgresql://") {
+		straight, err := c.straight(ctx, log)
+		if err != nil {
+			return explainStart(err)
+		}
+		defer straight.Close()
+		parts = append(parts, daemon.Part{Name: "service's database", Run: straight.Run})
+		config.URL, config.HTTPClient = "http://service.invalid", &http.Client{Transport: straight.Transport()}
+	}
+	api, err := client.NewService(config)
+	if err != nil {
+		return fmt.Errorf("--to and --token: %w", err)
+	}
+	r, err := relay.New(relay.Config{From: c.From, Service: api, Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Log: log})
+	if err != nil {
+		return err
+	}
+	parts = append(parts, daemon.Part{Name: "relay", Run: r.Run})
+	about := []any{"decisions", c.Decisions, "version", daemon.Version}
+	if c.MetricsListen != "" {
+		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(), TLS: daemon.TLS{Insecure: c.InsecureListen},
+			Exposes: "numbers of rows", Most: 100, Drain: 5 * time.Second, Log: log})
+		if err != nil {
+			return err
+		}
+		parts = append(parts, daemon.Part{Name: "metrics", Run: l.Run})
+		about = append(about, "metrics", l.URL())
+	}
+	log.Info("carrying", about...)
+	err = daemon.RunParts(ctx, parts...)
+	log.Info("stopped")
+	if errors.Is(err, relay.ErrNoTable) {
+		return &hintedError{err, []string{`countersign relay ddl | psql URL, as the owner of the core's tables; docs/relay.md says which rights the relay needs.`}}
+	}
+	return err
+}
+
+// straight opens the API over the service's database.
+func (c *relayRunCmd) straight(ctx context.Context, log *slog.Logger) (*daemon.Straight, error) {
+	storage, err := storeFlags{DB: c.To, MasterKey: c.MasterKey}.storage(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	return daemon.OpenStraight(ctx, storage, log)
+}
+
+type relayDDLCmd struct {
+	Decisions bool `help:"Those for --decisions too."`
+}
+
+func (c *relayDDLCmd) Run(std streams) error {
+	_, err := fmt.Fprint(std.out, relay.DDL(c.Decisions))
+	return err
+}
+
+type relayShowCmd struct {
+	coreFlags
+	listFlags
+}
+
+func (c *relayShowCmd) Run(std streams) error {
+	return c.table(func(ctx context.Context, t *relay.Table) error {
+		n, err := t.Counts(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "%d wait, the oldest for %v; %d refused\n", n.Waiting, time.Duration(n.Oldest*float64(time.Second)).Round(time.Millisecond), n.Refused)
+		list, err := t.Refused(ctx, c.Limit)
+		if err != nil {
+			return err
+		}
+		if c.JSON == nil && !isTerminal(std.out) || c.JSON != nil && *c.JSON {
+			for _, row := range list {
+				if err := printJSON(std.out, row, ""); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tREFUSED\tKIND\tMERCHANT\tPROBLEM")
+		for _, row := range list {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cell(row.Kind), cell(row.Merchant), cell(problemText(row.Problem)))
+		}
+		return w.Flush()
+	})
+}
+
+// problemText gives a problem in words, or as it is kept.
+func problemText(kept json.RawMessage) string {
+	var p client.Problem
+	if json.Unmarshal(kept, &p) != nil || p.Status == 0 {
+		return string(kept)
+	}
+	return p.Error()
+}
+
+type relayRetryCmd struct {
+	coreFlags
+	IDs []int64 `arg:"" optional:"" name:"id" help:"Ids of refused rows."`
+	All bool    `help:"All refused rows."`
+}
+
+func (c *relayRetryCmd) Run(std streams) error {
+	if c.All == (len(c.IDs) > 0) {
+		return errors.New("give ids of rows, or --all")
+	}
+	return c.table(func(ctx context.Context, t *relay.Table) error {
+		n, err := t.Retry(ctx, c.All, c.IDs...)
+		if err != nil {
+			return err
+		}
+		if !c.All && int(n) < len(c.IDs) {
+			fmt.Fprintf(std.err, "countersign: %d of the rows are not there, or are not refused\n", len(c.IDs)-int(n))
+		}
+		_, err = fmt.Fprintf(std.out, "%d rows wait again\n", n)
+		return err
+	})
+}
+
+// table calls with the table of the core's database.
+func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
+	t, err := relay.OpenTable(c.From)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	return call(ctx, t)
+}

@@ -1,0 +1,218 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Row is a row of countersign_outbox.
+type Row struct {
+	ID       int64
+	Kind     string
+	Merchant string // empty: the body names none that there can be
+	Body     []byte // nil: it is longer than maxBody
+	Length   int    // of the body, in bytes
+	Age      time.Duration
+}
+
+// The kinds of rows.
+const (
+	kindDeposit    = "deposit"
+	kindWithdrawal = "withdrawal"
+)
+
+// maxBody is the longest body in bytes that is sent; the longest valid one is shorter. The
+// API takes a thousand of a quarter of it.
+const maxBody = 16 << 10
+
+const (
+	// claimSQL locks merchants with rows that wait, and gives those that no other relay
+	// works for. It looks up the first row of each merchant only, however many wait.
+	claimSQL = `
+WITH RECURSIVE m (merchant) AS (
+	(SELECT merchant FROM countersign_outbox WHERE refused IS NULL ORDER BY merchant LIMIT 1)
+	UNION ALL
+	SELECT (SELECT o.merchant FROM countersign_outbox o WHERE o.refused IS NULL AND o.merchant > m.merchant ORDER BY o.merchant LIMIT 1)
+	FROM m WHERE m.merchant IS NOT NULL
+)
+SELECT merchant FROM m
+WHERE CASE WHEN merchant IS NULL OR merchant = ANY($1::text[]) THEN false ELSE pg_try_advisory_xact_lock(7161924, hashtext(merchant)) END`
+
+	// readSQL gives the first rows of some merchants. It must be a statement after
+	// claimSQL: what another relay deleted before it gave up a lock is then gone.
+	readSQL = `
+SELECT o.id, o.kind, o.merchant, CASE WHEN o.length <= $3 THEN o.text END, o.length, o.age
+FROM unnest($1::text[]) AS m (merchant) CROSS JOIN LATERAL (
+	SELECT id, kind, merchant, body::text AS text, octet_length(body::text) AS length,
+		extract(epoch FROM clock_timestamp() - created)::float8 AS age
+	FROM countersign_outbox WHERE refused IS NULL AND merchant = m.merchant ORDER BY id LIMIT $2
+) o ORDER BY o.id`
+
+	deleteSQL = `DELETE FROM countersign_outbox WHERE id = ANY($1::bigint[])`
+
+	refuseSQL = `
+UPDATE countersign_outbox o SET refused = clock_timestamp(), problem = n.problem::json
+FROM unnest($1::bigint[], $2::text[]) AS n (id, problem) WHERE o.id = n.id AND o.refused IS NULL`
+)
+
+// carry takes turns until ctx ends.
+func (r *Relay) carry(ctx context.Context) {
+	failures := 0
+	for ctx.Err() == nil {
+		began := time.Now()
+		done, err := r.turn(ctx)
+		var down *downError
+		switch {
+		case errors.As(err, &down):
+			r.state.set(partCore, nil)
+			r.state.set(partService, down.err)
+			failures++
+			sleep(ctx, max(pauseAfter(failures, r.c.lastPause), down.wait))
+			continue
+		case err != nil && ctx.Err() == nil:
+			r.state.set(partCore, err)
+			failures++
+			sleep(ctx, pauseAfter(failures, r.c.lastPause))
+			continue
+		}
+		failures = 0
+		r.state.set(partCore, nil)
+		r.state.set(partService, nil)
+		if done == 0 { // else more may have come meanwhile
+			r.rest(ctx, began)
+		}
+	}
+}
+
+// rest waits for a notification, the poll, or a merchant whose hold ends.
+func (r *Relay) rest(ctx context.Context, began time.Time) {
+	wait := r.c.Poll
+	if _, first := r.held.now(began); !first.IsZero() {
+		wait = min(wait, max(time.Until(first), 0))
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-t.C:
+	}
+}
+
+// turn carries what waits, at most a batch, and says of how many rows it knows what
+// became of them. One transaction of the core's database holds the locks on the merchants
+// and, at its end, deletes what was acknowledged: a relay that dies before leaves every
+// row. That commit need not be durable: rows that a crash of the database brings back
+// are sent again, which changes nothing.
+//
+// Once ctx has ended no request begins; what was sent is still settled.
+func (r *Relay) turn(ctx context.Context) (done int, err error) {
+	work := context.WithoutCancel(ctx)
+	tx, err := r.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		rollback, cancel := context.WithTimeout(work, sqlTimeout)
+		defer cancel()
+		_ = tx.Rollback(rollback) // of what has been committed it does nothing
+	}()
+	rows, err := r.claim(ctx, tx)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	t := newTurn(r, rows)
+	sendErr := t.send(ctx, time.Now().Add(turnTime))
+	t.hold()
+	if len(t.taken)+len(t.refused) == 0 {
+		return 0, sendErr
+	}
+	if err := r.settle(work, tx, t); err != nil {
+		return 0, err
+	}
+	t.told()
+	return len(t.taken) + len(t.refused), sendErr
+}
+
+func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
+	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
+	defer cancel()
+	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return nil, fmt.Errorf("beginning a transaction: %w", err)
+	}
+	return tx, nil
+}
+
+// claim locks merchants and gives their first rows, in the order of their ids.
+func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
+	defer cancel()
+	held, _ := r.held.now(time.Now())
+	found, err := tx.Query(ctx, claimSQL, held)
+	if err != nil {
+		return nil, fmt.Errorf("claiming: %w", err)
+	}
+	merchants, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("claiming: %w", err)
+	}
+	if len(merchants) == 0 {
+		return nil, nil
+	}
+	if len(merchants) > r.c.Batch {
+		merchants = merchants[:r.c.Batch]
+	}
+	found, err = tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody)
+	if err != nil {
+		return nil, fmt.Errorf("reading rows: %w", err)
+	}
+	rows, err := pgx.CollectRows(found, func(c pgx.CollectableRow) (row Row, err error) {
+		var age float64
+		err = c.Scan(&row.ID, &row.Kind, &row.Merchant, &row.Body, &row.Length, &age)
+		row.Age = time.Duration(age * float64(time.Second))
+		return row, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading rows: %w", err)
+	}
+	return rows, nil
+}
+
+// settle deletes what was acknowledged and keeps what was refused, with the reason.
+func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
+	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
+	defer cancel()
+	b := &pgx.Batch{}
+	b.Queue(`SET LOCAL synchronous_commit = off`)
+	if len(t.taken) > 0 {
+		ids := make([]int64, len(t.taken))
+		for i, row := range t.taken {
+			ids[i] = row.ID
+		}
+		b.Queue(deleteSQL, ids)
+	}
+	if len(t.refused) > 0 {
+		ids, problems := make([]int64, len(t.refused)), make([]string, len(t.refused))
+		for i, f := range t.refused {
+			text, err := json.Marshal(f.problem)
+			if err != nil {
+				return err
+			}
+			ids[i], problems[i] = f.row.ID, string(text)
+		}
+		b.Queue(refuseSQL, ids, problems)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("settling rows: %w", err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("settling rows: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/client"
+)
+
+const (
+	cursorSQL     = `SELECT decisions FROM countersign_relay`
+	lockCursorSQL = cursorSQL + ` FOR UPDATE`
+	moveCursorSQL = `UPDATE countersign_relay SET decisions = $1`
+
+	insertDecisionSQL = `
+INSERT INTO countersign_decisions (seq, merchant, call_back_id, withdrawal, decision, body)
+VALUES ($1, $2, $3, $4, $5, $6::json) ON CONFLICT (merchant, call_back_id) DO NOTHING`
+
+	earlierDecisionSQL = `SELECT seq, decision FROM countersign_decisions WHERE merchant = $1 AND call_back_id = $2`
+)
+
+// ErrFeed means that the feed of decisions is not the one that was read before: the service
+// was restored from a backup, or is another one. No decision is written until a person
+// has decided where to go on.
+var ErrFeed = errors.New("the feed of decisions is not the one that was read before")
+
+const (
+	followFor = 30 * time.Second // one call waits this long for a decision
+	page      = 500              // decisions of one call
+	// feedPause is how often a feed that stopped is asked again.
+	feedPause = 10 * time.Second
+	// epochGap is the least distance between the numbers of two epochs of a feed.
+	epochGap = 1_000_000
+)
+
+// decisions writes decisions into the core's database until ctx ends.
+func (r *Relay) decisions(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		err := r.writeDecisions(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failures = 0
+			r.state.set(partDecisions, nil)
+			r.metrics.stopped.Set(0)
+			continue
+		case errors.Is(err, ErrFeed):
+			r.metrics.stopped.Set(1)
+			if r.state.why(partDecisions) == "" {
+				r.c.Log.Error("decisions are stopped; docs/relay.md says how to go on", "error", err.Error())
+			}
+			r.state.set(partDecisions, err)
+			sleep(ctx, feedPause)
+			continue
+		}
+		r.state.set(partDecisions, err)
+		failures++
+		sleep(ctx, pauseAfter(failures, r.c.lastPause))
+	}
+}
+
+// writeDecisions writes the next decisions, and waits for one for a while. No
+// transaction is open meanwhile. The transaction that writes them moves the cursor, from
+// where it was when they were asked for: of several relays one writes each decision.
+func (r *Relay) writeDecisions(ctx context.Context) error {
+	var after int64
+	look, cancel := context.WithTimeout(ctx, sqlTimeout)
+	err := r.pool.QueryRow(look, cursorSQL).Scan(&after)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("reading the cursor: %w", err)
+	}
+	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
+	part, err := r.c.Service.Decisions(call, client.FeedOptions{After: after, Limit: page, Wait: followFor})
+	cancel()
+	if errors.Is(err, client.ErrConflict) {
+		return fmt.Errorf("%w: after %d: %v", ErrFeed, after, err)
+	}
+	if err != nil {
+		return fmt.Errorf("asking for decisions: %w", err)
+	}
+	if err := r.checkFeed(ctx, after, part.Decisions); err != nil || part.Next == after {
+		return err
+	}
+	write, cancel := context.WithTimeout(ctx, sqlTimeout)
+	defer cancel()
+	return pgx.BeginTxFunc(write, r.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		var is int64
+		if err := tx.QueryRow(write, lockCursorSQL).Scan(&is); err != nil || is != after {
+			return err // another relay was first
+		}
+		for _, d := range part.Decisions {
+			if err := insertDecision(write, tx, d); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(write, moveCursorSQL, part.Next); err != nil {
+			return err
+		}
+		if len(part.Decisions) > 0 {
+			r.metrics.decided.Add(float64(len(part.Decisions)))
+			_, err := tx.Exec(write, `NOTIFY countersign_decisions`)
+			return err
+		}
+		return nil
+	})
+}
+
+// insertDecision keeps a decision, once. A known withdrawal that is decided otherwise is
+// ErrFeed.
+func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
+	w := d.Withdrawal
+	body, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, insertDecisionSQL, d.Seq, w.Merchant, w.CallBackID, w.ID, string(w.Decision), string(body))
+	if err != nil || tag.RowsAffected() == 1 {
+		return err
+	}
+	var seq int64
+	var decision string
+	if err := tx.QueryRow(ctx, earlierDecisionSQL, w.Merchant, w.CallBackID).Scan(&seq, &decision); err != nil {
+		return err
+	}
+	if decision != string(w.Decision) {
+		return fmt.Errorf("%w: entry %d says %s of %s/%s, and entry %d said %s", ErrFeed, d.Seq, w.Decision, w.Merchant, w.CallBackID, seq, decision)
+	}
+	return nil
+}
+
+// checkFeed fails with ErrFeed where a page goes on in another epoch than the cursor's.
+// The feed has no gaps, but for a token that sees some merchants alone.
+func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decision) error {
+	for _, d := range list {
+		if d.Seq == after+1 {
+			after = d.Seq
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		self, err := r.c.Service.Self(call)
+		cancel()
+		switch {
+		case err != nil:
+			return fmt.Errorf("asking for the token's merchants: %w", err)
+		case len(self.Merchants) == 0 || d.Seq-after >= epochGap || d.Seq <= after:
+			return fmt.Errorf("%w: entry %d follows entry %d", ErrFeed, d.Seq, after)
+		}
+		after = d.Seq
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+
+-- Decisions of the service, for countersign relay --decisions.
+BEGIN;
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(7161923, 1); END $$;
+
+CREATE TABLE IF NOT EXISTS countersign_decisions (
+	seq          bigint      PRIMARY KEY, -- in the service's feed of decisions; grows, may have gaps
+	merchant     text        NOT NULL,
+	call_back_id text        NOT NULL,
+	withdrawal   text        NOT NULL,    -- the service's id, which the release needs
+	decision     text        NOT NULL,    -- confirmed, declined, expired or cancelled
+	body         json        NOT NULL,    -- the withdrawal as GET /v1/decisions gave it
+	written      timestamptz NOT NULL DEFAULT clock_timestamp(),
+	UNIQUE (merchant, call_back_id)
+);
+
+-- How far the feed has been read.
+CREATE TABLE IF NOT EXISTS countersign_relay (
+	one       boolean PRIMARY KEY DEFAULT true CHECK (one),
+	decisions bigint  NOT NULL -- seq of the last entry that was written
+);
+INSERT INTO countersign_relay (decisions) VALUES (0) ON CONFLICT DO NOTHING;
+COMMIT;

@@ -1,0 +1,78 @@
+package relay
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+)
+
+// result is what became of rows that were sent.
+type result int
+
+const (
+	down    result = iota // the service takes nothing now; the zero result loses nothing
+	hold                  // these rows cannot be taken now, and those of their merchants wait behind them
+	refused               // they will never be taken as they are
+	taken                 // they are in the service's database
+)
+
+// verdict is what an answer of the service means.
+type verdict struct {
+	result  result
+	apart   bool            // rows that were sent together are to be sent apart: it may be about one of them
+	wait    time.Duration   // with down: at least
+	problem *client.Problem // with refused
+}
+
+// judge says what the error of a call means; nil is an acknowledgement.
+//
+// A refusal must be the service's own and about the request: a proxy that answers 400, or
+// an address that is another API, would otherwise have every row refused.
+func judge(err error) verdict {
+	if err == nil {
+		return verdict{result: taken}
+	}
+	p := problemOf(err)
+	if p == nil { // it was not reached, it did not answer in time, or what it answered is not of its API
+		return verdict{result: down}
+	}
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		if p.Detail != "" || len(p.Faults) > 0 {
+			return verdict{result: refused, apart: true, problem: p}
+		}
+	case http.StatusConflict:
+		if len(p.Faults) > 0 { // the identifier is in use with other content
+			return verdict{result: refused, apart: true, problem: p}
+		}
+		return verdict{result: hold, apart: true} // a state forbids it, which may change
+	case http.StatusForbidden: // the token's role may not add this kind
+		return verdict{result: hold}
+	case http.StatusInternalServerError: // perhaps one row is the cause
+		return verdict{result: hold, apart: true}
+	}
+	return verdict{result: down, wait: p.RetryAfter}
+}
+
+// alone gives a problem of a request of one deposit as that of the deposit.
+func alone(p *client.Problem) *client.Problem {
+	q := *p
+	q.Faults = slices.Clone(p.Faults)
+	for i, f := range q.Faults {
+		q.Faults[i].Location = strings.Replace(f.Location, "body[0]", "body", 1)
+	}
+	return &q
+}
+
+// problemOf gives the service's own words; nil: the error has none.
+func problemOf(err error) *client.Problem {
+	var p *client.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return nil
+}

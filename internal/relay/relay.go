@@ -1,0 +1,185 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/db/pglink"
+)
+
+// Config is what a Relay needs.
+type Config struct {
+	// From is the URL of the core's PostgreSQL. Required.
+	From string
+	// Service is where rows go and decisions come from. Required.
+	Service *client.Service
+	// Decisions writes decisions into the core's database.
+	Decisions bool
+	// Poll is how often the table is looked at without a notification. 0: 2 s.
+	Poll time.Duration
+	// Batch is the most rows of one look, 1 to 1,000. 0: 1,000.
+	Batch int
+	// lastPause is the longest pause between two tries, and longestHold that of one
+	// merchant alone. 0: the constants of these names.
+	lastPause, longestHold time.Duration
+	// Log gets a line for each refused row and each change between working and not.
+	// Nil: discards.
+	Log *slog.Logger
+}
+
+const (
+	defaultPoll = 2 * time.Second
+	maxBatch    = 1000 // deposits in one request of the API
+	// callTimeout bounds one call of the service.
+	callTimeout = 20 * time.Second
+	// turnTime is how long after its begin a turn sends no further request: what is
+	// acknowledged is deleted at its end, and its merchants are locked until then.
+	turnTime = 3 * time.Second
+	// sqlTimeout bounds one statement in the core's database.
+	sqlTimeout = 20 * time.Second
+)
+
+// sessionSettings are those of a relay's connections. The first ends the transaction of a
+// relay that was stopped, so that another takes its rows; it is longer than a turn can
+// take. The others keep every look at the table a look at its index.
+const sessionSettings = `
+SET idle_in_transaction_session_timeout = '60s'; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET application_name = 'countersign relay'`
+
+// ErrNoTable means that the core's database lacks a table.
+var ErrNoTable = errors.New("the table is missing in the core's database, or this role may not use it")
+
+//go:embed outbox.sql
+var outboxDDL string
+
+//go:embed decisions.sql
+var decisionsDDL string
+
+// DDL gives the statements that make the tables in the core's database, those of
+// decisions if they are asked for. Applying them again changes nothing.
+func DDL(decisions bool) string {
+	if decisions {
+		return outboxDDL + decisionsDDL
+	}
+	return outboxDDL
+}
+
+// Relay carries rows. Make it with New and Run it once.
+type Relay struct {
+	c       Config
+	pool    *pgxpool.Pool
+	links   *pglink.Links
+	metrics *metrics
+	state   state
+	wake    chan struct{} // buffered 1
+	held    held
+}
+
+// New checks c. It connects to nothing.
+func New(c Config) (*Relay, error) {
+	switch {
+	case c.From == "":
+		return nil, errors.New("relay: Config.From is missing")
+	case c.Service == nil:
+		return nil, errors.New("relay: Config.Service is missing")
+	case c.Poll < 0 || c.Batch < 0 || c.Batch > maxBatch:
+		return nil, fmt.Errorf("relay: Config.Poll is below 0, or Config.Batch is not from 1 to %d", maxBatch)
+	}
+	c.Poll, c.Batch = cmp.Or(c.Poll, defaultPoll), cmp.Or(c.Batch, maxBatch)
+	c.lastPause, c.longestHold = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}}}
+	r.state.log, r.state.failed = c.Log, map[string]string{}
+	var err error
+	if r.pool, r.links, err = connect(c.From, c.Log); err != nil {
+		return nil, err
+	}
+	r.metrics = newMetrics(r)
+	return r, nil
+}
+
+// connect makes a pool, which connects when it is used.
+func connect(url string, log *slog.Logger) (*pgxpool.Pool, *pglink.Links, error) {
+	c, links, err := db.PoolConfig(url, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--from: %w", err)
+	}
+	c.MaxConns = 4 // a turn, the notifications, decisions, a look of /metrics
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sessionSettings)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to the core's database: %w", err)
+	}
+	return pool, links, nil
+}
+
+// Run carries rows until ctx ends; then it ends the turn under way and returns. It
+// fails at once with ErrNoTable if the core's database can be asked and lacks a table,
+// and otherwise waits for both ends as long as it takes.
+func (r *Relay) Run(ctx context.Context) error {
+	defer r.pool.Close()
+	if err := r.checkTables(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
+	if r.links.Several() {
+		parts.Go(func() { r.links.Watch(ctx) })
+	}
+	parts.Go(func() { r.listen(ctx) })
+	if r.c.Decisions {
+		parts.Go(func() { r.decisions(ctx) })
+	}
+	r.carry(ctx)
+	return nil
+}
+
+// checkTables looks whether what is needed is there. A database that does not answer is
+// no fault here.
+func (r *Relay) checkTables(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
+	defer cancel()
+	look := `SELECT id, kind, body, created, merchant, refused, problem FROM countersign_outbox LIMIT 0`
+	ddl := "countersign relay ddl"
+	_, err := r.pool.Exec(ctx, look)
+	if err == nil && r.c.Decisions {
+		ddl += " --decisions"
+		_, err = r.pool.Exec(ctx, `SELECT d.seq, r.decisions FROM countersign_decisions d, countersign_relay r LIMIT 0`)
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code[:2] == "42") { // no such table, no such column, no right
+		return fmt.Errorf("%w: %s; %s prints what makes it", ErrNoTable, refused.Message, ddl)
+	}
+	return nil
+}
+
+// sleep waits and reports false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,343 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/client"
+	"countersign/internal/daemon"
+	"countersign/internal/db/dbtest"
+)
+
+// straight gives a client of the API in this process over the service's PostgreSQL.
+func (s *service) straight(url string) *client.Service {
+	s.t.Helper()
+	d, err := daemon.OpenStraight(context.Background(), daemon.Storage{Dir: s.dir, DB: url}, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, d.Close()); err != nil {
+			s.t.Error(err)
+		}
+	})
+	api, err := client.NewService(client.Config{URL: "http://service.invalid", Token: client.Secret(s.token), HTTPClient: &http.Client{Transport: d.Transport()}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return api
+}
+
+// Both ways carry both kinds, keep the digits of amounts, and refuse the same with the
+// same words.
+func TestBothWays(t *testing.T) {
+	problems := map[string]string{}
+	for _, way := range []string{"api", "straight"} {
+		t.Run(way, func(t *testing.T) {
+			c, url := newCore(t), ""
+			if way == "straight" {
+				url = dbtest.Postgres(t)
+			}
+			s := newService(t, url, "shop")
+			api := clientOf(t, s.front.URL, s.token)
+			if way == "straight" {
+				api = s.straight(url)
+			}
+			start(t, Config{From: c.url, Service: api, Decisions: true})
+			number := strings.Replace(`{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": NUMBER, "txId": "0xec",
+				"txIndex": 5, "fromAddress": "", "toAddress": "0x70", "riskLevelFrom": 44, "riskLevelTo": 40}`, "NUMBER", "7.4000000000000000000000000000001000", 1)
+			c.insert(kindDeposit, deposit("shop", "d-1"))
+			c.insert(kindDeposit, number)
+			c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
+			c.insert(kindDeposit, deposit("shop", "d-1")) // the same again
+			other := deposit("shop", "d-1")
+			other["amount"] = "8"
+			c.insert(kindDeposit, other)                          // the same identifier with other content
+			c.insert(kindDeposit, deposit("nobody", "d-3"))       // no such merchant
+			c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`) // members are missing
+			until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+			if diff := cmp.Diff([]string{"d-1", "d-2", "w-1"}, s.told("shop")); diff != "" {
+				t.Error(diff)
+			}
+			page, err := s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := s.admin.Callback(t.Context(), page.Callbacks[0].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
+				t.Errorf("the amount lost digits: %s", d.Payload)
+			}
+			list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-1"}, client.PageOptions{})
+			if err != nil || len(list.Withdrawals) != 1 || list.Withdrawals[0].Ordered.Amount.String() != "120.50" {
+				t.Fatalf("the withdrawal: %+v, %v", list, err)
+			}
+			if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422" {
+				t.Errorf("refused: %s", got)
+			}
+			problems[way] = c.one(`SELECT string_agg(problem::text, chr(10) ORDER BY id) FROM countersign_outbox`)
+
+			// The decision comes back.
+			if _, err := s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the decision", func() bool {
+				return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
+					"shop w-1 cancelled "+list.Withdrawals[0].ID
+			})
+		})
+	}
+	if diff := cmp.Diff(problems["api"], problems["straight"]); diff != "" {
+		t.Errorf("the two ways say other things:\n%s", diff)
+	}
+}
+
+// A refused row is kept with its reason, holds up no other, and goes when it is retried
+// and can be taken.
+func TestRefusedRowsAndRetry(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	var want []string
+	for i := range 40 {
+		c.insert(kindDeposit, deposit("shop", fmt.Sprint("good-", i)))
+		want = append(want, fmt.Sprint("good-", i))
+		if i%4 == 0 {
+			c.insert(kindDeposit, deposit("later", fmt.Sprint("later-", i)))
+		}
+		if i%7 == 0 {
+			bad := deposit("shop", fmt.Sprint("bad-", i))
+			bad["amount"] = "1e3"
+			c.insert(kindDeposit, bad)
+		}
+	}
+	r := s.relay(c)
+	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+		t.Error(diff)
+	}
+	if n := c.refused(); n != "16" {
+		t.Errorf("%s rows are refused, not 16", n)
+	}
+	if got := c.one(`SELECT problem->'errors'->0->>'location' FROM countersign_outbox WHERE merchant = 'later' LIMIT 1`); got != "body.merchant" {
+		t.Errorf("the reason names %q", got)
+	}
+	if strings.Contains(r.log.String(), "1e3") {
+		t.Error("the log repeats a value")
+	}
+	s.addMerchant("later")
+	table, err := OpenTable(c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	list, err := table.Refused(t.Context(), 100)
+	if err != nil || len(list) != 16 {
+		t.Fatalf("%d rows are shown, %v", len(list), err)
+	}
+	if n, err := table.Retry(t.Context(), false, list[0].ID); n != 1 || err != nil {
+		t.Fatalf("retry: %d, %v", n, err)
+	}
+	if n, err := table.Retry(t.Context(), true); n != 15 && n != 16 || err != nil { // the first may be refused again by now
+		t.Fatalf("retry: %d, %v", n, err)
+	}
+	until(t, "they are carried or refused", func() bool { return c.waiting() == "0" })
+	if got := len(s.told("later")); got != 10 || c.refused() != "6" {
+		t.Errorf("%d rows went, and %s are refused", got, c.refused())
+	}
+}
+
+// What the service cannot take now waits, and nothing is lost, refused or told in another
+// order: it is away, broken, busy, closes the connection after the commit, or is not the
+// service at all.
+func TestFailures(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop", "other")
+	var calls atomic.Int64
+	problem := func(status int, retry string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			if retry != "" {
+				w.Header().Set("Retry-After", retry)
+			}
+			w.WriteHeader(status)
+			fmt.Fprintf(w, `{"status":%d,"title":"x","detail":"x"}`, status)
+		}
+	}
+	faults := []func(http.ResponseWriter){
+		problem(500, ""), problem(503, ""), problem(429, ""), problem(401, ""), problem(403, ""), problem(404, ""), problem(409, ""), problem(507, ""),
+		func(w http.ResponseWriter) { http.Error(w, "nginx", http.StatusBadRequest) },
+		func(w http.ResponseWriter) { http.Error(w, "nginx", http.StatusRequestEntityTooLarge) },
+		func(w http.ResponseWriter) { fmt.Fprint(w, "<html>a portal</html>") },
+		func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	}
+	var next atomic.Int64
+	s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.Method != http.MethodPost || calls.Add(1)%2 == 0 {
+			return false
+		}
+		faults[int(next.Add(1)-1)%len(faults)](w)
+		return true
+	}, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
+		return r.Method != http.MethodPost || calls.Load()%3 != 0 // done, and the answer is lost
+	})
+	s.relay(c)
+	var want []string
+	for i := 0; int(next.Load()) < len(faults); i++ {
+		kind, body := kindDeposit, deposit("shop", fmt.Sprint("d-", i))
+		if i%3 == 2 {
+			kind, body = kindWithdrawal, withdrawal("shop", fmt.Sprint("d-", i))
+		}
+		c.insert(kind, body)
+		want = append(want, fmt.Sprint("d-", i))
+		was := next.Load()
+		until(t, "another fault", func() bool { return next.Load() > was || c.waiting() == "0" })
+	}
+	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+		t.Error(diff)
+	}
+	if c.refused() != "0" {
+		t.Error("rows were refused: ", c.one(`SELECT string_agg(problem::text, ' ') FROM countersign_outbox`))
+	}
+}
+
+// A merchant whose rows fail holds up its own rows alone.
+func TestOneMerchantFails(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "bad", "shop")
+	s.set(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if !strings.Contains(string(body), "poison") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, `{"status":500,"title":"x","detail":"the service failed; its log says why"}`)
+		return true
+	}, nil)
+	for i := range 30 {
+		c.insert(kindDeposit, deposit("shop", fmt.Sprint("s-", i)))
+		name := fmt.Sprint("b-", i)
+		if i == 10 {
+			name = "poison"
+		}
+		c.insert(kindDeposit, deposit("bad", name))
+	}
+	s.relay(c)
+	until(t, "the others are carried", func() bool { return c.waiting() == "20" })
+	if n := len(s.told("shop")); n != 30 {
+		t.Errorf("%d of the other merchant's went", n)
+	}
+	if n := len(s.told("bad")); n != 10 {
+		t.Errorf("%d of the failing merchant's went, not those before the failing one", n)
+	}
+	c.insert(kindDeposit, deposit("shop", "s-30"))
+	until(t, "the other merchant goes on", func() bool { return len(s.told("shop")) == 31 })
+	s.set(nil, nil)
+	until(t, "the merchant goes on", func() bool { return c.waiting() == "0" })
+	if got := s.told("bad"); got[10] != "poison" || len(got) != 30 {
+		t.Errorf("the order is %v", got)
+	}
+}
+
+// Several relays, cores that insert at once, and a service that loses answers: each row
+// arrives once, and those of one merchant that one core inserted one after the other
+// arrive in this order.
+func TestSeveralRelaysKeepTheOrder(t *testing.T) {
+	cores, each := 4, 150
+	if testing.Short() {
+		each = 30
+	}
+	c := newCore(t)
+	merchants := []string{"m0", "m1", "m2"}
+	s := newService(t, "", merchants...)
+	var calls atomic.Int64
+	s.set(func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.Method == http.MethodPost && calls.Add(1)%5 == 0 {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"status":503,"title":"x"}`)
+			return true
+		}
+		return false
+	}, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
+		return r.Method != http.MethodPost || calls.Load()%7 != 0
+	})
+	for range 3 {
+		s.relay(c)
+	}
+	var writers sync.WaitGroup
+	for n := range cores {
+		conn := c.connect()
+		writers.Go(func() {
+			for i := range each {
+				m := merchants[(i+n)%len(merchants)]
+				kind, body := kindDeposit, deposit(m, fmt.Sprintf("%s-%d-%05d", m, n, i))
+				if i%10 == 9 {
+					kind, body = kindWithdrawal, withdrawal(m, fmt.Sprintf("%s-%d-%05d", m, n, i))
+				}
+				tx, err := conn.Begin(context.Background())
+				if err == nil {
+					_, err = tx.Exec(context.Background(), `INSERT INTO countersign_outbox (kind, body) VALUES ($1, $2)`, kind, body)
+				}
+				if err == nil && i%4 == 3 {
+					time.Sleep(time.Duration(i%3) * time.Millisecond) // it commits after others
+				}
+				if err == nil && i%11 == 5 {
+					err = tx.Rollback(context.Background()) // was never booked
+				} else if err == nil {
+					err = tx.Commit(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	total := 0
+	for _, m := range merchants {
+		told := s.told(m)
+		total += len(told)
+		for n := range cores {
+			var mine []string
+			for _, id := range told {
+				if strings.HasPrefix(id, fmt.Sprintf("%s-%d-", m, n)) {
+					mine = append(mine, id)
+				}
+			}
+			if !slices.IsSorted(mine) {
+				t.Errorf("the order of %s of core %d is %v", m, n, mine)
+			}
+		}
+	}
+	want := 0
+	for i := range each {
+		if i%11 != 5 {
+			want += cores
+		}
+	}
+	if total != want {
+		t.Errorf("%d rows were told of %d that were committed", total, want)
+	}
+	if c.refused() != "0" {
+		t.Error("rows were refused")
+	}
+}
