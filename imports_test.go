@@ -98,11 +98,12 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/outbox"},
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
+	"countersign/internal/settings":      {others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/bench/figures": {ours: []string{"countersign/internal/bench"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/settings", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
 	},
 }

@@ -189,6 +189,12 @@ func TestUnits(t *testing.T) {
 		if command == nil || command[2] != end {
 			t.Fatalf("%s runs %q", name, command)
 		}
+		settings := read(t, "../docs/settings.md")
+		for _, m := range regexp.MustCompile(`(--[a-z-]+)`).FindAllString(command[3], -1) {
+			if m != "--config" && !strings.Contains(settings, "`"+m+"`") {
+				t.Errorf("%s gives %s, which docs/settings.md does not know", name, m)
+			}
+		}
 		self, err := os.Executable() // systemd looks whether the program is there
 		if err != nil {
 			t.Fatal(err)
@@ -268,5 +274,25 @@ func TestDockerfile(t *testing.T) {
 	}
 	if out := run(t, "", path, "version"); !strings.HasPrefix(out, "countersign ") {
 		t.Errorf("it says %q", out)
+	}
+}
+
+// TestIndexOfDocuments: docs/README.md names every page, and every page that it names is
+// there.
+func TestIndexOfDocuments(t *testing.T) {
+	index := read(t, "../docs/README.md")
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not name %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(index, -1) {
+		if _, err := os.Stat(filepath.Join("../docs", m[1])); err != nil {
+			t.Errorf("docs/README.md names %s, which is not there", m[1])
+		}
 	}
 }

@@ -40,6 +40,9 @@ func (c *completionCmd) Run(std streams) error {
 // complete prints what may come after words, one to a line: subcommands, the values
 // of a flag that has a list of them, or flags.
 func complete(w io.Writer, app *kong.Node, words []string) {
+	if showsConfig(words) {
+		words = words[1:]
+	}
 	node := app
 	var flag *kong.Flag // that awaits its value
 	for _, word := range words {
@@ -71,6 +74,13 @@ func complete(w io.Writer, app *kong.Node, words []string) {
 			fmt.Fprintln(w, child.Name)
 		}
 	default:
+		for _, p := range node.Positional {
+			for _, v := range p.EnumSlice() {
+				if v != "" {
+					fmt.Fprintln(w, v)
+				}
+			}
+		}
 		for _, group := range node.AllFlags(true) {
 			for _, f := range group {
 				fmt.Fprintln(w, "--"+f.Name)

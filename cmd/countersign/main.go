@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"countersign/internal/settings"
 )
 
 // The exit statuses.
@@ -62,6 +64,7 @@ type cli struct {
 	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`
 	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
+	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
 	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
 	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`
 }
@@ -100,28 +103,20 @@ func run(args []string, std streams) int {
 	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of eitherEnd
 		end = gatewayEnd
 	}
-	parser, err := kong.New(&cli{},
-		kong.Name("countersign"),
-		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
-		kong.Writers(std.out, std.err),
-		kong.Exit(func(code int) { status = code }),
-		kong.DefaultEnvars("COUNTERSIGN"),
-		kong.Configuration(loadSettings),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		end,
-		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
-		kong.Bind(std),
-	)
+	parser, err := newParser(std, end, &status)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
 	}
+	show := showsConfig(args)
 	switch {
 	case len(args) > 0 && args[0] == completeWord:
 		complete(std.out, parser.Model.Node, args[1:])
 		return exitDone
 	case len(args) > 0 && args[0] == "help":
 		args = append(args[1:], "--help")
+	case show:
+		args = args[1:]
 	}
 	ctx, err := parser.Parse(args)
 	if status >= 0 {
@@ -132,11 +127,32 @@ func run(args []string, std streams) int {
 		fmt.Fprintln(std.err, "  try: countersign --help")
 		return exitUsage
 	}
-	if err := ctx.Run(); err != nil {
+	do := func() error { return ctx.Run() }
+	if show {
+		do = func() error { return settings.Show(std.out, ctx) }
+	}
+	if err := do(); err != nil {
 		report(std.err, err)
 		return exitFailed
 	}
 	return exitDone
+}
+
+// newParser gives the parser of the command line. end are the words of its end; status is
+// set where kong ends the program: --help.
+func newParser(std streams, end kong.Vars, status *int) (*kong.Kong, error) {
+	return kong.New(&cli{},
+		kong.Name("countersign"),
+		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { *status = code }),
+		kong.DefaultEnvars("COUNTERSIGN"),
+		kong.Configuration(loadSettings),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		end,
+		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
+		kong.Bind(std),
+	)
 }
 
 // hintedError is an error with what the person may try.

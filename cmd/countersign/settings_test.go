@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"countersign/internal/settings"
+)
+
+// TestSettingsPages: the page of all settings and the example of a settings file are
+// those of the flags.
+func TestSettingsPages(t *testing.T) {
+	parser, err := newParser(streams{}, serviceEnd, new(int))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"docs/settings.md": settings.Page(parser.Model), "deploy/countersign.toml": settings.Example(parser.Model)} {
+		path = filepath.Join("../..", path)
+		if os.Getenv("UPDATE_SETTINGS") != "" {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s is not made from the flags as they are (%v): UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages", path, err)
+		}
+	}
+	for _, daemon := range settings.Daemons { // what the page says of the environment
+		node := parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == daemon })]
+		for _, f := range node.Flags {
+			if env := "COUNTERSIGN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")); f.Name != "help" && !slices.Contains(f.Envs, env) {
+				t.Errorf("%s --%s has the variables %q, not %s", daemon, f.Name, f.Envs, env)
+			}
+		}
+	}
+}
+
+// config gives what countersign config prints.
+func config(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if status := run(append([]string{"config"}, args...), streams{strings.NewReader(""), &out, &errs}); status != exitDone {
+		t.Fatalf("config %q: %d, %s", args, status, errs.String())
+	}
+	return out.String()
+}
+
+// TestExampleSettings: the example is read as it is, and with every line in force; then
+// all settings that have a default keep it. What config prints is a settings file that
+// gives the same settings.
+func TestExampleSettings(t *testing.T) {
+	example, err := os.ReadFile("../../deploy/countersign.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "all.toml")
+	lines := regexp.MustCompile(`(?m)^#([a-z][a-z-]* = )`)
+	if err := os.WriteFile(file, lines.ReplaceAll(example, []byte("$1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile(` # (file|default)\n`)
+	for _, daemon := range settings.Daemons {
+		unset := config(t, daemon)
+		if got := config(t, daemon, "--config", "../../deploy/countersign.toml"); got != unset {
+			t.Errorf("%s: the example sets something:\n%s", daemon, got)
+		}
+		all := config(t, daemon, "--config", file)
+		if n := strings.Count(all, "# default\n"); n != 1 { // master-key
+			t.Errorf("%s: the example lacks %d settings:\n%s", daemon, n-1, all)
+		}
+		for _, line := range strings.Split(source.ReplaceAllString(unset, "\n"), "\n") {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "lenient") && !strings.Contains(source.ReplaceAllString(all, "\n"), line+"\n") {
+				t.Errorf("%s: the example changes %q", daemon, line)
+			}
+		}
+		again := filepath.Join(t.TempDir(), daemon+".toml")
+		if err := os.WriteFile(again, []byte(unset), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := config(t, daemon, "--config", again); source.ReplaceAllString(got, "\n") != source.ReplaceAllString(unset, "\n") {
+			t.Errorf("%s: what config prints gives other settings:\n%s", daemon, got)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// node gives a daemon of the command line.
+func node(app *kong.Application, name string) *kong.Node {
+	return app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })]
+}
+
+// shared says whether both daemons have the setting f, and it is the same.
+func shared(app *kong.Application, f *kong.Flag) bool {
+	for _, daemon := range Daemons {
+		if !slices.ContainsFunc(of(node(app, daemon)), func(g *kong.Flag) bool { return g.Name == f.Name && g.Help == f.Help && g.Default == f.Default }) {
+			return false
+		}
+	}
+	return true
+}
+
+const pageHead = `# Settings
+
+Every setting of the two daemons. The same word is a flag (` + "`--listen`" + `), a variable of the environment (` + "`COUNTERSIGN_LISTEN`" + `) and, under the daemon's name, a line of the file that
+` + "`--config`" + ` names ([deploy/countersign.toml](../deploy/countersign.toml)). A flag comes before the environment, the environment before the file, the file before the default.
+` + "`countersign config serve`" + ` and ` + "`countersign config gateway`" + `, with the flags that the daemon would get, print what is in force and where each value comes from.
+A secret can be ` + "`@FILE`" + `, which only its owner may read. COUNTERSIGN_MASTER_KEY has no flag that the help shows: the command line of a process can be read by others.
+
+This page is made from the flags: ` + "`UPDATE_SETTINGS=1 go test ./cmd/countersign -run TestSettingsPages`" + `.
+`
+
+// Page gives docs/settings.md.
+func Page(app *kong.Application) string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	table := func(title string, flags []*kong.Flag) {
+		fmt.Fprintf(&b, "\n## %s\n\n| setting | default | what it does |\n|---|---|---|\n", title)
+		for _, f := range flags {
+			if f.Hidden {
+				continue
+			}
+			value := ""
+			if f.Default != "" {
+				value = "`" + f.Default + "`"
+			} else if f.IsBool() {
+				value = "`false`"
+			}
+			fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", f.Name, value, strings.ReplaceAll(f.Help, "|", `\|`))
+		}
+	}
+	first := of(node(app, Daemons[0]))
+	table("Both daemons", slices.DeleteFunc(first, func(f *kong.Flag) bool { return !shared(app, f) }))
+	for _, daemon := range Daemons {
+		table("countersign "+daemon, slices.DeleteFunc(of(node(app, daemon)), func(f *kong.Flag) bool { return shared(app, f) }))
+	}
+	return b.String()
+}
+
+const exampleHead = `# Settings of both daemons: countersign serve --config FILE, countersign gateway --config FILE.
+# Each line shows the default, or an example where there is none; take away the # of what you change.
+# docs/settings.md says what comes before what. A secret is "@FILE", which only its owner may read.
+# This file is made from the flags, as that page is.
+`
+
+// Example gives deploy/countersign.toml.
+func Example(app *kong.Application) string {
+	var b strings.Builder
+	b.WriteString(exampleHead)
+	said := map[string]bool{}
+	for _, daemon := range Daemons {
+		table := "?"
+		for _, f := range of(node(app, daemon)) {
+			if f.Hidden {
+				continue
+			}
+			if g := group(f); g != table {
+				table = g
+				fmt.Fprintf(&b, "\n[%s]\n", strings.TrimSuffix(daemon+"."+g, "."))
+			}
+			if !said[f.Name+f.Help] {
+				said[f.Name+f.Help] = true
+				for _, line := range wrap(f.Help, 110) {
+					fmt.Fprintf(&b, "# %s\n", line)
+				}
+			}
+			fmt.Fprintf(&b, "#%s = %s\n", f.Name, example(f))
+		}
+	}
+	return b.String()
+}
+
+// example gives the default of f, or an example of its kind.
+func example(f *kong.Flag) string {
+	switch {
+	case f.IsBool():
+		return "false"
+	case secret(f) && f.IsSlice():
+		return `["@/etc/countersign/` + f.Name + `"]`
+	case secret(f):
+		return `"@/etc/countersign/` + f.Name + `"`
+	case f.Default != "" && f.Target.CanInt() && strings.Trim(f.Default, "0123456789") == "":
+		return f.Default
+	case f.Default != "" || f.Enum != "":
+		return `"` + f.Default + `"`
+	case f.PlaceHolder == "FILE":
+		return `"/etc/countersign/` + f.Name + `"`
+	case f.PlaceHolder == "URL" && f.Name == "db":
+		return `"postgres://countersign@db1,db2/service?target_session_attrs=read-write"`
+	case f.PlaceHolder == "URL":
+		return `"https://app.example/` + f.Name + `"`
+	case f.PlaceHolder == "ADDR":
+		return `"127.0.0.1:9090"`
+	}
+	return `""`
+}
+
+// wrap breaks a text into lines of at most n characters where it can.
+func wrap(text string, n int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > n {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}

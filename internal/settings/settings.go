@@ -1,0 +1,159 @@
+// Package settings shows the settings of a daemon: those in force and where each comes from, and the pages that list them all.
+package settings
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Daemons are the subcommands that have settings to show.
+var Daemons = []string{"serve", "gateway"}
+
+// of gives the flags of a subcommand: those of no group first, and without those of the
+// whole program.
+func of(node *kong.Node) []*kong.Flag {
+	flags := slices.DeleteFunc(slices.Clone(node.Flags), func(f *kong.Flag) bool { return f.Name == "help" })
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(group(a), group(b)) })
+	return flags
+}
+
+func group(f *kong.Flag) string {
+	if f.Group == nil {
+		return ""
+	}
+	return f.Group.Key
+}
+
+// Show writes the settings that the parsed command line of a daemon has in force, as a
+// settings file whose comments say where each comes from. Secrets are not shown, so
+// their lines are comments.
+func Show(w io.Writer, c *kong.Context) error {
+	node := c.Selected()
+	given := map[*kong.Flag]string{}
+	for _, p := range c.Path {
+		switch {
+		case p.Flag != nil && p.Resolved:
+			given[p.Flag] = "file"
+		case p.Flag != nil:
+			given[p.Flag] = "flag"
+		}
+	}
+	var b strings.Builder
+	table := "?"
+	for _, f := range of(node) {
+		if g := group(f); g != table {
+			table = g
+			fmt.Fprintf(&b, "[%s]\n", strings.TrimSuffix(node.Name+"."+g, "."))
+		}
+		from := given[f]
+		for _, env := range f.Envs {
+			if _, set := os.LookupEnv(env); set && from == "" {
+				from = "environment " + env
+			}
+		}
+		value, shown := inForce(f)
+		if !shown {
+			value = "# " + f.Name + " " + value
+		} else {
+			value = f.Name + " = " + value
+		}
+		fmt.Fprintf(&b, "%s # %s\n", value, cmp.Or(from, "default"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// inForce gives the value of f as TOML, or what there is to say of it.
+func inForce(f *kong.Flag) (text string, shown bool) {
+	v := f.Target
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "is not set", false
+		}
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Slice {
+		if v.Len() == 0 {
+			return "is not set", false
+		}
+		list := make([]string, v.Len())
+		for i := range list {
+			if list[i], shown = one(f, v.Index(i)); !shown {
+				return list[i], false
+			}
+		}
+		return "[" + strings.Join(list, ", ") + "]", true
+	}
+	return one(f, v)
+}
+
+func one(f *kong.Flag, v reflect.Value) (text string, shown bool) {
+	switch v.Kind() {
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool()), true
+	case reflect.String:
+	default:
+		if t, ok := v.Interface().(encoding.TextMarshaler); ok {
+			b, err := t.MarshalText()
+			return strconv.Quote(strings.ToLower(string(b))), err == nil
+		}
+		if d, ok := v.Interface().(fmt.Stringer); ok { // a time, written as a text
+			return strconv.Quote(d.String()), true
+		}
+		return fmt.Sprint(v.Interface()), true
+	}
+	switch text = v.String(); {
+	case text == "":
+		return "is not set", false
+	case secret(f) && !strings.HasPrefix(text, "@"): // @FILE is where it is
+		return "is set and not shown", false
+	case strings.Contains(text, "://") || f.Name == "db":
+		text = withoutSecrets(f.Name, text)
+	}
+	return strconv.Quote(text), true
+}
+
+// secret says whether the value of f is a secret: its type does not print it, or the
+// help does not have it.
+func secret(f *kong.Flag) bool {
+	t := f.Target.Type()
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return f.Hidden || t.Kind() == reflect.String && t.Implements(reflect.TypeFor[fmt.Stringer]())
+}
+
+const hidden = "hidden"
+
+// withoutSecrets gives a URL without its password, and of a URL that something is posted
+// to no more than the host: who knows the whole can post there.
+func withoutSecrets(name, text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" && name == "db" {
+		return hidden
+	}
+	if name != "db" {
+		return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + hidden}).String()
+	}
+	if _, has := u.User.Password(); has {
+		u.User = url.UserPassword(u.User.Username(), hidden)
+	}
+	q := u.Query()
+	for key := range q {
+		if strings.Contains(strings.ToLower(key), "password") {
+			q.Set(key, hidden)
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
