@@ -35,9 +35,10 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
+	"countersign/internal/pace":     {ours: []string{"countersign", "countersign/internal/db"}},
 	"countersign/internal/evidence": {ours: []string{"countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db",
-		"countersign/internal/db/page", "countersign/internal/evidence"}},
+		"countersign/internal/db/page", "countersign/internal/evidence", "countersign/internal/pace"}},
 	"countersign/internal/book": {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db",
 		"countersign/internal/db/page", "countersign/internal/evidence"}},
 	"countersign/internal/dispatch": {
@@ -84,7 +85,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/reconcile", "countersign/internal/signed"},
+			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {

@@ -8,6 +8,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 // ClaimRequest asks for work.
@@ -42,11 +43,11 @@ FROM lanes WHERE lane = $1 AND ready <= $2 AND ready < 4611686018427387904 AND i
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 ORDER BY ready, merchant LIMIT CAST($3 AS BIGINT){skip}`
 
-// scanReady reads a row of pickLanesSQL: the columns that free and take need of a
+// scanReady reads a row of pickLanesSQL: the columns that Free and Take need of a
 // ready lane.
-func (l *laneRow) scanReady(r db.Rows) error {
-	l.active = true
-	return r.Scan(&l.merchant, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.failures, &l.bucket)
+func (l *claimLane) scanReady(r db.Rows) error {
+	l.Active = true
+	return r.Scan(&l.Merchant, &l.Concurrency, &l.Rate, &l.Version, &l.InFlight, &l.Failures, &l.Bucket)
 }
 
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
@@ -121,7 +122,7 @@ func pickLanes(ctx context.Context, t *db.Tx, r ClaimRequest) ([]*claimLane, err
 
 // claimLane is a lane from which callbacks are being claimed.
 type claimLane struct {
-	laneRow
+	pace.Lane
 	taken int
 	asked int      // of the current round
 	ids   []string // taken in the current round
@@ -151,13 +152,13 @@ WHERE merchant = $4 AND id = $5`
 func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes []*claimLane) (claimed []Claimed, marks []db.Statement, err error) {
 	byMerchant := make(map[string]*claimLane, len(lanes))
 	for _, l := range lanes {
-		byMerchant[l.merchant] = l
+		byMerchant[l.Merchant] = l
 	}
 	taken := func(row db.Rows) error {
 		var c Claimed
 		id, err := c.scanTaken(row)
 		l := byMerchant[c.Merchant]
-		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.version, CallbackSending, r.LeaseUntil, c.Attempts+1
+		c.MerchantVersion, c.State, c.LeaseUntil, c.Attempts = l.Version, CallbackSending, r.LeaseUntil, c.Attempts+1
 		claimed, l.ids = append(claimed, c), append(l.ids, id)
 		return err
 	}
@@ -169,7 +170,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 			if i < rest {
 				l.asked++
 			}
-			l.asked = min(l.asked, min(l.free(r.Now), int(boundOf(r.Share))-l.inFlight)-l.taken)
+			l.asked = min(l.asked, min(l.Free(r.Now), int(boundOf(r.Share))-l.InFlight)-l.taken)
 			if l.asked > 0 {
 				left -= l.asked
 				asked = append(asked, l)
@@ -198,7 +199,7 @@ func (o *Outbox) claimFrom(ctx context.Context, t *db.Tx, r ClaimRequest, lanes 
 func takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.Statement {
 	statements := make([]db.Statement, len(asked))
 	for i, l := range asked {
-		statements[i] = db.Statement{SQL: takeSQL, Args: []any{l.merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken}
+		statements[i] = db.Statement{SQL: takeSQL, Args: []any{l.Merchant, int64(r.Lane), int64(r.Now), l.asked}, Row: taken}
 	}
 	return statements
 }
@@ -206,7 +207,7 @@ func takes(r ClaimRequest, asked []*claimLane, taken func(db.Rows) error) []db.S
 // mark makes the rows taken from l sending.
 func mark(to []db.Statement, r ClaimRequest, l *claimLane) []db.Statement {
 	for _, id := range l.ids {
-		to = append(to, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.merchant, id}})
+		to = append(to, db.Statement{SQL: markSQL, Args: []any{int64(r.LeaseUntil), r.Node, int64(r.Now), l.Merchant, id}})
 	}
 	return to
 }
@@ -282,11 +283,11 @@ func (o *Outbox) claimEnd(ctx context.Context, t *db.Tx, r ClaimRequest, lanes [
 	}
 	for _, l := range lanes {
 		if l.taken == 0 {
-			end(restLaneSQL, l.merchant, int64(r.Lane))
+			end(restLaneSQL, l.Merchant, int64(r.Lane))
 			continue
 		}
-		l.take(l.taken, r.Now)
-		end(claimLaneSQL, l.inFlight, int64(l.served), l.bucket, int64(l.rateReady), l.merchant, int64(r.Lane))
+		l.Take(l.taken, r.Now)
+		end(claimLaneSQL, l.InFlight, int64(l.Served), l.Bucket, int64(l.RateReady), l.Merchant, int64(r.Lane))
 	}
 	return idle, t.Batch(ctx, ends)
 }
@@ -368,9 +369,8 @@ func (o *Outbox) GiveBack(ctx context.Context, claimed []Claimed, now db.Millis)
 		for i := range claimed {
 			if given[i] == 1 {
 				lane := claimed[i].Type.Lane()
-				change := changes.of(claimed[i].Merchant, lane)
-				change.freed++
-				change.back(now)
+				changes.of(claimed[i].Merchant, lane).Freed++
+				changes.back(claimed[i].Merchant, lane, now)
 				t.Wake(TopicOf(lane)) // this node may be stopping, so wake the others
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 func testClaim(t *testing.T, s *Outbox) {
@@ -142,7 +143,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 	now := db.Millis(100_000)
 	first := claim(t, s, countersign.LaneNotify, now, 20)
 	var list []Settlement
-	for _, c := range first[:BreakerThreshold-1] {
+	for _, c := range first[:pace.BreakerThreshold-1] {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
@@ -156,7 +157,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
-	want := BreakerState{Merchant: "m0", Lane: countersign.LaneNotify, Failures: BreakerThreshold, OpenUntil: now + 5000}
+	want := BreakerState{Merchant: "m0", Lane: countersign.LaneNotify, Failures: pace.BreakerThreshold, OpenUntil: now + 5000}
 	if got := must(s.Breakers(ctx, now))(t); len(got) != 1 || got[0] != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
@@ -389,21 +390,15 @@ func testClaimExclusive(t *testing.T, s *Outbox) {
 		t.Errorf("%d of %d were claimed", len(holder), total)
 	}
 	for _, l := range lanesOf(t, s) {
-		if l.inFlight != 0 || l.lane == countersign.LaneNotify && l.final[0] != total/5 {
-			t.Errorf("%s %s: %d in flight, %d accepted", l.merchant, l.lane, l.inFlight, l.final[0])
+		if l.InFlight != 0 || l.Lane == countersign.LaneNotify && l.Final[0] != total/5 {
+			t.Errorf("%s %s: %d in flight, %d accepted", l.Merchant, l.Lane, l.InFlight, l.Final[0])
 		}
 	}
 }
 
-func lanesOf(t testing.TB, s *Outbox) []laneRow {
+func lanesOf(t testing.TB, s *Outbox) []pace.Lane {
 	t.Helper()
-	var list []laneRow
-	err := db.Each(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, func(r db.Rows) error {
-		var l laneRow
-		err := l.scan(r)
-		list = append(list, l)
-		return err
-	})
+	list, err := db.List(ctx, s, `SELECT `+laneColumns+` FROM lanes ORDER BY merchant, lane`, nil, scanLane)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,8 +426,8 @@ func testGiveBack(t *testing.T, s *Outbox) {
 	if len(again) != 1 || again[0].Attempts != 2 {
 		t.Errorf("claimed again: %+v", again)
 	}
-	if l := lanesOf(t, s)[0]; l.inFlight != 1 {
-		t.Errorf("%d in flight", l.inFlight)
+	if l := lanesOf(t, s)[0]; l.InFlight != 1 {
+		t.Errorf("%d in flight", l.InFlight)
 	}
 	if err := s.GiveBack(ctx, nil, 1); err != nil {
 		t.Error(err)
@@ -497,25 +492,25 @@ func testNothingOverlooked(t *testing.T, s *Outbox) {
 	}
 }
 
-// testReadyColumn compares the generated column with laneRow.ready.
+// testReadyColumn compares the generated column with pace.Lane.Ready.
 func testReadyColumn(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		l := laneRow{active: r.IntN(4) > 0, concurrency: 1 + r.IntN(3), inFlight: r.IntN(4), failures: r.IntN(2 * BreakerThreshold),
-			nextDue: db.Millis(r.IntN(9)), served: db.Millis(r.IntN(9)), openUntil: db.Millis(r.IntN(9)), rateReady: db.Millis(r.IntN(9))}
+		l := pace.Lane{Active: r.IntN(4) > 0, Concurrency: 1 + r.IntN(3), InFlight: r.IntN(4), Failures: r.IntN(2 * pace.BreakerThreshold),
+			NextDue: db.Millis(r.IntN(9)), Served: db.Millis(r.IntN(9)), OpenUntil: db.Millis(r.IntN(9)), RateReady: db.Millis(r.IntN(9))}
 		if r.IntN(3) == 0 {
-			l.nextDue = db.Never
+			l.NextDue = db.Never
 		}
 		exec(t, s, `UPDATE lanes SET active = $1, concurrency = $2, in_flight = $3, failures = $4, next_due = $5, served = $6,
-			open_until = $7, rate_ready = $8 WHERE merchant = 'm0' AND lane = 0`, flag(l.active), l.concurrency, l.inFlight, l.failures,
-			int64(l.nextDue), int64(l.served), int64(l.openUntil), int64(l.rateReady))
+			open_until = $7, rate_ready = $8 WHERE merchant = 'm0' AND lane = 0`, flag(l.Active), l.Concurrency, l.InFlight, l.Failures,
+			int64(l.NextDue), int64(l.Served), int64(l.OpenUntil), int64(l.RateReady))
 		var got db.Millis
 		if _, err := db.One(ctx, s, `SELECT ready FROM lanes WHERE merchant = 'm0' AND lane = 0`, nil, &got); err != nil {
 			t.Fatal(err)
 		}
-		if got != l.ready() {
-			t.Fatalf("ready is %d, want %d for %+v", got, l.ready(), l)
+		if got != l.Ready() {
+			t.Fatalf("ready is %d, want %d for %+v", got, l.Ready(), l)
 		}
 	}
 }

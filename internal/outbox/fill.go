@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 
 	"countersign"
 	"countersign/internal/db"
@@ -12,19 +11,9 @@ import (
 // the first attempt at each, a, was accepted at now. It is for benchmarks with many
 // settled callbacks. It keeps all or none; a known event is a *ConflictError.
 func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attempt, now db.Millis) error {
-	batch := make([]newRow, len(items))
-	for i, item := range items {
-		row, err := o.newRow(i, item, now)
-		if err == nil && item.Type == countersign.TypeRequestWithdraw {
-			err = &db.ItemError{Item: i, Member: "type", Err: fmt.Errorf("type 2 is %w: it has a withdrawal", db.ErrInvalid)}
-		}
-		if err == nil {
-			err = o.knownMerchant(ctx, i, item.Merchant)
-		}
-		if err != nil {
-			return err
-		}
-		batch[i] = row
+	batch, err := o.newRows(ctx, items, now)
+	if err != nil {
+		return err
 	}
 	a.Number = 1
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -42,7 +31,7 @@ func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attemp
 			}
 			b := settling{Settlement: Settlement{Merchant: n.Merchant, Attempt: a}, id: n.id, state: CallbackAccepted, now: now}
 			args = b.attempt(args, false)
-			changes.of(n.Merchant, n.Type.Lane()).ended(CallbackAccepted)
+			changes.ended(n.Merchant, n.Type.Lane(), CallbackAccepted)
 			fresh[n.Type.Lane()]++
 		}
 		statements := insertAttempts.Statements(args, nil)

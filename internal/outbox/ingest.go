@@ -22,6 +22,35 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 	if len(items) == 0 {
 		return nil, nil
 	}
+	batch, err := o.newRows(ctx, items, now)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dialect().ConcurrentWriters {
+		// Sorted, so that two batches with the same events lock them in the same order.
+		slices.SortStableFunc(batch, func(a, b newRow) int {
+			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
+		})
+	}
+	done := make([]Ingested, len(items))
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return o.insert(ctx, t, batch, done, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// newRow is a callback to be inserted.
+type newRow struct {
+	NewCallback
+	item int    // its index in the request
+	id   string // the part after the merchant
+}
+
+// newRows checks callbacks of any type but 2.
+func (o *Outbox) newRows(ctx context.Context, items []NewCallback, now db.Millis) ([]newRow, error) {
 	batch := make([]newRow, len(items))
 	for i, item := range items {
 		row, err := o.newRow(i, item, now)
@@ -36,27 +65,7 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 		}
 		batch[i] = row
 	}
-	if o.Dialect().ConcurrentWriters {
-		// Sorted, so that two batches with the same events lock them in the same order.
-		slices.SortStableFunc(batch, func(a, b newRow) int {
-			return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.EventID, b.EventID), cmp.Compare(a.Type, b.Type))
-		})
-	}
-	done := make([]Ingested, len(items))
-	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		return o.insert(ctx, t, batch, done, now)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return done, nil
-}
-
-// newRow is a callback to be inserted.
-type newRow struct {
-	NewCallback
-	item int    // its index in the request
-	id   string // the part after the merchant
+	return batch, nil
 }
 
 func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) {

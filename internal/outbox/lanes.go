@@ -6,41 +6,66 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 const laneColumns = `merchant, lane, active, concurrency, rate, version, in_flight, next_due, served, failures, open_until,
 	bucket, rate_ready, accepted, refused, exhausted, cancelled`
 
-func (l *laneRow) scan(r db.Rows) error {
+func scanLane(r db.Rows) (l pace.Lane, err error) {
 	var active int64
-	err := r.Scan(&l.merchant, &l.lane, &active, &l.concurrency, &l.rate, &l.version, &l.inFlight, &l.nextDue, &l.served,
-		&l.failures, &l.openUntil, &l.bucket, &l.rateReady, &l.final[0], &l.final[1], &l.final[2], &l.final[3])
-	l.active = active != 0
-	return err
+	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.Version, &l.InFlight, &l.NextDue, &l.Served,
+		&l.Failures, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
+	l.Active = active != 0
+	return l, err
+}
+
+// finalStates are the final states in the order of their columns.
+var finalStates = [pace.Finals]CallbackState{CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+
+// finalIndex is the index of state in finalStates, -1 if state is not final.
+func finalIndex(state CallbackState) int {
+	for i, f := range finalStates {
+		if f == state {
+			return i
+		}
+	}
+	return -1
+}
+
+// laneKey names a row of lanes.
+type laneKey struct {
+	merchant string
+	lane     countersign.Lane
 }
 
 // laneChanges gathers a transaction's changes of lanes, so that it locks their rows
 // once, in one order, and late.
-type laneChanges map[laneKey]*laneChange
+type laneChanges map[laneKey]*pace.Change
 
-func (c laneChanges) of(merchant string, lane countersign.Lane) *laneChange {
+func (c laneChanges) of(merchant string, lane countersign.Lane) *pace.Change {
 	k := laneKey{merchant, lane}
 	if c[k] == nil {
-		c[k] = &laneChange{due: db.Never}
+		c[k] = &pace.Change{Due: db.Never}
 	}
 	return c[k]
 }
 
-// ended counts one callback that reached the final state.
-func (c *laneChange) ended(state CallbackState) { c.final[finalIndex(state)]++ }
+// ended counts one callback of a lane that reached the final state.
+func (c laneChanges) ended(merchant string, lane countersign.Lane, state CallbackState) {
+	c.of(merchant, lane).Final[finalIndex(state)]++
+}
 
-// back counts one callback that is pending again.
-func (c *laneChange) back(due db.Millis) { c.due = min(c.due, due) }
+// back counts one callback of a lane that is pending again.
+func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis) {
+	change := c.of(merchant, lane)
+	change.Due = min(change.Due, due)
+}
 
 // alarms adds those of breakers that stay open, after the changes were applied.
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
-		if change.stays {
+		if change.Stays {
 			feed.alarm(k.merchant, AlarmBreakerOpen, k.lane.String(), now)
 		}
 	}
@@ -68,31 +93,31 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 	writes := make([]db.Statement, len(lanes))
 	for i := range lanes {
 		l := &lanes[i]
-		l.apply(c[laneKey{l.merchant, l.lane}], now)
-		if l.ready() < db.Never {
-			t.WakeHere(TopicOf(l.lane))
+		l.Apply(c[laneKey{l.Merchant, l.Lane}], now)
+		if l.Ready() < db.Never {
+			t.WakeHere(TopicOf(l.Lane))
 		}
-		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.inFlight, int64(l.nextDue), l.failures,
-			int64(l.openUntil), l.final[0], l.final[1], l.final[2], l.final[3], l.merchant, int64(l.lane)}}
+		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.InFlight, int64(l.NextDue), l.Failures,
+			int64(l.OpenUntil), l.Final[0], l.Final[1], l.Final[2], l.Final[3], l.Merchant, int64(l.Lane)}}
 	}
 	return t.Batch(ctx, append(writes, more...))
 }
 
-// laneCount is how many lanes there are, each a number below it.
-const laneCount = 2
+const laneCount = pace.Lanes
 
 // lockLanes reads the lanes of c, one lane's after the other's, each in order of
 // the merchants: everybody locks them so.
-func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]laneRow, error) {
+func (o *Outbox) lockLanes(ctx context.Context, t *db.Tx, c laneChanges) ([]pace.Lane, error) {
 	var merchants [laneCount][]string
 	for k := range c {
 		merchants[k.lane] = append(merchants[k.lane], k.merchant)
 	}
-	found := make([]laneRow, 0, len(c))
+	found := make([]pace.Lane, 0, len(c))
 	var reads []db.Statement
 	read := func(r db.Rows) error {
-		found = append(found, laneRow{})
-		return found[len(found)-1].scan(r)
+		l, err := scanLane(r)
+		found = append(found, l)
+		return err
 	}
 	for lane, list := range merchants {
 		switch len(list) {

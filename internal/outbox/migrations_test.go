@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/pace"
 )
 
 // TestMigrations: the same numbers for both databases, and the constants that texts
@@ -16,7 +17,7 @@ func TestMigrations(t *testing.T) {
 	for _, dialect := range []string{"sqlite", "postgres"} {
 		text := string(must(migrations.ReadFile("migrations/" + dialect + "/0001_service.sql"))(t))
 		for _, want := range []string{
-			fmt.Sprintf("WHEN failures >= %d THEN", BreakerThreshold),
+			fmt.Sprintf("WHEN failures >= %d THEN", pace.BreakerThreshold),
 			fmt.Sprintf("DEFAULT %d, -- of rows that are pending", db.Never),
 			fmt.Sprintf("deadline < %d;", db.Never),
 		} {
@@ -30,7 +31,7 @@ func TestMigrations(t *testing.T) {
 			t.Errorf("%q lacks Never", text)
 		}
 	}
-	if !strings.Contains(breakersSQL, fmt.Sprintf("failures >= %d", BreakerThreshold)) {
+	if !strings.Contains(breakersSQL, fmt.Sprintf("failures >= %d", pace.BreakerThreshold)) {
 		t.Errorf("%q lacks the threshold", breakersSQL)
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// AlarmExhausted: callbacks were given up.
 	AlarmExhausted = "exhausted"
-	// AlarmBreakerOpen: a merchant was not reached for breakerStays.
+	// AlarmBreakerOpen: a merchant was not reached for pace.BreakerStays.
 	AlarmBreakerOpen = "breaker_open"
 	// AlarmOverdue: callbacks are due for overdueAfter and are not sent.
 	AlarmOverdue = "overdue"
@@ -52,7 +52,7 @@ func (o *overdue) due(now db.Millis) (lanes []countersign.Lane) {
 	return lanes
 }
 
-// 5 is BreakerThreshold: a merchant that is not reached has an alarm of its own.
+// 5 is pace.BreakerThreshold: a merchant that is not reached has an alarm of its own.
 const overdueSQL = `
 SELECT merchant, due FROM (
 	SELECT l.merchant, (

@@ -65,11 +65,10 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 			return false, err
 		}
 		changes := laneChanges{}
-		change := changes.of(merchant, countersign.LaneWithdraw)
 		if was == CallbackSending {
-			change.freed++
+			changes.of(merchant, countersign.LaneWithdraw).Freed++
 		}
-		change.ended(state)
+		changes.ended(merchant, countersign.LaneWithdraw, state)
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {
 			return false, err
 		}

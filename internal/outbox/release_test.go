@@ -39,7 +39,7 @@ func testCancel(t *testing.T, s *Outbox) {
 	if done != (Settled{Late: true, Differs: true}) {
 		t.Errorf("an answer after it gives %+v", done)
 	}
-	if l := lanesOf(t, s)[1]; l.inFlight != 0 || l.final[3] != 2 {
+	if l := lanesOf(t, s)[1]; l.InFlight != 0 || l.Final[3] != 2 {
 		t.Errorf("the lane has %+v", l)
 	}
 	if got := must(s.Decisions(ctx, 0, 10))(t); len(got) != 2 || got[1].Withdrawal.ID != w.ID {
@@ -98,7 +98,7 @@ func testCancelRace(t *testing.T, s *Outbox) {
 	if got := must(s.Decisions(ctx, 0, 100))(t); len(got) != 15 {
 		t.Errorf("%d decisions", len(got))
 	}
-	if l := lanesOf(t, s)[1]; l.inFlight != 0 || l.final[0]+l.final[3] != 15 {
+	if l := lanesOf(t, s)[1]; l.InFlight != 0 || l.Final[0]+l.Final[3] != 15 {
 		t.Errorf("the lane has %+v", l)
 	}
 }

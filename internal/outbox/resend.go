@@ -108,9 +108,8 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 			}
 			total++
 			marks = append(marks, db.Statement{SQL: unacceptSQL, Args: []any{f.merchant, f.id}})
-			change := changes.of(f.merchant, countersign.LaneNotify)
-			change.final[finalIndex(CallbackAccepted)]--
-			change.back(now)
+			changes.of(f.merchant, countersign.LaneNotify).Final[finalIndex(CallbackAccepted)]--
+			changes.back(f.merchant, countersign.LaneNotify, now)
 		}
 		if total == 0 {
 			return nil
@@ -154,11 +153,10 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	for i, f := range list {
 		if resent[i] == 1 {
 			total++
-			change := changes.of(f.merchant, lanes[i])
 			if was != CallbackPending {
-				change.final[finalIndex(was)]--
+				changes.of(f.merchant, lanes[i]).Final[finalIndex(was)]--
 			}
-			change.back(now)
+			changes.back(f.merchant, lanes[i], now)
 			t.Wake(TopicOf(lanes[i]))
 		}
 	}

@@ -138,12 +138,12 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 			continue
 		}
 		change := changes.of(b.Merchant, b.lane)
-		change.freed++
-		change.reached = append(change.reached, b.Reached)
+		change.Freed++
+		change.Reached = append(change.Reached, b.Reached)
 		if b.state == CallbackPending {
-			change.back(b.Due)
+			changes.back(b.Merchant, b.lane, b.Due)
 		} else {
-			change.ended(b.state)
+			changes.ended(b.Merchant, b.lane, b.state)
 		}
 	}
 	if err := o.recordBatch(ctx, t, batch, now); err != nil {

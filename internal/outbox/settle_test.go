@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 // claimOne ingests one deposit and claims it at now.
@@ -59,7 +60,7 @@ func testSettle(t *testing.T, s *Outbox) {
 		t.Errorf("next due at %d, want 5000", due)
 	}
 	l := lanesOf(t, s)[0]
-	if l.inFlight != 0 || l.final != [finals]int64{1, 1, 1, 0} {
+	if l.InFlight != 0 || l.Final != [pace.Finals]int64{1, 1, 1, 0} {
 		t.Errorf("the lane has %+v", l)
 	}
 	again := claim(t, s, countersign.LaneNotify, 7000, 10)
@@ -140,7 +141,7 @@ func testSettleGuarded(t *testing.T, s *Outbox) {
 	if c := must(s.Callback(ctx, lost.ID))(t); c.State != CallbackAccepted || c.Attempts != 2 || c.Settled != 1170 {
 		t.Errorf("kept %+v", c)
 	}
-	if l := lanesOf(t, s)[0]; l.inFlight != 1 || l.final[0] != 2 {
+	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Final[0] != 2 {
 		t.Errorf("the lane has %+v", l)
 	}
 }

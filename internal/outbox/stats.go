@@ -7,6 +7,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 // statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The
@@ -30,7 +31,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Withdrawals: map[WithdrawalState]int64{}}
 	var lanes [laneCount]struct {
 		sending   int64
-		final     [finals]int64
+		final     [pace.Finals]int64
 		oldestDue db.Millis
 	}
 	counts := map[string]int64{}
@@ -38,7 +39,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		var name string
 		var lane int
 		var n int64
-		var final [finals]int64
+		var final [pace.Finals]int64
 		var oldest db.Millis
 		err := r.Scan(&name, &lane, &n, &final[0], &final[1], &final[2], &final[3], &oldest)
 		switch {
@@ -72,7 +73,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// 5 is BreakerThreshold.
+// 5 is pace.BreakerThreshold.
 const breakersSQL = `
 SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER BY merchant, lane`
 

@@ -107,7 +107,7 @@ func testStopped(t *testing.T, s *Outbox) {
 			if done != (Settled{Applied: true, Decision: said}) {
 				t.Errorf("%s: settled afterwards %+v", name, done)
 			}
-			if l := lanesOf(t, s)[1]; l.inFlight != 0 {
+			if l := lanesOf(t, s)[1]; l.InFlight != 0 {
 				t.Errorf("%s: the lane has %+v", name, l)
 			}
 		}

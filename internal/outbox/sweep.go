@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 // Swept says what a Sweep did.
@@ -185,7 +186,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		changes := laneChanges{}
 		for i, f := range found {
 			if ended[i] == 1 {
-				changes.of(f.merchant, countersign.LaneNotify).ended(CallbackExhausted)
+				changes.ended(f.merchant, countersign.LaneNotify, CallbackExhausted)
 				feed.alarm(f.merchant, AlarmExhausted, ReasonDeadline, now)
 			}
 		}
@@ -245,9 +246,8 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 			if lost[i] == 0 {
 				continue // settled in the meantime
 			}
-			change := changes.of(f.merchant, f.lane)
-			change.freed++
-			change.back(now)
+			changes.of(f.merchant, f.lane).Freed++
+			changes.back(f.merchant, f.lane, now)
 			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
 				0, 0, nil, ResultLost, ResultLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
 		}
@@ -294,7 +294,7 @@ func (o *Outbox) sweepLanes(ctx context.Context, now db.Millis, done *Swept) err
 	o.swept.mu.Lock()
 	defer o.swept.mu.Unlock()
 	var overlooked, ahead []laneKey
-	latest, longestOpen := now+clockStep, now+clockStep+breakerMostNotify
+	latest, longestOpen := now+clockStep, now+clockStep+pace.BreakerMost
 	err := o.swept.look(ctx, o, overlookedSQL, []any{int64(now), int64(latest), int64(longestOpen)}, func(r db.Rows) (string, error) {
 		var k laneKey
 		var waits, early int

@@ -121,7 +121,7 @@ func (o *Outbox) pullIn(ctx context.Context, k laneKey, latest, now db.Millis, d
 			return err
 		}
 		changes := laneChanges{}
-		changes.of(k.merchant, k.lane).back(now)
+		changes.back(k.merchant, k.lane, now)
 		t.Wake(TopicOf(k.lane))
 		return o.changeLanes(ctx, t, changes, now)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 func testLostLeases(t *testing.T, s *Outbox) {
@@ -27,7 +28,7 @@ func testLostLeases(t *testing.T, s *Outbox) {
 	if len(attempts) != 1 || attempts[0].Result != ResultLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
-	if l := lanesOf(t, s)[0]; l.inFlight != 1 || l.failures != 0 {
+	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Failures != 0 {
 		t.Errorf("the lane has %+v", l)
 	}
 	n := 1
@@ -102,10 +103,10 @@ func testClockBack(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, func(m *Merchant) { m.RatePerSecond = 10 })
 	const hour = 3_600_000
 	then, now := db.Millis(2*hour), db.Millis(hour)
-	for i := range 2 * BreakerThreshold {
+	for i := range 2 * pace.BreakerThreshold {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
 	}
-	for i := range BreakerThreshold {
+	for i := range pace.BreakerThreshold {
 		at := then + db.Millis(i)*100
 		for _, c := range claim(t, s, countersign.LaneNotify, at, 1) {
 			must(s.Settle(ctx, []Settlement{unreached(c, 1)}, at))(t)

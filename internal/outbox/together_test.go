@@ -143,22 +143,22 @@ func checkCounts(t *testing.T, s *Outbox, now db.Millis) {
 	total := int64(0)
 	for _, l := range lanesOf(t, s) {
 		rows := func(state CallbackState) int64 {
-			return count(`SELECT COUNT(*) FROM outbox WHERE merchant = $1 AND lane = $2 AND state = $3`, l.merchant, int64(l.lane), string(state))
+			return count(`SELECT COUNT(*) FROM outbox WHERE merchant = $1 AND lane = $2 AND state = $3`, l.Merchant, int64(l.Lane), string(state))
 		}
-		if n := rows(CallbackSending); int64(l.inFlight) != n {
-			t.Errorf("%s %s counts %d in flight, %d are", l.merchant, l.lane, l.inFlight, n)
+		if n := rows(CallbackSending); int64(l.InFlight) != n {
+			t.Errorf("%s %s counts %d in flight, %d are", l.Merchant, l.Lane, l.InFlight, n)
 		}
 		for i, state := range finalStates[1:] {
-			if n := rows(state); l.final[i+1] != n {
-				t.Errorf("%s %s counts %d %s, %d are", l.merchant, l.lane, l.final[i+1], state, n)
+			if n := rows(state); l.Final[i+1] != n {
+				t.Errorf("%s %s counts %d %s, %d are", l.Merchant, l.Lane, l.Final[i+1], state, n)
 			}
 		}
 		due := db.Millis(count(`SELECT COALESCE(MIN(due), 4611686018427387904) FROM outbox
-			WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND deadline > $3`, l.merchant, int64(l.lane), int64(now)))
-		if l.nextDue > due {
-			t.Errorf("%s %s says that %d is next due, %d is", l.merchant, l.lane, l.nextDue, due)
+			WHERE merchant = $1 AND lane = $2 AND state = 'pending' AND deadline > $3`, l.Merchant, int64(l.Lane), int64(now)))
+		if l.NextDue > due {
+			t.Errorf("%s %s says that %d is next due, %d is", l.Merchant, l.Lane, l.NextDue, due)
 		}
-		total += l.final[0]
+		total += l.Final[0]
 	}
 	if n := count(`SELECT COUNT(*) FROM callbacks`) - count(`SELECT COUNT(*) FROM outbox`); n != total || n != count(`SELECT COUNT(*) FROM attempts WHERE accepted = 1`) {
 		t.Errorf("%d callbacks are accepted, %d were counted", n, total)

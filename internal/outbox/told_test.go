@@ -93,7 +93,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 			t.Errorf("the log's item %d says repeated: %v", i, got)
 		}
 	}
-	if l := lanesOf(t, s)[0]; l.final != [finals]int64{2, 0, 0, 0} || l.inFlight != 0 {
+	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{2, 0, 0, 0} || l.InFlight != 0 {
 		t.Errorf("the lane has %+v", l)
 	}
 

@@ -366,12 +366,6 @@ type BreakerState struct {
 	OpenUntil db.Millis
 }
 
-// Limits of the breaker and of the open-failure alarm.
-const (
-	// BreakerThreshold is how many exchanges in a row that do not reach a
-	// merchant open its lane's breaker.
-	BreakerThreshold = 5
-	// OpenFailureLimit is how many failures to open its answers within an hour
-	// pause a merchant.
-	OpenFailureLimit = 10
-)
+// OpenFailureLimit is how many failures to open its answers within an hour pause a
+// merchant.
+const OpenFailureLimit = 10

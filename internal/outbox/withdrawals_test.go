@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
 func addWithdrawal(t testing.TB, s *Outbox, n NewWithdrawal, now db.Millis) Withdrawal {
@@ -275,7 +276,7 @@ func testExpired(t *testing.T, s *Outbox) {
 		t.Errorf("later: %+v", done)
 	}
 	for _, l := range lanesOf(t, s) {
-		if l.lane == countersign.LaneWithdraw && (l.inFlight != 0 || l.final != [finals]int64{0, 0, 2, 0}) {
+		if l.Lane == countersign.LaneWithdraw && (l.InFlight != 0 || l.Final != [pace.Finals]int64{0, 0, 2, 0}) {
 			t.Errorf("the lane has %+v", l)
 		}
 	}

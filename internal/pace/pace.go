@@ -1,0 +1,164 @@
+// Package pace says how many callbacks of a lane may be sent now, and when the next may: it
+// is the concurrency, the rate and the breaker of a merchant's lane. It is pure; package
+// outbox keeps the rows.
+package pace
+
+import (
+	"math"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// Lane is what is kept of a merchant's lane.
+type Lane struct {
+	Merchant    string
+	Lane        countersign.Lane
+	Active      bool // the merchant is not paused
+	Concurrency int
+	Rate        float64 // callbacks a second; 0: no limit
+	Version     int64   // of the merchant
+
+	InFlight  int
+	NextDue   db.Millis
+	Served    db.Millis // the last claim
+	Failures  int       // exchanges in a row that did not reach the merchant
+	OpenUntil db.Millis
+	Bucket    float64 // milliseconds: when the bucket was or will be empty
+	RateReady db.Millis
+	Final     [Finals]int64
+}
+
+// Finals is how many final states callbacks have. Lane and Change count each, in one order.
+const Finals = 4
+
+// BreakerThreshold is how many exchanges in a row that do not reach a merchant open its
+// lane's breaker.
+const BreakerThreshold = 5
+
+// BreakerMost is the longest time for which a breaker opens. The first is breakerFirst,
+// and each failure doubles it; in the lane of withdrawals up to breakerMostWithdraw.
+const (
+	BreakerMost         db.Millis = 60_000
+	breakerFirst        db.Millis = 5_000
+	breakerMostWithdraw db.Millis = 10_000
+)
+
+// limit is how many exchanges there may be at once. After a breaker was open it is
+// one, to test whether the merchant is back.
+func (l *Lane) limit() int {
+	if l.Failures >= BreakerThreshold {
+		return 1
+	}
+	return l.Concurrency
+}
+
+// Ready is when the next callback may be sent, Never if none may. The generated column of
+// that name mirrors it.
+func (l *Lane) Ready() db.Millis {
+	if !l.Active || l.InFlight >= l.limit() {
+		return db.Never
+	}
+	return max(l.NextDue, l.Served, l.OpenUntil, l.RateReady)
+}
+
+// burst is how many callbacks may be sent at once under a rate: those of a tenth of a
+// second.
+func (l *Lane) burst() float64 { return max(1, math.Floor(l.Rate/10)) }
+
+// Free is how many callbacks can be claimed at now.
+func (l *Lane) Free(now db.Millis) int {
+	if l.Ready() > now {
+		return 0
+	}
+	free := l.limit() - l.InFlight
+	if l.Rate > 0 {
+		// The small term corrects rounding in the millisecond in which one more
+		// callback is allowed.
+		held := min(l.burst(), (float64(now)-l.Bucket)*l.Rate/1000)
+		free = min(free, int(held+1e-6))
+	}
+	return max(0, free)
+}
+
+// Take counts n claimed callbacks.
+func (l *Lane) Take(n int, now db.Millis) {
+	if n == 0 {
+		return
+	}
+	l.InFlight += n
+	l.Served = now
+	if l.Rate > 0 {
+		one := 1000 / l.Rate
+		l.Bucket = max(l.Bucket, float64(now)-l.burst()*one) + float64(n)*one
+		l.RateReady = db.Millis(math.Ceil(l.Bucket + one - 1e-6))
+	}
+}
+
+// exchanged updates the breaker after one exchange. Failures do not change an open
+// breaker, because their exchanges began before it opened. It reports whether the
+// breaker was open for BreakerStays now.
+func (l *Lane) exchanged(reached bool, now db.Millis) (stays bool) {
+	switch {
+	case reached:
+		l.Failures, l.OpenUntil = 0, 0
+	case l.OpenUntil > now:
+	default:
+		l.Failures++
+		if l.Failures >= BreakerThreshold {
+			l.OpenUntil = now + openTime(l.Lane, l.Failures)
+		}
+		return l.Failures == staysAt[l.Lane]
+	}
+	return false
+}
+
+// openTime is how long a breaker opens at so many failures in a row.
+func openTime(lane countersign.Lane, failures int) db.Millis {
+	most := BreakerMost
+	if lane == countersign.LaneWithdraw {
+		most = breakerMostWithdraw
+	}
+	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
+}
+
+// BreakerStays is how long a breaker is open before a person is told.
+const BreakerStays db.Millis = 600_000
+
+// Lanes is how many lanes there are, each a number below it.
+const Lanes = 2
+
+// staysAt is the number of failures in a row, by lane, at which a breaker has been open
+// for BreakerStays: an open breaker counts one failure each time it has let one through.
+var staysAt = func() (at [Lanes]int) {
+	for lane := range at {
+		at[lane] = BreakerThreshold
+		for open := db.Millis(0); open < BreakerStays; at[lane]++ {
+			open += openTime(countersign.Lane(lane), at[lane])
+		}
+	}
+	return at
+}()
+
+// Change is the effect of settled attempts on a lane.
+type Change struct {
+	Freed   int       // exchanges that ended
+	Due     db.Millis // earliest new pending row; Never if there is none
+	Reached []bool    // of each exchange, in order: the merchant was reached
+	Stays   bool      // set by Apply: the breaker was open for BreakerStays now
+	Final   [Finals]int64
+}
+
+// Apply changes the row.
+func (l *Lane) Apply(c *Change, now db.Millis) {
+	l.InFlight = max(0, l.InFlight-c.Freed)
+	l.NextDue = min(l.NextDue, c.Due)
+	for _, reached := range c.Reached {
+		if l.exchanged(reached, now) {
+			c.Stays = true
+		}
+	}
+	for i, n := range c.Final {
+		l.Final[i] += n
+	}
+}
