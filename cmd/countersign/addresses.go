@@ -15,12 +15,10 @@ type addressesAddCmd struct {
 	File string `arg:"" help:"File with the request as the API takes it; - for standard input."`
 }
 
-func (c *addressesAddCmd) Run(std streams) error {
+func (c *addressesAddCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	in, err := readJSON[client.NewAddress](c.File, std)
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.AcceptedAddress, error) {
-		return api.AddAddress(ctx, in)
-	})
+	return std.show(api.AddAddress(ctx, in))
 }

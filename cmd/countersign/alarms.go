@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
 
 	"countersign/client"
 )
@@ -19,16 +18,12 @@ type alarmsAckCmd struct {
 	Note string `help:"What was found or done." placeholder:"TEXT" env:"-"`
 }
 
-func (c *alarmsAckCmd) Run(std streams) error {
+func (c *alarmsAckCmd) Run(ctx context.Context, std streams, service *client.Service, gateway *client.Gateway) error {
 	ack := client.Ack{Name: c.Name, Note: c.Note}
 	if c.Gateway {
-		return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.GatewayAlarm, error) {
-			return api.AckAlarm(ctx, c.Seq, ack)
-		})
+		return std.show(gateway.AckAlarm(ctx, c.Seq, ack))
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.ServiceAlarm, error) {
-		return api.AckAlarm(ctx, c.Seq, ack)
-	})
+	return std.show(service.AckAlarm(ctx, c.Seq, ack))
 }
 
 type alarmsListCmd struct {
@@ -50,38 +45,21 @@ func (c *alarmsListCmd) filter() client.AlarmFilter {
 	return f
 }
 
-func (c *alarmsListCmd) Run(std streams) error {
+func (c *alarmsListCmd) Run(ctx context.Context, std streams, service *client.Service, gateway *client.Gateway) error {
 	if c.Gateway {
-		columns := []column[client.GatewayAlarm]{
-			{"SEQ", func(a client.GatewayAlarm) any { return a.Seq }},
-			{"AT", func(a client.GatewayAlarm) any { return a.At }},
-			{"KIND", func(a client.GatewayAlarm) any { return a.Kind }},
-			{"ABOUT", func(a client.GatewayAlarm) any { return a.Subject }},
-			{"ACKNOWLEDGED", func(a client.GatewayAlarm) any { return a.Acked }},
-			{"BY", func(a client.GatewayAlarm) any { return a.AckedName }},
-			{"WHAT HELPS", func(a client.GatewayAlarm) any { return a.Advice }},
-		}
-		return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.GatewayAlarm, error] {
-			return entries(c.After, func(o client.FeedOptions) ([]client.GatewayAlarm, int64, error) {
-				p, err := api.AlarmsWhere(ctx, c.filter(), o)
-				return p.Alarms, p.Next, err
-			})
-		})
-	}
-	columns := []column[client.ServiceAlarm]{
-		{"SEQ", func(a client.ServiceAlarm) any { return a.Seq }},
-		{"AT", func(a client.ServiceAlarm) any { return a.At }},
-		{"MERCHANT", func(a client.ServiceAlarm) any { return a.Merchant }},
-		{"KIND", func(a client.ServiceAlarm) any { return a.Kind }},
-		{"ABOUT", func(a client.ServiceAlarm) any { return a.Subject }},
-		{"ACKNOWLEDGED", func(a client.ServiceAlarm) any { return a.Acked }},
-		{"BY", func(a client.ServiceAlarm) any { return a.AckedName }},
-		{"WHAT HELPS", func(a client.ServiceAlarm) any { return a.Text }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.ServiceAlarm, error] {
-		return entries(c.After, func(o client.FeedOptions) ([]client.ServiceAlarm, int64, error) {
-			p, err := api.AlarmsWhere(ctx, c.filter(), o)
+		return list(std, c.listFlags, entries(c.After, func(o client.FeedOptions) ([]client.GatewayAlarm, int64, error) {
+			p, err := gateway.AlarmsWhere(ctx, c.filter(), o)
 			return p.Alarms, p.Next, err
+		}), "SEQ|AT|KIND|ABOUT|ACKNOWLEDGED|BY|WHAT HELPS",
+			func(a client.GatewayAlarm) []any {
+				return []any{a.Seq, a.At, a.Kind, a.Subject, a.Acked, a.AckedName, a.Advice}
+			})
+	}
+	return list(std, c.listFlags, entries(c.After, func(o client.FeedOptions) ([]client.ServiceAlarm, int64, error) {
+		p, err := service.AlarmsWhere(ctx, c.filter(), o)
+		return p.Alarms, p.Next, err
+	}), "SEQ|AT|MERCHANT|KIND|ABOUT|ACKNOWLEDGED|BY|WHAT HELPS",
+		func(a client.ServiceAlarm) []any {
+			return []any{a.Seq, a.At, a.Merchant, a.Kind, a.Subject, a.Acked, a.AckedName, a.Text}
 		})
-	})
 }

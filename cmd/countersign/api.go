@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -51,7 +50,24 @@ type eitherEnd struct {
 	Gateway bool `help:"Ask the gateway, not the service." env:"-"`
 }
 
-// callTimeout bounds a subcommand that speaks to an API.
+// AfterApply gives Run of a subcommand clients of both APIs, of which it asks for the
+// one it needs.
+func (f *apiFlags) AfterApply(k *kong.Context, called *calledAPI) error {
+	called.url = f.API
+	return errors.Join(
+		k.BindToProvider(func() (*client.Service, error) { return newClient(f, client.NewService) }),
+		k.BindToProvider(func() (*client.Gateway, error) { return newClient(f, client.NewGateway) }))
+}
+
+func newClient[C any](f *apiFlags, of func(client.Config) (C, error)) (none C, err error) {
+	config, err := f.config()
+	if err != nil {
+		return none, err
+	}
+	return of(config)
+}
+
+// callTimeout bounds one call of an API.
 const callTimeout = 2 * time.Minute
 
 // config gives what the client is made of.
@@ -76,12 +92,8 @@ func (f apiFlags) config() (client.Config, error) {
 	return client.Config{URL: f.API, Token: client.Secret(token), HTTPClient: web}, err
 }
 
-// web gives the HTTP client for an API with TLS of its own, nil where the system's
-// authorities do.
+// web gives the HTTP client for the API.
 func (f apiTLSFlags) web() (*http.Client, error) {
-	if f.CA == "" && f.Cert == "" && f.CertKey == "" {
-		return nil, nil
-	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {
 		b, err := os.ReadFile(f.CA)
@@ -101,48 +113,33 @@ func (f apiTLSFlags) web() (*http.Client, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = c
-	return &http.Client{Transport: t}, nil
+	return &http.Client{Transport: t, Timeout: callTimeout}, nil
 }
 
-// ask makes a client, client.NewService or client.NewGateway, and calls with
-// it. The error says what to try.
-func ask[C any](f apiFlags, newClient func(client.Config) (C, error), call func(context.Context, C) error) error {
-	config, err := f.config()
-	if err != nil {
-		return err
-	}
-	api, err := newClient(config)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	return f.explain(call(ctx, api))
-}
+// calledAPI is where the API is that a subcommand speaks to; empty: it speaks to none.
+type calledAPI struct{ url string }
 
 // explain adds what to try to the errors that new users meet.
-func (f apiFlags) explain(err error) error {
+func (c calledAPI) explain(err error) error {
 	var p *client.Problem
 	switch {
+	case c.url == "":
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
-		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", f.API)}}
+		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", c.url)}}
 	case errors.Is(err, client.ErrUnavailable) && !errors.As(err, &p):
-		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", f.API)}}
+		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", c.url)}}
 	}
 	return err
 }
 
-// show makes one call and prints its answer as JSON.
-func show[C, T any](std streams, f apiFlags, newClient func(client.Config) (C, error), call func(context.Context, C) (T, error)) error {
-	return ask(f, newClient, func(ctx context.Context, api C) error {
-		v, err := call(ctx, api)
-		if err != nil {
-			return err
-		}
-		return printJSON(std.out, v, "  ")
-	})
+// show prints the answer of a call as JSON.
+func (std streams) show(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return printJSON(std.out, v, "  ")
 }
 
 // printJSON writes v and a line end, leaving <, > and & as they are. It is on

@@ -25,15 +25,13 @@ type auditCmd struct {
 
 type auditKeyCmd struct{ eitherEnd }
 
-func (c *auditKeyCmd) Run(std streams) error {
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		p, err := api.AuditCheckpoint(ctx, 0)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(std.out, p.Key)
+func (c *auditKeyCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	p, err := api.AuditCheckpoint(ctx, 0)
+	if err != nil {
 		return err
-	})
+	}
+	_, err = fmt.Fprintln(std.out, p.Key)
+	return err
 }
 
 type auditExportCmd struct {
@@ -42,13 +40,11 @@ type auditExportCmd struct {
 	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
 }
 
-func (c *auditExportCmd) Run(std streams) error {
+func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	if c.From < 1 || c.To != 0 && c.To < c.From {
 		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		return audit.Export(context.WithoutCancel(ctx), std.out, api, c.From, c.To) // a long log takes longer than a call
-	})
+	return audit.Export(ctx, std.out, api, c.From, c.To)
 }
 
 // heldFlag names a checkpoint that was held before.
@@ -78,18 +74,16 @@ type auditCheckpointCmd struct {
 	heldFlag
 }
 
-func (c *auditCheckpointCmd) Run(std streams) error {
+func (c *auditCheckpointCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	from, err := c.size()
 	if err != nil {
 		return err
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		p, err := api.AuditCheckpoint(ctx, from)
-		if err != nil {
-			return err
-		}
-		return writeProof(std.out, p)
-	})
+	p, err := api.AuditCheckpoint(ctx, from)
+	if err != nil {
+		return err
+	}
+	return writeProof(std.out, p)
 }
 
 // writeProof writes p as audit.Verify reads it.
@@ -110,36 +104,38 @@ type auditAbout struct {
 	heldFlag
 }
 
-func (c *auditAbout) ask(call func(client.AuditProof) error) error {
+func (c *auditAbout) ask(ctx context.Context, api *client.Service) (p client.AuditProof, err error) {
 	from, err := c.size()
 	if err != nil {
-		return err
+		return p, err
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (err error) {
-		o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from}
-		if !c.Gateway && o.Withdrawal != "" {
-			if o.Withdrawal, err = (withdrawalID{ID: c.Withdrawal}).find(ctx, api); err != nil {
-				return err
-			}
+	o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from}
+	if !c.Gateway && o.Withdrawal != "" {
+		if o.Withdrawal, err = (withdrawalID{ID: c.Withdrawal}).find(ctx, api); err != nil {
+			return p, err
 		}
-		p, err := api.AuditEvidence(ctx, o)
-		if err != nil {
-			return err
-		}
-		return call(p)
-	})
+	}
+	return api.AuditEvidence(ctx, o)
 }
 
 type auditProveCmd struct{ auditAbout }
 
-func (c *auditProveCmd) Run(std streams) error {
-	return c.ask(func(p client.AuditProof) error { return writeProof(std.out, p) })
+func (c *auditProveCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	p, err := c.ask(ctx, api)
+	if err != nil {
+		return err
+	}
+	return writeProof(std.out, p)
 }
 
 type auditEvidenceCmd struct{ auditAbout }
 
-func (c *auditEvidenceCmd) Run(std streams) error {
-	return c.ask(func(p client.AuditProof) error { return audit.Show(std.out, p.Records) })
+func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	p, err := c.ask(ctx, api)
+	if err != nil {
+		return err
+	}
+	return audit.Show(std.out, p.Records)
 }
 
 type auditVerifyCmd struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"countersign/client"
 )
@@ -35,20 +34,11 @@ type callbacksListCmd struct {
 	listFlags
 }
 
-func (c *callbacksListCmd) Run(std streams) error {
-	columns := []column[client.Callback]{
-		{"ID", func(v client.Callback) any { return v.ID }},
-		{"CREATED", func(v client.Callback) any { return v.Created }},
-		{"MERCHANT", func(v client.Callback) any { return v.Merchant }},
-		{"TYPE", func(v client.Callback) any { return v.Type }},
-		{"STATE", func(v client.Callback) any { return v.State }},
-		{"ATTEMPTS", func(v client.Callback) any { return v.Attempt }},
-		{"TRACKING ID", func(v client.Callback) any { return v.TrackingID }},
-		{"LAST REASON", func(v client.Callback) any { return v.LastReason }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Callback, error] {
-		return api.AllCallbacks(ctx, c.api())
-	})
+func (c *callbacksListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return list(std, c.listFlags, api.AllCallbacks(ctx, c.api()), "ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS|TRACKING ID|LAST REASON",
+		func(v client.Callback) []any {
+			return []any{v.ID, v.Created, v.Merchant, v.Type, v.State, v.Attempt, v.TrackingID, v.LastReason}
+		})
 }
 
 type callbacksShowCmd struct {
@@ -56,10 +46,8 @@ type callbacksShowCmd struct {
 	ID string `arg:"" help:"The callback."`
 }
 
-func (c *callbacksShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CallbackDetail, error) {
-		return api.Callback(ctx, c.ID)
-	})
+func (c *callbacksShowCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.Callback(ctx, c.ID))
 }
 
 type callbacksResendCmd struct {
@@ -71,24 +59,19 @@ type callbacksResendCmd struct {
 	Accepted bool `help:"Send the one callback also if the merchant has accepted it: for a merchant that has lost it."`
 }
 
-func (c *callbacksResendCmd) Run(std streams) error {
+func (c *callbacksResendCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	filtered := c.callbackFilter != callbackFilter{}
 	switch {
 	case c.Accepted && c.ID == "":
 		return errors.New("--accepted needs the id of one callback")
 	case c.ID != "" && (filtered || c.DryRun):
 		return errors.New("give an id or a selection, not both")
+	case c.Accepted:
+		return std.show(api.RepeatCallback(ctx, c.ID))
 	case c.ID != "":
-		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Callback, error) {
-			if c.Accepted {
-				return api.RepeatCallback(ctx, c.ID)
-			}
-			return api.ResendCallback(ctx, c.ID)
-		})
+		return std.show(api.ResendCallback(ctx, c.ID))
 	case !filtered:
 		return errors.New("give an id, or a selection such as --merchant")
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Resent, error) {
-		return api.ResendCallbacks(ctx, client.Resend{Filter: c.api(), DryRun: c.DryRun})
-	})
+	return std.show(api.ResendCallbacks(ctx, client.Resend{Filter: c.api(), DryRun: c.DryRun}))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -27,20 +26,11 @@ type changesListCmd struct {
 	listFlags
 }
 
-func (c *changesListCmd) Run(std streams) error {
-	columns := []column[client.ChangeEntry]{
-		{"ID", func(e client.ChangeEntry) any { return e.ID }},
-		{"STATE", func(e client.ChangeEntry) any { return e.State }},
-		{"ABOUT", func(e client.ChangeEntry) any { return string(e.Kind) + " " + e.Merchant + e.Token }},
-		{"CHANGES", func(e client.ChangeEntry) any { return changeText(e) }},
-		{"PROPOSED BY", func(e client.ChangeEntry) any { return e.ProposedBy }},
-		{"PROPOSED", func(e client.ChangeEntry) any { return e.Proposed }},
-		{"DECIDED BY", func(e client.ChangeEntry) any { return e.DecidedBy }},
-		{"TAKES EFFECT", func(e client.ChangeEntry) any { return e.TakesEffect }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.ChangeEntry, error] {
-		return api.AllChanges(ctx, client.ChangeFilter{State: c.State, Merchant: c.Merchant})
-	})
+func (c *changesListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return list(std, c.listFlags, api.AllChanges(ctx, client.ChangeFilter{State: c.State, Merchant: c.Merchant}), "ID|STATE|ABOUT|CHANGES|PROPOSED BY|PROPOSED|DECIDED BY|TAKES EFFECT",
+		func(e client.ChangeEntry) []any {
+			return []any{e.ID, e.State, string(e.Kind) + " " + e.Merchant + e.Token, changeText(e), e.ProposedBy, e.Proposed, e.DecidedBy, e.TakesEffect}
+		})
 }
 
 // changeText tells each member before and after.
@@ -58,24 +48,16 @@ type changeID struct {
 	ID string `arg:"" help:"The change."`
 }
 
-func (c *changeID) call(std streams, call func(context.Context, *client.Service) (client.ChangeEntry, error)) error {
-	return show(std, c.apiFlags, client.NewService, call)
-}
-
 type changesShowCmd struct{ changeID }
 
-func (c *changesShowCmd) Run(std streams) error {
-	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
-		return api.Change(ctx, c.ID)
-	})
+func (c *changesShowCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.Change(ctx, c.ID))
 }
 
 type changesApproveCmd struct{ changeID }
 
-func (c *changesApproveCmd) Run(std streams) error {
-	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
-		return api.ApproveChange(ctx, c.ID)
-	})
+func (c *changesApproveCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.ApproveChange(ctx, c.ID))
 }
 
 type changesRejectCmd struct {
@@ -83,10 +65,8 @@ type changesRejectCmd struct {
 	Reason string `help:"Why, for those who look at the change later." placeholder:"TEXT"`
 }
 
-func (c *changesRejectCmd) Run(std streams) error {
-	return c.call(std, func(ctx context.Context, api *client.Service) (client.ChangeEntry, error) {
-		return api.RejectChange(ctx, c.ID, c.Reason)
-	})
+func (c *changesRejectCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.RejectChange(ctx, c.ID, c.Reason))
 }
 
 // tellWaiting says what waits for whom, if something does.
@@ -94,11 +74,4 @@ func tellWaiting(std streams, e *client.ChangeEntry) {
 	if e != nil {
 		fmt.Fprintf(std.err, "countersign: nothing has changed yet: %s waits for an approver other than %s; changes approve %s\n", e.ID, e.ProposedBy, e.ID)
 	}
-}
-
-func orPrint(std streams, v any, err error) error {
-	if err != nil {
-		return err
-	}
-	return printJSON(std.out, v, "  ")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
 
 	"countersign/client"
 )
@@ -20,24 +19,14 @@ type depositsListCmd struct {
 	feedFlags
 }
 
-func (c *depositsListCmd) Run(std streams) error {
-	columns := []column[client.DepositEntry]{
-		{"SEQ", func(d client.DepositEntry) any { return d.Seq }},
-		{"TAKEN", func(d client.DepositEntry) any { return d.Taken }},
-		{"STATE", func(d client.DepositEntry) any { return d.State }},
-		{"USER", func(d client.DepositEntry) any { return d.TenantUserID }},
-		{"AMOUNT", func(d client.DepositEntry) any { return d.Amount }},
-		{"SYMBOL", func(d client.DepositEntry) any { return d.Symbol }},
-		{"CHAIN", func(d client.DepositEntry) any { return d.ChainName }},
-		{"TRANSACTION", func(d client.DepositEntry) any { return d.TxID }},
-		{"TRACKING ID", func(d client.DepositEntry) any { return d.TrackingID }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.DepositEntry, error] {
-		return entries(c.After, func(o client.FeedOptions) ([]client.DepositEntry, int64, error) {
-			p, err := api.DepositsIn(ctx, c.State, o)
-			return p.Deposits, p.Next, err
+func (c *depositsListCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return list(std, c.listFlags, entries(c.After, func(o client.FeedOptions) ([]client.DepositEntry, int64, error) {
+		p, err := api.DepositsIn(ctx, c.State, o)
+		return p.Deposits, p.Next, err
+	}), "SEQ|TAKEN|STATE|USER|AMOUNT|SYMBOL|CHAIN|TRANSACTION|TRACKING ID",
+		func(d client.DepositEntry) []any {
+			return []any{d.Seq, d.Taken, d.State, d.TenantUserID, d.Amount, d.Symbol, d.ChainName, d.TxID, d.TrackingID}
 		})
-	})
 }
 
 // depositSeq is a subcommand about one deposit.
@@ -48,10 +37,8 @@ type depositSeq struct {
 
 type depositsShowCmd struct{ depositSeq }
 
-func (c *depositsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.DepositEntry, error) {
-		return api.Deposit(ctx, c.Seq)
-	})
+func (c *depositsShowCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.Deposit(ctx, c.Seq))
 }
 
 // depositDecision is a subcommand that decides a held deposit.
@@ -60,22 +47,16 @@ type depositDecision struct {
 	Reason string `help:"Why, for those who look at the deposit later." placeholder:"TEXT"`
 }
 
-func (c *depositDecision) decide(std streams, to func(*client.Gateway, context.Context, int64, string) (client.DepositEntry, error)) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.DepositEntry, error) {
-		return to(api, ctx, c.Seq, c.Reason)
-	})
-}
-
 type depositsCreditCmd struct{ depositDecision }
 
-func (c *depositsCreditCmd) Run(std streams) error {
-	return c.decide(std, (*client.Gateway).CreditDeposit)
+func (c *depositsCreditCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.CreditDeposit(ctx, c.Seq, c.Reason))
 }
 
 type depositsRejectCmd struct{ depositDecision }
 
-func (c *depositsRejectCmd) Run(std streams) error {
-	return c.decide(std, (*client.Gateway).RejectDeposit)
+func (c *depositsRejectCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.RejectDeposit(ctx, c.Seq, c.Reason))
 }
 
 type eventsCmd struct {
@@ -83,25 +64,16 @@ type eventsCmd struct {
 	feedFlags
 }
 
-func (c *eventsCmd) Run(std streams) error {
-	columns := []column[client.EventEntry]{
-		{"SEQ", func(e client.EventEntry) any { return e.Seq }},
-		{"AT", func(e client.EventEntry) any { return e.At }},
-		{"KIND", func(e client.EventEntry) any { return e.Kind }},
-		{"ABOUT", func(e client.EventEntry) any {
+func (c *eventsCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return list(std, c.listFlags, entries(c.After, func(o client.FeedOptions) ([]client.EventEntry, int64, error) {
+		p, err := api.Events(ctx, o)
+		return p.Events, p.Next, err
+	}), "SEQ|AT|KIND|ABOUT|USER|BY|REASON",
+		func(e client.EventEntry) []any {
+			about := any(e.CallBackID)
 			if e.Deposit != 0 {
-				return e.Deposit
+				about = e.Deposit
 			}
-			return e.CallBackID
-		}},
-		{"USER", func(e client.EventEntry) any { return e.TenantUserID }},
-		{"BY", func(e client.EventEntry) any { return e.DecidedBy }},
-		{"REASON", func(e client.EventEntry) any { return e.Reason }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.EventEntry, error] {
-		return entries(c.After, func(o client.FeedOptions) ([]client.EventEntry, int64, error) {
-			p, err := api.Events(ctx, o)
-			return p.Events, p.Next, err
+			return []any{e.Seq, e.At, e.Kind, about, e.TenantUserID, e.DecidedBy, e.Reason}
 		})
-	})
 }

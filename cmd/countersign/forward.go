@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
 
 	"countersign/client"
 )
@@ -16,10 +15,8 @@ type forwardCmd struct {
 
 type forwardStatusCmd struct{ apiFlags }
 
-func (c *forwardStatusCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Forwarding, error) {
-		return api.Forwarding(ctx)
-	})
+func (c *forwardStatusCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.Forwarding(ctx))
 }
 
 type forwardListCmd struct {
@@ -28,24 +25,15 @@ type forwardListCmd struct {
 	listFlags
 }
 
-func (c *forwardListCmd) Run(std streams) error {
-	columns := []column[client.Forward]{
-		{"ID", func(f client.Forward) any { return f.ID }},
-		{"CREATED", func(f client.Forward) any { return f.Created }},
-		{"ATTEMPTS", func(f client.Forward) any { return f.Attempts }},
-		{"LAST ERROR", func(f client.Forward) any { return f.LastError }},
-		{"DUE", func(f client.Forward) any { return f.Due }},
-		{"GIVEN UP", func(f client.Forward) any { return f.Skipped }},
-		{"BY", func(f client.Forward) any { return f.SkippedBy }},
-		{"REASON", func(f client.Forward) any { return f.Reason }},
+func (c *forwardListCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	filter := client.ForwardFilter{}
+	if c.Skipped {
+		filter.State = "skipped"
 	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.Forward, error] {
-		filter := client.ForwardFilter{}
-		if c.Skipped {
-			filter.State = "skipped"
-		}
-		return api.AllForwards(ctx, filter)
-	})
+	return list(std, c.listFlags, api.AllForwards(ctx, filter), "ID|CREATED|ATTEMPTS|LAST ERROR|DUE|GIVEN UP|BY|REASON",
+		func(f client.Forward) []any {
+			return []any{f.ID, f.Created, f.Attempts, f.LastError, f.Due, f.Skipped, f.SkippedBy, f.Reason}
+		})
 }
 
 type forwardRetryCmd struct {
@@ -53,15 +41,11 @@ type forwardRetryCmd struct {
 	ID string `arg:"" optional:"" help:"The entry, such as deposit_17; without it all that were sent in vain."`
 }
 
-func (c *forwardRetryCmd) Run(std streams) error {
+func (c *forwardRetryCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
 	if c.ID == "" {
-		return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.RetriedForwards, error) {
-			return api.RetryForwards(ctx)
-		})
+		return std.show(api.RetryForwards(ctx))
 	}
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Forward, error) {
-		return api.RetryForward(ctx, c.ID)
-	})
+	return std.show(api.RetryForward(ctx, c.ID))
 }
 
 type forwardSkipCmd struct {
@@ -70,8 +54,6 @@ type forwardSkipCmd struct {
 	Reason string `required:"" help:"Why, for those who look at it later." placeholder:"TEXT"`
 }
 
-func (c *forwardSkipCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Forward, error) {
-		return api.SkipForward(ctx, c.ID, c.Reason)
-	})
+func (c *forwardSkipCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.SkipForward(ctx, c.ID, c.Reason))
 }

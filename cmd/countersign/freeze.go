@@ -13,22 +13,18 @@ type freezeCmd struct {
 	Status bool   `help:"Only say whether the service is frozen, since when, by whom and why." env:"-"`
 }
 
-func (c *freezeCmd) Run(std streams) error {
+func (c *freezeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	if c.Reason == "" && !c.Status {
 		return errors.New("give --reason, or --status")
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Freeze, error) {
-		if c.Status {
-			return api.Frozen(ctx)
-		}
-		return api.Freeze(ctx, c.Reason)
-	})
+	if c.Status {
+		return std.show(api.Frozen(ctx))
+	}
+	return std.show(api.Freeze(ctx, c.Reason))
 }
 
 type thawCmd struct{ apiFlags }
 
-func (c *thawCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Freeze, error) {
-		return api.Thaw(ctx)
-	})
+func (c *thawCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.Thaw(ctx))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"strings"
@@ -16,52 +15,37 @@ type listFlags struct {
 	JSON  *bool `name:"json" negatable:"" help:"Print a line of JSON for each entry, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
-// column is one column of a table.
-type column[T any] struct {
-	title string
-	of    func(T) any
-}
-
-// list prints a list as lines of JSON or as a table, at most as many entries as the
-// flags say.
-func list[C, T any](std streams, f apiFlags, o listFlags, columns []column[T], newClient func(client.Config) (C, error),
-	call func(context.Context, C) iter.Seq2[T, error]) error {
-	return ask(f, newClient, func(ctx context.Context, api C) error {
-		table := o.JSON == nil && isTerminal(std.out) || o.JSON != nil && !*o.JSON
-		w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-		if table {
-			titles := make([]string, len(columns))
-			for i, c := range columns {
-				titles[i] = c.title
-			}
-			fmt.Fprintln(w, strings.Join(titles, "\t"))
+// list prints a list as lines of JSON, or as a table whose titles a | divides and whose
+// cells row gives; at most as many entries as the flags say.
+func list[T any](std streams, o listFlags, all iter.Seq2[T, error], titles string, row func(T) []any) error {
+	table := o.JSON == nil && isTerminal(std.out) || o.JSON != nil && !*o.JSON
+	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	if table {
+		fmt.Fprintln(w, strings.ReplaceAll(titles, "|", "\t"))
+	}
+	n := 0
+	for v, err := range all {
+		if err != nil {
+			return err
 		}
-		n := 0
-		for v, err := range call(ctx, api) {
-			if err != nil {
+		if n == o.Limit {
+			fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
+			break
+		}
+		n++
+		if !table {
+			if err := printJSON(std.out, v, ""); err != nil {
 				return err
 			}
-			if n == o.Limit {
-				fmt.Fprintf(std.err, "countersign: there are more; raise --limit\n")
-				break
-			}
-			n++
-			if !table {
-				if err := printJSON(std.out, v, ""); err != nil {
-					return err
-				}
-				continue
-			}
-			for i, c := range columns {
-				if i > 0 {
-					fmt.Fprint(w, "\t")
-				}
-				fmt.Fprint(w, cell(c.of(v)))
-			}
-			fmt.Fprintln(w)
+			continue
 		}
-		return w.Flush()
-	})
+		var cells []string
+		for _, c := range row(v) {
+			cells = append(cells, cell(c))
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
 }
 
 // cell gives the text of a cell, with a dash for nothing: on one line, and without

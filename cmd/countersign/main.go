@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +104,8 @@ func run(args []string, std streams) int {
 	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of eitherEnd
 		end = gatewayEnd
 	}
-	parser, err := newParser(std, end, &status)
+	var called calledAPI
+	parser, err := newParser(std, end, &status, &called)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
@@ -132,15 +134,15 @@ func run(args []string, std streams) int {
 		do = func() error { return settings.Show(std.out, ctx) }
 	}
 	if err := do(); err != nil {
-		report(std.err, err)
+		report(std.err, called.explain(err))
 		return exitFailed
 	}
 	return exitDone
 }
 
 // newParser gives the parser of the command line. end are the words of its end; status is
-// set where kong ends the program: --help.
-func newParser(std streams, end kong.Vars, status *int) (*kong.Kong, error) {
+// set where kong ends the program: --help; called, where a subcommand speaks to an API.
+func newParser(std streams, end kong.Vars, status *int, called *calledAPI) (*kong.Kong, error) {
 	return kong.New(&cli{},
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
@@ -151,7 +153,8 @@ func newParser(std streams, end kong.Vars, status *int) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		end,
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),
-		kong.Bind(std),
+		kong.Bind(std, called),
+		kong.BindTo(context.Background(), (*context.Context)(nil)),
 	)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -42,7 +41,7 @@ type merchantsAddCmd struct {
 	Out            string        `help:"Directory for what the merchant needs: service.b64, api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed." type:"path" placeholder:"DIR"`
 }
 
-func (c *merchantsAddCmd) Run(std streams) error {
+func (c *merchantsAddCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	in := client.NewMerchant{
 		ID: c.ID, Name: c.Name, NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, Scheme: c.Scheme,
 		Collect: client.Collect(c.Collect), Concurrency: c.Concurrency, RatePerSecond: c.Rate, ConfirmWithin: client.Duration(c.ConfirmWithin),
@@ -67,23 +66,19 @@ func (c *merchantsAddCmd) Run(std streams) error {
 		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
 	}
 	if c.Out == "" {
-		return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.CreatedMerchant, error) {
-			return api.CreateMerchant(ctx, in)
-		})
+		return std.show(api.CreateMerchant(ctx, in))
 	}
 	if err := makeHandover(c.Out); err != nil {
 		return err
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		made, err := api.CreateMerchant(ctx, in)
-		if err != nil {
-			return err
-		}
-		if made.APIKey == "" {
-			made.APIKey = in.APIKey
-		}
-		return handOver(std, c.Out, made)
-	})
+	made, err := api.CreateMerchant(ctx, in)
+	if err != nil {
+		return err
+	}
+	if made.APIKey == "" {
+		made.APIKey = in.APIKey
+	}
+	return handOver(std, c.Out, made)
 }
 
 // keySpec gives nil where no flag says anything of keys.
@@ -117,18 +112,11 @@ type merchantsListCmd struct {
 	listFlags `set:"lines=1000"`
 }
 
-func (c *merchantsListCmd) Run(std streams) error {
-	columns := []column[client.Merchant]{
-		{"ID", func(m client.Merchant) any { return m.ID }},
-		{"NAME", func(m client.Merchant) any { return m.Name }},
-		{"STATE", func(m client.Merchant) any { return m.State }},
-		{"SCHEME", func(m client.Merchant) any { return m.Scheme }},
-		{"NOTIFY URL", func(m client.Merchant) any { return m.NotifyURL }},
-		{"PAUSED BECAUSE", func(m client.Merchant) any { return m.PausedReason }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Merchant, error] {
-		return api.AllMerchants(ctx)
-	})
+func (c *merchantsListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return list(std, c.listFlags, api.AllMerchants(ctx), "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE",
+		func(m client.Merchant) []any {
+			return []any{m.ID, m.Name, m.State, m.Scheme, m.NotifyURL, m.PausedReason}
+		})
 }
 
 // merchantID is a subcommand about one merchant.
@@ -139,10 +127,8 @@ type merchantID struct {
 
 type merchantsShowCmd struct{ merchantID }
 
-func (c *merchantsShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
-		return api.Merchant(ctx, c.ID)
-	})
+func (c *merchantsShowCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.Merchant(ctx, c.ID))
 }
 
 type merchantsEditCmd struct {
@@ -160,7 +146,7 @@ type merchantsEditCmd struct {
 	Clear          []string        `help:"Set these back to their defaults: callback-api-key, collect, concurrency, rate, confirm-within, release-within." enum:"callback-api-key,collect,concurrency,rate,confirm-within,release-within" placeholder:"SETTING" env:"-"`
 }
 
-func (c *merchantsEditCmd) Run(std streams) error {
+func (c *merchantsEditCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	apiKey, err := c.APIKey.reveal("api-key")
 	if err != nil {
 		return err
@@ -177,14 +163,12 @@ func (c *merchantsEditCmd) Run(std streams) error {
 		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(durationOf(c.ConfirmWithin), clear("confirm-within")),
 		ReleaseWithin: patch(durationOf(c.ReleaseWithin), clear("release-within")),
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		m, err := api.UpdateMerchant(ctx, c.ID, p)
-		if err != nil || m.Change == nil {
-			return orPrint(std, m, err)
-		}
-		tellWaiting(std, m.Change)
-		return printJSON(std.out, m.Change, "  ")
-	})
+	m, err := api.UpdateMerchant(ctx, c.ID, p)
+	if err != nil || m.Change == nil {
+		return std.show(m, err)
+	}
+	tellWaiting(std, m.Change)
+	return printJSON(std.out, m.Change, "  ")
 }
 
 // patch gives the member of a request that sets v, or clears it, or leaves it alone
@@ -218,10 +202,8 @@ type merchantsPauseCmd struct {
 	Reason string `help:"Why, for the other operators."`
 }
 
-func (c *merchantsPauseCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
-		return api.PauseMerchant(ctx, c.ID, c.Reason)
-	})
+func (c *merchantsPauseCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.PauseMerchant(ctx, c.ID, c.Reason))
 }
 
 type merchantsResumeCmd struct {
@@ -229,10 +211,8 @@ type merchantsResumeCmd struct {
 	Resend bool `help:"Send all its pending callbacks at once, not when each is due."`
 }
 
-func (c *merchantsResumeCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Merchant, error) {
-		return api.ResumeMerchant(ctx, c.ID, client.Resume{Resend: c.Resend})
-	})
+func (c *merchantsResumeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.ResumeMerchant(ctx, c.ID, client.Resume{Resend: c.Resend}))
 }
 
 type merchantsKeysCmd struct {
@@ -243,7 +223,7 @@ type merchantsKeysCmd struct {
 	ResponseBits int    `name:"response-key-bits" help:"Make a new pair of this size for answers too. Without any other flag only this pair is made." placeholder:"BITS"`
 }
 
-func (c *merchantsKeysCmd) Run(std streams) error {
+func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	key, err := keySpec(std, c.Bits, c.PrivateKey, c.PublicKey)
 	if err != nil {
 		return err
@@ -252,9 +232,7 @@ func (c *merchantsKeysCmd) Run(std streams) error {
 	if c.ResponseBits != 0 {
 		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.Keys, error) {
-		keys, err := api.RotateKeys(ctx, c.ID, in)
-		tellWaiting(std, keys.Change)
-		return keys, err
-	})
+	keys, err := api.RotateKeys(ctx, c.ID, in)
+	tellWaiting(std, keys.Change)
+	return std.show(keys, err)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"iter"
 
 	"countersign/client"
 )
@@ -21,14 +20,12 @@ type ordersAddCmd struct {
 	File string `arg:"" help:"File with the order as the API takes it; - for standard input."`
 }
 
-func (c *ordersAddCmd) Run(std streams) error {
+func (c *ordersAddCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
 	in, err := readJSON[client.NewOrder](c.File, std)
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.AddedOrder, error) {
-		return api.AddOrder(ctx, in)
-	})
+	return std.show(api.AddOrder(ctx, in))
 }
 
 type ordersListCmd struct {
@@ -38,21 +35,11 @@ type ordersListCmd struct {
 	listFlags
 }
 
-func (c *ordersListCmd) Run(std streams) error {
-	columns := []column[client.Order]{
-		{"CALLBACK ID", func(o client.Order) any { return o.CallBackID }},
-		{"CREATED", func(o client.Order) any { return o.Created }},
-		{"STATE", func(o client.Order) any { return o.State }},
-		{"USER", func(o client.Order) any { return o.TenantUserID }},
-		{"AMOUNT", func(o client.Order) any { return o.Amount }},
-		{"SYMBOL", func(o client.Order) any { return o.Symbol }},
-		{"CHAIN", func(o client.Order) any { return o.ChainName }},
-		{"ADDRESS", func(o client.Order) any { return o.Address }},
-		{"REASON", func(o client.Order) any { return o.Reason }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewGateway, func(ctx context.Context, api *client.Gateway) iter.Seq2[client.Order, error] {
-		return api.AllOrders(ctx, client.OrderFilter{State: c.State, TenantUserID: c.TenantUserID})
-	})
+func (c *ordersListCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return list(std, c.listFlags, api.AllOrders(ctx, client.OrderFilter{State: c.State, TenantUserID: c.TenantUserID}), "CALLBACK ID|CREATED|STATE|USER|AMOUNT|SYMBOL|CHAIN|ADDRESS|REASON",
+		func(o client.Order) []any {
+			return []any{o.CallBackID, o.Created, o.State, o.TenantUserID, o.Amount, o.Symbol, o.ChainName, o.Address, o.Reason}
+		})
 }
 
 // orderID is a subcommand about one order.
@@ -69,32 +56,24 @@ type orderDecision struct {
 
 type ordersShowCmd struct{ orderID }
 
-func (c *ordersShowCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
-		return api.Order(ctx, c.ID)
-	})
+func (c *ordersShowCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.Order(ctx, c.ID))
 }
 
 type ordersApproveCmd struct{ orderDecision }
 
-func (c *ordersApproveCmd) Run(std streams) error {
-	return c.decide(std, (*client.Gateway).ApproveOrder)
+func (c *ordersApproveCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.ApproveOrder(ctx, c.ID, c.Reason))
 }
 
 type ordersDeclineCmd struct{ orderDecision }
 
-func (c *ordersDeclineCmd) Run(std streams) error {
-	return c.decide(std, (*client.Gateway).DeclineOrder)
+func (c *ordersDeclineCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.DeclineOrder(ctx, c.ID, c.Reason))
 }
 
 type ordersCancelCmd struct{ orderDecision }
 
-func (c *ordersCancelCmd) Run(std streams) error {
-	return c.decide(std, (*client.Gateway).CancelOrder)
-}
-
-func (c *orderDecision) decide(std streams, call func(*client.Gateway, context.Context, string, string) (client.Order, error)) error {
-	return show(std, c.apiFlags, client.NewGateway, func(ctx context.Context, api *client.Gateway) (client.Order, error) {
-		return call(api, ctx, c.ID, c.Reason)
-	})
+func (c *ordersCancelCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	return std.show(api.CancelOrder(ctx, c.ID, c.Reason))
 }

@@ -17,7 +17,7 @@ import (
 // TestSettingsPages: the page of all settings and the example of a settings file are
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
-	parser, err := newParser(streams{}, serviceEnd, new(int))
+	parser, err := newParser(streams{}, serviceEnd, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

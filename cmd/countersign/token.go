@@ -30,7 +30,7 @@ type tokenNewCmd struct {
 	Out      string      `help:"Write the secret to this new file, for its owner alone, and do not print it." type:"path" placeholder:"FILE"`
 }
 
-func (c *tokenNewCmd) Run(std streams) error {
+func (c *tokenNewCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	if c.Out != "" {
 		if _, err := os.Lstat(c.Out); err == nil {
 			return fmt.Errorf("--out: %s exists and is not overwritten", c.Out)
@@ -40,29 +40,27 @@ func (c *tokenNewCmd) Run(std streams) error {
 	if err != nil {
 		return fmt.Errorf("--expires: %w", err)
 	}
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		made, err := api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role, Merchants: c.Merchant, Expires: expires})
-		switch {
-		case errors.Is(err, client.ErrInvalid):
-			return &hintedError{err, []string{"the service has the roles viewer, ingest, core, operator, approver and admin; the gateway, with --gateway, has viewer, app, approver and admin, and one merchant."}}
-		case err != nil:
-			return err
-		}
-		tellWaiting(std, made.Change)
-		switch {
-		case c.Out == "" && made.Change != nil:
-			return printJSON(std.out, client.Proposed{Change: *made.Change, Secret: made.Secret}, "  ")
-		case c.Out == "":
-			return printJSON(std.out, made, "  ")
-		}
-		if err := daemon.CreateFile(c.Out, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
-			return errors.Join(fmt.Errorf("--out: %w", err), undo(ctx, api, made)) // nobody has the secret
-		}
-		if made.Change != nil {
-			return printJSON(std.out, made.Change, "  ")
-		}
-		return printJSON(std.out, made.Token, "  ")
-	})
+	made, err := api.CreateToken(ctx, client.NewToken{Name: c.Name, Role: c.Role, Merchants: c.Merchant, Expires: expires})
+	switch {
+	case errors.Is(err, client.ErrInvalid):
+		return &hintedError{err, []string{"the service has the roles viewer, ingest, core, operator, approver and admin; the gateway, with --gateway, has viewer, app, approver and admin, and one merchant."}}
+	case err != nil:
+		return err
+	}
+	tellWaiting(std, made.Change)
+	switch {
+	case c.Out == "" && made.Change != nil:
+		return printJSON(std.out, client.Proposed{Change: *made.Change, Secret: made.Secret}, "  ")
+	case c.Out == "":
+		return printJSON(std.out, made, "  ")
+	}
+	if err := daemon.CreateFile(c.Out, []byte(made.Secret.Reveal()+"\n"), 0o600); err != nil {
+		return errors.Join(fmt.Errorf("--out: %w", err), undo(ctx, api, made)) // nobody has the secret
+	}
+	if made.Change != nil {
+		return printJSON(std.out, made.Change, "  ")
+	}
+	return printJSON(std.out, made.Token, "  ")
 }
 
 // timeAfter reads a time, or a span after now with days as another unit; 0 for nothing.
@@ -99,10 +97,8 @@ func undo(ctx context.Context, api *client.Service, made client.CreatedToken) er
 
 type tokenListCmd struct{ eitherEnd }
 
-func (c *tokenListCmd) Run(std streams) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) ([]client.Token, error) {
-		return api.Tokens(ctx)
-	})
+func (c *tokenListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return std.show(api.Tokens(ctx))
 }
 
 type tokenRevokeCmd struct {
@@ -110,14 +106,12 @@ type tokenRevokeCmd struct {
 	ID string `arg:"" help:"The token's id, not its secret."`
 }
 
-func (c *tokenRevokeCmd) Run(std streams) error {
-	return ask(c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) error {
-		waits, err := api.RevokeToken(ctx, c.ID)
-		if err != nil || waits != nil {
-			tellWaiting(std, waits)
-			return err
-		}
-		_, err = fmt.Fprintf(std.out, "revoked %s\n", c.ID)
+func (c *tokenRevokeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	waits, err := api.RevokeToken(ctx, c.ID)
+	if err != nil || waits != nil {
+		tellWaiting(std, waits)
 		return err
-	})
+	}
+	_, err = fmt.Fprintf(std.out, "revoked %s\n", c.ID)
+	return err
 }

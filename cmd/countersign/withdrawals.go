@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 
 	"countersign/client"
@@ -25,14 +24,12 @@ type withdrawalsAddCmd struct {
 	File string `arg:"" help:"File with the request as the API takes it; - for standard input."`
 }
 
-func (c *withdrawalsAddCmd) Run(std streams) error {
+func (c *withdrawalsAddCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	in, err := readJSON[client.NewWithdrawal](c.File, std)
 	if err != nil {
 		return err
 	}
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (client.AcceptedWithdrawal, error) {
-		return api.CreateWithdrawal(ctx, in)
-	})
+	return std.show(api.CreateWithdrawal(ctx, in))
 }
 
 type withdrawalsListCmd struct {
@@ -43,21 +40,11 @@ type withdrawalsListCmd struct {
 	listFlags
 }
 
-func (c *withdrawalsListCmd) Run(std streams) error {
-	columns := []column[client.Withdrawal]{
-		{"ID", func(v client.Withdrawal) any { return v.ID }},
-		{"CREATED", func(v client.Withdrawal) any { return v.Created }},
-		{"STATE", func(v client.Withdrawal) any { return v.State }},
-		{"MERCHANT", func(v client.Withdrawal) any { return v.Merchant }},
-		{"CALLBACK ID", func(v client.Withdrawal) any { return v.CallBackID }},
-		{"USER", func(v client.Withdrawal) any { return v.TenantUserID }},
-		{"AMOUNT", func(v client.Withdrawal) any { return detailsOf(v).Amount }},
-		{"SYMBOL", func(v client.Withdrawal) any { return detailsOf(v).Symbol }},
-		{"REASON", func(v client.Withdrawal) any { return v.Reason }},
-	}
-	return list(std, c.apiFlags, c.listFlags, columns, client.NewService, func(ctx context.Context, api *client.Service) iter.Seq2[client.Withdrawal, error] {
-		return api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State})
-	})
+func (c *withdrawalsListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return list(std, c.listFlags, api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State}), "ID|CREATED|STATE|MERCHANT|CALLBACK ID|USER|AMOUNT|SYMBOL|REASON",
+		func(v client.Withdrawal) []any {
+			return []any{v.ID, v.Created, v.State, v.Merchant, v.CallBackID, v.TenantUserID, detailsOf(v).Amount, detailsOf(v).Symbol, v.Reason}
+		})
 }
 
 // detailsOf gives what was confirmed, or else what was ordered, if anything.
@@ -96,32 +83,25 @@ func (c withdrawalID) find(ctx context.Context, api *client.Service) (string, er
 	return p.Withdrawals[0].ID, nil
 }
 
-// showOf makes one call about the withdrawal and prints its answer.
-func showOf[T any](std streams, c withdrawalID, call func(ctx context.Context, api *client.Service, id string) (T, error)) error {
-	return show(std, c.apiFlags, client.NewService, func(ctx context.Context, api *client.Service) (T, error) {
-		id, err := c.find(ctx, api)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		return call(ctx, api, id)
-	})
+// show makes one call about the withdrawal and prints its answer.
+func (c withdrawalID) show(ctx context.Context, std streams, api *client.Service, call func(id string) (any, error)) error {
+	id, err := c.find(ctx, api)
+	if err != nil {
+		return err
+	}
+	return std.show(call(id))
 }
 
 type withdrawalsShowCmd struct{ withdrawalID }
 
-func (c *withdrawalsShowCmd) Run(std streams) error {
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
-		return api.Withdrawal(ctx, id)
-	})
+func (c *withdrawalsShowCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return c.show(ctx, std, api, func(id string) (any, error) { return api.Withdrawal(ctx, id) })
 }
 
 type withdrawalsCancelCmd struct{ withdrawalID }
 
-func (c *withdrawalsCancelCmd) Run(std streams) error {
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
-		return api.CancelWithdrawal(ctx, id)
-	})
+func (c *withdrawalsCancelCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return c.show(ctx, std, api, func(id string) (any, error) { return api.CancelWithdrawal(ctx, id) })
 }
 
 type withdrawalsBlockCmd struct {
@@ -129,10 +109,8 @@ type withdrawalsBlockCmd struct {
 	Reason string `required:"" help:"Why, for the other operators." placeholder:"TEXT"`
 }
 
-func (c *withdrawalsBlockCmd) Run(std streams) error {
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Withdrawal, error) {
-		return api.BlockWithdrawal(ctx, id, c.Reason)
-	})
+func (c *withdrawalsBlockCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return c.show(ctx, std, api, func(id string) (any, error) { return api.BlockWithdrawal(ctx, id, c.Reason) })
 }
 
 type withdrawalsReleaseCmd struct {
@@ -140,8 +118,8 @@ type withdrawalsReleaseCmd struct {
 	Claim string `required:"" help:"Names the one execution that the permit is for, not a wallet that could execute twice. The same again gets the same permit with duplicate true; any other gets none, for ever." placeholder:"NAME"`
 }
 
-func (c *withdrawalsReleaseCmd) Run(std streams) error {
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.Permit, error) {
+func (c *withdrawalsReleaseCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return c.show(ctx, std, api, func(id string) (any, error) {
 		p, err := api.ReleaseWithdrawal(ctx, id, c.Claim)
 		if p.Duplicate {
 			fmt.Fprintln(std.err, "countersign: warning: this claim was given the permit before; find out whether the funds have moved before you execute")
@@ -155,10 +133,8 @@ type withdrawalsWaitingCmd struct {
 	For client.WaitingFor `required:"" enum:"funds,fees" help:"What it waits for: funds, or the fees of its chain." placeholder:"WHAT"`
 }
 
-func (c *withdrawalsWaitingCmd) Run(std streams) error {
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.AcceptedWaiting, error) {
-		return api.ReportWaiting(ctx, id, c.For)
-	})
+func (c *withdrawalsWaitingCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	return c.show(ctx, std, api, func(id string) (any, error) { return api.ReportWaiting(ctx, id, c.For) })
 }
 
 type withdrawalsOutcomeCmd struct {
@@ -166,12 +142,10 @@ type withdrawalsOutcomeCmd struct {
 	File string `arg:"" help:"File with the outcome as the API takes it; - for standard input."`
 }
 
-func (c *withdrawalsOutcomeCmd) Run(std streams) error {
+func (c *withdrawalsOutcomeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	in, err := readJSON[client.Outcome](c.File, std)
 	if err != nil {
 		return err
 	}
-	return showOf(std, c.withdrawalID, func(ctx context.Context, api *client.Service, id string) (client.AcceptedWithdrawal, error) {
-		return api.ReportOutcome(ctx, id, in)
-	})
+	return c.show(ctx, std, api, func(id string) (any, error) { return api.ReportOutcome(ctx, id, in) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 	"countersign/internal/evidence"
 )
 
