@@ -131,20 +131,3 @@ func recordResends(ctx context.Context, t *db.Tx, kind string, list []swept, res
 	}
 	return audit.Add(ctx, t, r)
 }
-
-// merchantRecord is a merchant as records have it: secrets by their fingerprints.
-func merchantRecord(m *Merchant) map[string]any {
-	return map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
-		"scheme": string(m.Scheme), "settings": m.Settings, "concurrency": m.Concurrency, "ratePerSecond": m.RatePerSecond,
-		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
-		"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
-}
-
-// recordMerchant adds a record about a merchant that was was; nil: it is new.
-func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	c := evidence.Changed{Version: is.Version, After: merchantRecord(is)}
-	if was != nil {
-		c.Before = merchantRecord(was)
-	}
-	return evidence.AddMerchant(ctx, t, is.ID, c, now)
-}

@@ -10,6 +10,7 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/db/page"
+	"countersign/internal/merchants"
 )
 
 // idLength is the length of the part of an id that follows the merchant.
@@ -55,7 +56,7 @@ func joinID(merchant, id string) string { return merchant + "." + id }
 // splitID inverts joinID. Any other text is ErrNotFound.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
-	if !ok || len(rest) != idLength || !validMerchantID(merchant) || strings.Trim(rest, idAlphabet) != "" {
+	if !ok || len(rest) != idLength || !merchants.ValidID(merchant) || strings.Trim(rest, idAlphabet) != "" {
 		return "", "", db.ErrNotFound
 	}
 	return merchant, rest, nil
@@ -95,15 +96,4 @@ func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []page.L
 		next = joinID(last.Owner, last.ID)
 	}
 	return list, next, err
-}
-
-func validMerchantID(id string) bool {
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return len(id) >= 1 && len(id) <= 64
 }

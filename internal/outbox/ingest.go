@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 )
 
 // Ingest keeps callbacks, all or none, and returns after a durable commit. A known
@@ -102,7 +103,7 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	}
 	var is int
 	found := false
-	if validMerchantID(id) {
+	if merchants.ValidID(id) {
 		var err error
 		if found, err = db.One(ctx, o, hasMerchantSQL, []any{id}, &is); err != nil {
 			return err

@@ -3,16 +3,11 @@ package outbox
 import (
 	"context"
 	"errors"
-	"time"
 
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
 )
-
-// DefaultReleaseWithin is how long a confirmed withdrawal can be released, where the
-// merchant says nothing else.
-const DefaultReleaseWithin = 72 * time.Hour
 
 // AlarmLapsed: a confirmed withdrawal was not released in time.
 const AlarmLapsed = "lapsed"

@@ -13,6 +13,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/page"
+	"countersign/internal/merchants"
 )
 
 // filters are those that a list of callbacks may have, each with the indexes that
@@ -128,7 +129,7 @@ func TestListPlans(t *testing.T) {
 			}
 			one := []any{int64(1), int64(10)}
 			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
-			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
+			check("merchants", false, merchants.ListSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
 			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
 			check("breakers", false, breakersSQL, nil, "lanes_broken")
 			check("breakers", false, tokensSQL, nil, "tokens_created")

@@ -60,8 +60,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err := evidence.Add(ctx, t, kind, id, now, evidence.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
-	m := Merchant{State: state}
-	if _, err := t.Exec(ctx, setLanesActiveSQL, id, m.active(), version); err != nil {
+	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state), version); err != nil {
 		return false, err
 	}
 	if state == MerchantPaused {

@@ -28,7 +28,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 	m.Name, m.Concurrency, m.RatePerSecond, m.ConfirmWithin = "Ärger & Söhne ✓", 7, 2.5, 90*time.Second
 	m.CallbackAPIKey, m.ResponseKey = "callback-key", must(envelope.GenerateKey(1024))(t)
 	m.Key = testPair().Public()
-	m.Settings = Settings{FinalCodes: []CodeRange{{4000, 4999}}, NotifyRetry: &Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
+	m.Settings = Settings{FinalCodes: []CodeRange{{From: 4000, To: 4999}}, NotifyRetry: &Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
 	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != MerchantActive ||
 		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {

@@ -8,8 +8,8 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/pace"
 	"countersign/internal/evidence"
+	"countersign/internal/pace"
 )
 
 // toldOf lists the events of the callbacks that f selects, sorted.

@@ -4,99 +4,33 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 )
 
-// MerchantState says whether callbacks are sent to a merchant.
-type MerchantState string
+// What is kept of a merchant, by the names that those have who work with it here.
+type (
+	Merchant      = merchants.Merchant
+	MerchantState = merchants.State
+	Scheme        = merchants.Scheme
+	Settings      = merchants.Settings
+	Retry         = merchants.Retry
+	CodeRange     = merchants.CodeRange
+	Collect       = merchants.Collect
+)
 
-// The states of a merchant.
+// Their values.
 const (
-	MerchantActive MerchantState = "active"
-	// MerchantPaused: by an operator or an alarm. Callbacks are kept and not sent, and
-	// nothing is decided or released.
-	MerchantPaused MerchantState = "paused"
+	MerchantActive     = merchants.Active
+	MerchantPaused     = merchants.Paused
+	SchemeService      = merchants.SchemeService
+	SchemeMerchant     = merchants.SchemeMerchant
+	SchemeMerchantOAEP = merchants.SchemeMerchantOAEP
+	CollectBound       = merchants.CollectBound
+	CollectAny         = merchants.CollectAny
+
+	DefaultReleaseWithin = merchants.DefaultReleaseWithin
 )
-
-// Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
-type Scheme string
-
-// The schemes.
-const (
-	// SchemeService: the service made the pair, seals requests with its
-	// private part (block type 1) and the merchant opens with the public part.
-	SchemeService Scheme = "service"
-	// SchemeMerchant: the merchant made the pair and gave its public part;
-	// requests are sealed with it (block type 2).
-	SchemeMerchant Scheme = "merchant"
-	// SchemeMerchantOAEP is SchemeMerchant with OAEP-SHA256 padding.
-	SchemeMerchantOAEP Scheme = "merchant-oaep"
-)
-
-// Retry is a delay schedule; nil or zero members mean the lane's default.
-type Retry struct {
-	// Delays in milliseconds before attempt 1, 2, …
-	Delays []int64 `json:"delays,omitempty"`
-	// Every is the delay after Delays is used up; 0 ends the schedule there.
-	Every int64 `json:"every,omitempty"`
-}
-
-// CodeRange is a range of errCodes, both ends included.
-type CodeRange struct {
-	From countersign.ErrCode `json:"from"`
-	To   countersign.ErrCode `json:"to"`
-}
-
-// Collect is what an answer must show that says the details of a withdrawal, where
-// the service has no order to compare them with (PROTOCOL.md, Decision, D7).
-type Collect string
-
-// What it may be. The empty Collect is CollectBound.
-const (
-	CollectBound Collect = "bound" // details lie in blocks with their callBackId or requestUUID
-	CollectAny   Collect = "any"   // nothing: a thief of answers can put others' details in
-)
-
-// Settings are the parts of a merchant that only the sender interprets.
-type Settings struct {
-	FinalCodes    []CodeRange `json:"finalCodes,omitempty"`    // nil: 2000–2999
-	NotifyRetry   *Retry      `json:"notifyRetry,omitempty"`   // nil: default
-	WithdrawRetry *Retry      `json:"withdrawRetry,omitempty"` // nil: default
-	ContentType   string      `json:"contentType,omitempty"`   // empty: application/x-www-form-urlencoded
-	Body          string      `json:"body,omitempty"`          // how the body is written: "bare" (default), "form", "json"
-	AllowPrivate  bool        `json:"allowPrivate,omitempty"`  // private and loopback targets
-	Collect       Collect     `json:"collect,omitempty"`       // empty: CollectBound
-}
-
-// Merchant is one merchant of the service. Its secrets are sealed at rest and
-// are empty in lists; Merchant (by id) opens them.
-type Merchant struct {
-	ID            string // 1 to 64 of a–z 0–9 _ -
-	Name          string
-	State         MerchantState
-	PausedReason  string // why, if State is MerchantPaused
-	NotifyURL     string
-	WithdrawURL   string
-	Scheme        Scheme
-	Settings      Settings
-	Concurrency   int           // exchanges at once per lane; above 0
-	RatePerSecond float64       // callbacks a second over both ends of a lane; 0: no limit
-	ConfirmWithin time.Duration // default deadline of a withdrawal
-	ReleaseWithin time.Duration // how long a confirmed withdrawal can be released; 0: DefaultReleaseWithin
-	Version       int64         // grows with every change; caches compare it
-	Created       db.Millis
-	Updated       db.Millis
-
-	Fingerprint         string // of the request key
-	ResponseFingerprint string // of the response key
-
-	// Secrets. Never logged, never listed.
-	APIKey         countersign.APIKey // expected in every response
-	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
-	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
-	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
-}
 
 // CallbackState is the state of a callback.
 type CallbackState string

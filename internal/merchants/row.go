@@ -1,4 +1,4 @@
-package outbox
+package merchants
 
 import (
 	"cmp"
@@ -12,9 +12,23 @@ import (
 	"countersign/internal/db"
 )
 
-// sealMerchant sets the fingerprints and gives the arguments of the secret
-// columns.
-func (o *Outbox) sealMerchant(ctx context.Context, m *Merchant, version int64) ([]any, error) {
+// ValidID reports whether id can be that of a merchant: 1 to 64 of a-z 0-9 _ -.
+func ValidID(id string) bool {
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return len(id) >= 1 && len(id) <= 64
+}
+
+// Row is a merchant as it is stored.
+type Row struct{ values []any }
+
+// seal sets the fingerprints and gives the arguments of the secret columns.
+func (m *Merchant) seal(ctx context.Context, d *db.DB, version int64) ([]any, error) {
 	request, err := writeKey(m.Key)
 	if err != nil {
 		return nil, err
@@ -27,7 +41,7 @@ func (o *Outbox) sealMerchant(ctx context.Context, m *Merchant, version int64) (
 	if m.ResponseKey != nil {
 		m.ResponseFingerprint = m.ResponseKey.Fingerprint()
 	}
-	dataKey, sealed, err := o.Seal(ctx, db.Record{Table: "merchants", Row: m.ID, Version: version}, merchantPurposes,
+	dataKey, sealed, err := d.Seal(ctx, db.Record{Table: "merchants", Row: m.ID, Version: version}, purposes,
 		[][]byte{[]byte(m.APIKey.Reveal()), []byte(m.CallbackAPIKey.Reveal()), request, response})
 	if err != nil {
 		return nil, err
@@ -53,19 +67,12 @@ func readKey(b []byte) (*envelope.Key, error) {
 	return envelope.ParseKey(b)
 }
 
-func (m *Merchant) active() int {
-	if m.State == MerchantActive {
-		return 1
-	}
-	return 0
-}
-
 // check checks the members that this package relies on; the API checks the rest.
 func (m *Merchant) check() error {
 	switch {
-	case !validMerchantID(m.ID):
+	case !ValidID(m.ID):
 		return fmt.Errorf("merchant id is %w: want 1 to 64 of a-z 0-9 _ -", db.ErrInvalid)
-	case m.State != MerchantActive && m.State != MerchantPaused:
+	case m.State != Active && m.State != Paused:
 		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	case m.Concurrency < 1:
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
@@ -82,27 +89,27 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.Settings.ContentType, "body", m.Settings.Body)
 }
 
-// args checks m, sets its fingerprints, and gives the values of merchantColumns and of
-// the columns of its secrets, which version seals.
-func (o *Outbox) args(ctx context.Context, m *Merchant, version int64) ([]any, error) {
+// Row checks m, sets its fingerprints, and gives its row. version, which grows with
+// every change, seals its secrets. It may call the key wrapper, which can take long.
+func (m *Merchant) Row(ctx context.Context, d *db.DB, version int64) (Row, error) {
 	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
 	if err := m.check(); err != nil {
-		return nil, err
+		return Row{}, err
 	}
-	sealed, err := o.sealMerchant(ctx, m, version)
+	sealed, err := m.seal(ctx, d, version)
 	if err != nil {
-		return nil, err
+		return Row{}, err
 	}
 	settings, err := json.Marshal(m.Settings)
 	if err != nil {
-		return nil, err
+		return Row{}, err
 	}
-	return append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
+	return Row{append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
 		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint}, sealed...), nil
+		m.Fingerprint, m.ResponseFingerprint}, sealed...)}, nil
 }
 
-// scan reads merchantColumns and what follows them.
+// scan reads columns and what follows them.
 func (m *Merchant) scan(r db.Rows, more ...any) error {
 	var settings string
 	var within db.Millis
