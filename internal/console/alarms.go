@@ -1,8 +1,10 @@
 package console
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"countersign/client"
 )
@@ -61,9 +63,21 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 	}
 	part, err := read(ctx, o)
 	for _, a := range part.Alarms {
-		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), a.Advice, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, ""})
+		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), sentence(a.Advice), a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, subjectPath(string(a.Kind), a.Subject)})
 	}
 	return rows, part.Next, err
+}
+
+// subjectPath is the page of what an alarm of the gateway is about; empty: the kind does
+// not say which it is.
+func subjectPath(kind, subject string) string {
+	switch {
+	case kind == "possible_duplicate":
+		return "/console/deposits?trackingId=" + url.QueryEscape(subject)
+	case kind == "order_unknown", strings.HasPrefix(kind, "executed_"), kind == "ended_after_execution", kind == "user_differs":
+		return "/console/orders?callBackId=" + url.QueryEscape(subject)
+	}
+	return ""
 }
 
 func (v *visit) alarmAck() error {

@@ -140,6 +140,7 @@ func gatewayPatterns(t *testing.T) []string {
 // that awaits a person and a possible duplicate.
 func TestGatewayPages(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	e, err := playDemo()
 	if err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.open("/console/merchants/shop/change")
 	b.fill("#releaseWithin", "2h")
 	b.click("form.fields button.main")
-	b.shows("Changed.", "2h0m0s")
+	b.shows("Changed.", "2h")
 	b.open("/console/merchants/shop/change")
 	b.fill("#releaseWithin", "1s")
 	b.click("form.fields button.main")

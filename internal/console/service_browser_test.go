@@ -121,6 +121,7 @@ func (w *world) paths() map[string][]string {
 // axe-core look at it. COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
 func TestServicePages(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, browser, w.service)
 	b.open("/console/merchants")
@@ -144,6 +145,7 @@ func TestServicePages(t *testing.T) {
 // the answer was not taken.
 func TestAnswered(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	w := newWorld(t)
 	b := newTab(t, browser, w.service)
 	b.signIn(w.token(t, client.RoleViewer).Secret)
@@ -160,6 +162,7 @@ func TestAnswered(t *testing.T) {
 // TestLive: what happens appears by itself, and the end of the token ends the page.
 func TestLive(t *testing.T) {
 	browser := chromium(t)
+	t.Parallel()
 	w := newWorld(t)
 	token := w.token(t, client.RoleViewer)
 	b := newTab(t, browser, w.service)

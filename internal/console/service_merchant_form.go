@@ -105,7 +105,7 @@ func (v *visit) rate(name string) (float64, error) {
 func valuesOf(m client.Merchant) map[string]string {
 	values := map[string]string{
 		"name": m.Name, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL, "concurrency": strconv.Itoa(m.Concurrency),
-		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "contentType": m.ContentType, "body": string(m.Body), "collect": string(m.Collect),
+		"confirmWithin": spanText(m.ConfirmWithin), "releaseWithin": spanText(m.ReleaseWithin), "contentType": m.ContentType, "body": string(m.Body), "collect": string(m.Collect),
 		"version": strconv.FormatInt(m.Version, 10),
 	}
 	if m.RatePerSecond != 0 {

@@ -83,6 +83,22 @@ func advice(kind string) string {
 			"past the gateway, or it was damaged or set back"
 	case book.AlarmOtherContent:
 		return "it was refused, and the content that was taken first stands: ask the service which of the two is right"
+	case book.AlarmPossibleDuplicate:
+		return "the deposit may have been told before under another trackingId and is held: compare both with the chain, then credit or reject it"
+	case book.AlarmOrderUnknown:
+		return "the service asked about a withdrawal, or executed one, that was never ordered: ask it who started this; your own systems must order at the gateway first"
+	case book.AlarmUserDiffers:
+		return "the callback names another user than its order, and confirmed nothing: ask the service"
+	case book.AlarmExecutedUnconfirmed:
+		return "the service executed an order that was not confirmed: look at the chain, and order nothing more until it explains that"
+	case book.AlarmExecutedDiffers:
+		return "the service executed other details than those that were confirmed: compare with the chain, and order nothing more until it explains that"
+	case book.AlarmExecutedTwice:
+		return "the service names two transactions for one order: look at both on the chain, and order nothing more until it explains that"
+	case book.AlarmExecutedAfterEnd:
+		return "the service executed an order after it had ended it, and the funds may have been freed: look at the chain, correct the books, and ask the service"
+	case book.AlarmEndedAfterExecution:
+		return "the service ended an order after it had executed it: what was booked stands; look at the chain, and ask the service"
 	}
 	return ""
 }
