@@ -102,6 +102,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
 	"countersign/internal/settings":      {others: []string{"github.com/alecthomas/kong"}},
+	"countersign/internal/proof":         {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}},
 	"countersign/internal/bench/figures": {ours: []string{"countersign/internal/bench"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
@@ -113,10 +114,10 @@ var house = map[string]struct{ ours, others []string }{
 
 // restricted are imports that belong to some packages alone.
 var restricted = map[string][]string{
-	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest", "countersign/merchant/sqlinbox", "countersign/examples/go"},
+	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest", "countersign/internal/proof", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/bench/figures", "countersign/internal/db/dbtest"},
-	"os/exec":             {"countersign/internal/bench", "countersign/internal/bench/figures", "countersign/internal/db/dbtest"},
+	"os/exec":             {"countersign/internal/bench", "countersign/internal/bench/figures", "countersign/internal/db/dbtest", "countersign/internal/proof"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"runtime/pprof":       {"countersign/internal/bench"},
 	"unsafe":              {},

@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"countersign/internal/db/dbtest"
+	"countersign/internal/proof"
 )
 
 // runAsCountersign makes the test binary be the program, for tests that need a
@@ -19,6 +20,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsCountersign) != "" {
 		_ = os.Unsetenv(runAsCountersign)
 		main()
+	}
+	if status, is := proof.Main(); is {
+		os.Exit(status)
 	}
 	testscript.Main(withPostgres{m}, map[string]func(){"countersign": main})
 }
