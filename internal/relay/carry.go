@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,17 +32,19 @@ const (
 const maxBody = 16 << 10
 
 const (
-	// claimSQL locks merchants with rows that wait, and gives those that no other relay
-	// works for. It looks up the first row of each merchant only, however many wait.
+	// claimSQL locks merchants with rows that wait, behind a place in their order, and gives
+	// those that no other relay works for. It looks up the first row of each merchant only,
+	// however many wait.
 	claimSQL = `
 WITH RECURSIVE m (merchant) AS (
-	(SELECT merchant FROM countersign_outbox WHERE refused IS NULL ORDER BY merchant LIMIT 1)
+	(SELECT merchant FROM countersign_outbox WHERE refused IS NULL AND (merchant, id) > ($2::text, $3::bigint) ORDER BY merchant, id LIMIT 1)
 	UNION ALL
 	SELECT (SELECT o.merchant FROM countersign_outbox o WHERE o.refused IS NULL AND o.merchant > m.merchant ORDER BY o.merchant LIMIT 1)
 	FROM m WHERE m.merchant IS NOT NULL
 )
 SELECT merchant FROM m
-WHERE CASE WHEN merchant IS NULL OR merchant = ANY($1::text[]) THEN false ELSE pg_try_advisory_xact_lock(7161924, hashtext(merchant)) END`
+WHERE CASE WHEN merchant IS NULL OR merchant = ANY($1::text[]) THEN false ELSE pg_try_advisory_xact_lock(7161924, hashtext(merchant)) END
+LIMIT $4`
 
 	// readSQL gives the first rows of some merchants. It must be a statement after
 	// claimSQL: what another relay deleted before it gave up a lock is then gone.
@@ -72,7 +75,7 @@ func (r *Relay) carry(ctx context.Context) {
 			r.state.set(partCore, nil)
 			r.state.set(partService, down.err)
 			failures++
-			sleep(ctx, max(pauseAfter(failures, r.c.lastPause), down.wait))
+			sleep(ctx, max(pauseAfter(failures, r.c.lastPause), min(down.wait, longestHold)))
 			continue
 		case err != nil && ctx.Err() == nil:
 			r.state.set(partCore, err)
@@ -153,22 +156,11 @@ func (r *Relay) begin(ctx context.Context) (pgx.Tx, error) {
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
-	held, _ := r.held.now(time.Now())
-	found, err := tx.Query(ctx, claimSQL, held)
-	if err != nil {
-		return nil, fmt.Errorf("claiming: %w", err)
+	merchants, err := r.claimMerchants(ctx, tx)
+	if err != nil || len(merchants) == 0 {
+		return nil, err
 	}
-	merchants, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("claiming: %w", err)
-	}
-	if len(merchants) == 0 {
-		return nil, nil
-	}
-	if len(merchants) > r.c.Batch {
-		merchants = merchants[:r.c.Batch]
-	}
-	found, err = tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody)
+	found, err := tx.Query(ctx, readSQL, merchants, max(r.c.Batch/len(merchants), 1), maxBody)
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -182,6 +174,38 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
 	return rows, nil
+}
+
+// maxMerchants is how many merchants one turn locks: the server's table of locks is small.
+const maxMerchants = 200
+
+// claimMerchants locks merchants behind those of the last turn, and from the first on
+// where there are no more: with many merchants each has its turn.
+func (r *Relay) claimMerchants(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	held, _ := r.held.now(time.Now())
+	for {
+		behind := int64(math.MaxInt64)
+		if r.place == nil {
+			r.place, behind = new(string), -1 // before the empty merchant too
+		}
+		limit := min(maxMerchants, r.c.Batch)
+		found, err := tx.Query(ctx, claimSQL, held, *r.place, behind, limit)
+		if err != nil {
+			return nil, fmt.Errorf("claiming: %w", err)
+		}
+		merchants, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			return nil, fmt.Errorf("claiming: %w", err)
+		}
+		if len(merchants) == limit {
+			r.place = &merchants[limit-1]
+			return merchants, nil
+		}
+		r.place = nil
+		if len(merchants) > 0 || behind == -1 {
+			return merchants, nil
+		}
+	}
 }
 
 // settle deletes what was acknowledged and keeps what was refused, with the reason.

@@ -32,8 +32,6 @@ var ErrFeed = errors.New("the feed of decisions is not the one that was read bef
 const (
 	followFor = 30 * time.Second // one call waits this long for a decision
 	page      = 500              // decisions of one call
-	// feedPause is how often a feed that stopped is asked again.
-	feedPause = 10 * time.Second
 	// epochGap is the least distance between the numbers of two epochs of a feed.
 	epochGap = 1_000_000
 )
@@ -56,7 +54,7 @@ func (r *Relay) decisions(ctx context.Context) {
 				r.c.Log.Error("decisions are stopped; docs/relay.md says how to go on", "error", err.Error())
 			}
 			r.state.set(partDecisions, err)
-			sleep(ctx, feedPause)
+			sleep(ctx, r.c.lastPause)
 			continue
 		}
 		r.state.set(partDecisions, err)
@@ -76,6 +74,7 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
+	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, followFor+callTimeout)
 	part, err := r.c.Service.Decisions(call, client.FeedOptions{After: after, Limit: page, Wait: followFor})
 	cancel()
@@ -85,8 +84,14 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for decisions: %w", err)
 	}
-	if err := r.checkFeed(ctx, after, part.Decisions); err != nil || part.Next == after {
+	if err := r.checkFeed(ctx, after, part.Decisions); err != nil {
 		return err
+	}
+	if part.Next == after {
+		if time.Since(asked) < time.Second { // a service that stops does not wait
+			sleep(ctx, min(time.Second, r.c.lastPause))
+		}
+		return nil
 	}
 	write, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()

@@ -125,6 +125,7 @@ func until(t testing.TB, what string, is func() bool) {
 type service struct {
 	t      testing.TB
 	dir    string
+	url    string // of the API
 	token  string
 	admin  *client.Service // straight to the API
 	front  *httptest.Server
@@ -164,7 +165,8 @@ func newService(t testing.TB, dbURL string, merchants ...string) *service {
 		t.Fatal(err)
 	}
 	s.token = strings.TrimSpace(string(b))
-	s.admin = clientOf(t, d.URL(), s.token)
+	s.url = d.URL()
+	s.admin = clientOf(t, s.url, s.token)
 	for _, m := range merchants {
 		s.addMerchant(m)
 	}
@@ -216,6 +218,16 @@ func (s *service) addMerchant(id string) {
 	if _, err := s.admin.CreateMerchant(context.Background(), client.NewMerchant{ID: id, Name: id, Key: &client.KeySpec{Bits: 1024}, NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// client gives a client whose calls transport makes, past the place before the API.
+func (s *service) client(transport http.RoundTripper) *client.Service {
+	s.t.Helper()
+	api, err := client.NewService(client.Config{URL: s.url, Token: client.Secret(s.token), HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return api
 }
 
 func clientOf(t testing.TB, url, token string) *client.Service {

@@ -1,4 +1,215 @@
 package relay
 
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign/client"
+)
+
+// The environment of a child: the relay as a process of its own, to be killed.
+const (
+	childFrom  = "COUNTERSIGN_TEST_RELAY_FROM"
+	childTo    = "COUNTERSIGN_TEST_RELAY_TO"
+	childToken = "COUNTERSIGN_TEST_RELAY_TOKEN"
+)
+
 // child runs a relay in place of the tests where the environment asks for it.
-func child() bool { return false }
+func child() bool {
+	if os.Getenv(childFrom) == "" {
+		return false
+	}
+	api, err := client.NewService(client.Config{URL: os.Getenv(childTo), Token: client.Secret(os.Getenv(childToken))})
+	var r *Relay
+	if err == nil {
+		r, err = New(Config{From: os.Getenv(childFrom), Service: api, Decisions: true, Poll: 200 * time.Millisecond, Batch: 20})
+	}
+	if err == nil {
+		err = r.Run(context.Background())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+	return true
+}
+
+// spawn starts a relay as a process. kill ends it at once, and waits for its end.
+func (s *service) spawn(c *core) (kill func()) {
+	s.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childFrom+"="+c.url, childTo+"="+s.front.URL, childToken+"="+s.token)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var dead atomic.Bool
+	kill = func() {
+		if dead.CompareAndSwap(false, true) {
+			_ = cmd.Process.Signal(syscall.SIGKILL)
+			_ = cmd.Wait()
+		}
+	}
+	s.t.Cleanup(kill)
+	return kill
+}
+
+// A relay that is killed at any step leaves every row that is not acknowledged, and the
+// next one ends what it began: each row is told once.
+func TestKilledAtEachStep(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	reached := make(chan struct{}, 100)
+	sent := func(r *http.Request) bool { return r.Method == http.MethodPost }
+	hang := func(r *http.Request) {
+		reached <- struct{}{}
+		<-r.Context().Done()
+	}
+	block := func(when string) func() { // a row of the core's own holds the deletion up
+		c.exec(`CREATE TABLE gate (one int); INSERT INTO gate VALUES (1);
+CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 FROM gate FOR UPDATE; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` FOR EACH ROW EXECUTE FUNCTION gate();`)
+		held := c.connect()
+		tx, err := held.Begin(context.Background())
+		if err == nil {
+			_, err = tx.Exec(context.Background(), `SELECT 1 FROM gate FOR UPDATE`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch := c.connect() // a transaction would see one state of pg_stat_activity for ever
+		go func() {
+			for {
+				n := 0
+				if watch.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&n) != nil {
+					return
+				}
+				if n > 0 {
+					reached <- struct{}{}
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+		return func() {
+			if err := tx.Rollback(context.Background()); err != nil {
+				t.Error(err)
+			}
+			until(t, "the backend of the killed relay ends", func() bool {
+				return c.one(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`) == "0"
+			})
+			c.exec(`DROP TRIGGER gate ON countersign_outbox; DROP FUNCTION gate; DROP TABLE gate`)
+		}
+	}
+	steps := []struct {
+		name  string
+		begin func() (end func())
+	}{
+		{"the request has not arrived", func() func() {
+			s.set(func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if sent(r) {
+					hang(r)
+				}
+				return sent(r)
+			}, nil)
+			return func() { s.set(nil, nil) }
+		}},
+		{"the service has committed and not answered", func() func() {
+			s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
+				if sent(r) {
+					hang(r)
+				}
+				return true
+			})
+			return func() { s.set(nil, nil) }
+		}},
+		{"the rows are being deleted", func() func() { return block("NOT DEFERRABLE") }},
+		{"the deletion is being committed", func() func() { return block("DEFERRABLE INITIALLY DEFERRED") }},
+	}
+	var want []string
+	for i, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			end := step.begin()
+			kill := s.spawn(c)
+			for n := range 5 {
+				id := fmt.Sprintf("%d-%d", i, n)
+				want = append(want, id)
+				if n == 3 {
+					c.insert(kindWithdrawal, withdrawal("shop", id))
+				} else {
+					c.insert(kindDeposit, deposit("shop", id))
+				}
+			}
+			<-reached
+			kill()
+			end()
+			kill = s.spawn(c)
+			until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+			kill()
+			if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+				t.Error(diff)
+			}
+			for len(reached) > 0 {
+				<-reached
+			}
+		})
+	}
+}
+
+// Relays that are killed at random while cores insert lose nothing, tell nothing twice and
+// keep the order.
+func TestKilledAtRandom(t *testing.T) {
+	kills := 12
+	if testing.Short() {
+		kills = 2
+	}
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	stop := make(chan struct{})
+	ended := make(chan []string)
+	conn := c.connect()
+	go func() {
+		var want []string
+		defer func() { ended <- want }()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			id := fmt.Sprintf("r-%06d", i)
+			kind, body := kindDeposit, deposit("shop", id)
+			if i%9 == 0 {
+				kind, body = kindWithdrawal, withdrawal("shop", id)
+			}
+			if _, err := conn.Exec(context.Background(), `INSERT INTO countersign_outbox (kind, body) VALUES ($1, $2)`, kind, body); err != nil {
+				t.Error(err)
+				return
+			}
+			want = append(want, id)
+		}
+	}()
+	other := s.spawn(c)
+	for range kills {
+		kill := s.spawn(c)
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		kill()
+	}
+	other()
+	close(stop)
+	want := <-ended
+	s.spawn(c)
+	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+		t.Errorf("after %d kills: %s", kills, diff)
+	}
+	t.Logf("%d rows, %d kills", len(want), kills+1)
+}

@@ -85,6 +85,7 @@ type Relay struct {
 	state   state
 	wake    chan struct{} // buffered 1
 	held    held
+	place   *string // the last merchant of a full turn; nil: begin with the first
 }
 
 // New checks c. It connects to nothing.

@@ -19,8 +19,8 @@ import (
 	"countersign/internal/db/dbtest"
 )
 
-// straight gives a client of the API in this process over the service's PostgreSQL.
-func (s *service) straight(url string) *client.Service {
+// straight calls the API in this process over the service's PostgreSQL.
+func (s *service) straight(url string) http.RoundTripper {
 	s.t.Helper()
 	d, err := daemon.OpenStraight(context.Background(), daemon.Storage{Dir: s.dir, DB: url}, nil)
 	if err != nil {
@@ -35,11 +35,7 @@ func (s *service) straight(url string) *client.Service {
 			s.t.Error(err)
 		}
 	})
-	api, err := client.NewService(client.Config{URL: "http://service.invalid", Token: client.Secret(s.token), HTTPClient: &http.Client{Transport: d.Transport()}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return api
+	return d.Transport()
 }
 
 // Both ways carry both kinds, keep the digits of amounts, and refuse the same with the
@@ -55,7 +51,7 @@ func TestBothWays(t *testing.T) {
 			s := newService(t, url, "shop")
 			api := clientOf(t, s.front.URL, s.token)
 			if way == "straight" {
-				api = s.straight(url)
+				api = s.client(s.straight(url))
 			}
 			start(t, Config{From: c.url, Service: api, Decisions: true})
 			number := strings.Replace(`{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": NUMBER, "txId": "0xec",
