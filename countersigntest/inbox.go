@@ -161,6 +161,9 @@ func checkLease(c *inboxCheck) {
 	if second.Claim == first.Claim {
 		c.tb.Errorf("%s: two claims are both called %d", c.rule, first.Claim)
 	}
+	if !first.Recorded.IsZero() && (!first.Recorded.Equal(c.at) || !second.Recorded.Equal(c.at)) {
+		c.tb.Errorf("%s: recorded at %v and %v, want %v for both", c.rule, first.Recorded, second.Recorded, c.at)
+	}
 	if second.Seq != first.Seq {
 		c.tb.Errorf("%s: the number changed from %d to %d", c.rule, first.Seq, second.Seq)
 	}

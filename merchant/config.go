@@ -104,6 +104,25 @@ type Config struct {
 	// that of package sqlinbox, has functions of its own in place of those below.
 	Inbox Inbox
 
+	// Verify is the merchant's own check of a deposit before it counts: by a node or an
+	// explorer of the chain, or the provider's query API. Yes lets it count. No refuses
+	// it with errCode 2003. Not yet, an error and a call that takes too long answer with
+	// errCode 3002, so that the service asks again. It is called before anything is
+	// credited, while no transaction is open, and not for a repetition, nor for a
+	// deposit that awaits a person. Several calls for one deposit may run in different
+	// processes. Nil: the service is believed.
+	Verify func(context.Context, countersign.Deposit) (Verdict, error)
+	// VerifyWait is how long an exchange waits for Verify. After it Verify goes on,
+	// and the next attempt gets its result. At most Timeout. Zero: 1.5 s.
+	VerifyWait time.Duration
+	// VerifyTimeout bounds one call of Verify. Zero: 1 min.
+	VerifyTimeout time.Duration
+	// VerifyFor is how long after its first attempt a deposit is held that is not
+	// verified yet. Then it is refused with errCode 2003, whenever the service sends it,
+	// until Verify says yes. An Inbox that does not fill in Claimed.Recorded holds it
+	// until the service gives up. Zero: 24 h.
+	VerifyFor time.Duration
+
 	// OnDeposit does the merchant's part of a deposit. A nil error accepts it.
 	// It may be called again for a trackingId if the process died, so it must
 	// credit a trackingId only once; see the package comment. Nil: deposits are
@@ -213,6 +232,9 @@ func (c *Config) complete() error {
 	}
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
+	if err := c.completeVerify(); err != nil {
+		return err
+	}
 	setDefault(&c.MaxBody, envelope.MaxBody)
 	setDefault(&c.MaxBodies, bodies.DefaultBudget)
 	setDefault(&c.MaxOpening, runtime.GOMAXPROCS(0))

@@ -35,6 +35,7 @@ type Handler struct {
 	unkept  map[entryKey]Settlement // settlements that the Inbox failed to record
 
 	holds     *holds
+	proofs    *proofs
 	strangers strangers
 }
 
@@ -52,6 +53,7 @@ func New(c Config) (*Handler, error) {
 		flights: map[entryKey]*flight{},
 		unkept:  map[entryKey]Settlement{},
 		holds:   newHolds(c.Profile.MaxWaiting),
+		proofs:  newProofs(),
 	}
 	apiKey := c.APIKey
 	h.apiKey = func() countersign.APIKey { return apiKey }
@@ -94,8 +96,8 @@ func (h *Handler) WithdrawHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(countersign.LaneWithdraw, w, r) })
 }
 
-// Wait blocks until all of the merchant's functions have returned, or until ctx
-// ends. After http.Server.Shutdown no request is left, but a function that
+// Wait ends calls of Verify and blocks until all of the merchant's functions have
+// returned, or until ctx ends. After http.Server.Shutdown no request is left, but a function that
 // ignored the end of its context may still run.
 func (h *Handler) Wait(ctx context.Context) error {
 	for {
@@ -106,7 +108,7 @@ func (h *Handler) Wait(ctx context.Context) error {
 		}
 		h.mu.Unlock()
 		if f == nil {
-			return nil
+			return h.proofs.wait(ctx)
 		}
 		select {
 		case <-f.done:

@@ -182,6 +182,9 @@ type Claimed struct {
 	// Suspect says that the entry shared blocks with another request when it was
 	// recorded, as an honest one cannot (PROTOCOL.md, B7).
 	Suspect bool
+	// Recorded is the Entry.At with which the entry was recorded first. Zero: the Inbox
+	// does not say.
+	Recorded time.Time
 	// Reply is the recorded one if the state is Settled or, of a Transactor, Taken.
 	Reply Reply
 }

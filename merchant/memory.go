@@ -40,6 +40,7 @@ type entryKey struct {
 
 type memoryEntry struct {
 	seq        int64
+	recorded   time.Time
 	content    Digest
 	duplicate  bool
 	suspect    bool
@@ -77,13 +78,13 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 			return Claimed{}, ErrInboxFull
 		}
 		m.seq++
-		row = &memoryEntry{seq: m.seq, content: e.Content, duplicate: m.addTransfer(e), suspect: finding == FindingSuspect}
+		row = &memoryEntry{seq: m.seq, recorded: e.At, content: e.Content, duplicate: m.addTransfer(e), suspect: finding == FindingSuspect}
 		m.entries[key] = row
 	}
 	if e.Blocks != nil && row.content == e.Content {
 		m.remember(e.Blocks)
 	}
-	c := Claimed{Seq: row.seq, PossibleDuplicate: row.duplicate, Suspect: row.suspect}
+	c := Claimed{Seq: row.seq, Recorded: row.recorded, PossibleDuplicate: row.duplicate, Suspect: row.suspect}
 	switch {
 	case row.content != e.Content:
 		c.State = StateOtherContent

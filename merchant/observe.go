@@ -40,6 +40,8 @@ const (
 	ReasonDetailsChange Reason = "details_change" // the merchant's function contradicts its earlier answer
 	ReasonOtherUser     Reason = "other_user"     // the merchant's function confirmed another user's order
 	ReasonUnanswerable  Reason = "unanswerable"   // no answer to it fits into a response
+	ReasonDisproved     Reason = "disproved"      // Verify says that there is no such deposit
+	ReasonUnverified    Reason = "unverified"     // Verify did not say yes within VerifyFor
 )
 
 // Reasons of callbacks that were acted on.
@@ -64,7 +66,7 @@ var Reasons = []Reason{
 	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
 	ReasonMalformed,
 	ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced, ReasonOtherContent,
-	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable,
+	ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified,
 	ReasonAccepted, ReasonPossibleDuplicate, ReasonSuspect, ReasonConfirmed, ReasonRefused, ReasonHold, ReasonRepeated, ReasonBusy,
 	ReasonTimeout, ReasonPanic, ReasonFailed, ReasonInbox, ReasonSeal,
 }
@@ -75,7 +77,7 @@ func (r Reason) Refusal() bool {
 	switch r {
 	case ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload,
 		ReasonNotOpened, ReasonMalformed, ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced,
-		ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable:
+		ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified:
 		return true
 	}
 	return false
@@ -98,7 +100,7 @@ func (r Reason) level() slog.Level {
 	case ReasonAccepted, ReasonConfirmed, ReasonHold, ReasonRepeated, ReasonRefused:
 		return slog.LevelInfo
 	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
-		ReasonBodyConsumed, ReasonSeal, ReasonSuspect:
+		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonDisproved, ReasonUnverified:
 		return slog.LevelError
 	}
 	return slog.LevelWarn

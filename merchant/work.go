@@ -52,9 +52,12 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		e.At = h.c.Now()
 		var done bool
-		if inbox != nil {
+		switch {
+		case rep.typ == countersign.TypeDeposited && h.c.Verify != nil:
+			rep, done = h.workProven(ctx, inbox, rep, key, e, do)
+		case inbox != nil:
 			rep, done = h.workWithin(ctx, inbox, rep, key, e)
-		} else {
+		default:
 			rep, done = h.workOnce(ctx, rep, key, e, do)
 		}
 		if done {

@@ -21,11 +21,12 @@ type inboxRow struct {
 	reply      merchant.Reply
 	claims     int64
 	leaseUntil db.Millis
+	created    db.Millis
 }
 
 // claim applies rules 3 to 7 of merchant.Inbox to a row. It reads nothing.
 func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
-	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect}
+	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: r.created.Time()}
 	switch {
 	case r.content != e.Content:
 		c.State = merchant.StateOtherContent
@@ -150,7 +151,7 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 		return row
 	}
 	in.last++
-	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e), suspect: suspect}
+	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e), suspect: suspect, created: db.MillisOf(e.At)}
 	in.rows[key] = row
 	in.results[i] = row.claim(e)
 	ended := int64(0)
@@ -210,7 +211,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 	readInboxSQL = `
 SELECT i.id, i.seq, i.content, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
-	i.reply_user
+	i.reply_user, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
@@ -264,7 +265,7 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var duplicate, suspect, settled int64
 	var d [4]string
 	err = r.Scan(&id, &row.seq, &content, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
-		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID)
+		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
 	if err != nil {
 		return id, nil, err
 	}

@@ -28,11 +28,12 @@ type row struct {
 	leaseUntil int64 // milliseconds since 1970
 	settled    bool
 	reply      merchant.Reply
+	recorded   int64 // milliseconds since 1970
 }
 
 // claimed is what of r every state tells.
 func (r *row) claimed(s merchant.State) merchant.Claimed {
-	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect}
+	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded)}
 }
 
 // entryKey identifies an entry. It is a digest, so that an identifier of any length and any
@@ -101,14 +102,14 @@ func locks(key []byte, e *merchant.Entry) [][]byte {
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 const readEntrySQL = `
-SELECT seq, content, duplicate, suspect, claims, lease_until, settled, reply FROM countersign_inbox WHERE entry = ?`
+SELECT seq, content, duplicate, suspect, claims, lease_until, settled, reply, recorded FROM countersign_inbox WHERE entry = ?`
 
 // read gives the entry of key, nil for none.
 func (t *transaction) read(ctx context.Context, key []byte) (*row, error) {
 	var r row
 	var duplicate, suspect, settled int64
 	var reply []byte
-	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &duplicate, &suspect, &r.claims, &r.leaseUntil, &settled, &reply)
+	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &duplicate, &suspect, &r.claims, &r.leaseUntil, &settled, &reply, &r.recorded)
 	if err != nil || !known {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.Entry, suspect bool) (*row, error) {
-	r := &row{content: e.Content[:], suspect: suspect}
+	r := &row{content: e.Content[:], suspect: suspect, recorded: e.At.UnixMilli()}
 	var transfer any
 	if !e.Transfer.IsZero() {
 		transfer = e.Transfer[:]
@@ -185,7 +186,7 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 		callback = nil // no rule needs it
 	}
 	r.seq, err = t.insert(ctx, insertEntrySQL, key, int64(e.Callback.CallbackType()), t.d.blob(e.ID), t.d.blob(string(callback)), e.Content[:],
-		transfer, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), e.At.UnixMilli())
+		transfer, e.TxIndex, bit(r.duplicate), bit(r.suspect), t.d.blob(""), r.recorded)
 	return r, err
 }
 

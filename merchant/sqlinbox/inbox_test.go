@@ -599,3 +599,29 @@ func TestOnlyActSettles(t *testing.T) {
 		booked(t, db, 1)
 	})
 }
+
+// TestVerify: while the network is asked about a deposit no transaction is open, and
+// nothing is credited before the answer.
+func TestVerify(t *testing.T) {
+	eachStore(t, func(t *testing.T, s store) {
+		db := s.open(t)
+		answers := []merchant.Verdict{merchant.VerdictNotYet, merchant.VerdictNo, merchant.VerdictYes}
+		service, to := serve(t, s.inbox(t, db, nil), func(c *merchant.Config) {
+			c.Verify = func(context.Context, countersign.Deposit) (merchant.Verdict, error) {
+				if n := db.Stats().InUse; n != 0 {
+					t.Errorf("%d connections are in use", n)
+				}
+				if n := count(t, db, `SELECT COUNT(*) FROM credits`); n != 0 {
+					t.Errorf("%d credits before the answer", n)
+				}
+				answer := answers[0]
+				answers = answers[1:]
+				return answer, nil
+			}
+		})
+		for _, want := range []countersign.ErrCode{countersign.CodeNotKnownYet, countersign.CodeRefusedPolicy, 0, 0} {
+			deliver(t, service, to, countersigntest.Deposit(1), want)
+		}
+		booked(t, db, 1)
+	})
+}

@@ -1,0 +1,281 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"countersign"
+)
+
+// Verdict is what the merchant's own check says of a deposit.
+type Verdict int
+
+// The verdicts. The zero Verdict credits nothing and refuses nothing.
+const (
+	VerdictNotYet Verdict = iota // it may still turn out true: ask again later
+	VerdictYes                   // it is as the service says
+	VerdictNo                    // it is not, and never will be
+)
+
+// String names v as Config.Verify's answers over HTTP do: not_yet, yes or no.
+func (v Verdict) String() string {
+	switch v {
+	case VerdictNotYet:
+		return "not_yet"
+	case VerdictYes:
+		return "yes"
+	case VerdictNo:
+		return "no"
+	}
+	return fmt.Sprintf("Verdict(%d)", int(v))
+}
+
+// ParseVerdict inverts Verdict.String.
+func ParseVerdict(s string) (Verdict, error) {
+	for _, v := range []Verdict{VerdictNotYet, VerdictYes, VerdictNo} {
+		if s == v.String() {
+			return v, nil
+		}
+	}
+	return VerdictNotYet, errors.New("the verdict must be yes, no or not_yet")
+}
+
+// The values of Config.VerifyWait, VerifyTimeout and VerifyFor if they are zero.
+const (
+	DefaultVerifyWait    = 1500 * time.Millisecond
+	DefaultVerifyTimeout = time.Minute
+	DefaultVerifyFor     = 24 * time.Hour
+)
+
+const (
+	// maxProofs bounds the calls of Verify that run at once.
+	maxProofs = 64
+	// maxKeptProofs bounds the results that no exchange has taken yet, and keepProof
+	// how long they are kept: longer than the service takes to ask again.
+	maxKeptProofs = 10_000
+	keepProof     = 2 * time.Hour
+)
+
+// completeVerify checks what Verify needs and fills in the defaults.
+func (c *Config) completeVerify() error {
+	if c.VerifyWait < 0 || c.VerifyTimeout < 0 || c.VerifyFor < 0 {
+		return configError("VerifyWait, VerifyTimeout or VerifyFor is negative")
+	}
+	setDefault(&c.VerifyWait, min(DefaultVerifyWait, c.Timeout))
+	setDefault(&c.VerifyTimeout, DefaultVerifyTimeout)
+	setDefault(&c.VerifyFor, DefaultVerifyFor)
+	if c.VerifyWait > c.Timeout {
+		return configError("VerifyWait is longer than Timeout")
+	}
+	return nil
+}
+
+// proofs are the calls of Verify: those that run, and results of calls that ended
+// after their exchange.
+type proofs struct {
+	ended context.Context // ends the calls
+	end   context.CancelFunc
+
+	mu      sync.Mutex
+	running int
+	by      map[entryKey]*proof
+}
+
+// proof is one call of Verify.
+type proof struct {
+	content Digest
+	done    chan struct{}
+	// Read these after done is closed.
+	verdict Verdict
+	err     error
+	at      time.Time
+}
+
+func newProofs() *proofs {
+	p := &proofs{by: map[entryKey]*proof{}}
+	p.ended, p.end = context.WithCancel(context.Background())
+	return p
+}
+
+var errManyProofs = fmt.Errorf("%d calls of Verify are running already", maxProofs)
+
+// find gives the call for a deposit that runs or has ended, or begins one.
+func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, error) {
+	p := h.proofs
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.by[key]; known != nil && known.content == e.Content && !known.old() {
+		return known, nil
+	}
+	if p.running >= maxProofs {
+		return nil, errManyProofs
+	}
+	if len(p.by) >= maxKeptProofs {
+		p.forgetOld()
+	}
+	call := &proof{content: e.Content, done: make(chan struct{})}
+	p.by[key] = call
+	p.running++
+	go h.call(key, call, *d)
+	return call, nil
+}
+
+// forgetOld makes room. p is locked.
+func (p *proofs) forgetOld() {
+	for key, call := range p.by {
+		if call.old() || call.ended() && len(p.by) >= maxKeptProofs {
+			delete(p.by, key)
+		}
+	}
+}
+
+func (c *proof) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// old reports whether the result of c no longer counts.
+func (c *proof) old() bool { return c.ended() && time.Since(c.at) > keepProof }
+
+// call runs Verify, in a goroutine of its own: what it takes longer than an exchange
+// waits is not in vain.
+func (h *Handler) call(key entryKey, c *proof, d countersign.Deposit) {
+	ctx, cancel := context.WithTimeout(h.proofs.ended, h.c.VerifyTimeout)
+	defer cancel()
+	c.err = errors.New("Verify ended its goroutine")
+	defer func() {
+		if p := recover(); p != nil {
+			c.verdict, c.err = VerdictNotYet, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		c.at = time.Now()
+		h.proofs.mu.Lock()
+		defer h.proofs.mu.Unlock()
+		h.proofs.running--
+		if c.verdict == VerdictNotYet && h.proofs.by[key] == c {
+			delete(h.proofs.by, key) // the next attempt asks anew
+		}
+		close(c.done)
+	}()
+	v, err := h.c.Verify(ctx, d)
+	if err != nil || v != VerdictYes && v != VerdictNo {
+		v = VerdictNotYet
+	}
+	c.verdict, c.err = v, err
+}
+
+// taken forgets the result of c: the deposit is settled, or refused.
+func (p *proofs) taken(key entryKey) {
+	p.mu.Lock()
+	delete(p.by, key)
+	p.mu.Unlock()
+}
+
+// wait ends the calls and returns when they have ended, or with ctx.
+func (p *proofs) wait(ctx context.Context) error {
+	p.end()
+	for {
+		var call *proof
+		p.mu.Lock()
+		for _, c := range p.by {
+			if !c.ended() {
+				call = c
+			}
+		}
+		p.mu.Unlock()
+		if call == nil {
+			return nil
+		}
+		select {
+		case <-call.done:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for Verify: %w", ctx.Err())
+		}
+	}
+}
+
+var errSlowProof = errors.New("Verify has not answered yet; it goes on, and its result is for the next attempt")
+
+// prove asks Verify about a deposit that this delivery has claimed. The verdict is
+// the zero one if the deposit may count.
+func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) verdict {
+	if c.PossibleDuplicate || c.Suspect {
+		return verdict{} // a person decides on it
+	}
+	answer, err := VerdictNotYet, error(nil)
+	call, err := h.find(key, e, e.Callback.(*countersign.Deposit))
+	if err == nil {
+		timer := time.NewTimer(h.c.VerifyWait)
+		defer timer.Stop()
+		select {
+		case <-call.done:
+			answer, err = call.verdict, call.err
+		case <-timer.C:
+			err = errSlowProof
+		case <-ctx.Done():
+			err = errSlowProof
+		}
+	}
+	switch answer {
+	case VerdictYes:
+		return verdict{}
+	case VerdictNo:
+		h.proofs.taken(key)
+		return verdict{Reply: refusal(countersign.CodeRefusedPolicy), reason: ReasonDisproved, cause: errors.Join(errDisproved, err)}
+	}
+	if !c.Recorded.IsZero() && e.At.Sub(c.Recorded) >= h.c.VerifyFor {
+		return verdict{Reply: refusal(countersign.CodeRefusedPolicy), reason: ReasonUnverified,
+			cause: errors.Join(fmt.Errorf("Verify did not say yes within %v", h.c.VerifyFor), err)}
+	}
+	return verdict{Reply: refusal(countersign.CodeNotKnownYet), reason: ReasonHold, cause: errors.Join(errors.New("Verify: not yet"), err)}
+}
+
+var errDisproved = errors.New("Verify says that there is no such deposit; it is refused and not credited")
+
+// workProven is workOnce or workWithin for a deposit that Verify is asked about first.
+// The deposit is claimed before, so that only one delivery asks and a repetition does
+// not, and no transaction is open meanwhile.
+func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, key entryKey, e Entry, do function) (_ reply, done bool) {
+	e.Lease = h.lease
+	c, err := h.claim(ctx, e)
+	if err != nil {
+		return rep.end(failed(ReasonInbox, err)), true
+	}
+	rep.seq = c.Seq
+	switch c.State {
+	case StateClaimed:
+	case StateBusy:
+		if h.settleUnkept(ctx, key) {
+			return h.workProven(ctx, inbox, rep, key, e, do)
+		}
+		return rep, false
+	default:
+		return h.standing(rep, key, c), true
+	}
+	if v := h.prove(ctx, key, &e, c); v.reason != "" {
+		return h.sealed(rep.end(h.settle(ctx, key, c, v))), true
+	}
+	switch {
+	case inbox != nil:
+		rep, done = h.workWithin(ctx, inbox, rep, key, e)
+	case do != nil:
+		var v verdict
+		if v, done = h.run(ctx, key, c, do); done {
+			rep = h.sealed(rep.end(v))
+		}
+	default:
+		e.Lease = 0 // it takes effect, though its lease has not ended
+		rep, done = h.workOnce(ctx, rep, key, e, nil)
+	}
+	if done && rep.Code == countersign.CodeAccepted {
+		h.proofs.taken(key)
+	}
+	return rep, done
+}
