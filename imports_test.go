@@ -68,7 +68,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book",
-			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/signed"},
+			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/signed", "countersign/internal/strictjson"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},

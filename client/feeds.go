@@ -86,6 +86,35 @@ type ForwardedDeposit struct {
 	Data      DepositEntry   `json:"data" doc:"the deposit as it was when it was taken"`
 }
 
+// QuestionMessage is the type of a question about a deposit.
+type QuestionMessage string
+
+// MessageDepositVerify asks whether a deposit is true.
+const MessageDepositVerify QuestionMessage = "deposit.verify"
+
+// Values lists every type.
+func (QuestionMessage) Values() []QuestionMessage { return []QuestionMessage{MessageDepositVerify} }
+
+// DepositQuestion is the body of the question that a gateway asks at --verify-url before
+// a deposit counts. docs/verify.md describes its headers and the answer.
+type DepositQuestion struct {
+	Type QuestionMessage `json:"type" doc:"deposit.verify"`
+	Data DepositToVerify `json:"data" doc:"the deposit as the service tells it"`
+}
+
+// DepositToVerify is a deposit that is not taken yet.
+type DepositToVerify struct {
+	TrackingID   string             `json:"trackingId" doc:"the service's id of the deposit"`
+	TenantUserID string             `json:"tenantUserId" doc:"the user in the merchant's system"`
+	TxID         string             `json:"txId" doc:"transaction on the chain"`
+	ChainName    string             `json:"chainName" doc:"the chain"`
+	Symbol       string             `json:"symbol" doc:"the currency"`
+	Amount       countersign.Amount `json:"amount" doc:"in units of the currency: an exact decimal"`
+	FromAddress  string             `json:"fromAddress" doc:"sender; may be empty"`
+	ToAddress    string             `json:"toAddress" doc:"the user's deposit address"`
+	TxIndex      int64              `json:"txIndex" doc:"number of the transfer in its transaction, from 0; -1: not given"`
+}
+
 // ForwardedEvent is the body of the message that tells the merchant's application
 // of an event.
 type ForwardedEvent struct {

@@ -50,6 +50,8 @@ const (
 	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
 	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback has blocks of another: it was refused, or a deposit is held as suspect
 	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
+	AlarmDisproved           GatewayAlarmKind = "disproved"             // a deposit was refused because the merchant's own check said no
+	AlarmUnverified          GatewayAlarmKind = "unverified"            // a deposit was refused because the merchant's own check did not say yes in time
 	AlarmBookRestored        GatewayAlarmKind = "restored"              // the database was restored from a backup: deposits are held until it is reconciled
 	GatewayAlarmTokenChanged GatewayAlarmKind = "token_changed"         // a token of an approver or an admin was made, or one of an approver revoked
 	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
@@ -62,7 +64,7 @@ const AlarmLogBroken GatewayAlarmKind = "audit_broken"
 func (GatewayAlarmKind) Values() []GatewayAlarmKind {
 	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
 		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored, GatewayAlarmTokenChanged}
+		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmDisproved, AlarmUnverified, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored, GatewayAlarmTokenChanged}
 }
 
 // RefusalReason says why the gateway refused a request to its public listener.
@@ -94,6 +96,8 @@ func (RefusalReason) Values() []RefusalReason {
 		"details_change", // the gateway had confirmed other details before
 		"other_user",     // the order is another user's
 		"unanswerable",   // no answer to it fits into a response
+		"disproved",      // the merchant's own check says that there is no such deposit
+		"unverified",     // the merchant's own check did not say yes in time
 	}
 }
 

@@ -44,6 +44,9 @@ type gatewayCmd struct {
 	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
 	ForwardFrom   string        `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
 	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
+	VerifyURL     string        `name:"verify-url" help:"Where the merchant's own check answers, before a deposit counts, whether it is on the chain: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
+	VerifyFor     time.Duration `help:"How long a deposit is held that is not verified yet; then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifySecret  secretText    `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -70,6 +73,10 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
+	verify, err := c.verifying()
+	if err != nil {
+		return err
+	}
 	alarms, err := c.posting()
 	if err != nil {
 		return err
@@ -84,10 +91,14 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
-		Forward: forward, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {
 		return noAlarmSecret
+	}
+	if errors.Is(err, daemon.ErrVerifySecret) {
+		return &hintedError{errors.New("--verify-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
+			[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > verify.secret); then --verify-secret @verify.secret on each.`}}
 	}
 	if errors.Is(err, daemon.ErrForwardSecret) {
 		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
@@ -195,4 +206,22 @@ func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 		return f, fmt.Errorf("forward secret: %w", err)
 	}
 	return f, nil
+}
+
+func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
+	if c.VerifyURL == "" {
+		return v, nil
+	}
+	if c.VerifyFor <= 0 {
+		return v, errors.New("--verify-for must be above 0")
+	}
+	v.URL, v.For = c.VerifyURL, c.VerifyFor
+	text, err := c.VerifySecret.reveal("verify-secret")
+	if err != nil || text == "" {
+		return v, err
+	}
+	if v.Secret, err = signed.ParseSecret(text); err != nil {
+		return v, fmt.Errorf("verify secret: %w", err)
+	}
+	return v, nil
 }

@@ -237,6 +237,8 @@ const (
 	AlarmBindingBroken       = "binding_broken"        // a callback is bound to other bytes than its own
 	AlarmSpliced             = "spliced"               // a callback has blocks of another one; refused, or a deposit held
 	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
+	AlarmDisproved           = "disproved"             // the merchant's own check says that there is no such deposit
+	AlarmUnverified          = "unverified"            // the merchant's own check did not say yes in time
 	AlarmAllRefused          = "all_refused"           // all callbacks of ten minutes were refused
 	AlarmRestored            = "restored"              // the book was restored from a backup and is not reconciled
 )

@@ -51,6 +51,10 @@ type GatewayConfig struct {
 	// nothing is forwarded. An empty Secret stands for the one in Dir, made on
 	// first start; with DB it is ErrForwardSecret.
 	Forward gateway.Forwarding
+	// Verify asks the merchant's own check about every deposit before it counts. Zero:
+	// nobody is asked. An empty Secret stands for the one in Dir, made on first start; with
+	// DB it is ErrVerifySecret.
+	Verify gateway.Verifying
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -81,6 +85,9 @@ type GatewayConfig struct {
 // not given the secret that all of them must sign with.
 var ErrForwardSecret = errors.New("gateways of one database must sign with one secret")
 
+// ErrVerifySecret is the same for the questions about deposits.
+var ErrVerifySecret = errors.New("gateways of one database must sign their questions with one secret")
+
 // Gateway is the merchant's end as one process. Make it with NewGateway and Run
 // it once.
 type Gateway struct {
@@ -107,6 +114,8 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
 	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
 		return nil, ErrForwardSecret
+	case c.Verify.URL != "" && len(c.Verify.Secret) == 0 && c.DB != "":
+		return nil, ErrVerifySecret
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
@@ -144,6 +153,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 			return fmt.Errorf("forward secret: %w", err)
 		}
 	}
+	if c.Verify.URL != "" && len(c.Verify.Secret) == 0 {
+		if c.Verify.Secret, err = c.signingSecret(VerifySecretFile); err != nil {
+			return fmt.Errorf("verify secret: %w", err)
+		}
+	}
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
 		return err
@@ -158,7 +172,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	g.heart = newHeart(g.db, thisProcess(), now)
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward,
+		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
 		MaxBodies: c.MaxBodies,
 		Node:      g.heart.node.ID,
 		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,

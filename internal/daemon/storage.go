@@ -23,6 +23,7 @@ const (
 	TokenFile         = "admin.token"    // the first token of the API
 	ForwardSecretFile = "forward.secret" // signs what a gateway forwards
 	AlarmSecretFile   = "alarm.secret"   // signs the alarms that are posted
+	VerifySecretFile  = "verify.secret"  // signs a gateway's questions about deposits
 )
 
 // Storage says where an end keeps its state.

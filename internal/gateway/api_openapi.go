@@ -41,6 +41,10 @@ var webhooks = []jsonapi.Webhook{
 		Description: "Each deposit is told once, as it was when it was taken. " + forwardNotation, Headers: forwardHeaders, Body: reflect.TypeFor[client.ForwardedDeposit]()},
 	{Name: "event", ID: "forwardedEvent", Tag: "events", Summary: "Tell the application of an event",
 		Description: "Each entry of the feed of events is told once. " + forwardNotation, Headers: forwardHeaders, Body: reflect.TypeFor[client.ForwardedEvent]()},
+	{Name: "verify", ID: "depositQuestion", Tag: "deposits", Summary: "Ask whether a deposit is true",
+		Description: "The gateway posts it to --verify-url before the deposit counts, signed as Standard Webhooks 1.0 says. The answer is status 200 and a JSON object with the member " +
+			`verdict, "yes", "no" or "not_yet", and, if there is something to say in the log, the text reason. docs/verify.md says what each does.`,
+		Headers: jsonapi.SignedHeaders("verify_ and 32 hexadecimal digits of the digest of the deposit"), Body: reflect.TypeFor[client.DepositQuestion]()},
 	jsonapi.AlarmPosted(reflect.TypeFor[client.PostedGatewayAlarm]()),
 }
 

@@ -41,6 +41,9 @@ type Config struct {
 	// Forward tells the merchant's application of every deposit and event.
 	// Zero: nothing is forwarded. With it, BeginForwarding must be called before Run.
 	Forward Forwarding
+	// Verify asks the merchant's own check about every deposit before it counts. Zero:
+	// nobody is asked.
+	Verify Verifying
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
@@ -125,6 +128,14 @@ func New(c Config) (*Gateway, error) {
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect
 	h.OnWithdrawal, h.OnHeld, h.OnAnswer = g.onWithdrawal, g.onHeld, g.onAnswer
 	h.Log, h.Now = c.Log, c.Now
+	h.Verify, h.VerifyFor = nil, c.Verify.For
+	if c.Verify.URL != "" {
+		v, err := newVerifier(c)
+		if err != nil {
+			return nil, err
+		}
+		h.Verify, h.VerifyTimeout = v.verify, v.to.Timeout()
+	}
 	g.refusals = &refusals{book: g.book, c: &g.c, observer: c.Observer, counts: map[string]int64{}, raised: map[db.Alarm]db.Millis{}}
 	h.Observer = g.refusals
 	var err error

@@ -53,6 +53,8 @@ var refusalAlarms = map[merchant.Reason]string{
 	merchant.ReasonBindingBroken: book.AlarmBindingBroken,
 	merchant.ReasonSpliced:       book.AlarmSpliced,
 	merchant.ReasonOtherContent:  book.AlarmOtherContent,
+	merchant.ReasonDisproved:     book.AlarmDisproved,
+	merchant.ReasonUnverified:    book.AlarmUnverified,
 }
 
 // subjectNotBound is the subject of every alarm not_bound. Such a service binds no
@@ -99,6 +101,10 @@ func advice(kind string) string {
 		return "the service executed an order after it had ended it, and the funds may have been freed: look at the chain, correct the books, and ask the service"
 	case book.AlarmEndedAfterExecution:
 		return "the service ended an order after it had executed it: what was booked stands; look at the chain, and ask the service"
+	case book.AlarmDisproved:
+		return "the deposit was refused, because the check at --verify-url said no: look at the chain; if it is there, mend the check and have the service send it again"
+	case book.AlarmUnverified:
+		return "the deposit was refused, because the check at --verify-url did not say yes in time: look at the chain and at the check, then have the service send it again"
 	}
 	return ""
 }

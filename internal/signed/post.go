@@ -90,17 +90,7 @@ func (p *Poster) Timeout() time.Duration { return p.c.Timeout }
 func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.c.URL, bytes.NewReader(body))
-	if err != nil {
-		return Failed, 0, err
-	}
-	at := p.c.Now()
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", p.c.Agent)
-	req.Header.Set(HeaderID, id)
-	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	req.Header.Set(HeaderSignature, Sign(p.c.Secret, id, at, body))
-	resp, err := p.client.Do(req)
+	resp, err := p.do(ctx, id, body)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Timeout, 0, err
@@ -114,6 +104,37 @@ func (p *Poster) Post(ctx context.Context, id string, body []byte) (Result, int,
 		return Status, resp.StatusCode, nil
 	}
 	return Done, resp.StatusCode, nil
+}
+
+// Ask makes one attempt and gives the body of the response, which is an error if it has
+// more than limit bytes.
+func (p *Poster) Ask(ctx context.Context, id string, body []byte, limit int) (answer []byte, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.c.Timeout)
+	defer cancel()
+	resp, err := p.do(ctx, id, body)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	if err == nil && len(answer) > limit {
+		err = fmt.Errorf("the answer has more than %d bytes", limit)
+	}
+	return answer, resp.StatusCode, err
+}
+
+func (p *Poster) do(ctx context.Context, id string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.c.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	at := p.c.Now()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", p.c.Agent)
+	req.Header.Set(HeaderID, id)
+	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set(HeaderSignature, Sign(p.c.Secret, id, at, body))
+	return p.client.Do(req)
 }
 
 const (

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/jsonapi"
+	"countersign/internal/signed"
+	"countersign/internal/strictjson"
+	"countersign/merchant"
+)
+
+// Verifying says where the merchant's own check of deposits answers. A deposit counts
+// only after it has said yes; docs/verify.md describes the question and the answer.
+type Verifying struct {
+	// URL is http or https; private networks are allowed. Empty: deposits are taken as
+	// the service tells them.
+	URL string
+	// Secret signs the questions. Required with URL; see signed.ParseSecret.
+	Secret signed.Secret
+	// Timeout bounds one question. Zero: 30 s.
+	Timeout time.Duration
+	// For is how long a deposit is held that is not verified yet. Zero: 24 h.
+	For time.Duration
+}
+
+// verifyLimit bounds an answer, in bytes.
+const verifyLimit = 4 << 10
+
+// verifyAtOnce is how many connections are kept: an idle one saves a handshake.
+const verifyAtOnce = 8
+
+// verifier asks.
+type verifier struct {
+	to  *signed.Poster
+	log *slog.Logger
+}
+
+func newVerifier(c Config) (*verifier, error) {
+	v := c.Verify
+	if v.Timeout < 0 || v.For < 0 {
+		return nil, errors.New("gateway: a limit of verifying is below 0")
+	}
+	if v.Timeout == 0 {
+		v.Timeout = 30 * time.Second
+	}
+	to, err := signed.NewPoster(signed.Config{URL: v.URL, Secret: v.Secret, Timeout: v.Timeout, Connections: verifyAtOnce,
+		Agent: "countersign/" + c.Version, Now: c.Now})
+	if err != nil {
+		return nil, fmt.Errorf("gateway: the verify URL or its secret: %w", err)
+	}
+	return &verifier{to: to, log: c.Log}, nil
+}
+
+// verify is a merchant.Config.Verify. Everything but a complete and right answer is an
+// error, which stands for not yet.
+func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
+	content := merchant.NewEntry(&d).Content
+	var body bytes.Buffer
+	err := jsonapi.EncodeJSON(&body, client.DepositQuestion{Type: client.MessageDepositVerify, Data: client.DepositToVerify{
+		TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
+		FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex,
+	}})
+	if err != nil {
+		return merchant.VerdictNotYet, err
+	}
+	answer, status, err := v.to.Ask(ctx, "verify_"+hex.EncodeToString(content[:16]), body.Bytes(), verifyLimit)
+	switch {
+	case err != nil:
+		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: %s", signed.WithoutURL(err))
+	case status != http.StatusOK:
+		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: status %d", status)
+	}
+	verdict, reason, err := parseVerdict(answer)
+	if err != nil {
+		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: the answer: %w", err)
+	}
+	v.log.LogAttrs(ctx, slog.LevelInfo, "a deposit was verified", slog.String("trackingId", d.TrackingID), slog.String("verdict", verdict.String()),
+		slog.String("reason", reason))
+	return verdict, nil
+}
+
+// parseVerdict reads a client.DepositVerdict strictly: a member that is not known, or
+// that comes twice, could be meant to change what the verdict says.
+func parseVerdict(answer []byte) (verdict merchant.Verdict, reason string, err error) {
+	object, err := strictjson.ParseObject(answer, verifyLimit)
+	if err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	texts := map[string]string{}
+	for _, m := range object.Members {
+		raw := object.Raw(m)
+		if m.Name != "verdict" && m.Name != "reason" || raw[0] != '"' {
+			return merchant.VerdictNotYet, "", fmt.Errorf("member %s is not known, or no text", strictjson.Printable(m.Name))
+		}
+		texts[m.Name] = strictjson.Text(raw)
+	}
+	verdict, err = merchant.ParseVerdict(texts["verdict"])
+	return verdict, strictjson.Printable(texts["reason"]), err
+}
