@@ -201,6 +201,12 @@ func (p *proofs) wait(ctx context.Context) error {
 	}
 }
 
+// What the service is told.
+var (
+	unverified = Reply{Code: countersign.CodeNotKnownYet, Message: "the deposit is not verified yet"}
+	disproved  = Reply{Code: countersign.CodeRefusedPolicy, Message: "the deposit cannot be verified"}
+)
+
 var errSlowProof = errors.New("Verify has not answered yet; it goes on, and its result is for the next attempt")
 
 // prove asks Verify about a deposit that this delivery has claimed. The verdict is
@@ -228,13 +234,13 @@ func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) 
 		return verdict{}
 	case VerdictNo:
 		h.proofs.taken(key)
-		return verdict{Reply: refusal(countersign.CodeRefusedPolicy), reason: ReasonDisproved, cause: errors.Join(errDisproved, err)}
+		return verdict{Reply: disproved, reason: ReasonDisproved, cause: errors.Join(errDisproved, err)}
 	}
 	if !c.Recorded.IsZero() && e.At.Sub(c.Recorded) >= h.c.VerifyFor {
-		return verdict{Reply: refusal(countersign.CodeRefusedPolicy), reason: ReasonUnverified,
+		return verdict{Reply: disproved, reason: ReasonUnverified,
 			cause: errors.Join(fmt.Errorf("Verify did not say yes within %v", h.c.VerifyFor), err)}
 	}
-	return verdict{Reply: refusal(countersign.CodeNotKnownYet), reason: ReasonHold, cause: errors.Join(errors.New("Verify: not yet"), err)}
+	return verdict{Reply: unverified, reason: ReasonHold, cause: errors.Join(errors.New("Verify: not yet"), err)}
 }
 
 var errDisproved = errors.New("Verify says that there is no such deposit; it is refused and not credited")
