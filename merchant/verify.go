@@ -150,7 +150,7 @@ func (c *proof) old() bool { return c.ended() && time.Since(c.at) > keepProof }
 func (h *Handler) call(key entryKey, c *proof, d countersign.Deposit) {
 	ctx, cancel := context.WithTimeout(h.proofs.ended, h.c.VerifyTimeout)
 	defer cancel()
-	c.err = errors.New("Verify ended its goroutine")
+	c.err = errors.New("the check ended its goroutine")
 	defer func() {
 		if p := recover(); p != nil {
 			c.verdict, c.err = VerdictNotYet, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -207,7 +207,7 @@ var (
 	disproved  = Reply{Code: countersign.CodeRefusedPolicy, Message: "the deposit cannot be verified"}
 )
 
-var errSlowProof = errors.New("Verify has not answered yet; it goes on, and its result is for the next attempt")
+var errSlowProof = errors.New("the check has not answered yet; it goes on, and its result is for the next attempt")
 
 // prove asks Verify about a deposit that this delivery has claimed. The verdict is
 // the zero one if the deposit may count.
@@ -238,12 +238,12 @@ func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) 
 	}
 	if !c.Recorded.IsZero() && e.At.Sub(c.Recorded) >= h.c.VerifyFor {
 		return verdict{Reply: disproved, reason: ReasonUnverified,
-			cause: errors.Join(fmt.Errorf("Verify did not say yes within %v", h.c.VerifyFor), err)}
+			cause: errors.Join(fmt.Errorf("the check did not say yes within %v", h.c.VerifyFor), err)}
 	}
-	return verdict{Reply: unverified, reason: ReasonHold, cause: errors.Join(errors.New("Verify: not yet"), err)}
+	return verdict{Reply: unverified, reason: ReasonHold, cause: errors.Join(errors.New("the check says not yet"), err)}
 }
 
-var errDisproved = errors.New("Verify says that there is no such deposit; it is refused and not credited")
+var errDisproved = errors.New("the check says that there is no such deposit; it is refused and not credited")
 
 // workProven is workOnce or workWithin for a deposit that Verify is asked about first.
 // The deposit is claimed before, so that only one delivery asks and a repetition does
