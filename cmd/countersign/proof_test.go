@@ -130,6 +130,19 @@ func testProof(t *testing.T, ctx context.Context, ch *proof.Chain, kills int) {
 	if r.Deposits == 0 || r.Executed == 0 || r.RolledBack == 0 {
 		t.Errorf("too little happened: %+v", r)
 	}
+	// The comparison itself: it finds a credit that is there twice, and one that is lost.
+	var first, last string
+	if err := ch.Store().QueryRowContext(ctx, `SELECT MIN(tracking_id), MAX(tracking_id) FROM credits`).Scan(&first, &last); err != nil {
+		t.Fatal(err)
+	}
+	for id, change := range map[string]string{first: `INSERT INTO credits SELECT * FROM credits WHERE tracking_id = '%s'`, last: `DELETE FROM credits WHERE tracking_id = '%s'`} {
+		if _, err := ch.Store().ExecContext(ctx, fmt.Sprintf(change, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if changed, err := ch.Finish(ctx); err != nil || len(changed.Wrong) < len(r.Wrong)+2 {
+		t.Errorf("a ledger that was changed: %v, %v", changed.Wrong, err)
+	}
 	t.Logf("%d kills %v at steps %v: %d deposits committed, %d credited, %s in both ledgers; %d rolled back; %d withdrawals, %d confirmed, %d executed; %d wrong",
 		kills, ch.Kills, ch.Steps, r.Deposits, r.Credited, r.Sum, r.RolledBack, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
 }

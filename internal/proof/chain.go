@@ -416,6 +416,9 @@ func (ch *Chain) Times() []time.Duration {
 	return list
 }
 
+// Store is the merchant's database.
+func (ch *Chain) Store() *sql.DB { return ch.store }
+
 // Logs gives the end of what each process wrote.
 func (ch *Chain) Logs() string {
 	var b strings.Builder

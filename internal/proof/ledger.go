@@ -174,6 +174,23 @@ func (ch *Chain) compareWithdrawals(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
+	decisions, err := column(ctx, ch.core, `SELECT call_back_id, decision FROM countersign_decisions`)
+	if err != nil {
+		return err
+	}
+	decided := map[string]string{}
+	for _, d := range decisions {
+		decided[d[0]] = d[1]
+	}
+	for _, w := range withdrawals {
+		if decided[w[0]] == "" {
+			r.Wrong = append(r.Wrong, w[0]+" was committed, and has no decision")
+		}
+		delete(decided, w[0])
+	}
+	for id := range decided {
+		r.Wrong = append(r.Wrong, id+" was asked, and the core did not commit it")
+	}
 	executed, err := column(ctx, ch.core, `SELECT call_back_id, claim FROM core_executions`)
 	if err != nil {
 		return err

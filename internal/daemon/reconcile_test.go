@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+	"countersign/internal/reconcile"
+	"countersign/merchant"
+)
+
+// gatewayAPI is a client of the gateway of b.
+func gatewayAPI(t *testing.T, b *bothEnds) *client.Gateway {
+	t.Helper()
+	token, err := os.ReadFile(b.gateway.TokenFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	api, err := client.NewGateway(client.Config{URL: b.gateway.URL(), Token: client.Secret(strings.TrimSpace(string(token))), HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// TestReconcileEnds compares a service with its merchant's gateway while both run: over
+// the service's API, and in its database.
+func TestReconcileEnds(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { testReconcileEnds(t, "", "") })
+	t.Run("postgres", func(t *testing.T) { testReconcileEnds(t, dbtest.Postgres(t), dbtest.Postgres(t)) })
+}
+
+func testReconcileEnds(t *testing.T, serviceDB, gatewayDB string) {
+	b := startBoth(t, t.TempDir(), serviceDB, gatewayDB)
+	ctx, kept := t.Context(), b.gateway.Book()
+	addOrders(t, b)
+	everyType(t, b, "shop") // withdrawal 1 is executed, 2 failed
+	deposits := []string{}
+	for n := 2; n <= 4; n++ {
+		d := countersigntest.Deposit(n)
+		deposits = append(deposits, d.TrackingID)
+		if _, err := b.api.AddDeposits(ctx, client.NewDeposit{Merchant: "shop", TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID,
+			ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled := func(ctx context.Context) (bool, error) {
+		list, err := b.api.Callbacks(ctx, client.CallbackFilter{Type: 1, State: client.CallbackAccepted}, client.PageOptions{})
+		return len(list.Callbacks) == 4, err
+	}
+	b.await("four deposits", settled)
+
+	there := gatewayAPI(t, b)
+	ends := map[string]int{}
+	compare := func(settle bool, report func(reconcile.Finding)) ([]string, error) {
+		var found []string
+		c := reconcile.Config{There: there, Merchant: "shop", Settle: settle, Now: db.MillisOf(time.Now()),
+			Epoch: func(end string, e client.Epoch) { ends[end] += int(min(e.Epoch, 1)) },
+			Report: func(f reconcile.Finding) error {
+				line := string(f.Finding) + " " + f.TrackingID + f.CallBackID
+				if f.Settled {
+					line += " settled"
+				}
+				found = append(found, line)
+				if report != nil {
+					report(f)
+				}
+				return nil
+			}}
+		err := reconcile.Remote(ctx, b.api, c)
+		if remote := slices.Clone(found); err == nil && !settle {
+			found = nil
+			if _, err := reconcile.Service(ctx, b.service.Outbox(), c); err != nil || !slices.Equal(found, remote) {
+				t.Errorf("the service's database gives %q, %v, its API %q", found, err, remote)
+			}
+			found = remote
+		}
+		slices.Sort(found)
+		return found, err
+	}
+	if found, err := compare(false, nil); err != nil || len(found) != 0 {
+		t.Errorf("found %q, %v where nothing differs", found, err)
+	}
+	if _, asked := ends["service"]; !asked || len(ends) != 2 || ends["service"]+ends["gateway"] != 0 {
+		t.Errorf("epochs: %v", ends)
+	}
+
+	// The gateway's database as it is after accidents.
+	extra := merchant.NewEntry(countersigntest.Deposit(9))
+	extra.At = time.Now()
+	if _, err := kept.Claim(ctx, extra); err != nil {
+		t.Fatal(err)
+	}
+	done := countersigntest.Withdrawal(1).CallBackID
+	if _, _, err := kept.AddOrder(ctx, book.NewOrder{CallBackID: "lost-there", TenantUserID: "u", Details: countersigntest.Order(1), Expires: db.Never}, db.MillisOf(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	err := kept.Write(ctx, func(ctx context.Context, x *db.Tx) error {
+		for _, s := range []db.Statement{
+			{SQL: `DELETE FROM deposits WHERE tracking_id = $1`, Args: []any{deposits[0]}},
+			{SQL: `DELETE FROM inbox WHERE id = $1`, Args: []any{deposits[0]}},
+			{SQL: `UPDATE deposits SET amount = '0.1' WHERE tracking_id = $1`, Args: []any{deposits[1]}},
+			{SQL: `UPDATE deposits SET state = 'rejected' WHERE tracking_id = $1`, Args: []any{deposits[2]}},
+			{SQL: `UPDATE orders SET confirmed = 0, state = 'open' WHERE call_back_id = $1`, Args: []any{done}},
+			{SQL: `UPDATE orders SET confirmed = 1, state = 'confirmed' WHERE call_back_id = $1`, Args: []any{"lost-there"}},
+		} {
+			if err := x.Batch(ctx, []db.Statement{s}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"amount_differs " + deposits[1], "booked_not_told " + countersigntest.Deposit(9).TrackingID, "confirmed_unknown lost-there",
+		"executed_not_confirmed " + done, "told_not_booked " + deposits[0], "told_not_counting " + deposits[2]}
+	slices.Sort(want)
+	if found, err := compare(false, nil); err != nil || !slices.Equal(found, want) {
+		t.Errorf("found %q, %v; want %q", found, err, want)
+	}
+
+	// What the gateway lost is told again, and it has it once.
+	if found, err := compare(true, nil); err != nil || !slices.Contains(found, "told_not_booked "+deposits[0]+" settled") {
+		t.Errorf("settling finds %q, %v", found, err)
+	}
+	b.await("the deposit that was lost", func(ctx context.Context) (bool, error) {
+		list, _, err := kept.SearchDeposits(ctx, book.DepositFilter{TrackingID: deposits[0]}, 10, 0)
+		return len(list) == 1, err
+	})
+	b.await("its settlement", settled)
+	want = slices.DeleteFunc(want, func(s string) bool { return strings.HasPrefix(s, "told_not_booked") })
+	if found, err := compare(false, nil); err != nil || !slices.Equal(found, want) {
+		t.Errorf("afterwards it finds %q, %v; want %q", found, err, want)
+	}
+	if list, _, err := b.service.Outbox().Callbacks(ctx, outbox.CallbackFilter{Type: countersign.TypeDeposited, TrackingID: deposits[0]}, 10, ""); err != nil || len(list) != 1 || list[0].Attempts != 2 {
+		t.Errorf("at the service: %+v, %v", list, err)
+	}
+
+	restored := false
+	_, err = compare(true, func(reconcile.Finding) {
+		if !restored {
+			if _, err := kept.Restored(ctx, 0, db.MillisOf(time.Now())); err != nil {
+				t.Error(err)
+			}
+		}
+		restored = true
+	})
+	if err == nil || !strings.Contains(err.Error(), "restored meanwhile") {
+		t.Errorf("a gateway that is restored meanwhile: %v", err)
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+}
