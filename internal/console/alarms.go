@@ -52,7 +52,7 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 		}
 		part, err := read(ctx, o)
 		for _, a := range part.Alarms {
-			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, ""}
+			row := alarmRow{a.Seq, a.Merchant, string(a.Kind), a.Text, a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, serviceSubject(a)}
 			rows = append(rows, row)
 		}
 		return rows, part.Next, err
@@ -63,14 +63,27 @@ func (v *visit) readAlarms(all bool, o client.FeedOptions) (rows []alarmRow, nex
 	}
 	part, err := read(ctx, o)
 	for _, a := range part.Alarms {
-		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), sentence(a.Advice), a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, subjectPath(string(a.Kind), a.Subject)})
+		rows = append(rows, alarmRow{a.Seq, "", string(a.Kind), sentence(a.Advice), a.Subject, a.At, a.Acked, a.AckedBy, a.AckedName, a.AckedNote, gatewaySubject(string(a.Kind), a.Subject)})
 	}
 	return rows, part.Next, err
 }
 
-// subjectPath is the page of what an alarm of the gateway is about; empty: the kind does
-// not say which it is.
-func subjectPath(kind, subject string) string {
+// serviceSubject is the page of what an alarm of the service is about; empty: it has none.
+func serviceSubject(a client.ServiceAlarm) string {
+	id, more, _ := strings.Cut(a.Subject, " ")
+	switch {
+	case a.Kind == "frozen":
+		return "/console/stop"
+	case a.Kind == "merchant_changed", a.Kind == "token_changed": // the change and what it changed
+		return changePath(id)
+	case a.Merchant != "" && strings.HasPrefix(id, a.Merchant+".") && more == "":
+		return "/console/find/" + url.PathEscape(id)
+	}
+	return ""
+}
+
+// gatewaySubject is that of an alarm of the gateway.
+func gatewaySubject(kind, subject string) string {
 	switch {
 	case kind == "possible_duplicate":
 		return "/console/deposits?trackingId=" + url.QueryEscape(subject)

@@ -320,6 +320,15 @@ func (b *tab) openAll(end string, patterns []string, paths map[string][]string, 
 	}
 }
 
+// linksLead fails if a link in the content of a page leads nowhere.
+func (b *tab) linksLead(path string) {
+	b.t.Helper()
+	b.open(path)
+	for _, lost := range get[[]string](b, `Promise.all([...document.querySelectorAll("main a[href^='/']")].map(a => fetch(a.href).then(r => r.ok ? "" : r.status + " " + a.href))).then(all => all.filter(x => x))`) {
+		b.t.Errorf("%s: a link leads to %s", path, lost)
+	}
+}
+
 // ends are both ends with the demo's deposits and withdrawals.
 type ends struct {
 	out              lockedBuffer

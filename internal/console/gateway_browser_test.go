@@ -210,6 +210,7 @@ func TestGatewayPages(t *testing.T) {
 	b.shows("ask", "large amounts need a person", "1000")
 	b.open(fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq))
 	b.shows("Beside the first deposit", "differs", d.TxID)
+	b.linksLead("/console/alarms?all=1")
 }
 
 // await waits until something holds.

@@ -139,6 +139,7 @@ func TestServicePages(t *testing.T) {
 			b.await(`!!document.querySelector("[data-chart] canvas")`)
 		}
 	})
+	b.linksLead("/console/alarms?all=1")
 }
 
 // TestAnswered: what was ordered and what the answer said stand side by side, also where
