@@ -40,7 +40,7 @@ var house = map[string]struct{ ours, others []string }{
 		"countersign/internal/evidence"}},
 	"countersign/internal/evidence": {ours: []string{"countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db",
-		"countersign/internal/db/page", "countersign/internal/evidence", "countersign/internal/merchants", "countersign/internal/pace"}},
+		"countersign/internal/db/page", "countersign/internal/evidence", "countersign/internal/merchants", "countersign/internal/outbox/purged", "countersign/internal/pace"}},
 	"countersign/internal/book": {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db",
 		"countersign/internal/db/page", "countersign/internal/evidence"}},
 	"countersign/internal/dispatch": {
@@ -71,11 +71,13 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/control", "countersign/internal/db", "countersign/internal/jsonapi", "countersign/internal/signed", "countersign/internal/strictjson"},
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
 	},
-	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
+	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox", "countersign/internal/outbox/purged"}},
 	"countersign/internal/relay": {
 		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
+	"countersign/internal/outbox/purged": {ours: []string{"countersign", "countersign/internal/db"}},
+	"countersign/internal/retain":        {ours: []string{"countersign", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/evidence", "countersign/internal/outbox", "countersign/internal/outbox/purged"}},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
@@ -87,7 +89,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/signed"},
+			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/retain", "countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {

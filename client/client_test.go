@@ -69,11 +69,11 @@ func TestTokenDoesNotPrint(t *testing.T) {
 
 // Each status is its sentinel, and no other.
 func TestProblemIsItsSentinel(t *testing.T) {
-	sentinels := []error{client.ErrInvalid, client.ErrUnauthorized, client.ErrForbidden, client.ErrNotFound, client.ErrConflict,
+	sentinels := []error{client.ErrInvalid, client.ErrUnauthorized, client.ErrForbidden, client.ErrNotFound, client.ErrPurged, client.ErrConflict,
 		client.ErrTooMany, client.ErrUnavailable}
 	for status, want := range map[int]error{
 		400: client.ErrInvalid, 413: client.ErrInvalid, 415: client.ErrInvalid, 422: client.ErrInvalid, 401: client.ErrUnauthorized,
-		403: client.ErrForbidden, 404: client.ErrNotFound, 409: client.ErrConflict, 429: client.ErrTooMany,
+		403: client.ErrForbidden, 404: client.ErrNotFound, 410: client.ErrPurged, 409: client.ErrConflict, 429: client.ErrTooMany,
 		502: client.ErrUnavailable, 503: client.ErrUnavailable, 504: client.ErrUnavailable, 500: nil, 405: nil, 302: nil,
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -25,6 +25,8 @@ var (
 	ErrForbidden = errors.New("the token may not do this")
 	// ErrNotFound: there is no such thing (404).
 	ErrNotFound = errors.New("not found")
+	// ErrPurged: it is older than what is kept (410); Problem.Detail says what is known of it.
+	ErrPurged = errors.New("purged")
 	// ErrConflict: the request conflicts with the present state (409), such as
 	// other content under the same identifier, or a permit that another holder has.
 	ErrConflict = errors.New("conflict")
@@ -86,6 +88,8 @@ func (p *Problem) Is(target error) bool {
 		return target == ErrForbidden
 	case http.StatusNotFound:
 		return target == ErrNotFound
+	case http.StatusGone:
+		return target == ErrPurged
 	case http.StatusConflict:
 		return target == ErrConflict
 	case http.StatusTooManyRequests:

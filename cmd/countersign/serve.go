@@ -44,6 +44,7 @@ type serveCmd struct {
 	Drain           time.Duration `help:"How long exchanges under way may still take when the process is to stop; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
 	drainFlags
 	changeFlags
+	retainFlags
 	consoleFlags
 	alarmFlags
 }
@@ -72,7 +73,7 @@ func (c *serveCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: time.Duration(c.Retain), MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {
 		return noAlarmSecret

@@ -68,9 +68,9 @@ func (s *Server) routes() []route {
 		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
 		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", nil},
-		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, jsonapi.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", nil},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409}},
+		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", []int{410}},
+		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, jsonapi.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", nil},
 
 		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", []int{409}},

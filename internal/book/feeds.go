@@ -62,8 +62,8 @@ WHERE state <> 'taken' AND state = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 	lockDepositSQL = readDepositSQL + `{lock}`
 )
 
-// Deposits gives the deposits after seq after, in order and without gaps, in their
-// present state.
+// Deposits gives the deposits after seq after, in order, in their present state. There
+// are no gaps but those of CheckKept.
 func (b *Book) Deposits(ctx context.Context, after int64, limit int) ([]TakenDeposit, error) {
 	return b.listDeposits(ctx, listDepositsSQL, after, limit)
 }
@@ -77,13 +77,17 @@ func (b *Book) listDeposits(ctx context.Context, text string, args ...any) ([]Ta
 	return db.List(ctx, b, text, args, scanDeposit)
 }
 
-// Deposit gives one deposit.
+// Deposit gives one deposit. One that was purged is db.ErrPurged.
 func (b *Book) Deposit(ctx context.Context, seq int64) (TakenDeposit, error) {
 	return findDeposit(ctx, b, readDepositSQL, seq)
 }
 
 func findDeposit(ctx context.Context, q db.Querier, text string, seq int64) (TakenDeposit, error) {
-	return db.Find(ctx, q, text, []any{seq}, scanDeposit)
+	d, err := db.Find(ctx, q, text, []any{seq}, scanDeposit)
+	if err == db.ErrNotFound {
+		err = notKept(ctx, q, seq)
+	}
+	return d, err
 }
 
 const decideDepositSQL = `

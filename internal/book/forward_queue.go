@@ -64,6 +64,10 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 		if err != nil {
 			return err
 		}
+		purged, err := purgedUpTo(ctx, t)
+		if err != nil {
+			return err
+		}
 		for i, start := range []ForwardStart{FeedDeposits: from.Deposits, FeedEvents: from.Events} {
 			p := list[i]
 			feeds[i] = p.Forwarding
@@ -78,6 +82,9 @@ func (b *Book) BeginForwarding(ctx context.Context, from ForwardFrom, now db.Mil
 			}
 			if moved[i] = fresh || p.Begun == 0; !moved[i] {
 				continue
+			}
+			if p.Feed == FeedDeposits && p.Seq < purged {
+				return &db.ConflictError{Reason: fmt.Sprintf("deposits up to number %d were purged, and the first to be forwarded would be %d: begin with a later one", purged, p.Seq+1)}
 			}
 			if fresh {
 				p.asked = start.String()

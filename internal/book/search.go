@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"fmt"
 
 	"countersign/internal/db"
 	"countersign/internal/db/page"
@@ -82,6 +83,7 @@ func (b *Book) FirstDeposit(ctx context.Context, seq int64) (TakenDeposit, error
 		if err != nil || len(list) > 0 {
 			return append(list, TakenDeposit{})[0], err
 		}
+		return TakenDeposit{}, fmt.Errorf("the first deposit of this transfer has the trackingId %q and was %w", id, db.ErrPurged)
 	}
 	return TakenDeposit{}, db.ErrNotFound
 }

@@ -19,6 +19,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/retain"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -55,6 +56,8 @@ type GatewayConfig struct {
 	// nobody is asked. An empty Secret stands for the one in Dir, made on first start; with
 	// DB it is ErrVerifySecret.
 	Verify gateway.Verifying
+	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
+	Retain time.Duration
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -98,6 +101,7 @@ type Gateway struct {
 	audit     *audit.Log
 	alarms    *alarmPoster // nil: alarms are not posted
 	heart     *heart
+	purger    *retain.Purger // nil: nothing is purged
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -161,6 +165,11 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	c.Callbacks.MaxBodies = c.MaxBodies
 	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
 		return err
+	}
+	if c.Retain > 0 {
+		if g.purger, err = retain.Gateway(retain.Config{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+			return err
+		}
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	onAPI := metrics.handler()
@@ -263,7 +272,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part()}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}
@@ -281,11 +290,12 @@ type startedGateway struct {
 	RequestKey  string          `json:"requestKey"` // fingerprint
 	Binding     string          `json:"binding"`
 	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
+	Retain      client.Duration `json:"retain,omitzero"`
 	Policy      string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay)}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain)}
 	if g.c.Policy != nil && g.c.Policy.Source() != "" {
 		sum := sha256.Sum256([]byte(g.c.Policy.Source()))
 		s.Policy = hex.EncodeToString(sum[:])

@@ -20,6 +20,7 @@ import (
 	"countersign/internal/dispatch"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
+	"countersign/internal/retain"
 )
 
 // ServiceConfig is what NewService needs.
@@ -47,6 +48,8 @@ type ServiceConfig struct {
 	// DrainTimeout is how long exchanges under way may still take after Run's
 	// context has ended. Zero: as long as an exchange.
 	DrainTimeout time.Duration
+	// Retain is how long what is settled stays. Zero: for ever.
+	Retain time.Duration
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -84,6 +87,7 @@ type Service struct {
 	control *control.Control
 	alarms  *alarmPoster // nil: alarms are not posted
 	heart   *heart
+	purger  *retain.Purger // nil: nothing is purged
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -149,6 +153,11 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	if s.control, err = control.New(control.Config{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
 		return err
+	}
+	if c.Retain > 0 {
+		if s.purger, err = retain.Service(retain.Config{DB: d, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+			return err
+		}
 	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
 	onAPI := metrics.handler()
@@ -238,10 +247,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, s.heart.part()}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}
@@ -264,6 +273,7 @@ type startedService struct {
 	AllowHTTP    bool            `json:"allowHttp,omitempty"`
 	Ports        []uint16        `json:"merchantPorts,omitempty"`
 	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
+	Retain       client.Duration `json:"retain,omitzero"`
 }
 
 // signLast signs an audit log when everything else has ended.

@@ -6,6 +6,9 @@ import "errors"
 var (
 	// ErrNotFound means that no such row exists.
 	ErrNotFound = errors.New("not found")
+	// ErrPurged means that what was asked for is so old that it is not kept any more
+	// (--retain). The error's text says what is known of it.
+	ErrPurged = errors.New("purged")
 	// ErrConflict means that the identifier is in use with other content, or that a
 	// state does not allow the change. See ConflictError.
 	ErrConflict = errors.New("conflict")

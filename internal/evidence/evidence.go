@@ -14,3 +14,9 @@ import (
 func Add(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, data any) error {
 	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{id}, Data: data})
 }
+
+// Purged tells of rows that were purged because they were settled long ago.
+type Purged struct {
+	Rows   int64 `json:"purged"`
+	Before int64 `json:"before"` // when they were settled, in milliseconds since 1970
+}

@@ -13,6 +13,7 @@ const (
 	ForwardSkipped  = "forward.skipped"
 	BookRestored    = "book.restored"
 	BookReconciled  = "book.reconciled"
+	DepositsPurged  = "deposits.purged"
 )
 
 // Order tells what was ordered.

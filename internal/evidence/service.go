@@ -36,6 +36,7 @@ const (
 	CallbacksResent = "callbacks.resent"
 	// CallbacksSentAgain: the merchant had accepted them.
 	CallbacksSentAgain = "callbacks.sent_again"
+	CallbacksPurged    = "callbacks.purged"
 )
 
 // AboutFreezes is by what records of freezes are found.

@@ -49,6 +49,9 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 		if err == nil {
 			err = a.lists.CheckPage(ctx, book.FeedDeposits.String(), after, db.FirstSeq(list, func(x book.TakenDeposit) int64 { return x.Seq }))
 		}
+		if err == nil && q.State == "" {
+			err = a.lists.CheckKept(ctx, after, list)
+		}
 		if err != nil {
 			return false, err
 		}

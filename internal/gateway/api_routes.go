@@ -45,12 +45,12 @@ func (a *api) routes() []route {
 		{post, "/v1/orders/{callBackId}/decline", "declineOrder", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.declineOrder), "Decline an order; the service is told so when it asks", []int{409}},
 		{post, "/v1/orders/{callBackId}/cancel", "cancelOrder", apps, jsonapi.Whole, 200, jsonapi.Handle(a.cancelOrder), "Cancel an order that is not confirmed yet", []int{409}},
 
-		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409}},
+		{get, "/v1/deposits", "deposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposits), "Read the feed of deposits as they were taken, in order and without gaps; after a restore numbers go on much higher", []int{409, 410}},
 		{get, "/v1/deposits/search", "searchDeposits", all, jsonapi.Whole, 200, jsonapi.Handle(a.searchDeposits), "List deposits as they are now, the newest first", nil},
-		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", nil},
-		{get, "/v1/deposits/{seq}", "deposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", nil},
-		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409}},
-		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409}},
+		{get, "/v1/deposits/{seq}/first", "firstDeposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.firstDeposit), "Show the first deposit that names the same transfer as a possible duplicate", []int{410}},
+		{get, "/v1/deposits/{seq}", "deposit", all, jsonapi.Whole, 200, jsonapi.Handle(a.deposit), "Show one deposit as it is now", []int{410}},
+		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
+		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, jsonapi.Whole, 200, jsonapi.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
 
 		{get, "/v1/events", "events", all, jsonapi.Whole, 200, jsonapi.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 		{get, "/v1/cursors/{name}", "cursor", all, jsonapi.Whole, 200, jsonapi.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},

@@ -129,6 +129,7 @@ var meanings = map[int]string{
 	http.StatusNotFound:              "there is no such thing",
 	http.StatusRequestTimeout:        "a request of lines has gone on for too long before its first line was taken",
 	http.StatusConflict:              "the request conflicts with the present state; detail says why",
+	http.StatusGone:                  "it was purged, because it is older than what is kept; detail says what is known of it",
 	http.StatusRequestEntityTooLarge: "the body is too long",
 	http.StatusUnsupportedMediaType:  "the operation does not take the body's media type",
 	http.StatusUnprocessableEntity:   "members of the request are wrong; errors names them",

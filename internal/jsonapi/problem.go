@@ -63,6 +63,7 @@ var statuses = []struct {
 }{
 	{db.ErrConflict, http.StatusConflict, ""},
 	{db.ErrNotFound, http.StatusNotFound, noSuchThing},
+	{db.ErrPurged, http.StatusGone, ""},
 	{db.ErrInvalid, http.StatusUnprocessableEntity, "the request holds a value that cannot be stored"},
 	{db.ErrClosed, http.StatusServiceUnavailable, "END is stopping"},
 	{db.ErrFull, http.StatusInsufficientStorage, "the disk of END's database is full; repeat the request when it has room"},

@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/page"
+	"countersign/internal/outbox/purged"
 )
 
 // A callback without a row in outbox is accepted; its accepted attempt is the proof.
@@ -39,7 +40,7 @@ func scanCallback(r db.Rows) (c Callback, err error) {
 	return c, err
 }
 
-// Callback gives one callback.
+// Callback gives one callback. One that was purged is db.ErrPurged.
 func (o *Outbox) Callback(ctx context.Context, id string) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -49,7 +50,24 @@ func (o *Outbox) Callback(ctx context.Context, id string) (Callback, error) {
 }
 
 func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callback, error) {
-	return db.Find(ctx, q, readCallbackSQL, []any{merchant, id}, scanCallback)
+	c, err := db.Find(ctx, q, readCallbackSQL, []any{merchant, id}, scanCallback)
+	if err == db.ErrNotFound {
+		err = notKept(ctx, q, id)
+	}
+	return c, err
+}
+
+// notKept is the error for a callback that there is not: db.ErrPurged if it may have been
+// purged.
+func notKept(ctx context.Context, q db.Querier, id string) error {
+	before, err := purged.Before(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case id < IDAt(before):
+		return purged.Gone(before)
+	}
+	return db.ErrNotFound
 }
 
 const listAttemptsSQL = `

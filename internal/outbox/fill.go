@@ -17,7 +17,7 @@ func (o *Outbox) FillAccepted(ctx context.Context, items []NewCallback, a Attemp
 	}
 	a.Number = 1
 	return o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		inserted, err := o.insertCallbacks(ctx, t, batch, now)
+		inserted, _, err := o.insertCallbacks(ctx, t, batch, now)
 		if err != nil {
 			return err
 		}

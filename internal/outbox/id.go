@@ -40,9 +40,18 @@ func (m *idMaker) next(now db.Millis) string {
 	} else if m.lo++; m.lo == 0 {
 		m.hi++ // from at most 2¹⁵: no overflow within a millisecond
 	}
+	return formID(uint64(now)<<16|m.hi, m.lo)
+}
+
+// IDAt is the least id that can be made at a time, without the merchant.
+func IDAt(at db.Millis) string {
+	return formID(uint64(max(0, min(at, 1<<48-1)))<<16, 0)
+}
+
+// formID writes 128 bits.
+func formID(hi, lo uint64) string {
 	var out [idLength]byte
-	hi, lo := uint64(now)<<16|m.hi, m.lo // 128 bits, 5 at a time from the end
-	for i := idLength - 1; i >= 0; i-- {
+	for i := idLength - 1; i >= 0; i-- { // 5 bits at a time from the end
 		out[i] = idAlphabet[lo&31]
 		lo = lo>>5 | hi<<59
 		hi >>= 5

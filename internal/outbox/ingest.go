@@ -11,6 +11,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/merchants"
+	"countersign/internal/outbox/purged"
 )
 
 // Ingest keeps callbacks, all or none, and returns after a durable commit. A known
@@ -125,6 +126,8 @@ ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 	insertOutboxSQL = `
 INSERT INTO outbox (merchant, id, lane, state, due, deadline) VALUES ($1, $2, $3, 'pending', $4, $5)`
 
+	dropCallbackSQL = `DELETE FROM callbacks WHERE merchant = $1 AND id = $2`
+
 	// A duplicate is acknowledged like a new row, so its row is locked: PostgreSQL then
 	// makes the commit wait for the standby. Otherwise, after a restart, a row that the
 	// standby does not have could be acknowledged, and a failover would lose it.
@@ -142,9 +145,15 @@ var (
 // insert keeps the rows of batch and writes the result of each to done. more runs with
 // its statements.
 func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []Ingested, now db.Millis, more ...db.Statement) error {
-	inserted, err := o.insertCallbacks(ctx, t, batch, now)
+	inserted, known, err := o.insertCallbacks(ctx, t, batch, now)
 	if err != nil {
 		return err
+	}
+	for i := range batch {
+		if known[i] != nil && inserted[i] { // it was purged, so it is no new one
+			inserted[i] = false
+			more = append(more, db.Statement{SQL: dropCallbackSQL, Args: []any{batch[i].Merchant, batch[i].id}})
+		}
 	}
 	args := make([]any, 0, 5*len(batch))
 	var fresh [laneCount]int64
@@ -166,6 +175,10 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 			continue
 		}
 		d.Duplicate = true
+		if known[i] != nil {
+			continue
+		}
+		d.ID = ""
 		statements = append(statements, db.Statement{SQL: sameEventSQL, Args: []any{n.Merchant, n.EventID, int64(n.Type)},
 			Row: func(r db.Rows) error {
 				var id string
@@ -177,10 +190,25 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 	if err := t.Batch(ctx, statements); err != nil {
 		return err
 	}
+	// What was purged between the two batches.
+	gone := eventsOf(batch)
+	for i := range batch {
+		if done[batch[i].item].ID != "" {
+			gone[i].ID = ""
+		}
+	}
+	if err := t.Batch(ctx, purged.Look(o.Dialect(), gone, known)); err != nil {
+		return err
+	}
 	var conflict *db.ConflictError
 	for i := range batch {
 		n := &batch[i]
-		if !inserted[i] && !bytes.Equal(kept[i], n.Payload) && (conflict == nil || n.item < conflict.Item) {
+		same := inserted[i] || bytes.Equal(kept[i], n.Payload)
+		if p := known[i]; p != nil {
+			d := &done[n.item]
+			same, d.ID, d.State = p.Same(n.Payload), joinID(n.Merchant, p.ID), CallbackAccepted
+		}
+		if !same && (conflict == nil || n.item < conflict.Item) {
 			conflict = &db.ConflictError{Item: n.item, Member: eventMember(n.Type), Reason: "is in use by a callback with other content"}
 		}
 	}
@@ -190,9 +218,10 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 	return o.addWorks(ctx, t, batch, inserted)
 }
 
-// insertCallbacks says of each row whether it was inserted.
-func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) ([]bool, error) {
-	inserted := make([]bool, len(batch))
+// insertCallbacks says of each row whether it was inserted, and what is known of it if it
+// was purged before.
+func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purged.Row, err error) {
+	inserted, known = make([]bool, len(batch)), make([]*purged.Row, len(batch))
 	places := make(map[string]int, len(batch))
 	args := make([]any, 0, 11*len(batch))
 	by := audit.Caller(ctx)
@@ -201,12 +230,25 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 		places[n.id] = i
 		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now), by)
 	}
-	return inserted, t.Batch(ctx, insertCallbacks.Statements(args, func(r db.Rows) error {
+	statements := insertCallbacks.Statements(args, func(r db.Rows) error {
 		var id string
 		err := r.Scan(&id)
 		inserted[places[id]] = true
 		return err
-	}))
+	})
+	return inserted, known, t.Batch(ctx, append(statements, purged.Look(o.Dialect(), eventsOf(batch), known)...))
+}
+
+// eventsOf names what the callbacks tell of. One without an id of its own is never a
+// repetition.
+func eventsOf(batch []newRow) []purged.Event {
+	list := make([]purged.Event, len(batch))
+	for i, n := range batch {
+		if n.EventID != n.id {
+			list[i] = purged.Event{Merchant: n.Merchant, Type: n.Type, ID: n.EventID}
+		}
+	}
+	return list
 }
 
 // addWorks calls addWork once for each lane.

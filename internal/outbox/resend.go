@@ -93,7 +93,7 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 		for i, typ := range types {
 			switch typ {
 			case countersign.TypeUnknown:
-				return &db.ItemError{Item: i, Member: "id", Err: fmt.Errorf("callback %w", db.ErrNotFound)}
+				return &db.ItemError{Item: i, Member: "id", Err: fmt.Errorf("callback: %w", notKept(ctx, t, list[i].id))}
 			case countersign.TypeRequestWithdraw:
 				return errAskedOnce
 			}
@@ -126,7 +126,8 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 	return total, err
 }
 
-const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2`
+// typeOfSQL locks the callback, so that it is not purged meanwhile.
+const typeOfSQL = `SELECT type FROM callbacks WHERE merchant = $1 AND id = $2{lock}`
 
 var errAskedOnce = &db.ConflictError{Reason: "a withdrawal's question is asked once; its withdrawal is decided or still awaiting"}
 

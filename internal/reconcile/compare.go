@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/outbox"
 )
@@ -110,6 +111,17 @@ func (c Config) told(ctx context.Context, s service, b books) error {
 	if err != nil {
 		return err
 	}
+	// Of a deposit that was purged the amount is not known any more. A gateway may have
+	// purged it too.
+	err = s.purged(ctx, c.only(b), func(merchant, id string) error {
+		if _, found, _ := x.Match(merchant, id, ""); found || b.gateway != nil {
+			return nil
+		}
+		return c.Report(Finding{Finding: ToldNotBooked, Merchant: merchant, TrackingID: id, State: string(outbox.CallbackAccepted)})
+	})
+	if err != nil {
+		return err
+	}
 	return Lines(b.deposits, func(l Line) error {
 		if x.Matched(c.merchant(l), l.TrackingID) {
 			return nil
@@ -143,7 +155,13 @@ func lookUp(ctx context.Context, api *client.Gateway, d outbox.ToldDeposit, sum 
 		is, found, agrees = l.Is, true, sameSum(sumOf(Sum(l.Symbol, l.Amount)), sumOf(sum))
 		return nil
 	})
-	return is, found, agrees, err
+	if err != nil || found {
+		return is, found, agrees, err
+	}
+	// It may have purged the deposit; its inbox has it for ever.
+	page, err := api.Callbacks(ctx, client.InboxFilter{Type: int(countersign.TypeDeposited), ID: d.TrackingID}, client.PageOptions{Limit: 1})
+	found = err == nil && len(page.Callbacks) > 0
+	return is, found, found, err
 }
 
 // confirmed compares withdrawals with the orders of a gateway.

@@ -234,6 +234,16 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err := c.booked(ctx, b, x); err != nil {
 		return false, err
 	}
+	// Of a deposit that was purged the amount is not known any more.
+	err = b.EachPurged(ctx, func(id string) error {
+		if _, found, _ := x.Match("", id, ""); found {
+			return nil
+		}
+		return c.Report(Finding{Finding: ToldNotBooked, TrackingID: id, State: string(book.DepositTaken)})
+	})
+	if err != nil {
+		return false, err
+	}
 	var lost []string
 	keep := func(most int) error {
 		if !c.Settle || len(lost) < most {

@@ -13,6 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
+	"countersign/internal/outbox/purged"
 )
 
 // withdrawal is what either kind of service says of a withdrawal.
@@ -26,6 +27,9 @@ type withdrawal struct {
 // service is a service's deposits and withdrawals: its database, or its API.
 type service interface {
 	deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error
+	// purged gives the deposits that were accepted and are not in deposits any more. An
+	// API does not name them.
+	purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error
 	withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error
 	// repeat tells accepted deposits again, and gives how many.
 	repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
@@ -36,6 +40,15 @@ type local struct{ o *outbox.Outbox }
 
 func (s local) deposits(ctx context.Context, merchant string, fn func(outbox.ToldDeposit) error) error {
 	return s.o.EachDeposit(ctx, merchant, fn)
+}
+
+func (s local) purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error {
+	return purged.EachDeposit(ctx, s.o, func(of, id string) error {
+		if merchant != "" && merchant != of {
+			return nil
+		}
+		return fn(of, id)
+	})
 }
 
 func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
@@ -74,6 +87,10 @@ func (s remote) deposits(ctx context.Context, merchant string, fn func(outbox.To
 }
 
 var toldOf = map[client.Told]outbox.Told{client.ToldPossibly: outbox.ToldPossibly, client.ToldAgain: outbox.ToldAgain}
+
+func (s remote) purged(context.Context, string, func(merchant, trackingID string) error) error {
+	return nil
+}
 
 func (s remote) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
 	for w, err := range s.api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: merchant}) {

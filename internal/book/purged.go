@@ -1,0 +1,83 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/internal/db"
+)
+
+// Deposits that were taken long ago are purged (package retain). Their entries in the
+// inbox stay, so that a repetition is known, for ever. The feed of deposits then begins
+// behind the last one that was purged.
+
+const (
+	purgedUpToSQL = `SELECT upto FROM retention WHERE one = 1`
+
+	// Every deposit is in the inbox, and was taken if it is not in deposits any more.
+	eachPurgedSQL = `
+SELECT i.seq, i.id FROM inbox i WHERE i.type = 1 AND i.seq > $1
+	AND NOT EXISTS (SELECT 1 FROM deposits d WHERE substr(d.tracking_id, 1, 64) = substr(i.id, 1, 64) AND d.tracking_id = i.id)
+ORDER BY i.seq LIMIT CAST($2 AS BIGINT)`
+)
+
+// PurgedUpTo is the number of the last deposit that was purged; 0: none was.
+func (b *Book) PurgedUpTo(ctx context.Context) (seq int64, err error) { return purgedUpTo(ctx, b) }
+
+func purgedUpTo(ctx context.Context, q db.Querier) (seq int64, err error) {
+	_, err = db.One(ctx, q, purgedUpToSQL, nil, &seq)
+	return seq, err
+}
+
+// CheckKept fails with ErrPurged if a page of the feed of deposits, which was read after
+// number after, leaves out some that were purged.
+func (b *Book) CheckKept(ctx context.Context, after int64, page []TakenDeposit) error {
+	whole := len(page) > 0
+	for i, d := range page {
+		whole = whole && d.Seq == after+1+int64(i)
+	}
+	if whole {
+		return nil
+	}
+	last, err := b.PurgedUpTo(ctx)
+	if err == nil && after < last {
+		err = fmt.Errorf("deposits up to number %d were %w: the feed begins after %d", last, db.ErrPurged, last)
+	}
+	return err
+}
+
+// notKept is the error for a deposit that there is not.
+func notKept(ctx context.Context, q db.Querier, seq int64) error {
+	last, err := purgedUpTo(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case seq < 1 || seq > last:
+		return db.ErrNotFound
+	}
+	return fmt.Errorf("deposits up to number %d were %w: of each, its entry in the inbox is kept", last, db.ErrPurged)
+}
+
+// EachPurged calls fn for the trackingId of every deposit that was purged. All of them
+// count.
+func (b *Book) EachPurged(ctx context.Context, fn func(trackingID string) error) error {
+	if last, err := b.PurgedUpTo(ctx); err != nil || last == 0 {
+		return err
+	}
+	const most = 500
+	for seq, n := int64(0), most; n == most; {
+		n = 0
+		err := db.Each(ctx, b, eachPurgedSQL, []any{seq, most}, func(r db.Rows) error {
+			n++
+			var id string
+			if err := r.Scan(&seq, &id); err != nil {
+				return err
+			}
+			return fn(id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package retain
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"countersign"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/merchant"
+)
+
+// take claims a deposit as the gateway does and gives the state of the claim.
+func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) merchant.State {
+	t.Helper()
+	e := merchant.NewEntry(&countersign.Deposit{Head: countersign.Head{TrackingID: id, TenantUserID: "u"}, TxID: txID, ChainName: "ETH", Symbol: "USDT",
+		Amount: must(countersign.ParseAmount(amount))(t), ToAddress: "0x1", TxIndex: -1})
+	e.At = at.Time()
+	return must(b.Claim(ctx, e))(t).State
+}
+
+// TestGatewayPurgesOnlyWhatWasRead: a deposit stays until every reader and the application
+// have it, and what a person decides on stays. A repetition of any is known.
+func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		b := newBook(t, url)
+		p := must(Gateway(config(b.DB)))(t)
+		for i := range 10 {
+			if state := take(t, b, fmt.Sprint("d", i+1), fmt.Sprint("tx", i+1), "1", start); state != merchant.StateTaken {
+				t.Fatal(state)
+			}
+		}
+		take(t, b, "d11", "tx3", "1", start) // a possible duplicate of d3, which a person compares
+		take(t, b, "d12", "tx12", "1", start+80*day)
+		now := start + 91*day
+		steps := []struct {
+			move func()
+			gone int64
+			upto int64
+		}{
+			{func() { must(b.MoveCursor(ctx, "slow", 2, 0, now))(t); must(b.MoveCursor(ctx, "fast", 9, 0, now))(t) }, 2, 2},
+			{func() {
+				must(b.MoveCursor(ctx, "slow", 7, 0, now))(t)
+				if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: book.ForwardStart{Set: true, From: 5}}, now); err != nil {
+					t.Fatal(err)
+				}
+			}, 1, 4}, // not d3
+			{func() {
+				for _, f := range must(b.ClaimForwards(ctx, now, 1000, 2))(t) { // d5, d6
+					done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: f.Seq == 6, Due: now, Reason: "down"}
+					must(0, b.SettleForwards(ctx, []book.Forwarded{done}))(t)
+				}
+			}, 1, 6}, // d6; d5 waits still
+			{func() {
+				must(b.DecideDeposit(ctx, 11, book.DepositRejected, "p", "", now))(t)
+				for _, f := range must(b.ClaimForwards(ctx, now+1, 1000, 100))(t) {
+					must(0, b.SettleForwards(ctx, []book.Forwarded{{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: true}}))(t)
+				}
+			}, 3, 7}, // d3, d5, d7
+			{func() { must(b.MoveCursor(ctx, "slow", 12, 0, now))(t) }, 2, 9}, // d8, d9: fast has come to 9
+			{func() { must(b.MoveCursor(ctx, "fast", 12, 0, now))(t) }, 1, 10},
+			{func() { now += 80 * day }, 1, 12}, // d12; d11 stays
+		}
+		for i, s := range steps {
+			s.move()
+			now += day
+			if n := purgeAll(t, p, now); n != s.gone {
+				t.Errorf("step %d purged %d, want %d", i, n, s.gone)
+			}
+			if upto := must(b.PurgedUpTo(ctx))(t); upto != s.upto {
+				t.Errorf("step %d purged up to %d, want %d", i, upto, s.upto)
+			}
+			for after := range int64(13) {
+				page := must(b.Deposits(ctx, after, 2))(t)
+				err := b.CheckKept(ctx, after, page)
+				whole := len(page) > 0 && page[0].Seq == after+1 && (len(page) < 2 || page[1].Seq == after+2)
+				if errors.Is(err, db.ErrPurged) != (!whole && after < s.upto) {
+					t.Errorf("step %d: after %d comes %v: %v", i, after, page, err)
+				}
+			}
+		}
+		if _, err := b.Deposit(ctx, 3); !errors.Is(err, db.ErrPurged) {
+			t.Errorf("d3: %v", err)
+		}
+		if _, err := b.Deposit(ctx, 13); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("d13: %v", err)
+		}
+		if _, err := b.FirstDeposit(ctx, 11); !errors.Is(err, db.ErrPurged) {
+			t.Errorf("the first of d11: %v", err)
+		}
+		if d := must(b.Deposit(ctx, 11))(t); d.State != book.DepositRejected {
+			t.Errorf("d11 is %+v", d)
+		}
+		for i := range 12 {
+			id := fmt.Sprint("d", i+1)
+			tx := fmt.Sprint("tx", i+1)
+			if i == 10 {
+				tx = "tx3"
+			}
+			if state := take(t, b, id, tx, "1", now); state != merchant.StateSettled {
+				t.Errorf("%s again: %v", id, state)
+			}
+			if state := take(t, b, id, tx, "2", now); state != merchant.StateOtherContent {
+				t.Errorf("%s with another amount: %v", id, state)
+			}
+		}
+		take(t, b, "d13", "tx5", "1", now) // names the transfer of one that was purged
+		if d := must(b.Deposit(ctx, 13))(t); d.State != book.DepositHeld {
+			t.Errorf("d13 is %+v", d)
+		}
+		for _, from := range []book.ForwardStart{{Set: true, From: 3}, {Set: true}} {
+			if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: from}, now); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("forwarding from %+v: %v", from, err)
+			}
+		}
+		n := 0
+		if err := b.EachPurged(ctx, func(id string) error { n++; return nil }); err != nil || n != 11 {
+			t.Errorf("%d purged, %v", n, err)
+		}
+	})
+}
+
+// TestForwardingBeginsAfterWhatWasPurged: a gateway that begins to forward does not leave
+// out silently what it does not have any more.
+func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		b := newBook(t, url)
+		take(t, b, "d1", "tx1", "1", start)
+		take(t, b, "d2", "tx2", "1", start+90*day)
+		now := start + 91*day
+		if n := purgeAll(t, must(Gateway(config(b.DB)))(t), now); n != 1 {
+			t.Fatalf("purged %d", n)
+		}
+		if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{}, now); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("began: %v", err)
+		}
+		if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{Deposits: book.ForwardStart{Set: true, From: 2}}, now); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReadersHoldThePurge: a log line says who, once.
+func TestReadersHoldThePurge(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		b := newBook(t, url)
+		take(t, b, "d1", "tx1", "1", start)
+		take(t, b, "d2", "tx2", "1", start)
+		must(b.MoveCursor(ctx, "100% app", 1, 0, start))(t)
+		p := must(Gateway(config(b.DB)))(t)
+		purgeAll(t, p, start+91*day)
+		if want := `the reader "100% app" has acknowledged deposit 1 and no further`; p.held != want {
+			t.Errorf("held by %q", p.held)
+		}
+		must(b.MoveCursor(ctx, "100% app", 2, 0, start))(t)
+		purgeAll(t, p, start+92*day)
+		if p.held != "" {
+			t.Errorf("held by %q", p.held)
+		}
+	})
+}

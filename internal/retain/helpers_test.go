@@ -1,0 +1,132 @@
+package retain
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+)
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(purgingChild); url != "" {
+		purgeForEver(url)
+		return
+	}
+	os.Exit(dbtest.Run(m))
+}
+
+var ctx = context.Background()
+
+var testKeys = db.NewMasterKey([32]byte{7})
+
+const (
+	start db.Millis = 1_795_000_000_000
+	day   db.Millis = 24 * 3_600_000
+	keep            = 90 * 24 * time.Hour
+)
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func onEachDatabase(t *testing.T, fn func(t *testing.T, url string)) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) { fn(t, url(t)) })
+	}
+}
+
+func open(t testing.TB, url string, end db.End) *db.DB {
+	t.Helper()
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, end))(t)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+var testPair = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+// newService opens a service with the merchant shop.
+func newService(t testing.TB, url string) *outbox.Outbox {
+	t.Helper()
+	o := outbox.New(open(t, url, outbox.End()))
+	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
+		Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
+	return o
+}
+
+func config(d *db.DB) Config {
+	return Config{DB: d, Keep: keep, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+}
+
+// purgeAll runs steps until a walk has ended, at time now, and gives how many rows went.
+func purgeAll(t testing.TB, p *Purger, now db.Millis) (total int64) {
+	t.Helper()
+	for {
+		done := must(p.Step(ctx, now))(t)
+		total += done.Purged
+		if done.Ended {
+			return total
+		}
+		now += db.Millis(done.Wait.Milliseconds()) + 1
+	}
+}
+
+func deposit(id string) outbox.NewCallback {
+	return outbox.NewCallback{Merchant: "shop", Type: countersign.TypeDeposited, EventID: id, TrackingID: id, TxID: "tx-" + id, Deadline: db.Never,
+		Payload: []byte(fmt.Sprintf(`{"type":1,"trackingId":%q,"symbol":"USDT","amount":"2.5","pad":%q}`, id, strings.Repeat("x", 380)))}
+}
+
+func ingest(t testing.TB, o *outbox.Outbox, n outbox.NewCallback, at db.Millis) outbox.Ingested {
+	t.Helper()
+	n.Due = at
+	return must(o.Ingest(ctx, []outbox.NewCallback{n}, at))(t)[0]
+}
+
+// settle claims what is due in a lane and ends each attempt in the state that of gives.
+func settle(t testing.TB, o *outbox.Outbox, lane countersign.Lane, at db.Millis, of func(outbox.Claimed, *outbox.Settlement)) {
+	t.Helper()
+	claimed := must(o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: at, LeaseUntil: at + 1000, Max: 500}))(t)
+	var list []outbox.Settlement
+	for _, c := range claimed {
+		s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: outbox.CallbackAccepted, Reached: true,
+			MerchantVersion: c.MerchantVersion,
+			Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.ID, c.Attempts), Started: at, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n",
+				RequestHash: strings.Repeat("ab", 32), ResponseHash: strings.Repeat("cd", 32)}}
+		of(c, &s)
+		list = append(list, s)
+	}
+	for _, s := range must(o.Settle(ctx, list, at))(t) {
+		if !s.Applied {
+			t.Fatalf("not settled: %+v", s)
+		}
+	}
+}
+
+func accept(outbox.Claimed, *outbox.Settlement) {}
+
+func newBook(t testing.TB, url string) *book.Book {
+	t.Helper()
+	return book.New(open(t, url, book.End()), book.Config{})
+}

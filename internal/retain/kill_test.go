@@ -1,0 +1,97 @@
+package retain
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+)
+
+// purgingChild makes the test binary purge the database of this URL until it is killed.
+const purgingChild = "COUNTERSIGN_TEST_PURGE"
+
+func purgeForEver(url string) {
+	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	p, err := Service(config(d))
+	for now := start + 91*day; err == nil; now += 1000 {
+		_, err = p.Step(ctx, now)
+		fmt.Println("step")
+	}
+	fmt.Println(err)
+}
+
+// TestKilledWhilePurging: whenever a node dies, each callback is kept whole or purged
+// whole, and a repetition of it is known.
+func TestKilledWhilePurging(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		const n = 600
+		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
+		o := outbox.New(d)
+		must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
+			Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
+		for i := 0; i < n; i += 200 {
+			var list []outbox.NewCallback
+			for k := range 200 {
+				list = append(list, deposit(fmt.Sprint("d", i+k)))
+				list[k].Due = start
+			}
+			must(o.Ingest(ctx, list, start))(t)
+			settle(t, o, countersign.LaneNotify, start, accept)
+		}
+		d.Close()
+		kills := 6
+		if testing.Short() {
+			kills = 3
+		}
+		for i := range kills {
+			cmd := exec.Command(must(os.Executable())(t))
+			cmd.Env = append(os.Environ(), purgingChild+"="+url)
+			out := must(cmd.StdoutPipe())(t)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 1)
+			_, err := out.Read(buf) // a step was made
+			time.Sleep(time.Duration(i*700) * time.Microsecond)
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if err != nil {
+				t.Fatalf("the child has made no step: %v", err)
+			}
+		}
+		checkWhole := func(purged int) {
+			counts := dbtest.Query(t, url, `SELECT COUNT(*) FROM callbacks c WHERE EXISTS (SELECT 1 FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id)
+				UNION ALL SELECT COUNT(*) FROM callbacks UNION ALL SELECT COUNT(*) FROM attempts UNION ALL SELECT COUNT(*) FROM purged
+				UNION ALL SELECT COUNT(*) FROM callbacks c JOIN purged p ON p.merchant = c.merchant AND p.event_id = c.event_id`)
+			t.Log(counts)
+			kept := must(strconv.Atoi(counts[1]))(t)
+			if kept == n || !slices.Equal(counts, []string{counts[1], counts[1], counts[1], strconv.Itoa(n - kept), "0"}) {
+				t.Errorf("with attempts, callbacks, attempts, purged, both: %v", counts)
+			}
+			if purged >= 0 && n-kept != purged {
+				t.Errorf("%d are kept", kept)
+			}
+		}
+		checkWhole(-1)
+		o = outbox.New(open(t, url, outbox.End()))
+		for i := range n {
+			if in := ingest(t, o, deposit(fmt.Sprint("d", i)), start+92*day); !in.Duplicate || in.State != outbox.CallbackAccepted {
+				t.Fatalf("d%d: %+v", i, in)
+			}
+		}
+		purgeAll(t, must(Service(config(o.DB)))(t), start+92*day)
+		checkWhole(n)
+	})
+}

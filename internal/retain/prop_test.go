@@ -1,0 +1,126 @@
+package retain
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+)
+
+// TestPurgeChangesNoAnswer: whatever is said to a service, in whatever order, one that
+// purges answers as one that keeps everything.
+func TestPurgeChangesNoAnswer(t *testing.T) {
+	var ends [2]*outbox.Outbox
+	seen := [2]map[string]string{{}, {}} // ids by their first name
+	for i := range ends {
+		ends[i] = outbox.New(open(t, filepath.Join(t.TempDir(), "end.db"), outbox.End()))
+	}
+	purger := must(Service(config(ends[1].DB)))(t)
+	now, run := start, 0
+	rapid.Check(t, func(r *rapid.T) {
+		run++
+		merchant := fmt.Sprint("shop", run) // opening databases takes long, so all runs share them
+		for _, o := range ends {
+			if _, err := o.CreateMerchant(ctx, outbox.Merchant{ID: merchant, NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w",
+				Scheme: outbox.SchemeService, Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1); err != nil {
+				r.Fatal(err)
+			}
+		}
+		name := func(end int, id string) string {
+			if seen[end][id] == "" {
+				seen[end][id] = fmt.Sprint("id-", len(seen[end]))
+			}
+			return seen[end][id]
+		}
+		clash := func(err error) string {
+			if err == nil || errors.Is(err, db.ErrConflict) {
+				return fmt.Sprint(err)
+			}
+			return "failed: " + err.Error()
+		}
+		for range rapid.IntRange(5, 25).Draw(r, "steps") {
+			op := rapid.SampledFrom([]string{"ingest", "ingest", "ingest", "settle", "settle", "purge", "purge", "withdraw", "release", "outcome", "resend", "stats"}).Draw(r, "op")
+			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "key")
+			content := rapid.SampledFrom([]string{"", "", "other"}).Draw(r, "content")
+			state := rapid.SampledFrom([]outbox.CallbackState{outbox.CallbackAccepted, outbox.CallbackAccepted, outbox.CallbackPending, outbox.CallbackRefused, outbox.CallbackExhausted}).Draw(r, "state")
+			typ := rapid.SampledFrom([]countersign.Type{countersign.TypeDeposited, countersign.TypeDeposited, countersign.TypeAddress}).Draw(r, "type")
+			now += db.Millis(rapid.SampledFrom([]int64{1, int64(day), 50 * int64(day), 100 * int64(day)}).Draw(r, "passes"))
+			var answers [2]string
+			for i, o := range ends {
+				switch op {
+				case "ingest":
+					n := deposit(key)
+					n.Merchant, n.Type, n.Due, n.Payload = merchant, typ, now, append(n.Payload, content...)
+					twice := n
+					twice.EventID = key + "2"
+					in, err := o.Ingest(ctx, []outbox.NewCallback{n, twice, n}, now)
+					answers[i] = clash(err)
+					for _, d := range in {
+						answers[i] += fmt.Sprint(" ", name(i, d.ID), d.State, d.Duplicate)
+					}
+				case "settle":
+					for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
+						claimed, err := o.Claim(ctx, outbox.ClaimRequest{Lane: lane, Node: "n", Now: now, LeaseUntil: now + 1000, Max: 100})
+						if err != nil {
+							r.Fatal(err)
+						}
+						var list []outbox.Settlement
+						for _, c := range claimed {
+							s := outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: state, Due: now + 10, Reached: true,
+								MerchantVersion: c.MerchantVersion, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: fmt.Sprint(c.EventID, c.Attempts), Started: now, Result: "x", Reason: "x"}}
+							if c.Type == countersign.TypeRequestWithdraw && state == outbox.CallbackAccepted {
+								s.Decision, s.Details = countersign.DecisionConfirmed, *c.Withdrawal.Ordered
+							}
+							list = append(list, s)
+							answers[i] += fmt.Sprint(" ", name(i, c.ID), c.Attempts)
+						}
+						if _, err := o.Settle(ctx, list, now); err != nil {
+							r.Fatal(err)
+						}
+					}
+				case "purge":
+					if i == 1 {
+						purgeAll(t, purger, now)
+					}
+					if _, err := o.Sweep(ctx, now); err != nil {
+						r.Fatal(err)
+					}
+				case "withdraw":
+					amount, _ := countersign.ParseAmount("1" + map[string]string{"other": "1"}[content])
+					w, duplicate, err := o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: merchant, CallBackID: key, TenantUserID: "u", TrackingID: key, Deadline: now + 2*day,
+						Details: &countersign.Details{Address: "T", ChainName: "c", Symbol: "s", Amount: amount}, Payload: []byte("{}")}, now)
+					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
+				case "release", "outcome":
+					w, err := o.WithdrawalByCallBackID(ctx, merchant, key)
+					if err != nil {
+						answers[i] = err.Error()
+						break
+					}
+					if op == "release" {
+						p, err := o.Release(ctx, w.ID, "core"+content, "permit-"+key, now)
+						answers[i] = fmt.Sprint(clash(err), p.Permit, p.Duplicate)
+						break
+					}
+					w, duplicate, err := o.RecordOutcome(ctx, w.ID, outbox.Outcome{Permit: "permit-" + key, TxID: "0x" + content,
+						Callback: outbox.NewCallback{Merchant: merchant, Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: now}}, now)
+					answers[i] = fmt.Sprint(clash(err), duplicate, w.State)
+				case "resend":
+					n, err := o.ResendMatching(ctx, outbox.CallbackFilter{Merchant: merchant}, false, now)
+					answers[i] = fmt.Sprint(n, err)
+				case "stats":
+					s, err := o.Stats(ctx)
+					answers[i] = fmt.Sprint(s.Lanes, s.Withdrawals, err)
+				}
+			}
+			if answers[0] != answers[1] {
+				r.Fatalf("%s of %s: without a purge\n%s\nwith one\n%s", op, key, answers[0], answers[1])
+			}
+		}
+	})
+}

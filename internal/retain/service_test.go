@@ -1,0 +1,236 @@
+package retain
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/outbox"
+	"countersign/internal/outbox/purged"
+)
+
+// addWithdrawal asks for a withdrawal at a time and brings it to a state.
+func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState, at db.Millis) outbox.Withdrawal {
+	t.Helper()
+	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
+	id := string(state)
+	w, _, err := o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: id, TenantUserID: "u", TrackingID: id, Details: &details, Deadline: at + day,
+		Payload: []byte(`{"type":2,"callBackId":"` + id + `"}`)}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch state {
+	case outbox.WithdrawalAwaiting:
+		return w
+	case outbox.WithdrawalCancelled:
+		return must(o.CancelWithdrawal(ctx, w.ID, at))(t)
+	case outbox.WithdrawalExpired:
+		must(o.Sweep(ctx, at+day))(t)
+		return w
+	}
+	settle(t, o, countersign.LaneWithdraw, at, func(c outbox.Claimed, s *outbox.Settlement) {
+		if c.EventID != id { // of another withdrawal, which goes on waiting
+			s.State, s.Due, s.Held = outbox.CallbackPending, at+day-1, true
+			return
+		}
+		s.Decision, s.Details = countersign.DecisionConfirmed, details
+		if state == outbox.WithdrawalDeclined {
+			s.State, s.Decision = outbox.CallbackRefused, countersign.DecisionDeclined
+		}
+	})
+	if state == outbox.WithdrawalConfirmed || state == outbox.WithdrawalDeclined {
+		return w
+	}
+	if state == outbox.WithdrawalBlocked {
+		must(o.BlockWithdrawal(ctx, w.ID, "stop", "tok", at))(t)
+		return w
+	}
+	must(o.Release(ctx, w.ID, "core", "permit-"+id, at))(t)
+	outcome := outbox.Outcome{Permit: "permit-" + id, TxID: "0x" + id, Callback: outbox.NewCallback{Merchant: "shop", Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: at}}
+	switch state {
+	case outbox.WithdrawalFailed:
+		outcome.TxID, outcome.FailReason, outcome.Callback.Type = "", "no", countersign.TypeInvalidAddress
+	case outbox.WithdrawalReleased:
+		return w
+	}
+	if _, _, err := o.RecordOutcome(ctx, w.ID, outcome, at); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestServicePurgesOnlyWhatIsSettled: of each state of callbacks and withdrawals, what is
+// still needed stays, and what went is answered for as before.
+func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		o := newService(t, url)
+		states := []outbox.WithdrawalState{outbox.WithdrawalExpired, outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalConfirmed, outbox.WithdrawalBlocked,
+			outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalAwaiting}
+		at := start
+		withdrawals := map[outbox.WithdrawalState]outbox.Withdrawal{}
+		for _, s := range states {
+			withdrawals[s] = addWithdrawal(t, o, s, at)
+			at += 2 * day
+		}
+		settle(t, o, countersign.LaneNotify, at, accept) // outcomes
+		ids := map[string]string{}
+		for _, id := range []string{"accepted", "refused", "exhausted"} {
+			ids[id] = ingest(t, o, deposit(id), at).ID
+		}
+		settle(t, o, countersign.LaneNotify, at, func(c outbox.Claimed, s *outbox.Settlement) { s.State = outbox.CallbackState(c.EventID) })
+		ids["waits"] = ingest(t, o, deposit("waits"), at).ID
+		settle(t, o, countersign.LaneNotify, at, func(_ outbox.Claimed, s *outbox.Settlement) { s.State, s.Due = outbox.CallbackPending, at+200*day })
+		ids["sends"] = ingest(t, o, deposit("sends"), at).ID
+		must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: at, LeaseUntil: at + 200*day, Max: 10}))(t)
+		later := at + 89*day
+		p := must(Service(config(o.DB)))(t)
+		ids["young"] = ingest(t, o, deposit("young"), later).ID
+		settle(t, o, countersign.LaneNotify, later, accept)
+		before := must(o.Stats(ctx))(t)
+
+		now := at + 91*day
+		if n := purgeAll(t, p, now); n != 10 { // accepted, the questions of the six that ended, and the three outcomes
+			t.Errorf("purged %d", n)
+		}
+		if n := purgeAll(t, p, now+day/24); n != 0 {
+			t.Errorf("purged %d the second time", n)
+		}
+		for id, kept := range map[string]bool{"accepted": false, "refused": true, "exhausted": true, "waits": true, "sends": true, "young": true} {
+			_, err := o.Callback(ctx, ids[id])
+			_, attempts := o.Attempts(ctx, ids[id])
+			if kept != (err == nil) || kept != (attempts == nil) || !kept && !errors.Is(err, db.ErrPurged) {
+				t.Errorf("%s: %v, %v", id, err, attempts)
+			}
+			again := ingest(t, o, deposit(id), now)
+			if !again.Duplicate || again.ID != ids[id] {
+				t.Errorf("%s again: %+v", id, again)
+			}
+			other := deposit(id)
+			other.Payload = []byte(`{"other":1}`)
+			if _, err := o.Ingest(ctx, []outbox.NewCallback{other}, now); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("%s with other content: %v", id, err)
+			}
+		}
+		if _, err := o.Callback(ctx, "shop."+outbox.IDAt(now)); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("a callback that never was: %v", err)
+		}
+		for s, w := range withdrawals {
+			kept := s == outbox.WithdrawalConfirmed || s == outbox.WithdrawalReleased || s == outbox.WithdrawalAwaiting
+			if _, err := o.Callback(ctx, w.ID); kept != (err == nil) {
+				t.Errorf("the question of %s: %v", s, err)
+			}
+			if is := must(o.Withdrawal(ctx, w.ID))(t); is.State != s {
+				t.Errorf("%s is %s", s, is.State)
+			}
+		}
+		// A permit is given once, and again to its holder.
+		w := withdrawals[outbox.WithdrawalExecuted]
+		if again := must(o.Release(ctx, w.ID, "core", "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
+			t.Errorf("released again: %+v", again)
+		}
+		if _, err := o.Release(ctx, w.ID, "thief", "another", now); !errors.Is(err, db.ErrConflict) {
+			t.Errorf("released to another: %v", err)
+		}
+		after := must(o.Stats(ctx))(t)
+		if diff := cmp.Diff(before.Lanes, after.Lanes); diff != "" {
+			t.Errorf("numbers changed: %s", diff)
+		}
+		var told []string
+		if err := purged.EachDeposit(ctx, o, func(_, id string) error { told = append(told, id); return nil }); err != nil || !slices.Equal(told, []string{"accepted"}) {
+			t.Errorf("purged %q, %v", told, err)
+		}
+		if list := must(o.Decisions(ctx, 0, 100))(t); len(list) != 8 {
+			t.Errorf("%d decisions", len(list))
+		}
+	})
+}
+
+// TestRestoredIsNotPurged: until a person has reconciled it, all of it may be needed.
+func TestRestoredIsNotPurged(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		o := newService(t, url)
+		ingest(t, o, deposit("a"), start)
+		settle(t, o, countersign.LaneNotify, start, accept)
+		p := must(Service(config(o.DB)))(t)
+		now := start + 91*day
+		must(o.Restored(ctx, 0, now))(t)
+		if done := must(p.Step(ctx, now))(t); done.Purged != 0 {
+			t.Errorf("purged %+v", done)
+		}
+		must(o.Reconcile(ctx, now))(t)
+		if n := purgeAll(t, p, now); n != 1 {
+			t.Errorf("purged %d", n)
+		}
+	})
+}
+
+// TestTwoNodesPurge: nodes share the work while repetitions come, and each of these finds
+// the callback it repeats.
+func TestTwoNodesPurge(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, url string) {
+		o := newService(t, url)
+		nodes := []*outbox.Outbox{o, o}
+		if o.Dialect().Shared {
+			nodes[1] = outbox.New(open(t, url, outbox.End()))
+		}
+		const n = 400
+		ids := make([]string, n)
+		for i := 0; i < n; i += 100 {
+			var list []outbox.NewCallback
+			for k := range 100 {
+				list = append(list, deposit(fmt.Sprint("d", i+k)))
+				list[k].Due = start
+			}
+			for k, in := range must(o.Ingest(ctx, list, start))(t) {
+				ids[i+k] = in.ID
+			}
+			settle(t, o, countersign.LaneNotify, start, accept)
+		}
+		now := start + 91*day
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		total := int64(0)
+		for _, node := range nodes {
+			p := must(Service(config(node.DB)))(t)
+			all.Go(func() {
+				for at := now; at < now+day; at += 1000 {
+					done, err := p.Step(ctx, at)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					total += done.Purged
+					mu.Unlock()
+					if done.Ended {
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				for i := range n {
+					k := (i*37 + 11) % n
+					in, err := node.Ingest(ctx, []outbox.NewCallback{deposit(fmt.Sprint("d", k)), deposit(fmt.Sprint("d", (k+1)%n))}, now)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !in[0].Duplicate || in[0].ID != ids[k] || !in[1].Duplicate || in[1].ID != ids[(k+1)%n] {
+						t.Errorf("%d: %+v", k, in)
+					}
+				}
+			})
+		}
+		all.Wait()
+		total += purgeAll(t, must(Service(config(o.DB)))(t), now+2*day)
+		if total != n {
+			t.Errorf("purged %d of %d", total, n)
+		}
+	})
+}
