@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"countersign/internal/audit"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 )
 
@@ -11,7 +13,13 @@ import (
 func (s *Server) audit() jsonapi.Audit {
 	return jsonapi.Audit{Log: s.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
 		if withdrawal == "" {
-			return s.Lists.Subject(ctx, callback)
+			subject, err := s.Lists.Subject(ctx, callback)
+			if err == nil && len(subject.Items) == 0 { // its attempts may have been purged
+				if _, err := s.Lists.Callback(ctx, callback); errors.Is(err, db.ErrPurged) {
+					return subject, err
+				}
+			}
+			return subject, err
 		}
 		if _, err := s.Lists.Withdrawal(ctx, withdrawal); err != nil {
 			return audit.Subject{}, err
