@@ -84,7 +84,8 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/examples/go": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
-	"countersign/internal/console": {ours: []string{"countersign", "countersign/client"}},
+	"countersign/examples/verify-ethereum": {ours: []string{"countersign", "countersign/merchant"}},
+	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client"}},
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",

@@ -1,0 +1,367 @@
+// Command verify-ethereum answers a gateway's --verify-url (docs/verify.md): it asks a
+// node of Ethereum whether a deposit is on the chain. A merchant without a gateway
+// copies chain.verify as its merchant.Config.Verify.
+//
+// Settings are environment variables: NODE_URL is the node's JSON-RPC, SECRET_FILE the
+// file verify.secret of the gateway, LISTEN the address (127.0.0.1:8092 if empty),
+// CONFIRMATIONS how many blocks must agree (12 if empty), CHAIN_ID the chain (1 if
+// empty).
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"countersign"
+	"countersign/merchant"
+)
+
+// token is a currency that a contract keeps.
+type token struct {
+	contract string // in lower case
+	decimals int
+}
+
+// chainName is what the provider calls the chain, native its own currency.
+const (
+	chainName = "ETH"
+	native    = "ETH"
+)
+
+// tokens are the currencies that count, by the symbol of the provider. A contract that is
+// not listed can call itself USDT too. EDIT this for what you take.
+var tokens = map[string]token{
+	"WETH": {"0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2", 18},
+	"USDT": {"0xdac17f958d2ee523a2206206994597c13d831ec7", 6},
+	"USDC": {"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48", 6},
+	"DAI":  {"0x6b175474e89094c44da98b954eedeac495271d0f", 18},
+	"WBTC": {"0x2260fac5e5542a773aa44fbcfedf7c193bc2c599", 8},
+	"LINK": {"0x514910771af9ca656af840dff83e8264ecf986ca", 18},
+	"PEPE": {"0x6982508145454ce325ddbe47a25d4ec3d2311933", 18},
+}
+
+// transferTopic is the digest of Transfer(address,address,uint256).
+const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+
+// chain is a node and what it must show.
+type chain struct {
+	url           string
+	id            uint64
+	confirmations uint64
+	client        *http.Client
+}
+
+type receipt struct {
+	TransactionHash string `json:"transactionHash"`
+	BlockNumber     string `json:"blockNumber"`
+	Status          string `json:"status"`
+	Logs            []struct {
+		Address  string   `json:"address"`
+		Topics   []string `json:"topics"`
+		Data     string   `json:"data"`
+		LogIndex string   `json:"logIndex"`
+		Removed  bool     `json:"removed"`
+	} `json:"logs"`
+}
+
+// verify says whether d is on the chain, and why not. No is only for what can never
+// become true; an error stands for not yet.
+func (c *chain) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, string, error) {
+	if d.ChainName != chainName {
+		return merchant.VerdictNotYet, "", fmt.Errorf("deposits on the chain %q are not checked here", d.ChainName)
+	}
+	var id string
+	if err := c.call(ctx, &id, "eth_chainId"); err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	if n, err := number(id); err != nil || n.Cmp(new(big.Int).SetUint64(c.id)) != 0 {
+		return merchant.VerdictNotYet, "", fmt.Errorf("the node is of the chain %s", id)
+	}
+	var r *receipt
+	if err := c.call(ctx, &r, "eth_getTransactionReceipt", d.TxID); err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	if r == nil {
+		return merchant.VerdictNotYet, "the node does not know the transaction", nil
+	}
+	if !strings.EqualFold(r.TransactionHash, d.TxID) {
+		return merchant.VerdictNotYet, "", errors.New("the node answered with another transaction's receipt")
+	}
+	var head string
+	if err := c.call(ctx, &head, "eth_blockNumber"); err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	deep, err := depth(r.BlockNumber, head)
+	switch {
+	case err != nil:
+		return merchant.VerdictNotYet, "", err
+	case deep < c.confirmations: // a failure can still be undone as well
+		return merchant.VerdictNotYet, fmt.Sprintf("%d of %d confirmations", deep, c.confirmations), nil
+	case r.Status == "0x0":
+		return merchant.VerdictNo, "the transaction failed", nil
+	case r.Status != "0x1":
+		return merchant.VerdictNotYet, "", fmt.Errorf("the receipt has the status %q", r.Status)
+	}
+	if d.Symbol == native {
+		return c.verifyNative(ctx, d)
+	}
+	t, known := tokens[d.Symbol]
+	if !known {
+		return merchant.VerdictNotYet, "", fmt.Errorf("the contract of %q is not known here", d.Symbol)
+	}
+	return r.find(d, t)
+}
+
+// find looks for the Transfer log of d. txIndex is the log's index in its block, as the
+// node gives it; change this if your provider counts otherwise.
+func (r *receipt) find(d countersign.Deposit, t token) (merchant.Verdict, string, error) {
+	want, err := units(d.Amount, t.decimals)
+	if err != nil {
+		return merchant.VerdictNo, err.Error(), nil
+	}
+	matches := 0
+	for _, l := range r.Logs {
+		if l.Removed || !strings.EqualFold(l.Address, t.contract) || len(l.Topics) != 3 || !strings.EqualFold(l.Topics[0], transferTopic) ||
+			!isAddress(l.Topics[2], d.ToAddress) {
+			continue
+		}
+		index, err := number(l.LogIndex)
+		if err != nil {
+			return merchant.VerdictNotYet, "", err
+		}
+		amount, err := number(l.Data)
+		if err != nil {
+			return merchant.VerdictNotYet, "", err
+		}
+		if amount.Cmp(want) == 0 && (d.TxIndex < 0 || index.Cmp(big.NewInt(d.TxIndex)) == 0) {
+			matches++
+		}
+	}
+	switch matches {
+	case 1:
+		return merchant.VerdictYes, "", nil
+	case 0:
+		return merchant.VerdictNo, "no such Transfer log in the transaction", nil
+	}
+	return merchant.VerdictNotYet, "", errors.New("several transfers fit, and the deposit has no txIndex")
+}
+
+// verifyNative checks a transfer of the chain's own currency. One that a contract makes has
+// no log and cannot be seen here: it stays not yet, for a person.
+func (c *chain) verifyNative(ctx context.Context, d countersign.Deposit) (merchant.Verdict, string, error) {
+	var tx *struct{ Hash, To, Value string }
+	if err := c.call(ctx, &tx, "eth_getTransactionByHash", d.TxID); err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	if tx == nil || !strings.EqualFold(tx.Hash, d.TxID) {
+		return merchant.VerdictNotYet, "the node does not know the transaction", nil
+	}
+	if !strings.EqualFold(tx.To, d.ToAddress) {
+		return merchant.VerdictNotYet, "the transaction goes to another address; what a contract passed on is not seen", nil
+	}
+	value, err := number(tx.Value)
+	if err != nil {
+		return merchant.VerdictNotYet, "", err
+	}
+	want, err := units(d.Amount, 18)
+	if err != nil || value.Cmp(want) != 0 {
+		return merchant.VerdictNo, "the transaction moves another amount", nil
+	}
+	return merchant.VerdictYes, "", nil
+}
+
+// units is amount in the smallest unit, exactly.
+func units(amount countersign.Amount, decimals int) (*big.Int, error) {
+	whole, fraction, _ := strings.Cut(amount.Canonical(), ".")
+	if len(fraction) > decimals {
+		return nil, fmt.Errorf("the currency has only %d decimals", decimals)
+	}
+	n, ok := new(big.Int).SetString(whole+fraction+strings.Repeat("0", decimals-len(fraction)), 10)
+	if !ok {
+		return nil, errors.New("the deposit has no amount")
+	}
+	return n, nil
+}
+
+// number reads a number of JSON-RPC or 32 bytes of a log.
+func number(text string) (*big.Int, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || digits == "" || len(digits) > 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
+		return nil, fmt.Errorf("the node wrote %.80q for a number", text)
+	}
+	n, _ := new(big.Int).SetString(digits, 16)
+	return n, nil
+}
+
+// depth is how many blocks, its own among them, confirm block.
+func depth(block, head string) (uint64, error) {
+	of, err := number(block)
+	if err != nil {
+		return 0, err
+	}
+	at, err := number(head)
+	if err != nil {
+		return 0, err
+	}
+	deep := at.Sub(at, of)
+	if deep.Sign() < 0 || !deep.IsUint64() {
+		return 0, nil // the node that answered lags behind the other
+	}
+	return deep.Uint64() + 1, nil
+}
+
+// isAddress reports whether a topic of 32 bytes holds address.
+func isAddress(topic, address string) bool {
+	digits, ok := strings.CutPrefix(strings.ToLower(address), "0x")
+	return ok && len(digits) == 40 && strings.ToLower(topic) == "0x"+strings.Repeat("0", 24)+digits
+}
+
+// maxAnswer bounds an answer of the node. The largest receipts have some MB.
+const maxAnswer = 16 << 20
+
+func (c *chain) call(ctx context.Context, into any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("NODE_URL is no URL")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: the node does not answer", method) // the URL may hold a key
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil || len(answer) > maxAnswer || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: status %d and %d bytes", method, resp.StatusCode, len(answer))
+	}
+	var result struct {
+		Result json.RawMessage
+		Error  *struct{ Code int }
+	}
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if result.Error != nil || result.Result == nil {
+		return fmt.Errorf("%s: the node answers with an error", method)
+	}
+	return json.Unmarshal(result.Result, into)
+}
+
+// maxQuestion bounds a question, in bytes.
+const maxQuestion = 128 << 10
+
+// answer is the http.Handler of the gateway's questions.
+func (c *chain) answer(secret string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+		h := r.Header
+		if err != nil || r.Method != http.MethodPost || !signed(secret, h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature"), body) {
+			http.Error(w, "not signed", http.StatusUnauthorized)
+			return
+		}
+		var question struct {
+			Type string
+			Data struct {
+				TrackingID, TxID, ChainName, Symbol, ToAddress string
+				Amount                                         countersign.Amount
+				TxIndex                                        int64
+			}
+		}
+		if err := json.Unmarshal(body, &question); err != nil || question.Type != "deposit.verify" {
+			http.Error(w, "no question about a deposit", http.StatusBadRequest)
+			return
+		}
+		q := question.Data
+		verdict, reason, err := c.verify(r.Context(), countersign.Deposit{Head: countersign.Head{TrackingID: q.TrackingID}, TxID: q.TxID,
+			ChainName: q.ChainName, Symbol: q.Symbol, Amount: q.Amount, ToAddress: q.ToAddress, TxIndex: q.TxIndex})
+		if err != nil {
+			verdict, reason = merchant.VerdictNotYet, err.Error()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"verdict": verdict.String(), "reason": reason})
+	}
+}
+
+// signed checks a signature of Standard Webhooks (docs/forwarding.md).
+func signed(secret, id, timestamp, signatures string, body []byte) bool {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))
+	at, err2 := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil || err2 != nil || len(key) < 24 || time.Since(time.Unix(at, 0)).Abs() > 5*time.Minute {
+		return false
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "."))
+	mac.Write(body)
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	good := false
+	for _, given := range strings.Fields(signatures) {
+		good = hmac.Equal([]byte(given), []byte(want)) || good
+	}
+	return good
+}
+
+func setting(name string, otherwise uint64) (uint64, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%s must be a number above 0", name)
+	}
+	return n, nil
+}
+
+func run() error {
+	secret, err := os.ReadFile(os.Getenv("SECRET_FILE"))
+	if err != nil {
+		return fmt.Errorf("SECRET_FILE: %w", err)
+	}
+	if os.Getenv("NODE_URL") == "" {
+		return errors.New("NODE_URL is not set")
+	}
+	c := &chain{url: os.Getenv("NODE_URL"), client: newClient()}
+	if c.id, err = setting("CHAIN_ID", 1); err != nil {
+		return err
+	}
+	if c.confirmations, err = setting("CONFIRMATIONS", 12); err != nil {
+		return err
+	}
+	address := os.Getenv("LISTEN")
+	if address == "" {
+		address = "127.0.0.1:8092"
+	}
+	return (&http.Server{Addr: address, Handler: c.answer(string(secret)), ReadTimeout: 10 * time.Second}).ListenAndServe()
+}
+
+// newClient follows no redirect: only the node that was named is believed.
+func newClient() *http.Client {
+	return &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
