@@ -29,6 +29,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/db/pglink":           {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/page":             {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/db/dbtest":           {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
+	"countersign/internal/db/dbtest/plan":      {ours: []string{"countersign/internal/db"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/passkey":             {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/passkey/passkeytest": {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/audit": {
@@ -104,14 +105,17 @@ var house = map[string]struct{ ours, others []string }{
 			"countersign/internal/outbox"},
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
-	"countersign/internal/settings":      {others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/proof":         {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}},
+	"countersign/internal/complete":      {others: []string{"github.com/alecthomas/kong"}},
+	"countersign/internal/handover":      {ours: []string{"countersign/client", "countersign/internal/daemon"}},
+	"countersign/internal/settings":      {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/internal/bench/figures": {ours: []string{"countersign/internal/bench"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
-			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
+			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/complete", "countersign/internal/daemon", "countersign/internal/demo",
+			"countersign/internal/gateway", "countersign/internal/handover",
 			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/settings", "countersign/internal/signed"},
-		others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"},
+		others: []string{"github.com/alecthomas/kong"},
 	},
 }
 

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -100,7 +102,7 @@ func (c *checkCmd) Run(std streams) error {
 		return only.MatchString(k.Name) || only.MatchString(strconv.Itoa(k.Number))
 	}
 	if c.List {
-		return listCases(std, chosen, c.JSON)
+		return c.list(std, chosen)
 	}
 	config, err := c.config(std)
 	if err != nil {
@@ -113,16 +115,28 @@ func (c *checkCmd) Run(std streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report := checkReport{std: std, painted: paints(std.out), quiet: c.JSON}
+	printer := conformance.Printer{Out: std.out, Colour: paints(std.out)}
+	var results []conformance.Result
 	began := time.Now()
-	sum, err := checker.Run(ctx, report.add)
-	if err != nil && len(report.results) == 0 {
+	sum, err := checker.Run(ctx, func(r conformance.Result) {
+		if results = append(results, r); !c.JSON {
+			printer.Result(r)
+		}
+	})
+	switch {
+	case err != nil && len(results) == 0:
 		return explainRun(err)
+	case c.JSON:
+		_ = printJSON(std.out, struct {
+			Summary conformance.Summary  `json:"summary"`
+			Results []conformance.Result `json:"results"`
+		}{sum, results}, "  ")
+	default:
+		printer.Summary(sum, time.Since(began))
 	}
-	report.end(sum, time.Since(began))
 	if c.JUnit != "" {
 		var suite bytes.Buffer
-		if err := errors.Join(conformance.WriteJUnit(&suite, report.results), os.WriteFile(c.JUnit, suite.Bytes(), 0o644)); err != nil {
+		if err := errors.Join(conformance.WriteJUnit(&suite, results), os.WriteFile(c.JUnit, suite.Bytes(), 0o644)); err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
@@ -135,6 +149,23 @@ func (c *checkCmd) Run(std streams) error {
 		return errors.New("no case was run: see --list for their names")
 	}
 	return nil
+}
+
+// list prints the chosen cases.
+func (c *checkCmd) list(std streams, chosen func(conformance.Case) bool) error {
+	cases := slices.DeleteFunc(slices.Clone(conformance.Cases()), func(k conformance.Case) bool { return !chosen(k) })
+	if c.JSON {
+		return printJSON(std.out, cases, "  ")
+	}
+	for _, k := range cases {
+		conformance.Printer{Out: std.out}.Case(k)
+	}
+	return nil
+}
+
+// paints says whether w is a terminal that wants colour (no-color.org).
+func paints(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
 }
 
 // explainRun says what to try where nothing could be sent.

@@ -221,16 +221,6 @@ func TestCheckOtherSettings(t *testing.T) {
 	}
 }
 
-func TestCheckReportPaints(t *testing.T) {
-	var out bytes.Buffer
-	r := checkReport{std: streams{out: &out}, painted: true}
-	r.add(conformance.Result{Case: conformance.Case{Number: 7, Name: "a/b"}, Ending: conformance.Pass, Note: "well"})
-	r.end(conformance.Summary{Passed: 1}, 1500*time.Millisecond)
-	if got, want := out.String(), "7  \x1b[32mpass\x1b[0m  a/b  (well)\n\x1b[32m1 passed, 0 failed, 0 skipped\x1b[0m in 1.5 s\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // TestCheckPassesGateway: the gateway, as a process with its database, passes,
 // and passes again when it knows the order's answer already.
 func TestCheckPassesGateway(t *testing.T) {

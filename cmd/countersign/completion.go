@@ -2,10 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"strings"
-
-	"github.com/alecthomas/kong"
 )
 
 // completionCmd prints what a shell reads to complete command lines. The shell asks
@@ -33,69 +29,6 @@ func (c *completionCmd) Run(std streams) error {
 		fmt.Fprintf(std.out, "complete -c countersign -a '(set -l w (commandline -opc); countersign %s $w[2..] 2>/dev/null)'\n", completeWord)
 	default:
 		fmt.Fprint(std.out, bashCompletion)
-	}
-	return nil
-}
-
-// complete prints what may come after words, one to a line: subcommands, the values
-// of a flag that has a list of them, or flags.
-func complete(w io.Writer, app *kong.Node, words []string) {
-	if showsConfig(words) {
-		words = words[1:]
-	}
-	node := app
-	var flag *kong.Flag // that awaits its value
-	for _, word := range words {
-		switch {
-		case flag != nil:
-			flag = nil
-		case strings.HasPrefix(word, "--"):
-			if f := flagOf(node, word[2:]); f != nil && !f.IsBool() {
-				flag = f
-			}
-		default:
-			for _, child := range node.Children {
-				if child.Name == word {
-					node = child
-					break
-				}
-			}
-		}
-	}
-	switch {
-	case flag != nil:
-		for _, v := range flag.EnumSlice() {
-			if v != "" {
-				fmt.Fprintln(w, v)
-			}
-		}
-	case len(node.Children) > 0:
-		for _, child := range node.Children {
-			fmt.Fprintln(w, child.Name)
-		}
-	default:
-		for _, p := range node.Positional {
-			for _, v := range p.EnumSlice() {
-				if v != "" {
-					fmt.Fprintln(w, v)
-				}
-			}
-		}
-		for _, group := range node.AllFlags(true) {
-			for _, f := range group {
-				fmt.Fprintln(w, "--"+f.Name)
-			}
-		}
-	}
-}
-
-func flagOf(node *kong.Node, name string) *kong.Flag {
-	for _, group := range node.AllFlags(false) {
-		for _, f := range group {
-			if f.Name == name {
-				return f
-			}
-		}
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -35,10 +34,10 @@ func (c *keysNewCmd) Run(std streams) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	err = writeNew(c.Out, []newFile{
-		{"private.pem", private, 0o600},
-		{"public.pem", key.PublicPEM(), 0o600},
-		{"public.b64", []byte(key.PublicBase64() + "\n"), 0o600},
+	err = daemon.CreateFiles(c.Out, []daemon.NewFile{
+		{Name: "private.pem", Data: private, Mode: 0o600},
+		{Name: "public.pem", Data: key.PublicPEM(), Mode: 0o600},
+		{Name: "public.b64", Data: []byte(key.PublicBase64() + "\n"), Mode: 0o600},
 	})
 	if errors.Is(err, fs.ErrExist) {
 		return otherDirectory(err)
@@ -53,33 +52,6 @@ func (c *keysNewCmd) Run(std streams) error {
 		"public.pem   for the merchant alone: it opens requests and seals answers\n"+
 		"public.b64   the same as public.pem, for software that takes bare Base64\n"+
 		"fingerprint  %s\n", key.Fingerprint())
-	return nil
-}
-
-type newFile struct {
-	name string
-	data []byte
-	mode fs.FileMode
-}
-
-// writeNew creates files in dir, all or none: where one of them fails, those before
-// it are removed.
-func writeNew(dir string, files []newFile) (err error) {
-	var made []string
-	defer func() {
-		if err != nil {
-			for _, path := range made {
-				err = errors.Join(err, os.Remove(path))
-			}
-		}
-	}()
-	for _, f := range files {
-		path := filepath.Join(dir, f.name)
-		if err := daemon.CreateFile(path, f.data, f.mode); err != nil {
-			return err
-		}
-		made = append(made, path)
-	}
 	return nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"countersign/internal/daemon"
@@ -57,56 +55,33 @@ func (c *gatewayCmd) learn(std streams) error {
 	return nil
 }
 
-// own are the settings that the gateway was started with and needs again. Secrets
-// are not among them, but the files that hold them are.
-func (c *gatewayCmd) own() (list []learn.Setting, note string) {
-	add := func(name, value, usual string) {
-		if value != usual {
-			list = append(list, learn.Setting{Name: name, Value: value})
-		}
-	}
-	file := func(name string, value string) {
-		path, isSecret := strings.CutPrefix(value, "@")
-		if abs, err := filepath.Abs(path); err == nil && value != "" {
-			if isSecret {
-				abs = "@" + abs
-			}
-			add(name, abs, "")
-		}
-	}
-	add("listen", c.Listen, "127.0.0.1:8090")
-	add("api-listen", c.APIListen, "127.0.0.1:8091")
-	file("tls-cert", c.TLSCert)
-	file("tls-key", c.TLSKey)
-	file("client-ca", c.ClientCA)
+// own are the settings that the gateway was started with and needs again.
+func (c *gatewayCmd) own() ([]learn.Setting, string) {
+	var k learn.Kept
+	k.Add("listen", c.Listen, "127.0.0.1:8090")
+	k.Add("api-listen", c.APIListen, "127.0.0.1:8091")
+	k.File("tls-cert", c.TLSCert)
+	k.File("tls-key", c.TLSKey)
+	k.File("client-ca", c.ClientCA)
 	if c.InsecureListen {
-		add("insecure-listen", "true", "")
+		k.Add("insecure-listen", "true", "")
 	}
-	add("metrics-listen", c.MetricsListen, "")
-	file("service-key", c.ServiceKey)
-	file("response-key", c.ResponseKey)
-	file("policy", c.Policy)
-	add("forward-url", c.ForwardURL, "")
-	add("forward-from", c.ForwardFrom, "")
+	k.Add("metrics-listen", c.MetricsListen, "")
+	k.File("service-key", c.ServiceKey)
+	k.File("response-key", c.ResponseKey)
+	k.File("policy", c.Policy)
+	k.Add("forward-url", c.ForwardURL, "")
+	k.Add("forward-from", c.ForwardFrom, "")
 	if c.OAEP {
-		list = append(list, learn.Setting{Name: "oaep", Value: true})
+		k.Settings = append(k.Settings, learn.Setting{Name: "oaep", Value: true})
 	}
-	var literal []string
-	secret := func(name string, s secretText) {
-		if strings.HasPrefix(string(s), "@") {
-			file(name, string(s))
-		} else {
-			literal = append(literal, name)
+	k.Secret("api-key", string(c.APIKey))
+	for i, key := range c.CallbackAPIKey {
+		if i == 0 && len(c.CallbackAPIKey) > 1 {
+			k.LeaveOut("callback-api-key")
+			break
 		}
+		k.Secret("callback-api-key", string(key))
 	}
-	secret("api-key", c.APIKey)
-	if len(c.CallbackAPIKey) == 1 {
-		secret("callback-api-key", c.CallbackAPIKey[0])
-	} else if len(c.CallbackAPIKey) > 1 {
-		literal = append(literal, "callback-api-key")
-	}
-	if literal != nil {
-		note = "not in this file, because secrets belong into files of their own: " + strings.Join(literal, ", ")
-	}
-	return list, note
+	return k.Settings, k.Note()
 }

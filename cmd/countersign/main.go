@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/complete"
 	"countersign/internal/settings"
 )
 
@@ -42,14 +43,7 @@ type cli struct {
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
 	//lint:ignore SA5008 kong reads every one of several set tags
-	Orders ordersCmd `cmd:"" help:"The merchant's orders, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
-
-	//lint:ignore SA5008 kong reads every one of several set tags
-	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
-	//lint:ignore SA5008 kong reads every one of several set tags
-	Events eventsCmd `cmd:"" help:"What happened to orders, addresses and held deposits, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
-	//lint:ignore SA5008 kong reads every one of several set tags
-	Forward forwardCmd `cmd:"" help:"What is forwarded to the application, through the gateway's API." set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+	gatewayAPICmds `embed:"" set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
@@ -68,6 +62,14 @@ type cli struct {
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
 	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
 	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`
+}
+
+// gatewayAPICmds speak to the gateway's API alone.
+type gatewayAPICmds struct {
+	Orders   ordersCmd   `cmd:"" help:"The merchant's orders, through the gateway's API."`
+	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, through the gateway's API."`
+	Events   eventsCmd   `cmd:"" help:"What happened to orders, addresses and held deposits, through the gateway's API."`
+	Forward  forwardCmd  `cmd:"" help:"What is forwarded to the application, through the gateway's API."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -113,7 +115,11 @@ func run(args []string, std streams) int {
 	show := showsConfig(args)
 	switch {
 	case len(args) > 0 && args[0] == completeWord:
-		complete(std.out, parser.Model.Node, args[1:])
+		words := args[1:]
+		if showsConfig(words) {
+			words = words[1:] // its flags are the daemon's
+		}
+		complete.Words(std.out, parser.Model.Node, words)
 		return exitDone
 	case len(args) > 0 && args[0] == "help":
 		args = append(args[1:], "--help")
@@ -149,7 +155,7 @@ func newParser(std streams, end kong.Vars, status *int, called *calledAPI) (*kon
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { *status = code }),
 		kong.DefaultEnvars("COUNTERSIGN"),
-		kong.Configuration(loadSettings),
+		kong.Configuration(settings.Load),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		end,
 		kong.ExplicitGroups([]kong.Group{{Key: providerGroup, Title: "What the provider does (in a settings file: gateway." + providerGroup + "):"}}),

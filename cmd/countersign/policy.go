@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -69,32 +69,9 @@ func (c *policyTestCmd) Run(std streams) error {
 	if err != nil {
 		return fmt.Errorf("--order: %w", err)
 	}
-	now := c.Now
-	if now.IsZero() {
-		now = time.Now()
-	}
-	r := gateway.Request{
-		Withdrawal: countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID},
-		Order: gateway.Order{TenantUserID: o.TenantUserID, Created: now, Labels: o.Labels,
-			Details: countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}},
-		Now: now,
-		Spent: func(context.Context, string, string, time.Time) (countersign.Amount, error) {
-			return c.Spent, nil
-		},
-	}
-	if o.Created != 0 {
-		r.Order.Created = o.Created.Time()
-	}
-	if o.ExpiresAt != 0 {
-		r.Order.Expires = o.ExpiresAt.Time()
-	}
 	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	r.Trace = func(s gateway.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) }
-	ruling, err := p.Decide(context.Background(), r)
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if err != nil {
+	ruling, err := p.Try(o, c.Now, c.Spent, func(s gateway.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) })
+	if err := errors.Join(table.Flush(), err); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "%v: %s\n", ruling.Effect, ruling.Why())

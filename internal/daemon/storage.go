@@ -186,6 +186,34 @@ func CreateFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
+// NewFile is a file of CreateFiles.
+type NewFile struct {
+	Name string
+	Data []byte
+	Mode fs.FileMode
+}
+
+// CreateFiles is CreateFile for files in dir, all or none: where one of them fails, those before
+// it are removed.
+func CreateFiles(dir string, files []NewFile) (err error) {
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, path := range made {
+				err = errors.Join(err, os.Remove(path))
+			}
+		}
+	}()
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name)
+		if err := CreateFile(path, f.Data, f.Mode); err != nil {
+			return err
+		}
+		made = append(made, path)
+	}
+	return nil
+}
+
 // syncDir makes a new directory entry durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 )
 
 // Effect is what a policy says of a withdrawal (PROTOCOL.md, Decision). The zero
@@ -205,4 +206,28 @@ type Limit struct {
 func (l Limit) Holds(spent, amount countersign.Amount) bool {
 	sum, err := spent.Add(amount)
 	return err == nil && amount.IsSet() && l.Max.IsSet() && sum.Cmp(l.Max) <= 0
+}
+
+// Try decides on an order as the policy would at now, where spent is what was confirmed
+// before in every window of its limits. A zero now, or a zero time of the order, is the
+// present. trace gets every rule and limit that was looked at.
+func (p *RulePolicy) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
+	if now.IsZero() {
+		now = time.Now()
+	}
+	r := Request{
+		Withdrawal: countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID},
+		Order: Order{TenantUserID: o.TenantUserID, Created: now, Labels: o.Labels,
+			Details: countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}},
+		Now:   now,
+		Spent: func(context.Context, string, string, time.Time) (countersign.Amount, error) { return spent, nil },
+		Trace: trace,
+	}
+	if o.Created != 0 {
+		r.Order.Created = o.Created.Time()
+	}
+	if o.ExpiresAt != 0 {
+		r.Order.Expires = o.ExpiresAt.Time()
+	}
+	return p.Decide(context.Background(), r)
 }

@@ -1,4 +1,5 @@
-// Package settings shows the settings of a daemon: those in force and where each comes from, and the pages that list them all.
+// Package settings reads settings files, and shows the settings of a daemon: those in
+// force and where each comes from, and the pages that list them all.
 package settings
 
 import (

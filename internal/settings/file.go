@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -6,15 +6,12 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
-
-	"countersign/internal/daemon"
 )
 
-// settingsFile is a TOML file of settings. A table named after a subcommand
+// File is a TOML file of settings, for kong. A table named after a subcommand
 // holds its flags, by their names without the dashes:
 //
 //	[serve]
@@ -27,11 +24,11 @@ import (
 //
 // Flags come before the environment, the environment before the file, and the
 // file before the defaults.
-type settingsFile map[string]any
+type File map[string]any
 
-// loadSettings is a kong loader.
-func loadSettings(r io.Reader) (kong.Resolver, error) {
-	var s settingsFile
+// Load is a kong loader of a File.
+func Load(r io.Reader) (kong.Resolver, error) {
+	var s File
 	if _, err := toml.NewDecoder(r).Decode(&s); err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
@@ -40,7 +37,7 @@ func loadSettings(r io.Reader) (kong.Resolver, error) {
 
 // Validate refuses names that no subcommand has: a misspelt setting that is
 // silently ignored would run a daemon with the default.
-func (s settingsFile) Validate(app *kong.Application) error {
+func (s File) Validate(app *kong.Application) error {
 	for name, v := range s {
 		table, ok := v.(map[string]any)
 		if !ok {
@@ -72,7 +69,7 @@ func (s settingsFile) Validate(app *kong.Application) error {
 
 // Resolve gives the file's value of a flag, and nothing where the environment
 // has one: kong would let the file win.
-func (s settingsFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+func (s File) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
 		if _, ok := os.LookupEnv(env); ok {
 			return nil, nil
@@ -114,27 +111,4 @@ func fits(t reflect.Type, v any) bool {
 		return !slices.ContainsFunc(list, func(e any) bool { return !fits(t.Elem(), e) })
 	}
 	return true
-}
-
-// secretText is a flag that holds a secret, or @FILE to read it from there. It
-// does not print.
-type secretText string
-
-func (s secretText) String() string { return "[secret]" }
-
-// reveal gives the secret, read from its file where it names one.
-func (s secretText) reveal(name string) (string, error) {
-	path, isFile := strings.CutPrefix(string(s), "@")
-	if !isFile {
-		return string(s), nil
-	}
-	b, err := daemon.ReadSecret(path, maxKeyFile)
-	if err != nil {
-		return "", fmt.Errorf("--%s: %w", name, err)
-	}
-	text := strings.TrimSpace(string(b))
-	if text == "" || len(text) > 4096 {
-		return "", fmt.Errorf("--%s: %s does not hold one secret", name, path)
-	}
-	return text, nil
 }

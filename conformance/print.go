@@ -1,0 +1,63 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Printer prints results for people, as they come.
+type Printer struct {
+	Out    io.Writer // required
+	Colour bool      // by the escapes of a terminal
+}
+
+const (
+	green  = "32"
+	yellow = "33"
+	red    = "1;31"
+)
+
+func (p Printer) paint(colour, text string) string {
+	if !p.Colour {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// Result prints how a case ended, and of one that failed what Explain says.
+func (p Printer) Result(r Result) {
+	switch r.Ending {
+	case Pass:
+		fmt.Fprintf(p.Out, "%d  %s  %s%s\n", r.Number, p.paint(green, "pass"), r.Name, inBrackets(r.Note))
+	case Skip:
+		fmt.Fprintf(p.Out, "%d  %s  %s%s\n", r.Number, p.paint(yellow, "skip"), r.Name, inBrackets(r.Problem))
+	default:
+		fmt.Fprintf(p.Out, "%d  %s  %s\n", r.Number, p.paint(red, "FAIL"), r.Name)
+		fmt.Fprint(p.Out, r.Explain())
+	}
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "  (" + s + ")"
+}
+
+// Summary prints how many cases ended how, and how long they took.
+func (p Printer) Summary(sum Summary, took time.Duration) {
+	colour := green
+	if !sum.OK() {
+		colour = red
+	}
+	fmt.Fprintf(p.Out, "%s in %.1f s\n", p.paint(colour, sum.String()), took.Seconds())
+}
+
+// Case prints a case and what it needs.
+func (p Printer) Case(k Case) {
+	fmt.Fprintf(p.Out, "%d  %-40s  %s\n     %s\n", k.Number, k.Name, k.Rule, k.About)
+	for _, n := range k.Needs {
+		fmt.Fprintf(p.Out, "     needs %s\n", n)
+	}
+}

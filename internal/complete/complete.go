@@ -1,0 +1,70 @@
+// Package complete says what may follow the first words of a command line, for the shells.
+package complete
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Words prints what may come after words, one to a line: subcommands, the values
+// of a flag that has a list of them, or flags.
+func Words(w io.Writer, app *kong.Node, words []string) {
+	node := app
+	var flag *kong.Flag // that awaits its value
+	for _, word := range words {
+		switch {
+		case flag != nil:
+			flag = nil
+		case strings.HasPrefix(word, "--"):
+			if f := flagOf(node, word[2:]); f != nil && !f.IsBool() {
+				flag = f
+			}
+		default:
+			for _, child := range node.Children {
+				if child.Name == word {
+					node = child
+					break
+				}
+			}
+		}
+	}
+	switch {
+	case flag != nil:
+		for _, v := range flag.EnumSlice() {
+			if v != "" {
+				fmt.Fprintln(w, v)
+			}
+		}
+	case len(node.Children) > 0:
+		for _, child := range node.Children {
+			fmt.Fprintln(w, child.Name)
+		}
+	default:
+		for _, p := range node.Positional {
+			for _, v := range p.EnumSlice() {
+				if v != "" {
+					fmt.Fprintln(w, v)
+				}
+			}
+		}
+		for _, group := range node.AllFlags(true) {
+			for _, f := range group {
+				fmt.Fprintln(w, "--"+f.Name)
+			}
+		}
+	}
+}
+
+func flagOf(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(false) {
+		for _, f := range group {
+			if f.Name == name {
+				return f
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+// Package handover writes what a new merchant needs into a directory: its keys and the
+// merchant as the service has it. The service shows the keys once.
+package handover
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"countersign/client"
+	"countersign/internal/daemon"
+)
+
+// The files, readable by their owner only.
+const (
+	serviceKeyFile  = "service.b64"
+	responseKeyFile = "response.b64"
+	apiKeyFile      = "api.key"
+	merchantFile    = "merchant.json"
+)
+
+// Prepare makes the directory. It refuses one that holds any of the files, or that cannot
+// be written to, before a merchant is made whose keys could not be kept there.
+func Prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{serviceKeyFile, responseKeyFile, apiKeyFile, merchantFile} {
+		path := filepath.Join(dir, name)
+		switch _, err := os.Lstat(path); {
+		case err == nil:
+			return &UnusableError{fmt.Errorf("%s exists and is not overwritten", path)}
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	probe, err := os.CreateTemp(dir, "")
+	if err != nil {
+		return &UnusableError{err}
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// UnusableError says why another directory is needed.
+type UnusableError struct{ err error }
+
+func (e *UnusableError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *UnusableError) Unwrap() error { return e.err }
+
+// Write writes the files, all or none, and says what each is for, a line each.
+func Write(dir string, made client.CreatedMerchant) (about string, err error) {
+	var shown bytes.Buffer
+	e := json.NewEncoder(&shown)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(made.Merchant); err != nil {
+		return "", err
+	}
+	var files []daemon.NewFile
+	add := func(name, content, use string) {
+		if content != "" {
+			files = append(files, daemon.NewFile{Name: name, Data: []byte(content), Mode: 0o600})
+			about += fmt.Sprintf("%-13s  %s\n", name, use)
+		}
+	}
+	line := func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return text + "\n"
+	}
+	sealsToo := " and seals answers"
+	if made.ResponsePublicKey != "" {
+		sealsToo = ""
+	}
+	add(serviceKeyFile, line(made.PublicKey), "for the merchant alone: it opens requests"+sealsToo)
+	add(responseKeyFile, line(made.ResponsePublicKey), "for the merchant alone: it seals answers")
+	add(apiKeyFile, line(made.APIKey.Reveal()), "for the merchant alone: what its responses carry")
+	add(merchantFile, shown.String(), "the merchant as the service has it, without secrets")
+	return about, daemon.CreateFiles(dir, files)
+}
