@@ -33,15 +33,8 @@ var callbacksLine = regexp.MustCompile(`msg=serving .*?callbacks=(http://\S+)`)
 // the others.
 func (b *Bench) gateway(ctx context.Context) (err error) {
 	const suite = "gateway"
-	if runtime.GOOS != "linux" {
-		b.report.LeftOut = "gateway, which reads /proc, and only Linux has that"
-		return nil
-	}
-	if b.Binary == "" {
-		return errors.New("the program's file is not known")
-	}
-	dir, err := b.newDir(suite)
-	if err != nil {
+	dir, err := b.apart(suite)
+	if err != nil || dir == "" {
 		return err
 	}
 	p, url, err := b.startGateway(dir)

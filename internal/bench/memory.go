@@ -22,15 +22,8 @@ import (
 // many callbacks wait and then while some of them are delivered.
 func (b *Bench) memory(ctx context.Context) (err error) {
 	const suite = "memory"
-	if runtime.GOOS != "linux" {
-		b.report.LeftOut = "memory, which reads /proc, and only Linux has that"
-		return nil
-	}
-	if b.Binary == "" {
-		return errors.New("the program's file is not known")
-	}
-	dir, err := b.newDir(suite)
-	if err != nil {
+	dir, err := b.apart(suite)
+	if err != nil || dir == "" {
 		return err
 	}
 	m, err := b.newMerchantEnd(ctx, dir, nil)
@@ -155,4 +148,17 @@ func (p *process) memory() (peak, now float64, err error) {
 		}
 	}
 	return peak, now, nil
+}
+
+// apart makes the directory of a suite that measures the program in a process of its
+// own. An empty one means that the suite is left out here.
+func (b *Bench) apart(suite string) (dir string, err error) {
+	if runtime.GOOS != "linux" {
+		b.report.LeftOut = suite + ", which reads /proc, and only Linux has that"
+		return "", nil
+	}
+	if b.Binary == "" {
+		return "", errors.New("the program's file is not known")
+	}
+	return b.newDir(suite)
 }

@@ -3,10 +3,7 @@ package book
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
@@ -38,30 +35,4 @@ func openAt(t testing.TB, url string) *db.DB {
 		d.Close()
 	})
 	return d
-}
-
-// plan is how PostgreSQL would run text with arguments of types, by a plan that is
-// kept for all arguments.
-func plan(t testing.TB, d *db.DB, types, text, arguments string) string {
-	t.Helper()
-	var lines []string
-	err := d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		if _, err := x.Exec(ctx, `PREPARE looked `+types+` AS `+text); err != nil {
-			return err
-		}
-		explain := `EXPLAIN (COSTS OFF) EXECUTE looked ` + arguments
-		err := db.Each(ctx, x, explain, []any{pgx.QueryExecModeSimpleProtocol}, func(r db.Rows) error {
-			lines = append(lines, "")
-			return r.Scan(&lines[len(lines)-1])
-		})
-		if err != nil {
-			return err
-		}
-		_, err = x.Exec(ctx, `DEALLOCATE looked`)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return strings.Join(lines, "\n")
 }

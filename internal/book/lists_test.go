@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/dbtest/plan"
 	"countersign/internal/db/page"
 )
 
@@ -23,7 +24,7 @@ func TestListPlans(t *testing.T) {
 			fillForPlans(t, b)
 			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 				t.Helper()
-				got := planOf(t, b.DB, text, args)
+				got := plan.Of(t, b.DB, text, args)
 				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 				whole := strings.Contains(got, "SCAN") && len(args) > 1 && !strings.Contains(got, "SCAN inbox USING INDEX") || strings.Contains(got, "Seq Scan")
 				sorts := strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "Sort Key")
@@ -137,36 +138,6 @@ func fillForPlans(t testing.TB, b *Book) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// planOf is how a database would run text.
-func planOf(t testing.TB, d *db.DB, text string, args []any) string {
-	t.Helper()
-	if d.Dialect().ConcurrentWriters {
-		types := make([]string, len(args))
-		for i, a := range args {
-			types[i] = "bigint"
-			if _, ok := a.(string); ok {
-				types[i] = "text"
-			}
-		}
-		if len(args) == 0 {
-			return plan(t, d, "", text, "")
-		}
-		return plan(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
-	}
-	var lines strings.Builder
-	err := db.Each(ctx, d, "EXPLAIN QUERY PLAN "+text, args, func(r db.Rows) error {
-		var id, parent, unused int
-		var detail string
-		err := r.Scan(&id, &parent, &unused, &detail)
-		lines.WriteString(detail + "\n")
-		return err
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return lines.String()
 }
 
 // checkKept compares the kept numbers with the rows. Every test ends with it.

@@ -12,6 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/db/dbtest/plan"
 	"countersign/internal/db/page"
 	"countersign/internal/merchants"
 )
@@ -81,7 +82,7 @@ func TestListPlans(t *testing.T) {
 			fillForPlans(t, s)
 			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 				t.Helper()
-				got := planOf(t, s.DB, text, args)
+				got := plan.Of(t, s.DB, text, args)
 				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 				for line := range strings.Lines(got) {
 					line = strings.TrimSpace(line)
@@ -192,36 +193,6 @@ func asSeq(f func(func(CallbackFilter, ...string) bool)) func(func(CallbackFilte
 
 // tokensSQL is the list of tokens, which package jsonapi reads.
 const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
-
-// planOf is how a database would run text.
-func planOf(t testing.TB, d *db.DB, text string, args []any) string {
-	t.Helper()
-	if d.Dialect().ConcurrentWriters {
-		types := make([]string, len(args))
-		for i, a := range args {
-			types[i] = "bigint"
-			if _, ok := a.(string); ok {
-				types[i] = "text"
-			}
-		}
-		if len(args) == 0 {
-			return plan(t, d, "", text, "")
-		}
-		return plan(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
-	}
-	var lines strings.Builder
-	err := db.Each(ctx, d, "EXPLAIN QUERY PLAN "+text, args, func(r db.Rows) error {
-		var id, parent, unused int
-		var detail string
-		err := r.Scan(&id, &parent, &unused, &detail)
-		lines.WriteString(detail + "\n")
-		return err
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return lines.String()
-}
 
 func placeOf(id string) page.Place {
 	merchant, rest, _ := strings.Cut(id, ".")

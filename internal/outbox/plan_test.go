@@ -1,15 +1,12 @@
 package outbox
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"countersign"
-	"countersign/internal/db"
+	"countersign/internal/db/dbtest/plan"
 )
 
 // TestHotPlans: what is run for every callback looks up by the index that it was
@@ -42,7 +39,7 @@ func TestHotPlans(t *testing.T) {
 	s := openAt(t, dialects[1].url(t))
 	check := func(when string) {
 		for _, h := range hot {
-			got := plan(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
+			got := plan.Kept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
 			if strings.Contains(got, "Seq Scan on") {
 				t.Errorf("%s, %s: a scan of the whole table\n%s", when, h.name, got)
 			}
@@ -79,30 +76,4 @@ func TestHotPlans(t *testing.T) {
 	claim(t, s, countersign.LaneNotify, 5, 500)
 	analyze()
 	check("many wait, a quarter is sending")
-}
-
-// plan is how PostgreSQL would run text with arguments of types, by a plan that is
-// kept for all arguments.
-func plan(t testing.TB, d *db.DB, types, text, arguments string) string {
-	t.Helper()
-	var lines []string
-	err := d.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		if _, err := x.Exec(ctx, `PREPARE looked `+types+` AS `+text); err != nil {
-			return err
-		}
-		explain := `EXPLAIN (COSTS OFF) EXECUTE looked ` + arguments
-		err := db.Each(ctx, x, explain, []any{pgx.QueryExecModeSimpleProtocol}, func(r db.Rows) error {
-			lines = append(lines, "")
-			return r.Scan(&lines[len(lines)-1])
-		})
-		if err != nil {
-			return err
-		}
-		_, err = x.Exec(ctx, `DEALLOCATE looked`)
-		return err
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return strings.Join(lines, "\n")
 }
