@@ -27,7 +27,6 @@ type changeFlags struct {
 	ChangeDelay time.Duration `help:"How long after its approval a change takes effect, so that others can still reject it." default:"0s" placeholder:"TIME"`
 }
 
-// logFlags are the settings of a daemon's log.
 // tlsFlags say how the listeners of a daemon are protected on the network.
 type tlsFlags struct {
 	TLSCert        string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
@@ -41,6 +40,7 @@ func (f tlsFlags) tls() daemon.TLS {
 	return daemon.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.ClientCA, Insecure: f.InsecureListen}
 }
 
+// logFlags are the settings of a daemon's log.
 type logFlags struct {
 	LogFormat string     `help:"Form of the log lines: text or json." enum:"text,json" default:"text"`
 	LogLevel  slog.Level `help:"Least level that is logged: debug, info, warn or error." default:"info"`

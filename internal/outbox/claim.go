@@ -53,7 +53,8 @@ func (l *claimLane) scanReady(r db.Rows) error {
 // Claim takes up to Max due callbacks of a lane, each with a lease until LeaseUntil,
 // and divides them among the waiting merchants. Those with nothing in flight come
 // first, and of them those that were served longest ago. It gives none while the
-// service is frozen, and skips merchants that are paused, at their concurrency, at their share, at their rate or behind an open breaker.
+// service is frozen. It skips merchants that are paused, at their concurrency, their
+// share or their rate, or behind an open breaker.
 // Repeating it gives other callbacks; callbacks that a failed call has claimed become
 // due again when their lease ends.
 //

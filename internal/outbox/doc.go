@@ -4,4 +4,9 @@
 // Every method that changes rows returns after a durable commit and can be
 // repeated; its comment says what a repetition gives. Callers pass the time; the
 // package reads no clock.
+//
+// A callback goes through Ingest (ingest.go), Claim (claim.go) and Settle (settle.go),
+// which also makes the decision on a withdrawal; Release (release.go) gives its permit.
+// Sweep (sweep.go) ends what came to no end. Package pace says when a lane may send,
+// merchants has their rows, evidence what the audit log is told, and db/page cuts lists.
 package outbox

@@ -21,7 +21,8 @@ UPDATE outbox SET due = $3, failed = 0, held = 0 WHERE merchant = $1 AND id = $2
 
 // Resend makes a refused, exhausted or pending callback due at once and restarts its
 // schedule. A pending one that is due already stays as it is. Any other state is a
-// *ConflictError (for an accepted one see Repeat), and so is type 2 unless it is pending: its question is asked once.
+// *ConflictError; for an accepted one see Repeat. So is type 2 unless it is pending:
+// its question is asked once.
 func (o *Outbox) Resend(ctx context.Context, id string, now db.Millis) (Callback, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
