@@ -95,7 +95,7 @@ func newService(tb testing.TB, c countersigntest.ServiceConfig) *countersigntest
 func newHandler(tb testing.TB, c merchant.Config) *merchant.Handler {
 	tb.Helper()
 	if c.Log == nil {
-		c.Log = slog.New(slog.NewTextHandler(&logs, nil))
+		c.Log = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	h, err := merchant.New(c)
 	if err != nil {

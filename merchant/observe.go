@@ -93,11 +93,14 @@ func (r Reason) Answered() bool {
 	return false
 }
 
-// level is the log level of r. Errors need a person: attempts to move money with a
+// level is the log level of r. What went as it should and decided nothing is not shown by
+// default, since there are many of it. Errors need a person: attempts to move money with a
 // contradiction, and failures of the merchant's own side.
 func (r Reason) level() slog.Level {
 	switch r {
-	case ReasonAccepted, ReasonConfirmed, ReasonHold, ReasonRepeated, ReasonRefused:
+	case ReasonAccepted, ReasonRepeated:
+		return slog.LevelDebug
+	case ReasonConfirmed, ReasonHold, ReasonRefused:
 		return slog.LevelInfo
 	case ReasonSpliced, ReasonBindingBroken, ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonPanic, ReasonInbox,
 		ReasonBodyConsumed, ReasonSeal, ReasonSuspect, ReasonDisproved, ReasonUnverified:

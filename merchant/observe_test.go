@@ -75,7 +75,9 @@ func TestRefusalsInTheLog(t *testing.T) {
 // part, so that it hides no callback.
 func TestStrangersInTheLog(t *testing.T) {
 	var log syncBuffer
-	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	for range 50 {
 		w.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/wp-login.php", nil))
 		w.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, merchant.DefaultNotifyPath, nil))

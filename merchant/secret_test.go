@@ -42,7 +42,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 func TestLog(t *testing.T) {
 	var log syncBuffer
 	w := newWorld(t, countersigntest.ServiceConfig{}, func(c *merchant.Config) {
-		c.Log = slog.New(slog.NewJSONHandler(&log, nil))
+		c.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	d := countersigntest.Deposit(1)
 	d.Business = 3

@@ -378,7 +378,7 @@ func TestKeepForReview(t *testing.T) {
 func TestDefaultLog(t *testing.T) {
 	var log syncBuffer
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	defer slog.SetDefault(before)
 	service := newService(t, countersigntest.ServiceConfig{})
 	c := service.MerchantConfig()

@@ -106,7 +106,7 @@ func (c *cluster) registerWith(id string, m *recorder, concurrency int) {
 // master key.
 func (c *cluster) start(n *clusterNode) {
 	c.t.Helper()
-	d := startDaemon(c.t, "serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
+	d := startDaemon(c.t, "serve", "--log-level", "debug", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
 		"--exchange-timeout", clusterExchange.String(), "--lease", clusterLease.String(), "--data", c.dir, "--db", n.db)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -49,9 +49,9 @@ type logFlags struct {
 func (f logFlags) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.LogLevel}
 	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(daemon.Seldom(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(daemon.Seldom(slog.NewTextHandler(w, options)))
 }
 
 // untilSignal gives a context that ends at the first SIGINT or SIGTERM. A

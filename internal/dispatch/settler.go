@@ -166,8 +166,8 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	lane := c.Type.Lane()
 	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, a.Duration)
 	level := slog.LevelInfo
-	if v.Result == Retry {
-		level = slog.LevelWarn
+	if v.Result == Accepted && s.Decision == countersign.DecisionNone && err == nil {
+		level = slog.LevelDebug
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
