@@ -91,8 +91,8 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/retain", "countersign/internal/signed"},
-		others: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"},
+			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/retain", "countersign/internal/signed", "countersign/internal/traces"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",
@@ -114,7 +114,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant",
 			"countersign/internal/audit", "countersign/internal/bench", "countersign/internal/complete", "countersign/internal/daemon", "countersign/internal/demo",
 			"countersign/internal/gateway", "countersign/internal/handover",
-			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/settings", "countersign/internal/signed"},
+			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/settings", "countersign/internal/signed", "countersign/internal/traces"},
 		others: []string{"github.com/alecthomas/kong"},
 	},
 }

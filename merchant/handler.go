@@ -120,14 +120,22 @@ func (h *Handler) Wait(ctx context.Context) error {
 
 func (h *Handler) serve(at countersign.Lane, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	rep := h.handle(at, w, r)
+	var steps *Steps
+	if h.c.OnSteps != nil {
+		steps = &Steps{Began: began}
+	}
+	rep := h.handle(at, w, r, steps)
 	h.write(w, &rep)
+	if steps != nil && rep.callback != nil {
+		steps.Answered, steps.Reason = time.Now(), rep.reason
+		h.c.OnSteps(rep.callback, *steps)
+	}
 	h.record(r, began, rep)
 }
 
 // handle does the checks in order: first those that cost least and stop
 // strangers.
-func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request) reply {
+func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Request, steps *Steps) reply {
 	// The deadline comes first, because net/http reads the rest of a body that
 	// the handler leaves, and a slow body would keep the connection.
 	connection := http.NewResponseController(w)
@@ -154,7 +162,13 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return *overloaded(err)
 	}
+	if steps != nil {
+		steps.Received = time.Now()
+	}
 	cb, blocks, opened, refused := h.open(at, body, leave)
+	if steps != nil {
+		steps.Opened = time.Now()
+	}
 	if refused != nil {
 		refused.callback = cb
 		if cb != nil {
@@ -163,7 +177,11 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		return *refused
 	}
 	work := func() reply { return h.work(r.Context(), cb, blocks) }
-	return h.witnessed(r.Context(), body, opened, h.held(r.Context(), work(), work))
+	rep := h.witnessed(r.Context(), body, opened, h.held(r.Context(), work(), work))
+	if steps != nil {
+		steps.Recorded = time.Now()
+	}
+	return rep
 }
 
 // open calls leave when body is opened, or panics.

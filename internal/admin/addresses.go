@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"time"
+
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
@@ -26,6 +28,7 @@ func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddres
 		return client.AcceptedAddress{}, err
 	}
 	k := kept[0]
+	c.Trace(time.Time{}, jsonapi.Traced{Merchant: in.Merchant, TrackingID: callback.TrackingID, First: !kept[0].Duplicate})
 	return client.AcceptedAddress{
 		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate,
 	}, nil

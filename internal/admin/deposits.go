@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -56,6 +57,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 	out := client.AcceptedDeposits{Callbacks: make([]client.Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)
+		c.Trace(time.Time{}, jsonapi.Traced{Merchant: in.list[i].Merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
 	}
 	return out, nil
 }

@@ -184,6 +184,7 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 		if len(waiting) > 0 {
 			next = waiting[0].number
 		}
+		from := time.Now()
 		var chunk []line
 		var taken []outbox.Ingested
 		var bad *line
@@ -213,6 +214,7 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 		c.Items += len(taken)
 		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
+			c.Trace(from, jsonapi.Traced{Merchant: chunk[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
 			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate})
 		}
 		if bad != nil {

@@ -74,6 +74,8 @@ type Config struct {
 	Lists Backend
 	// Audit is the service's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
+	// Trace is told of what calls did. Nil: nothing is.
+	Trace func(jsonapi.Traced)
 	// Tokens keeps the service's tokens. Required.
 	Tokens jsonapi.TokenStore
 	// Control keeps the changes that wait for an approver. New says how those of
@@ -167,7 +169,7 @@ func New(c Config) (*Server, error) {
 	var err error
 	s.api, err = jsonapi.New(jsonapi.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log,
+		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
 		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
 		Aliases: aliases(), Webhooks: []jsonapi.Webhook{jsonapi.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
 	}, routes)

@@ -55,7 +55,13 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 	if err != nil {
 		return client.AcceptedWithdrawal{}, unknownMerchant(err)
 	}
+	trace(c, w, !duplicate)
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(w), Duplicate: duplicate}, nil
+}
+
+// trace tells of what the call did to w.
+func trace(c *jsonapi.Call, w outbox.Withdrawal, first bool) {
+	c.Trace(time.Time{}, jsonapi.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first})
 }
 
 // unknownMerchant turns "not found" into a fault of the member merchant.
@@ -159,6 +165,7 @@ func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Cl
 	if p.Withdrawal.Details == nil {
 		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
 	}
+	trace(c, p.Withdrawal, false)
 	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
@@ -188,6 +195,7 @@ func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcom
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
+	trace(c, ended, false)
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(ended), Duplicate: duplicate}, nil
 }
 
@@ -253,6 +261,7 @@ func (s *Server) reportWaiting(c *jsonapi.Call, _ jsonapi.None, in client.Waitin
 	if err != nil {
 		return client.AcceptedWaiting{}, err
 	}
+	trace(c, w, false)
 	return client.AcceptedWaiting{Withdrawal: withdrawalOf(w), Notice: notice}, nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"countersign/internal/gateway"
 	"countersign/internal/outbox"
 	"countersign/internal/signed"
+	"countersign/internal/traces"
 	"countersign/merchant"
 )
 
@@ -64,7 +65,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	t.Helper()
 	token := ""
 	service, err := NewService(ServiceConfig{
-		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true,
+		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Traces: traces.On(),
 		ShowToken: func(first, _ string) { token = first },
 	})
 	if err != nil {
@@ -79,7 +80,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	}
 	g, err := NewGateway(GatewayConfig{
 		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward,
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward, Traces: traces.On(),
 	})
 	if err != nil {
 		t.Fatal(err)

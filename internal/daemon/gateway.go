@@ -19,6 +19,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/jsonapi"
 	"countersign/internal/retain"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -77,6 +78,8 @@ type GatewayConfig struct {
 	// MetricsListen is the address of /metrics, which the API then does not have. Empty:
 	// the API has it.
 	MetricsListen string
+	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
+	Traces bool
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -100,6 +103,7 @@ type Gateway struct {
 	clock     *db.Clock
 	audit     *audit.Log
 	alarms    *alarmPoster // nil: alarms are not posted
+	traces    *tracing     // nil: none are sent
 	heart     *heart
 	purger    *retain.Purger // nil: nothing is purged
 	gateway   *gateway.Gateway
@@ -180,11 +184,19 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		onAPI = nil
 	}
 	g.heart = newHeart(g.db, thisProcess(), now)
+	if g.traces, err = newTracing(ctx, c.Traces, "countersign-gateway", c.Log); err != nil {
+		return err
+	}
+	var traceCall func(jsonapi.Traced)
+	c.Callbacks.OnSteps = nil
+	if g.traces != nil {
+		traceCall, c.Callbacks.OnSteps = g.traces.Call, g.traces.Steps
+	}
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.audit, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
 		MaxBodies: c.MaxBodies,
 		Node:      g.heart.node.ID,
-		Metrics:   onAPI, Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		Metrics:   onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
@@ -280,6 +292,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	signLast(ctx, g.audit)
 	g.heart.stop(ctx)
 	g.c.seeLast(ctx, g.db)
+	g.traces.close(ctx)
 	return errors.Join(err, g.db.Close())
 }
 

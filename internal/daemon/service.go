@@ -70,6 +70,8 @@ type ServiceConfig struct {
 	// WrapOutbox wraps the outbox that the sender uses, for measuring. Nil: it is
 	// not wrapped.
 	WrapOutbox func(dispatch.Outbox) dispatch.Outbox
+	// Traces sends traces by OTLP, as the variables OTEL_… of the environment say.
+	Traces bool
 	// ShowToken is called with the API's first token and its file when Open makes it,
 	// after everything that can fail. Nil: it is not called.
 	ShowToken func(token, file string)
@@ -86,6 +88,7 @@ type Service struct {
 	audit   *audit.Log
 	control *control.Control
 	alarms  *alarmPoster // nil: alarms are not posted
+	traces  *tracing     // nil: none are sent
 	heart   *heart
 	purger  *retain.Purger // nil: nothing is purged
 	sender  *dispatch.Dispatcher
@@ -171,8 +174,16 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if c.WrapOutbox != nil {
 		rows = c.WrapOutbox(rows)
 	}
+	if s.traces, err = newTracing(ctx, c.Traces, "countersign-serve", c.Log); err != nil {
+		return err
+	}
+	var tracer dispatch.Tracer
+	var traceCall func(jsonapi.Traced)
+	if s.traces != nil {
+		tracer, traceCall = s.traces, s.traces.Call
+	}
 	if s.sender, err = dispatch.New(dispatch.Config{
-		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics,
+		Outbox: rows, Node: c.Node, Now: now, Log: c.Log, Observer: metrics, Tracer: tracer,
 		TargetRules:     c.targets(false),
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.DrainTimeout,
 	}); err != nil {
@@ -181,7 +192,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	s.heart = newHeart(d, c.Node, now)
 	started := jsonapi.TimeOf(s.heart.node.Started)
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Node: s.heart.node.ID,
+		Outbox: s.db, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -258,6 +269,7 @@ func (s *Service) Run(ctx context.Context) error {
 	signLast(ctx, s.audit)
 	s.heart.stop(ctx)
 	s.c.seeLast(ctx, s.db.DB)
+	s.traces.close(ctx)
 	return errors.Join(err, s.db.Close())
 }
 

@@ -27,6 +27,7 @@ type ended struct {
 	plain      []byte // the plaintext that was sent, for the next attempt
 	sealed     []byte
 	opening    *openings // to be told that the attempt, whose answer did not open, is settled
+	steps      *Steps    // nil without a Tracer
 }
 
 // attempt makes one attempt of c. When stop ends, no new exchange begins; when work
@@ -41,6 +42,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		}
 	}()
 	start := d.cfg.Now()
+	if d.cfg.Tracer != nil {
+		e.steps = &Steps{Began: time.Now()}
+	}
 	record := outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}
 	var m *merchant
 	finish := func(v Verdict) {
@@ -94,6 +98,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 		return internal("sealing failed", err)
 	}
 
+	if e.steps != nil {
+		e.steps.Sealed = time.Now()
+	}
 	now := d.cfg.Now()
 	if c.LeaseUntil.Time().Sub(now) < d.cfg.ExchangeTimeout+LeaseMargin/2 {
 		e.giveBack = true // the wait for a core was too long: a new claim starts again
@@ -126,6 +133,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 			d.files.short()
 		}
 	}
+	if e.steps != nil {
+		e.steps.Posted = time.Now()
+	}
 	r.Done = db.MillisOf(d.cfg.Now())
 	record.HTTPStatus = r.Status
 	if r.Body != nil {
@@ -153,6 +163,9 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	default:
 		e.opening.leave(lane, opened)
 		e.opening = nil
+	}
+	if e.steps != nil {
+		e.steps.Judged = time.Now()
 	}
 	record.ErrCode = v.ErrCode
 	finish(v)

@@ -45,7 +45,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 	}
 	a.base, err = jsonapi.New(jsonapi.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
+		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, routes)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -20,6 +21,9 @@ func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (cli
 	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in, c.Token.ID), c.Now)
 	if duplicate {
 		c.Status = http.StatusOK
+	}
+	if err == nil {
+		c.Trace(time.Time{}, jsonapi.Traced{CallBackID: o.CallBackID})
 	}
 	return client.AddedOrder{Order: orderOf(o), Duplicate: duplicate}, err
 }

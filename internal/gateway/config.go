@@ -11,6 +11,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/jsonapi"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -54,6 +55,8 @@ type Config struct {
 	Metrics http.Handler
 	// MaxBodies is how many bytes of bodies the private API holds at once. Zero: 256 MiB.
 	MaxBodies int64
+	// Trace is told of what calls of the API did. Nil: nothing is.
+	Trace func(jsonapi.Traced)
 	// Observer counts. Nil: nothing is counted.
 	Observer Observer
 	// Now is the clock of leases, expiry and records. Nil: time.Now.

@@ -33,11 +33,33 @@ type Call struct {
 
 	a        *API
 	rt       *Endpoint
+	began    time.Time        // set where there is a Config.Trace
 	waits    *client.Proposed // the answer in place of the handler's, with status 202
 	merchant string           // for the audit
 	deadline bool             // WriteWithin was called
 	body     bodies.Body
 	endRead  func() // ends the turn of a call that reads; see beginRead
+}
+
+// Traced is what a call did to one callback, withdrawal or order.
+type Traced struct {
+	Route                            string
+	Merchant, CallBackID, TrackingID string // an order has no merchant; of the ids one may be empty
+	First                            bool   // the call made it
+	Began, Ended                     time.Time
+}
+
+// Trace tells Config.Trace what the call did, from a time on; the zero time is the
+// beginning of the call.
+func (c *Call) Trace(from time.Time, t Traced) {
+	if c.a.c.Trace == nil {
+		return
+	}
+	if from.IsZero() {
+		from = c.began
+	}
+	t.Route, t.Began, t.Ended = c.rt.Pattern(), from, time.Now()
+	c.a.c.Trace(t)
 }
 
 // Endpoint is the route of the call.
@@ -184,6 +206,9 @@ func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := rt.a
 	start := a.c.Now()
 	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: db.MillisOf(start), Status: rt.Status}
+	if a.c.Trace != nil {
+		c.began = time.Now()
+	}
 	var err error
 	defer func() {
 		c.stopRead()

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"countersign"
+	"countersign/internal/dispatch"
+	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
+	"countersign/internal/traces"
+	"countersign/merchant"
+)
+
+// tracing tells what the parts of a daemon did as spans. What names a callback is in
+// them, and no amount, address, key or body.
+type tracing struct{ *traces.Tracer }
+
+// newTracing gives nil where no traces are asked for.
+func newTracing(ctx context.Context, on bool, service string, log *slog.Logger) (*tracing, error) {
+	if !on {
+		return nil, nil
+	}
+	t, err := traces.New(ctx, traces.Config{Service: service, Version: Version, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return &tracing{t}, nil
+}
+
+// close sends what is left when everything else has ended.
+func (t *tracing) close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	t.Close(ctx)
+}
+
+func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
+	var list []attribute.KeyValue
+	for _, a := range [][2]string{{"countersign.merchant", merchant}, {"countersign.callBackId", callBackID}, {"countersign.trackingId", trackingID}} {
+		if a[1] != "" {
+			list = append(list, attribute.String(a[0], a[1]))
+		}
+	}
+	return list
+}
+
+// Call is the Trace of an API.
+func (t *tracing) Call(c jsonapi.Traced) {
+	t.Add(traces.Key(c.CallBackID, c.TrackingID), traces.Span{Name: c.Route, First: c.First, Began: c.Began, Ended: c.Ended,
+		Attributes: names(c.Merchant, c.CallBackID, c.TrackingID)})
+}
+
+// Claimed implements dispatch.Tracer.
+func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
+	for i := range list {
+		c := &list[i]
+		t.Add(traces.Key(c.CallBackID, c.TrackingID), traces.Span{Name: "claim", Began: began, Ended: ended,
+			Attributes: append(names(c.Merchant, c.CallBackID, c.TrackingID), attribute.String("countersign.callback", c.ID), attribute.Int("countersign.attempt", c.Attempts))})
+	}
+}
+
+// Attempted implements dispatch.Tracer.
+func (t *tracing) Attempted(a dispatch.Attempted) {
+	c := &a.Callback
+	key, id := traces.Key(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
+	if id == "" { // nothing was sealed
+		id = c.ID + "/" + strconv.Itoa(c.Attempts)
+	}
+	failed := ""
+	if a.Verdict.Result == dispatch.Retry {
+		failed = string(a.Verdict.Reason)
+	}
+	about := append(names(c.Merchant, c.CallBackID, c.TrackingID),
+		attribute.String("countersign.callback", c.ID), attribute.Int("countersign.type", int(c.Type)), attribute.Int("countersign.attempt", a.Attempt.Number),
+		attribute.String("countersign.requestUUID", a.Attempt.RequestUUID), attribute.String("countersign.node", a.Attempt.Node),
+		attribute.String("countersign.outcome", string(a.Verdict.Result)), attribute.String("countersign.reason", string(a.Verdict.Reason)))
+	if a.Attempt.HTTPStatus != 0 {
+		about = append(about, attribute.Int("http.response.status_code", a.Attempt.HTTPStatus))
+	}
+	if a.Settled.Decision != countersign.DecisionNone {
+		about = append(about, attribute.String("countersign.decision", string(a.Settled.Decision)))
+	}
+	t.Add(key, traces.Span{Name: "attempt", ID: id, Began: a.Began, Ended: a.Kept, Failed: failed, Attributes: about})
+	t.steps(key, id, a.Began, step{"seal", a.Sealed}, step{"post", a.Posted}, step{"judge", a.Judged}, step{"", a.Settling}, step{"settle", a.Kept})
+}
+
+// step is a part of something, from the end of the part before.
+type step struct {
+	name  string // empty: it waits
+	ended time.Time
+}
+
+func (t *tracing) steps(key, below string, began time.Time, steps ...step) {
+	for _, s := range steps {
+		if s.ended.IsZero() {
+			continue
+		}
+		if s.name != "" {
+			t.Add(key, traces.Span{Name: s.name, Below: below, Began: began, Ended: s.ended})
+		}
+		began = s.ended
+	}
+}
+
+// Steps tells what the merchant's end did with a callback, below the attempt that it
+// answered.
+func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
+	head, order := cb.Common(), cb.OrderID()
+	key, id := traces.Key(order, head.TrackingID), "merchant/"+cb.UUID()
+	failed := ""
+	if !s.Reason.Answered() {
+		failed = string(s.Reason)
+	}
+	t.Add(key, traces.Span{Name: "receive", ID: id, Below: cb.UUID(), Began: s.Began, Ended: s.Answered, Failed: failed,
+		Attributes: append(names("", order, head.TrackingID), attribute.Int("countersign.type", int(cb.CallbackType())),
+			attribute.String("countersign.requestUUID", cb.UUID()), attribute.String("countersign.reason", string(s.Reason)))})
+	t.steps(key, id, s.Began, step{"body", s.Received}, step{"open", s.Opened}, step{"record", s.Recorded}, step{"answer", s.Answered})
+}
