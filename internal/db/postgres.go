@@ -65,8 +65,12 @@ func settings(url string) (list []string) {
 	return list
 }
 
+// durable: what was acknowledged must survive a crash, whatever the server's default. It
+// is no parameter of the connection's start, which PgBouncer would refuse.
+const durable = "SET synchronous_commit = on"
+
 // apply makes the settings that the server knows. Other engines that speak
-// PostgreSQL's protocol may not know them.
+// PostgreSQL's protocol may not know them, but for durable.
 func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 	_, err := conn.Exec(ctx, strings.Join(list, ";"))
 	var refused *pgconn.PgError
@@ -74,7 +78,7 @@ func apply(ctx context.Context, conn *pgx.Conn, list []string) error {
 		return err
 	}
 	for _, text := range list {
-		if _, err := conn.Exec(ctx, text); err != nil && !errors.As(err, &refused) {
+		if _, err := conn.Exec(ctx, text); err != nil && (text == durable || !errors.As(err, &refused)) {
 			return err
 		}
 	}
@@ -122,14 +126,12 @@ func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *sl
 	if !strings.Contains(url, "pool_max_conns") {
 		c.MaxConns = poolSize
 	}
-	// What was acknowledged must survive a crash, whatever the server's default.
-	// A URL can ask for more, such as remote_apply.
 	params := c.ConnConfig.RuntimeParams
-	if params["synchronous_commit"] == "" {
-		params["synchronous_commit"] = "on"
-	}
 	params["application_name"] = "countersign"
 	list := settings(url)
+	if params["synchronous_commit"] == "" { // a URL can ask for more, such as remote_apply
+		list = append(list, durable)
+	}
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, list) }
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
