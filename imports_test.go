@@ -23,9 +23,12 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
 	"countersign/internal/db": {
-		ours:   []string{"countersign/internal/db/pglink"},
+		ours:   []string{"countersign/internal/db/masterkey", "countersign/internal/db/pglink", "countersign/internal/db/steps"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
+	"countersign/internal/db/masterkey":        {},
+	"countersign/internal/db/steps":            {},
+	"countersign/internal/rekey":               {ours: []string{"countersign/internal/db", "countersign/internal/db/masterkey"}},
 	"countersign/internal/db/pglink":           {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/page":             {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/db/dbtest":           {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
@@ -90,8 +93,8 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
-			"countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/retain", "countersign/internal/signed", "countersign/internal/traces"},
+			"countersign/internal/db", "countersign/internal/db/masterkey", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
+			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/rekey", "countersign/internal/retain", "countersign/internal/signed", "countersign/internal/traces"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
@@ -125,7 +128,7 @@ var restricted = map[string][]string{
 	"database/sql":        {"countersign/internal/db", "countersign/internal/db/dbtest", "countersign/internal/proof", "countersign/merchant/sqlinbox", "countersign/examples/go"},
 	"database/sql/driver": {},
 	"flag":                {"countersign/internal/bench/figures", "countersign/internal/db/dbtest"},
-	"os/exec":             {"countersign/internal/bench", "countersign/internal/bench/figures", "countersign/internal/db/dbtest", "countersign/internal/proof"},
+	"os/exec":             {"countersign/internal/bench", "countersign/internal/bench/figures", "countersign/internal/daemon", "countersign/internal/db/dbtest", "countersign/internal/proof"},
 	"os/signal":           {"countersign/cmd/countersign"},
 	"runtime/pprof":       {"countersign/internal/bench"},
 	"unsafe":              {},

@@ -71,12 +71,12 @@ func (restoreCmd) Help() string {
 }
 
 func (c *restoreCmd) Run(std streams) error {
-	storage, err := c.storage(c.Data)
+	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
 	}
-	r, err := daemon.Restore(context.Background(), daemon.RestoreConfig{Storage: storage, Gateway: c.Gateway, From: c.From, Replace: c.Replace,
-		Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	r, err := daemon.Restore(context.Background(), daemon.RestoreConfig{Storage: storage, Gateway: c.Gateway, From: c.From, Replace: c.Replace, Log: log})
 	if err != nil {
 		return explainStart(fmt.Errorf("restore: %w", err))
 	}

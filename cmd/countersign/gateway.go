@@ -87,7 +87,7 @@ func (c *gatewayCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	storage, err := c.storage(c.Data)
+	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ type cli struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
 
+	Rekey   rekeyCmd   `cmd:"" help:"Seal the service's secrets under a new master key, also while it runs; with --gateway, the gateway's."`
+	Migrate migrateCmd `cmd:"" help:"Bring the service's database up to date; with --gateway, the gateway's."`
+
 	Reconcile reconcileCmd `cmd:"" help:"Compare the service's database with what was executed and booked, and settle a restore; with --gateway, the gateway's."`
 
 	Relay relayCmd `cmd:"" help:"Carry deposits and withdrawals from a table of the wallet core's PostgreSQL to the service, and decisions back."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -99,7 +100,7 @@ func (c *reconcileCmd) Run(std streams) error {
 		}
 	} else {
 		var storage daemon.Storage
-		if storage, err = c.storage(c.Data); err == nil {
+		if storage, err = c.storage(c.Data, slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err == nil {
 			ended, err = daemon.Reconcile(ctx, storage, ofGateway, config)
 		}
 	}

@@ -98,7 +98,7 @@ func (c *relayRunCmd) Run(std streams) error {
 
 // straight opens the API over the service's database.
 func (c *relayRunCmd) straight(ctx context.Context, log *slog.Logger) (*daemon.Straight, error) {
-	storage, err := storeFlags{DB: c.To, MasterKey: c.MasterKey}.storage(c.Data)
+	storage, err := storeFlags{DB: c.To, MasterKey: c.MasterKey}.storage(c.Data, log)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"countersign/internal/daemon"
@@ -15,18 +16,15 @@ const tokenFile = daemon.TokenFile
 
 // storeFlags say where a daemon keeps its state.
 type storeFlags struct {
-	DB        string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
-	MasterKey string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	DB               string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
+	MasterKey        string `name:"master-key" help:"64 hexadecimal digits that seal secrets at rest, in place of the file master.key. Meant for the environment; every process of one database needs the same." placeholder:"HEX" hidden:""`
+	MasterKeyCommand string `name:"master-key-command" help:"Program, with arguments, whose output is the master key: 64 hexadecimal digits. It is started without a shell and has 30s." placeholder:"COMMAND"`
 }
 
-func (f storeFlags) storage(dir string) (s daemon.Storage, err error) {
+func (f storeFlags) storage(dir string, log *slog.Logger) (s daemon.Storage, err error) {
 	s.Dir, s.DB = dir, f.DB
-	if f.MasterKey != "" {
-		if s.Keys, err = daemon.ParseMasterKey(f.MasterKey); err != nil {
-			return s, fmt.Errorf("master key: COUNTERSIGN_MASTER_KEY %w", err)
-		}
-	}
-	return s, nil
+	s.Keys, err = daemon.GivenKey("master-key", f.MasterKey, f.MasterKeyCommand, log)
+	return s, err
 }
 
 type serveCmd struct {
@@ -63,7 +61,8 @@ func (serveCmd) Help() string {
 
 func (c *serveCmd) Run(std streams) error {
 	collectSeldom()
-	storage, err := c.storage(c.Data)
+	log := c.logger(std.err)
+	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,6 @@ func (c *serveCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	log := c.logger(std.err)
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: traces.On(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
@@ -121,7 +119,9 @@ func explainStart(err error) error {
 			"if nothing was ever kept here: remove master.key too, or give the key as COUNTERSIGN_MASTER_KEY, and a new database is made.",
 		}}
 	case errors.Is(err, daemon.ErrNoMasterKey):
-		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY; no other key opens this database."}}
+		return &hintedError{err, []string{"put master.key back, or give the key as COUNTERSIGN_MASTER_KEY or with --master-key-command; no other key opens this database."}}
+	case errors.Is(err, daemon.ErrOutdated):
+		return &hintedError{err, []string{"countersign migrate --db URL, as the role that owns the tables; docs/upgrade.md says how two roles divide the work."}}
 	}
 	return err
 }

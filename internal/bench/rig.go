@@ -27,7 +27,7 @@ import (
 // bench works in the database of a real service: that has another key.
 func masterKey() [32]byte { return sha256.Sum256([]byte("countersign bench: not a secret")) }
 
-func keys() db.KeyWrapper { return db.NewMasterKey(masterKey()) }
+func keys() *db.MasterKey { return db.NewMasterKey(masterKey()) }
 
 // rig is a running service with its merchants.
 type rig struct {

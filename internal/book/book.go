@@ -17,6 +17,7 @@ var migrations embed.FS
 // End opens the merchant's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "merchant", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
+		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}},
 		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"},
 		Steps:   map[int]func(context.Context, db.Querier) error{4: foldTransfers}}
 }

@@ -3,6 +3,7 @@ package book
 import (
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -16,9 +17,9 @@ import (
 	"countersign/merchant"
 )
 
-// TestUpgrade: a gateway's database of schema 2 is brought over, and the work in it
-// goes on. See internal/outbox/testdata/README.md.
-func TestUpgrade(t *testing.T) {
+// vectorKeys opens the secrets in the databases of earlier schemas.
+func vectorKeys(t testing.TB) *db.MasterKey {
+	t.Helper()
 	text, err := os.ReadFile("testdata/TEST-VECTOR-master.key")
 	if err != nil {
 		t.Fatal(err)
@@ -27,8 +28,15 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db.NewMasterKey([32]byte(key))
+}
+
+// TestUpgrade: a gateway's database of schema 2 is brought over, and the work in it
+// goes on. See internal/outbox/testdata/README.md.
+func TestUpgrade(t *testing.T) {
+	keys := vectorKeys(t)
 	open := func(url string) *db.DB {
-		d, err := db.Open(ctx, db.Config{URL: url, Keys: db.NewMasterKey([32]byte(key))}, End())
+		d, err := db.Open(ctx, db.Config{URL: url, Keys: keys}, End())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +45,28 @@ func TestUpgrade(t *testing.T) {
 	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
 		t.Run(kind, func(t *testing.T) {
 			d := open(dbtest.CheckUpgrade(t, path, End().Foreign, func(url string) { open(url).Close() }, "inbox.transfer", "first_blocks", "tokens.role"))
+			defer d.Close()
+			testGoesOn(t, New(d, Config{}))
+		})
+	}
+}
+
+// TestEverySchema: a database of any schema since then is brought over, and the work in it
+// goes on.
+func TestEverySchema(t *testing.T) {
+	keys := vectorKeys(t)
+	for kind, path := range map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"} {
+		dbtest.EachSchema(t, kind, End().Migrations, func(t *testing.T, before fs.FS) {
+			url := dbtest.Restore(t, path)
+			earlier := End()
+			earlier.Migrations = before
+			if _, _, _, err := db.Migrate(ctx, db.Config{URL: url}, earlier); err != nil {
+				t.Fatal(err)
+			}
+			d, err := db.Open(ctx, db.Config{URL: url, Keys: keys}, End())
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer d.Close()
 			testGoesOn(t, New(d, Config{}))
 		})

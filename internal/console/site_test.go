@@ -119,7 +119,7 @@ func node(t testing.TB, change func(*daemon.ServiceConfig)) (base string, token 
 }
 
 // sharedKeys are the keys of nodes of one database.
-func sharedKeys() db.KeyWrapper { return db.NewMasterKey([32]byte{1}) }
+func sharedKeys() *db.MasterKey { return db.NewMasterKey([32]byte{1}) }
 
 func serviceAPI(t testing.TB, base string, token client.Secret) *client.Service {
 	t.Helper()

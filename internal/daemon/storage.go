@@ -34,17 +34,20 @@ type Storage struct {
 	DB string
 	// Keys seal secrets at rest. Every process of one database needs the same.
 	// Nil: the master key in Dir, made on first start.
-	Keys db.KeyWrapper
+	Keys *db.MasterKey
 }
 
 // ErrBroken: the file of the database is missing, empty, cut off or damaged.
 var ErrBroken = db.ErrBroken
 
+// ErrOutdated: the schema is older than this program, and the role may not change it.
+var ErrOutdated = db.ErrOutdated
+
 // ErrNoMasterKey: the database was sealed with a master key that is not there.
 var ErrNoMasterKey = errors.New("the master key of the database is missing")
 
 // ParseMasterKey reads a master key of 64 hexadecimal digits.
-func ParseMasterKey(text string) (db.KeyWrapper, error) {
+func ParseMasterKey(text string) (*db.MasterKey, error) {
 	var key [32]byte
 	b, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(b) != len(key) {
@@ -71,7 +74,7 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	if err := s.makeDir(); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	c := db.Config{URL: cmp.Or(s.DB, s.file(DatabaseFile)), Keys: s.Keys, Log: log, Restoring: restoring}
+	c := db.Config{URL: s.url(), Keys: s.Keys, Log: log, Restoring: restoring}
 	if c.Keys == nil {
 		// The first start makes the database and then the key. So a start that failed
 		// or died is a first start again as long as there is no key, and a key without
@@ -88,6 +91,9 @@ func (s Storage) openAny(ctx context.Context, log *slog.Logger, end db.End, rest
 	}
 	return db.Open(ctx, c, end)
 }
+
+// url is of the database.
+func (s Storage) url() string { return cmp.Or(s.DB, s.file(DatabaseFile)) }
 
 func (s Storage) file(name string) string { return filepath.Join(s.Dir, name) }
 
@@ -108,7 +114,7 @@ func (s Storage) makeDir() error {
 
 // firstMasterKey gives the master key where there was none when the process started.
 // It makes one for a new database alone: no other key opens one that is sealed.
-func (s Storage) firstMasterKey(newDatabase bool) (db.KeyWrapper, error) {
+func (s Storage) firstMasterKey(newDatabase bool) (*db.MasterKey, error) {
 	if newDatabase {
 		var fresh [32]byte
 		_, _ = rand.Read(fresh[:]) // never fails
@@ -127,7 +133,7 @@ func (s Storage) firstMasterKey(newDatabase bool) (db.KeyWrapper, error) {
 }
 
 // masterKey reads the master key of the data directory.
-func (s Storage) masterKey() (db.KeyWrapper, error) {
+func (s Storage) masterKey() (*db.MasterKey, error) {
 	text, err := readSecret(s.file(MasterKeyFile))
 	if err != nil {
 		return nil, err

@@ -3,7 +3,10 @@ package db
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+
+	"countersign/internal/db/masterkey"
 )
 
 const (
@@ -12,35 +15,41 @@ const (
 )
 
 // canary is sealed in every database, so that a wrong master key fails at the start
-// and not at the first secret.
-const canary = "countersign"
+// and not at the first secret. Canary is its row of meta.
+const (
+	canary = "countersign"
+	Canary = "canary"
+)
 
 // checkKeys seals the canary in a new database and opens it in any. find gives the
-// keys if there are none.
-func (d *DB) checkKeys(ctx context.Context, find func(newDatabase bool) (KeyWrapper, error)) error {
+// key if there is none.
+func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabase bool) (*MasterKey, error)) error {
 	place := Record{Table: "meta", Row: "canary", Version: 1}
 	read := func(q Querier, value *[]byte) (bool, error) {
-		return One(ctx, q, readMetaSQL, []any{"canary"}, value)
+		return One(ctx, q, readMetaSQL, []any{Canary}, value)
 	}
 	var kept []byte
 	found, err := read(d, &kept)
 	if err != nil {
 		return err
 	}
-	if d.keys == nil {
-		if d.keys, err = find(!found); err != nil {
+	if key == nil {
+		if key, err = find(!found); err != nil {
 			return err
 		}
+	}
+	d.keys = masterkey.NewRing(key, func(ctx context.Context) ([]masterkey.Row, error) { return ReadMasterKeys(ctx, d) })
+	if err := d.keys.Reload(ctx); err != nil {
+		return err
 	}
 	if !found {
 		dataKey, sealed, err := d.Seal(ctx, place, []string{"canary"}, [][]byte{[]byte(canary)})
 		if err != nil {
 			return err
 		}
-		value := append([]byte{byte(len(dataKey) >> 8), byte(len(dataKey))}, dataKey...)
-		value = append(value, sealed[0]...)
+		value := JoinKey(dataKey, sealed[0])
 		err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
-			if _, err := t.Exec(ctx, writeMetaSQL, "canary", value); err != nil {
+			if _, err := t.Exec(ctx, writeMetaSQL, Canary, value); err != nil {
 				return err
 			}
 			_, err := read(t, &kept) // another node may have been first
@@ -50,19 +59,32 @@ func (d *DB) checkKeys(ctx context.Context, find func(newDatabase bool) (KeyWrap
 			return err
 		}
 	}
-	if len(kept) < 2 {
+	wrapped, rest, ok := CutKey(kept)
+	if !ok {
 		return ErrMasterKey
 	}
-	n := int(kept[0])<<8 | int(kept[1])
-	if len(kept) < 2+n {
-		return ErrMasterKey
-	}
-	plain, err := d.Unseal(ctx, place, []string{"canary"}, kept[2:2+n], [][]byte{kept[2+n:]})
+	plain, err := d.Unseal(ctx, place, []string{"canary"}, wrapped, [][]byte{rest})
 	switch {
-	case err == nil && bytes.Equal(plain[0], []byte(canary)):
-		return nil
-	case err == nil || errors.Is(err, errSealBroken):
+	case errors.Is(err, masterkey.ErrBroken), err == nil && !bytes.Equal(plain[0], []byte(canary)):
 		return ErrMasterKey
+	case err != nil:
+		return err
 	}
-	return err // such as a key management service that cannot be reached
+	return d.firstKey(ctx)
+}
+
+// JoinKey and CutKey write a sealed data key and what it opens as one value.
+func JoinKey(wrapped, rest []byte) []byte {
+	return append(append(binary.BigEndian.AppendUint16(nil, uint16(len(wrapped))), wrapped...), rest...)
+}
+
+func CutKey(value []byte) (wrapped, rest []byte, ok bool) {
+	if len(value) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(value))
+	if value = value[2:]; len(value) < n {
+		return nil, nil, false
+	}
+	return value[:n], value[n:], true
 }

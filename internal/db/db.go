@@ -8,17 +8,19 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"countersign/internal/db/masterkey"
 )
 
 // Config says which database to open.
 type Config struct {
 	URL  string       // required: path of a SQLite file, or postgres://… (several hosts allowed; without sslmode, servers off this machine must prove their names)
-	Keys KeyWrapper   // seals secrets at rest; required, or FindKeys
+	Keys *MasterKey   // seals secrets at rest; required, or FindKeys
 	Log  *slog.Logger // nil: discards
 	// FindKeys gives the Keys if there were none at first. It is called when the
 	// schema is up to date, and is told whether nothing was ever sealed in this
 	// database.
-	FindKeys func(newDatabase bool) (KeyWrapper, error)
+	FindKeys func(newDatabase bool) (*MasterKey, error)
 	// Used says that the database was used before. A SQLite file that is missing or
 	// empty is then refused, and not made anew.
 	Used bool
@@ -41,6 +43,8 @@ type End struct {
 	// Steps are what SQL alone cannot do: the function of a number runs in the
 	// transaction of that migration, after its text.
 	Steps map[int]func(context.Context, Querier) error
+	// Sealed are the tables with values that are sealed under the master key.
+	Sealed []SealedTable
 	// Keep writes the records of a transaction to the audit log, last of all in that
 	// transaction. Nil: there is no log, and records are dropped.
 	Keep func(ctx context.Context, t *Tx, records []LogRecord) error
@@ -53,7 +57,9 @@ type End struct {
 type DB struct {
 	backend
 	end     End
-	keys    KeyWrapper
+	keys    *masterkey.Ring
+	before  int // the number of the schema when it was opened; 0: there was none
+	knows   int // and the number that this program knows
 	log     *slog.Logger
 	dialect *Dialect
 	hub     *hub
@@ -72,18 +78,29 @@ func Open(ctx context.Context, c Config, end End) (*DB, error) {
 	if scheme, _, ok := strings.Cut(c.URL, "://"); ok && !isPostgres(c.URL) {
 		return nil, fmt.Errorf("opening the database: a URL that begins with %s:// is not taken: give a postgres:// URL, or the path of a SQLite file", scheme)
 	}
-	d := &DB{end: end, keys: c.Keys, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
+	d := &DB{end: end, log: c.Log, hub: &hub{}, health: &health{failed: make(chan struct{}, 1)}}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	if err := d.open(ctx, c, end); err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	if err := d.checkKeys(ctx, c.FindKeys); err != nil {
+	if err := d.checkKeys(ctx, c.Keys, c.FindKeys); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
 	return d, nil
+}
+
+// Migrate brings the schema of a database up to date and opens nothing that is sealed. It
+// gives the number before, the one now, and the lowest whose programs still work with it.
+func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, err error) {
+	d := &DB{end: end, log: c.Log, hub: &hub{}}
+	if err := d.open(ctx, c, end); err != nil {
+		return 0, 0, 0, fmt.Errorf("opening the database: %w", err)
+	}
+	now, oldest, err = readVersion(ctx, d)
+	return d.before, now, oldest, errors.Join(err, d.Close())
 }
 
 func (d *DB) open(ctx context.Context, c Config, end End) error {
@@ -92,14 +109,14 @@ func (d *DB) open(ctx context.Context, c Config, end End) error {
 		if err != nil {
 			return err
 		}
-		d.backend, d.dialect = p, p.d
+		d.backend, d.dialect, d.before, d.knows = p, p.d, p.before, p.knows
 		return nil
 	}
 	s, err := openSQLite(ctx, c.URL, c.Used, c.Restoring, end, d.log, d.hub)
 	if err != nil {
 		return err
 	}
-	d.backend, d.dialect = s, s.d
+	d.backend, d.dialect, d.before, d.knows = s, s.d, s.before, s.knows
 	return nil
 }
 

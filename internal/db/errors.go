@@ -1,6 +1,10 @@
 package db
 
-import "errors"
+import (
+	"errors"
+
+	"countersign/internal/db/masterkey"
+)
 
 // The errors that callers branch on.
 var (
@@ -17,13 +21,16 @@ var (
 	ErrInvalid = errors.New("not storable")
 	// ErrMasterKey means that the key given to Open is not the one that sealed
 	// this database.
-	ErrMasterKey = errors.New("the master key does not open this database")
+	ErrMasterKey = masterkey.ErrOther
 	// ErrNewerSchema means that a later version of this program has written
 	// the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")
 	// ErrOlderSchema means that the database has no schema yet, or that of an earlier
 	// version of this program, and was to be opened as it is.
 	ErrOlderSchema = errors.New("the database's schema is not of this version")
+	// ErrOutdated means that the schema is older than this program, and that its role may not
+	// change it.
+	ErrOutdated = errors.New("the database is not up to date")
 	// ErrOtherEnd means that the database belongs to the other end of the
 	// protocol, or to both.
 	ErrOtherEnd = errors.New("the database is not of this end alone")

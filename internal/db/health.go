@@ -73,7 +73,9 @@ func (d *DB) Ready(ctx context.Context) error {
 
 // Run watches the database until ctx ends, for Ready, and logs when the database takes
 // no writes and when it takes them again. It fails with ErrGone if the files of a
-// SQLite database were removed or replaced.
+// SQLite database were removed or replaced, with ErrNewerSchema if another node has brought
+// the schema to a number that this program does not work with, and with ErrMasterKey if the
+// master key was replaced while this node stood still.
 func (d *DB) Run(ctx context.Context) error {
 	turn := time.NewTicker(lookEvery)
 	defer turn.Stop()
@@ -92,6 +94,11 @@ func (d *DB) Run(ctx context.Context) error {
 		if err := d.gone(); err != nil {
 			return err
 		}
+		if healthy {
+			if err := d.look(ctx); err != nil {
+				return err
+			}
+		}
 		last := d.health.last.Load()
 		if last == nil || last.err != nil || time.Since(last.at) >= probeAfter {
 			d.probe(ctx)
@@ -106,6 +113,26 @@ func (d *DB) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// lookLimit bounds a look at what other nodes have changed.
+const lookLimit = 2 * time.Second
+
+// look notices what other nodes have done to the whole database. That it cannot be read
+// is noticed elsewhere.
+func (d *DB) look(ctx context.Context) error {
+	if !d.dialect.Shared {
+		return nil // there are no others
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	if err := d.ReloadKeys(ctx); errors.Is(err, ErrMasterKey) {
+		return err
+	}
+	if at, oldest, err := readVersion(ctx, d); err == nil {
+		return checkVersion(at, oldest, d.knows)
+	}
+	return nil
 }
 
 const probeSQL = `

@@ -89,7 +89,7 @@ func TestFirstStartOnFullDisk(t *testing.T) {
 	}
 	path := filepath.Join(dir, "countersign.db")
 	asked := 0
-	c := Config{URL: path, FindKeys: func(newDatabase bool) (KeyWrapper, error) {
+	c := Config{URL: path, FindKeys: func(newDatabase bool) (*MasterKey, error) {
 		asked++
 		if !newDatabase {
 			t.Error("the database is not new")

@@ -23,7 +23,7 @@ var dialects = []struct {
 var testKeys = NewMasterKey([32]byte{7})
 
 // testEnd has one table of its own.
-var testEnd = End{Name: "test", Migrations: fstest.MapFS{
+var testEnd = End{Name: "test", Sealed: []SealedTable{{"sealed", "id", "data_key"}}, Migrations: fstest.MapFS{
 	"migrations/sqlite/0001_things.sql": {Data: []byte(`
 		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT;
 		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq INTEGER NOT NULL) STRICT;
@@ -31,10 +31,16 @@ var testEnd = End{Name: "test", Migrations: fstest.MapFS{
 		CREATE TABLE epochs (number INTEGER NOT NULL PRIMARY KEY, began INTEGER NOT NULL, reconciled INTEGER NOT NULL DEFAULT 0) STRICT;
 		CREATE TABLE epoch_feeds (epoch INTEGER NOT NULL, feed TEXT NOT NULL, last_seq INTEGER NOT NULL) STRICT;
 		CREATE TABLE audit_head (id INTEGER NOT NULL PRIMARY KEY, size INTEGER NOT NULL) STRICT;
+		CREATE TABLE master_keys (number INTEGER NOT NULL PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, since INTEGER NOT NULL, replaced INTEGER NOT NULL DEFAULT 0,
+			rewrapped INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0, next BLOB NOT NULL, self BLOB NOT NULL) STRICT;
+		CREATE TABLE sealed (id TEXT NOT NULL PRIMARY KEY, data_key BLOB NOT NULL, content BLOB NOT NULL) STRICT;
 		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL) STRICT;`)},
 	"migrations/postgres/0001_things.sql": {Data: []byte(`
 		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BYTEA NOT NULL);
 		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq BIGINT NOT NULL);
+		CREATE TABLE master_keys (number BIGINT NOT NULL PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, since BIGINT NOT NULL, replaced BIGINT NOT NULL DEFAULT 0,
+			rewrapped BIGINT NOT NULL DEFAULT 0, ended BIGINT NOT NULL DEFAULT 0, next BYTEA NOT NULL, self BYTEA NOT NULL);
+		CREATE TABLE sealed (id TEXT NOT NULL PRIMARY KEY, data_key BYTEA NOT NULL, content BYTEA NOT NULL);
 		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL);`)},
 }}
 

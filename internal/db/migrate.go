@@ -3,43 +3,9 @@ package db
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
+
+	"countersign/internal/db/steps"
 )
-
-// migration is one step of the schema: 0001_name.sql, 0002_name.sql, … A
-// released migration never changes.
-type migration struct {
-	number int
-	name   string
-	text   string
-}
-
-// readMigrations gives the migrations for a dialect in order. Their numbers
-// run from 1 without gaps.
-func readMigrations(files fs.FS, dialect string) ([]migration, error) {
-	dir := path.Join("migrations", dialect)
-	entries, err := fs.ReadDir(files, dir) // sorted by name
-	if err != nil {
-		return nil, err
-	}
-	var list []migration
-	for _, e := range entries {
-		digits, _, _ := strings.Cut(e.Name(), "_")
-		number, err := strconv.Atoi(digits)
-		if err != nil || number != len(list)+1 {
-			return nil, fmt.Errorf("migration %s is not number %d", e.Name(), len(list)+1)
-		}
-		text, err := fs.ReadFile(files, path.Join(dir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, migration{number, e.Name(), string(text)})
-	}
-	return list, nil
-}
 
 // migrator is a connection for migrate. run runs one transaction and excludes other
 // migrators meanwhile.
@@ -50,59 +16,109 @@ type migrator interface {
 type migratorTx interface {
 	Querier
 	script(text string) error
+	// has reports whether a table exists.
+	has(table string) (bool, error)
 	// lock locks a table until the transaction ends. It reports whether the table
 	// exists.
 	lock(table string) (bool, error)
+	// mayChange fails if the tables cannot be changed.
+	mayChange() error
 }
 
 const (
-	versionTable     = `CREATE TABLE IF NOT EXISTS schema_version (number BIGINT NOT NULL PRIMARY KEY)`
+	versionTable     = `CREATE TABLE schema_version (number BIGINT NOT NULL PRIMARY KEY)`
 	readVersionSQL   = `SELECT COALESCE(MAX(number), 0) FROM schema_version`
 	recordVersionSQL = `INSERT INTO schema_version (number) VALUES ($1)`
 )
 
+// metaOldest is the row of meta with the number of the schema and the lowest number of a
+// schema whose programs still work with it.
+const metaOldest = "oldest schema"
+
+// readVersion gives the number of the schema, 0 if there is none, and the lowest number of
+// a schema whose programs work with it.
+func readVersion(ctx context.Context, q Querier) (at, oldest int, err error) {
+	if _, err := One(ctx, q, readVersionSQL, nil, &at); err != nil || at == 0 {
+		return at, at, err
+	}
+	var text []byte
+	found, err := One(ctx, q, readMetaSQL, []any{metaOldest}, &text)
+	if err != nil || !found {
+		return at, at, err
+	}
+	var of int
+	if n, _ := fmt.Sscan(string(text), &of, &oldest); n < 2 || of != at {
+		oldest = at // whoever wrote this schema did not say
+	}
+	return at, oldest, nil
+}
+
+// checkVersion fails with ErrNewerSchema if programs that know the schema up to number knows
+// do not work with a database.
+func checkVersion(at, oldest, knows int) error {
+	if at > knows && oldest > knows {
+		return fmt.Errorf("%w: its schema has number %d, which works with programs that know %d or more; this one knows %d", ErrNewerSchema, at, oldest, knows)
+	}
+	return nil
+}
+
 // migrate brings the schema of end's database up to the last of list, each step in
-// its own transaction. It refuses a schema that is newer than list or not end's.
-func migrate(ctx context.Context, m migrator, end End, list []migration) error {
+// its own transaction, and gives the number that it had before. It refuses a schema that is
+// newer than what programs like this one work with, or not end's.
+func migrate(ctx context.Context, m migrator, end End, list []steps.Step) (before int, err error) {
+	before = -1
 	for done := false; !done; {
 		err := m.run(ctx, func(t migratorTx) error {
-			if err := t.script(versionTable); err != nil {
+			made, err := t.has("schema_version")
+			if err != nil {
 				return err
 			}
-			var at int
-			if _, err := One(ctx, t, readVersionSQL, nil, &at); err != nil {
-				return err
+			at, oldest := 0, 0
+			if made {
+				if at, oldest, err = readVersion(ctx, t); err != nil {
+					return err
+				}
+			}
+			if before < 0 {
+				before = at
 			}
 			if err := checkEnd(ctx, t, end, at); err != nil {
 				return err
 			}
-			switch {
-			case at > len(list):
-				return fmt.Errorf("%w: its schema has number %d, this program knows %d", ErrNewerSchema, at, len(list))
-			case at == len(list):
+			if at >= len(list) {
 				done = true
-				return nil
+				return checkVersion(at, oldest, len(list))
 			}
-			next := list[at]
-			if err := t.script(next.text); err != nil {
-				return fmt.Errorf("migration %s: %w", next.name, err)
+			if err := t.mayChange(); err != nil {
+				return fmt.Errorf("%w: its schema has number %d, this program needs %d, and %w: run countersign migrate with a role that may", ErrOutdated, at, len(list), err)
 			}
-			if step := end.Steps[next.number]; step != nil {
-				if err := step(ctx, t); err != nil {
-					return fmt.Errorf("migration %s: %w", next.name, err)
+			if !made {
+				if err := t.script(versionTable); err != nil {
+					return err
 				}
 			}
-			if _, err := t.Exec(ctx, writeMetaSQL, endName, []byte(end.Name)); err != nil {
-				return err
+			next := list[at]
+			if err := t.script(next.Text); err != nil {
+				return fmt.Errorf("migration %s: %w", next.Name, err)
 			}
-			_, err := t.Exec(ctx, recordVersionSQL, int64(next.number))
+			if step := end.Steps[next.Number]; step != nil {
+				if err := step(ctx, t); err != nil {
+					return fmt.Errorf("migration %s: %w", next.Name, err)
+				}
+			}
+			for name, value := range map[string]string{endName: end.Name, metaOldest: fmt.Sprint(next.Number, next.Oldest)} {
+				if _, err := t.Exec(ctx, setMetaSQL, name, []byte(value)); err != nil {
+					return err
+				}
+			}
+			_, err = t.Exec(ctx, recordVersionSQL, int64(next.Number))
 			return err
 		})
 		if err != nil {
-			return err
+			return before, err
 		}
 	}
-	return nil
+	return before, nil
 }
 
 const (

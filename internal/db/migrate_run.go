@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -35,11 +36,15 @@ func (m sqliteMigration) script(text string) error {
 
 const sqliteTableSQL = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1`
 
-// lock: the whole file is locked.
-func (m sqliteMigration) lock(table string) (bool, error) {
+func (m sqliteMigration) has(table string) (bool, error) {
 	var is int
 	return One(m.ctx, m, sqliteTableSQL, []any{table}, &is)
 }
+
+// lock: the whole file is locked.
+func (m sqliteMigration) lock(table string) (bool, error) { return m.has(table) }
+
+func (m sqliteMigration) mayChange() error { return nil }
 
 // migrationLock is the advisory lock of nodes that migrate at the same time.
 const migrationLock = 0x636f756e74657273 // "counters"
@@ -68,8 +73,38 @@ func (m pgMigration) script(text string) error {
 	return err
 }
 
-func (m pgMigration) lock(table string) (exists bool, err error) {
-	if _, err := One(m.ctx, m, `SELECT to_regclass($1) IS NOT NULL`, []any{table}, &exists); err != nil || !exists {
+func (m pgMigration) has(table string) (exists bool, err error) {
+	_, err = One(m.ctx, m, `SELECT to_regclass($1) IS NOT NULL`, []any{table}, &exists)
+	return exists, err
+}
+
+// mayChangeSQL gives the role, the schema, whether the role may create there, and whether
+// it owns the tables that are there.
+const mayChangeSQL = `
+SELECT current_user, COALESCE(current_schema(), ''), COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE),
+	NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version' AND NOT pg_has_role(tableowner, 'USAGE'))`
+
+func (m pgMigration) mayChange() error { return mayChange(m.ctx, m) }
+
+func mayChange(ctx context.Context, q Querier) error {
+	var role, schema string
+	var create, owns bool
+	_, err := One(ctx, q, mayChangeSQL, nil, &role, &schema, &create, &owns)
+	switch {
+	case err != nil:
+		return err
+	case schema == "":
+		return fmt.Errorf("the role %s has no schema to work in: grant it USAGE", role)
+	case !create:
+		return fmt.Errorf("the role %s may create nothing in the schema %s", role, schema)
+	case !owns:
+		return fmt.Errorf("the role %s does not own the tables of the schema %s", role, schema)
+	}
+	return nil
+}
+
+func (m pgMigration) lock(table string) (bool, error) {
+	if exists, err := m.has(table); err != nil || !exists {
 		return false, err
 	}
 	return true, m.script("LOCK TABLE " + table + " IN ACCESS EXCLUSIVE MODE")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/internal/db/pglink"
+	"countersign/internal/db/steps"
 )
 
 // postgresDB is a connection pool, and a bell that tells nodes of each other's
@@ -28,6 +28,9 @@ type postgresDB struct {
 	log    *slog.Logger
 	hub    *hub
 	bell   *bell
+	link   *pglink.Links
+	before int // the number of the schema when it was opened
+	knows  int // and the number that this program knows
 	closed atomic.Bool
 }
 
@@ -95,8 +98,8 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 		// The cause may repeat the URL, and that may hold a password.
 		return nil, nil, errors.New("the database URL is not valid: want postgres://user:password@host/database?option=value")
 	}
-	if !saysTLS(url) {
-		verifyRemote(c.ConnConfig)
+	if !pglink.SaysTLS(url) {
+		pglink.VerifyRemote(c.ConnConfig)
 	}
 	if !strings.Contains(url, "pool_ping_timeout") {
 		c.PingTimeout = pglink.Stalled // of a connection that was idle
@@ -112,13 +115,43 @@ func PoolConfig(url string, log *slog.Logger) (*pgxpool.Config, *pglink.Links, e
 // ExplainConnect adds to the error of a first connection to url what to write in it,
 // where PoolConfig's rules for TLS are why it failed.
 func ExplainConnect(url string, err error) error {
-	if saysTLS(url) {
+	if pglink.SaysTLS(url) {
 		return err
 	}
-	return explainTLS(err)
+	return pglink.ExplainTLS(err)
 }
 
+// openPostgres connects and brings the schema up to date.
 func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
+	db, err := connectPostgres(ctx, url, end, log, h)
+	if err != nil {
+		return nil, err
+	}
+	list, err := steps.Read(end.Migrations, db.d.Name)
+	if err == nil && asItIs {
+		err = db.upToDate(ctx, len(list))
+	}
+	if err == nil {
+		db.knows = len(list)
+		db.before, err = migrate(ctx, db, end, list)
+	}
+	if err == nil {
+		few := db.pool.Config()
+		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(few.MaxConns, apartConns)
+		read := append(settings(url), "SET default_transaction_read_only = on")
+		few.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, read) }
+		db.lists, err = pgxpool.NewWithConfig(ctx, few)
+	}
+	if err != nil {
+		db.pool.Close()
+		return nil, err
+	}
+	db.bell = newBell(db.pool, db.link, h, log)
+	return db, nil
+}
+
+// connectPostgres connects and changes nothing.
+func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
 	c, l, err := PoolConfig(url, log)
 	if err != nil {
 		return nil, err
@@ -141,27 +174,7 @@ func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *sl
 		pool.Close()
 		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
 	}
-	db := &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, log: log}
-	steps, err := readMigrations(end.Migrations, db.d.Name)
-	if err == nil && asItIs {
-		err = db.upToDate(ctx, len(steps))
-	}
-	if err == nil {
-		err = migrate(ctx, db, end, steps)
-	}
-	if err == nil {
-		few := c.Copy()
-		few.MinConns, few.MinIdleConns, few.MaxConns = 0, 0, min(c.MaxConns, apartConns)
-		read := append(slices.Clone(list), "SET default_transaction_read_only = on")
-		few.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return apply(ctx, conn, read) }
-		db.lists, err = pgxpool.NewWithConfig(ctx, few)
-	}
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	db.bell = newBell(pool, l, h, log)
-	return db, nil
+	return &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, link: l, log: log}, nil
 }
 
 // upToDate fails if migrate would change the schema.
@@ -243,7 +256,7 @@ func (db *postgresDB) try(ctx context.Context, fn func(context.Context, *Tx) err
 		err = t.finish(ctx, db.end)
 	}
 	if err != nil {
-		if code(err) == readOnly {
+		if code(err) == readOnly || stale(err) {
 			conn.Conn().Close(ctx) // the pool must not keep it
 		}
 		return nil, db.explain(err)
@@ -315,32 +328,82 @@ func (db *postgresDB) Batch(ctx context.Context, list []Statement) error {
 	return db.reads().Batch(ctx, list)
 }
 
-func (r poolReads) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	n, err := pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
+func (r poolReads) Exec(ctx context.Context, text string, args ...any) (n int64, err error) {
+	err = r.fresh(func() error {
+		n, err = pgQuerier{r.db.d, r.pool}.Exec(ctx, text, args...)
+		return err
+	})
 	return n, r.db.explain(err)
 }
 
 func (r poolReads) Query(ctx context.Context, text string, args ...any) (Rows, error) {
-	rows, err := pgQuerier{r.db.d, r.pool}.Query(ctx, text, args...)
+	rows := &explainedRows{db: r.db}
+	err := r.fresh(func() (err error) {
+		if rows.Rows, err = (pgQuerier{r.db.d, r.pool}).Query(ctx, text, args...); err != nil {
+			return err
+		}
+		if rows.first = rows.Rows.Next(); !rows.first && stale(rows.Rows.Err()) {
+			return rows.Rows.Close()
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, r.db.explain(err)
 	}
-	return explainedRows{rows, r.db}, nil
+	return rows, nil
 }
 
 func (r poolReads) Batch(ctx context.Context, list []Statement) error {
-	return r.db.explain(pgQuerier{r.db.d, r.pool}.Batch(ctx, list))
+	began := false // a row was handed over: they must not come twice
+	counted := make([]Statement, len(list))
+	for i, s := range list {
+		counted[i] = s
+		if s.Row != nil {
+			counted[i].Row = func(row Rows) error { began = true; return s.Row(row) }
+		}
+	}
+	var ended error
+	err := r.fresh(func() error {
+		if ended = (pgQuerier{r.db.d, r.pool}).Batch(ctx, counted); began {
+			return nil
+		}
+		return ended
+	})
+	if err == nil {
+		err = ended
+	}
+	return r.db.explain(err)
+}
+
+// fresh runs read again while it fails for a stale statement: another node has migrated, and
+// each connection of the pool finds out once.
+func (r poolReads) fresh(read func() error) (err error) {
+	for n := r.pool.Stat().MaxConns(); n >= 0; n-- {
+		if err = read(); !stale(err) {
+			break
+		}
+	}
+	return err
 }
 
 // explainedRows are read outside a transaction. They map an error that ends the
 // reading, because no other code does.
 type explainedRows struct {
 	Rows
-	db *postgresDB
+	db            *postgresDB
+	first, peeked bool // whether there is a first row; whether Next has told of it
 }
 
-func (r explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
-func (r explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
+func (r *explainedRows) Next() bool {
+	if !r.peeked {
+		r.peeked = true
+		return r.first
+	}
+	return r.Rows.Next()
+}
+
+func (r *explainedRows) Err() error   { return r.db.explain(r.Rows.Err()) }
+func (r *explainedRows) Close() error { return r.db.explain(r.Rows.Close()) }
 
 // pgConn is a pool or a transaction.
 type pgConn interface {

@@ -23,7 +23,7 @@ func (db *postgresDB) explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case code(err) == diskFull && !errors.Is(err, ErrFull):
 		return fmt.Errorf("%w: %w", ErrFull, err)
-	case unreachable(err) && !errors.Is(err, ErrUnavailable):
+	case (unreachable(err) || stale(err)) && !errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
@@ -52,10 +52,17 @@ func unreachable(err error) bool {
 }
 
 // retryable: serialization failure, also at the commit; deadlock; a server that
-// stopped taking writes under an open connection.
+// stopped taking writes under an open connection; a statement of before a migration.
 func retryable(err error) bool {
 	c := code(err)
-	return c == "40001" || c == "40P01" || c == readOnly
+	return c == "40001" || c == "40P01" || c == readOnly || stale(err)
+}
+
+// stale: a statement that was prepared before another node's migration would give other
+// columns now ("cached plan must not change result type"). Prepared again it runs.
+func stale(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "0A000" && pg.Routine == "RevalidateCachedQuery"
 }
 
 const (

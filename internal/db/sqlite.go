@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"countersign/internal/db/steps"
 )
 
 // groupMax is how many waiting writes share one commit. With more, the first would
@@ -30,6 +32,8 @@ type sqliteDB struct {
 	files    []keptFile
 	conn     *sqliteConn
 	unsynced atomic.Bool // how conn commits; see sync
+	before   int         // the number of the schema when it was opened
+	knows    int         // and the number that this program knows
 	copier   *checkpointer
 	*sqliteReaders
 	lists *sqliteReaders // of DB.Apart
@@ -115,11 +119,12 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 			return fmt.Errorf("%w: %s has no tables", ErrBroken, path)
 		}
 	}
-	steps, err := readMigrations(end.Migrations, db.d.Name)
+	list, err := steps.Read(end.Migrations, db.d.Name)
 	if err != nil {
 		return err
 	}
-	if err := migrate(ctx, db.conn, end, steps); err != nil {
+	db.knows = len(list)
+	if db.before, err = migrate(ctx, db.conn, end, list); err != nil {
 		return err
 	}
 	if err := db.conn.beginState(ctx); err != nil {

@@ -25,3 +25,10 @@ func lockDatabase(f *os.File) error {
 	}
 	return nil
 }
+
+// inUse reports whether a process holds the lock of lockDatabase. It takes none.
+func inUse(f *os.File) bool {
+	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart, Start: lockedByte, Len: 1}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock)
+	return err == nil && lock.Type != unix.F_UNLCK
+}

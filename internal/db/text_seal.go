@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 )
 
@@ -15,21 +14,16 @@ func (d *DB) SealText(ctx context.Context, r Record, purpose string, plain []byt
 	if err != nil {
 		return nil, err
 	}
-	out := binary.BigEndian.AppendUint16(nil, uint16(len(key)))
-	return append(append(out, key...), sealed[0]...), nil
+	return JoinKey(key, sealed[0]), nil
 }
 
 // OpenText inverts SealText.
 func (d *DB) OpenText(ctx context.Context, r Record, purpose string, sealed []byte) ([]byte, error) {
-	if len(sealed) < 2 {
+	key, rest, ok := CutKey(sealed)
+	if !ok {
 		return nil, errSealedText
 	}
-	n := int(binary.BigEndian.Uint16(sealed))
-	sealed = sealed[2:]
-	if len(sealed) < n {
-		return nil, errSealedText
-	}
-	plain, err := d.Unseal(ctx, r, []string{purpose}, sealed[:n], [][]byte{sealed[n:]})
+	plain, err := d.Unseal(ctx, r, []string{purpose}, key, [][]byte{rest})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 var schema2 = map[string]string{"sqlite": "testdata/schema2.db.gz", "postgres": "testdata/schema2.sql.gz"}
 
 // vectorKeys opens the secrets in them.
-func vectorKeys(t testing.TB) db.KeyWrapper {
+func vectorKeys(t testing.TB) *db.MasterKey {
 	t.Helper()
 	text := must(os.ReadFile("testdata/TEST-VECTOR-master.key"))(t)
 	return db.NewMasterKey([32]byte(must(hex.DecodeString(strings.TrimSpace(string(text))))(t)))
@@ -41,6 +42,46 @@ func TestUpgrade(t *testing.T) {
 			testGoesOn(t, New(d))
 		})
 	}
+}
+
+// TestEverySchema: a database of any schema since then is brought over, and the work in it
+// goes on.
+func TestEverySchema(t *testing.T) {
+	keys := vectorKeys(t)
+	for kind, path := range schema2 {
+		dbtest.EachSchema(t, kind, End().Migrations, func(t *testing.T, before fs.FS) {
+			url := dbtest.Restore(t, path)
+			earlier := End()
+			earlier.Migrations = before
+			if _, _, _, err := db.Migrate(ctx, db.Config{URL: url}, earlier); err != nil {
+				t.Fatal(err)
+			}
+			d := must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t)
+			defer d.Close()
+			testGoesOn(t, New(d))
+		})
+	}
+}
+
+// TestBesideALaterVersion: the work goes on beside a node of a later version that adds a
+// column to every table, with statements that were prepared before.
+func TestBesideALaterVersion(t *testing.T) {
+	keys := vectorKeys(t)
+	url := dbtest.Restore(t, schema2["postgres"])
+	d := must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t)
+	defer d.Close()
+	prepared := New(d)
+	must(prepared.Merchant(ctx, "shop"))(t)
+	must(prepared.Merchants(ctx, "", 10))(t)
+	must(prepared.Decisions(ctx, 0, 10))(t)
+	must(prepared.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "early", Now: 1, LeaseUntil: 2, Max: 50}))(t)
+	wide := End()
+	wide.Migrations = dbtest.Widened(t, wide.Migrations, dbtest.Tables(t, url))
+	newer := must(db.Open(ctx, db.Config{URL: url, Keys: keys}, wide))(t)
+	defer newer.Close()
+	testGoesOn(t, prepared)
+	again := must(db.Open(ctx, db.Config{URL: url, Keys: keys}, End()))(t)
+	again.Close()
 }
 
 func testGoesOn(t *testing.T, s *Outbox) {

@@ -109,6 +109,15 @@ func Exec(t testing.TB, url, text string) {
 	}
 }
 
+// TryExec is Exec for what may fail.
+func TryExec(t testing.TB, url, text string) error {
+	t.Helper()
+	raw := open(t, url)
+	defer raw.Close()
+	_, err := raw.Exec(text)
+	return err
+}
+
 // Copy gives a copy of a PostgreSQL database that nothing has open.
 func Copy(t testing.TB, url string) string {
 	t.Helper()

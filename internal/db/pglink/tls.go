@@ -1,4 +1,4 @@
-package db
+package pglink
 
 import (
 	"crypto/tls"
@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// saysTLS reports whether a database URL itself says what it asks of TLS. The
+// SaysTLS reports whether a database URL itself says what it asks of TLS. The
 // environment does not count: whoever reads the URL must see it.
-func saysTLS(raw string) bool {
+func SaysTLS(raw string) bool {
 	raw, _, _ = strings.Cut(raw, "#")
 	_, query, _ := strings.Cut(raw, "?")
 	values, err := url.ParseQuery(query)
@@ -22,11 +22,11 @@ func saysTLS(raw string) bool {
 	return err == nil && len(said) > 0 && !slices.Contains(said, "")
 }
 
-// verifyRemote makes every server of c that is not on this machine show a
+// VerifyRemote makes every server of c that is not on this machine show a
 // certificate for the name in the URL, as sslmode=verify-full does. pgx's own
 // default falls back to no TLS at all, so whoever stands between would read
 // everything and could answer for the server.
-func verifyRemote(c *pgx.ConnConfig) {
+func VerifyRemote(c *pgx.ConnConfig) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	asked := &tls.Config{} // with the authorities and certificates that the URL names, the same for all hosts
 	for _, h := range hosts {
@@ -60,9 +60,9 @@ func onThisMachine(h *pgconn.FallbackConfig) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(h.Host, "localhost")
 }
 
-// explainTLS adds what to write in the URL where verifyRemote is why a server
+// ExplainTLS adds what to write in the URL where VerifyRemote is why a server
 // cannot be reached.
-func explainTLS(err error) error {
+func ExplainTLS(err error) error {
 	// pgx has no type for a server that refuses TLS; errors of package tls begin so.
 	if text := err.Error(); !strings.Contains(text, "tls error") && !strings.Contains(text, "tls: ") {
 		return err

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+
+	"countersign/internal/daemon"
+)
+
+type rekeyCmd struct {
+	placeFlags
+	storeFlags
+	NewMasterKey        string `name:"new-master-key" help:"The new master key, 64 hexadecimal digits. Meant for the environment." placeholder:"HEX" hidden:""`
+	NewMasterKeyCommand string `name:"new-master-key-command" help:"Program whose output is the new master key. Without it one is made in the data directory." placeholder:"COMMAND"`
+	Finish              bool   `help:"End the old key. Give the new one as the master key." env:"-" xor:"finish"`
+	Status              bool   `help:"Only say how far it is." env:"-" xor:"finish"`
+}
+
+// Help is the long help of the subcommand.
+func (rekeyCmd) Help() string {
+	return "Both keys open the database from the beginning until --finish, so processes may start with either, and all notice the new one by themselves. " +
+		"Broken off anywhere, it is begun again with the same command. With the key in the data directory and SQLite beside it, one command does all. docs/keys.md has the steps."
+}
+
+func (c *rekeyCmd) Run(std streams) error {
+	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	storage, err := c.storage(c.Data, log)
+	if err != nil {
+		return err
+	}
+	config := daemon.RekeyConfig{Storage: storage, Gateway: c.Gateway, Finish: c.Finish, Log: log}
+	if config.New, err = daemon.GivenKey("new-master-key", c.NewMasterKey, c.NewMasterKeyCommand, log); err != nil {
+		return err
+	}
+	if c.Finish && config.New != nil {
+		return errors.New("--finish: give the new key as the master key, in the way in which the daemons get it")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	do := daemon.Rekey
+	if c.Status {
+		do = daemon.RekeyStatus
+	}
+	r, err := do(ctx, config)
+	if err != nil {
+		return explainStart(fmt.Errorf("rekey: %w", err))
+	}
+	return printJSON(std.out, r, "  ")
+}
+
+type migrateCmd struct {
+	placeFlags
+	DB     string `name:"db" help:"PostgreSQL: postgres://USER@HOST/NAME, as a role that may create. Without it, SQLite in the data directory." placeholder:"URL"`
+	Grants string `help:"Change nothing; print what this role needs so that a daemon can run with it, for psql." placeholder:"ROLE" env:"-"`
+}
+
+// Help is the long help of the subcommand.
+func (migrateCmd) Help() string {
+	return "A daemon does this itself at its start if its role may. With a role that only reads and writes rows, migrate goes first. docs/upgrade.md says which versions can run side by side."
+}
+
+func (c *migrateCmd) Run(std streams) error {
+	storage := daemon.Storage{Dir: c.Data, DB: c.DB}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if c.Grants != "" {
+		text, err := daemon.Grants(ctx, storage, c.Gateway, c.Grants, log)
+		if err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		fmt.Fprint(std.out, text)
+		return nil
+	}
+	m, err := daemon.Migrate(ctx, storage, c.Gateway, log)
+	if err != nil {
+		return explainStart(fmt.Errorf("migrate: %w", err))
+	}
+	return printJSON(std.out, m, "  ")
+}

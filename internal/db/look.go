@@ -1,0 +1,99 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"countersign/internal/db/steps"
+)
+
+// Seen is what a look at a database shows. Its Querier reads until Look returns.
+type Seen struct {
+	Querier
+	Made      bool   // it exists and has tables
+	End       string // whose it is; empty: it does not say
+	Schema    int    // the number of its schema, 0 if there is none
+	Oldest    int    // the lowest number of a schema whose programs work with it
+	Knows     int    // the number that this program knows
+	MayChange error  // why this role cannot change the tables
+	Backup    bool   // it is a backup that was not restored
+	InUse     bool   // a process has the SQLite file open
+}
+
+// Look reads what a database is and changes nothing; fn is not called if there is none. It
+// fails with ErrOtherEnd or ErrNewerSchema as Open would. A SQLite file may be in use by a
+// process.
+func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Seen) error) (err error) {
+	var s Seen
+	var d *Dialect
+	if isPostgres(url) {
+		p, err := connectPostgres(ctx, url, end, log, &hub{})
+		if err != nil {
+			return err
+		}
+		defer p.pool.Close()
+		s.Querier, d = p, p.d
+		if s.MayChange, err = mayChange(ctx, p), nil; err != nil {
+			return err
+		}
+		if _, err := One(ctx, p, `SELECT to_regclass('schema_version') IS NOT NULL`, nil, &s.Made); err != nil {
+			return err
+		}
+	} else {
+		f, err := os.Open(url)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fn(s)
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := checkWhole(f, false); err != nil {
+			return err
+		}
+		s.InUse = inUse(f)
+		d = newSQLiteDialect()
+		c, err := openSQLiteConn(ctx, d, sqliteDSN(url, "query_only(ON)"))
+		if err != nil {
+			return explainSQLite(err)
+		}
+		defer func() { err = errors.Join(err, c.close()) }()
+		s.Querier = c
+		if s.Made, err = (sqliteMigration{c, ctx}).has("schema_version"); err != nil {
+			return explainSQLite(err)
+		}
+	}
+	list, err := steps.Read(end.Migrations, d.Name)
+	if err != nil {
+		return err
+	}
+	s.Knows = len(list)
+	if s.Made {
+		if err := s.read(ctx, end); err != nil {
+			return err
+		}
+	}
+	return fn(s)
+}
+
+func (s *Seen) read(ctx context.Context, end End) (err error) {
+	if s.Schema, s.Oldest, err = readVersion(ctx, s); err != nil || s.Schema == 0 {
+		return err
+	}
+	if err := checkVersion(s.Schema, s.Oldest, s.Knows); err != nil {
+		return err
+	}
+	var name, mark []byte
+	if _, err := One(ctx, s, readMetaSQL, []any{endName}, &name); err != nil {
+		return err
+	}
+	if s.End = string(name); s.End != "" && s.End != end.Name {
+		return fmt.Errorf("%w: it belongs to the %s, this is the %s", ErrOtherEnd, name, end.Name)
+	}
+	s.Backup, err = One(ctx, s, readMetaSQL, []any{metaBackup}, &mark)
+	return err
+}

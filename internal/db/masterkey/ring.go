@@ -1,0 +1,90 @@
+package masterkey
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Ring are the master keys that open values of a database: the one that seals, and those
+// that it replaced. The database has a Row for each, in the order in which they came. While a
+// key is being replaced its row holds the next one, sealed under it, and itself, sealed under
+// the next one. So a process that was given either has both, and nothing has to be handed to
+// all processes at one moment.
+type Ring struct {
+	given *Key // what the process was given
+	rows  func(context.Context) ([]Row, error)
+
+	mu   sync.RWMutex
+	keys []*Key // the last one seals
+	is   []Row
+	read time.Time
+}
+
+// NewRing gives the keys of the database whose rows are read by rows, for who has the key
+// given. It has none before Reload.
+func NewRing(given *Key, rows func(context.Context) ([]Row, error)) *Ring {
+	return &Ring{given: given, rows: rows}
+}
+
+// Reload reads the keys of the database. ErrOther: what the process has opens it no more.
+func (r *Ring) Reload(ctx context.Context) error {
+	rows, err := r.rows(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	given := r.given
+	if len(r.keys) > 0 {
+		given = r.keys[len(r.keys)-1] // it may go on when what it was given has ended
+	}
+	keys, err := Chain(given, rows)
+	if err != nil {
+		return err
+	}
+	r.keys, r.is, r.read = keys, rows, time.Now()
+	return nil
+}
+
+// Given is the key that the process was given.
+func (r *Ring) Given() *Key { return r.given }
+
+// Current is the key that seals.
+func (r *Ring) Current() *Key {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.keys[len(r.keys)-1]
+}
+
+// Rows are what the database said of its keys at the last look.
+func (r *Ring) Rows() []Row {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.is)
+}
+
+// lookAgain is the time between two looks at the database for a key that opens a value. What
+// strangers send may open with none.
+const lookAgain = 100 * time.Millisecond
+
+// Unwrap opens a data key. Another process may have begun to replace the master key.
+func (r *Ring) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
+	for again := false; ; again = true {
+		r.mu.RLock()
+		keys, read := r.keys, r.read
+		r.mu.RUnlock()
+		for _, k := range slices.Backward(keys) {
+			if plain, err := k.Unwrap(wrapped); err == nil {
+				return plain, nil
+			}
+		}
+		if again || time.Since(read) < lookAgain {
+			return nil, ErrBroken
+		}
+		if err := r.Reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,262 @@
+// Package rekey replaces the master key of a database while it is in use.
+package rekey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"countersign/internal/db"
+	"countersign/internal/db/masterkey"
+)
+
+const (
+	replaceKeySQL = `UPDATE master_keys SET replaced = $2, next = $3, self = $4 WHERE fingerprint = $1 AND replaced = 0`
+
+	addKeySQL = `
+INSERT INTO master_keys (number, fingerprint, since, next, self)
+SELECT number + 1, $2, $3, $4, $5 FROM master_keys WHERE fingerprint = $1`
+)
+
+// ErrRekeying means that a master key is being replaced already.
+var ErrRekeying = errors.New("a master key is being replaced already: finish that first")
+
+// Replace makes the new master key of n the one that seals, in one transaction: before it
+// all is as it was, and after it both keys open the database. also runs in it. A
+// replacement that has begun is not begun again, and is no error.
+func Replace(ctx context.Context, d *db.DB, n masterkey.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
+	if err := d.ReloadKeys(ctx); err != nil {
+		return err
+	}
+	rows := d.MasterKeys()
+	last := rows[len(rows)-1]
+	if last.Fingerprint == n.New && len(rows) > 1 && rows[len(rows)-2].Fingerprint == n.Old {
+		return nil
+	}
+	for _, r := range rows {
+		switch {
+		case r.Fingerprint == n.New:
+			return fmt.Errorf("the key %s was in use before: make another", n.New)
+		case r.Replaced != 0 && r.Ended == 0:
+			return fmt.Errorf("%w: %s has not ended", ErrRekeying, r.Fingerprint)
+		}
+	}
+	if last.Fingerprint != n.Old {
+		return fmt.Errorf("%w: the key of the database is %s, and %s is to be replaced", db.ErrMasterKey, last.Fingerprint, n.Old)
+	}
+	// What opens here opens everywhere: a damaged one must not take the place of a key.
+	given := d.MasterKey()
+	next := append(rows, masterkey.Row{Fingerprint: n.New})
+	next[len(rows)-1].Next, next[len(rows)-1].Self = n.Next, n.Self
+	keys, err := masterkey.Chain(given, next)
+	if err != nil {
+		return err
+	}
+	if fresh := keys[len(keys)-1]; fresh.Fingerprint() != n.New {
+		return fmt.Errorf("%w: the new key has the fingerprint %s, not %s", db.ErrMasterKey, fresh.Fingerprint(), n.New)
+	} else if _, err := masterkey.Chain(fresh, next); err != nil {
+		return err
+	}
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		changed, err := t.Exec(ctx, replaceKeySQL, n.Old, int64(now), n.Next, n.Self)
+		if err != nil {
+			return err
+		}
+		if changed == 0 {
+			return ErrRekeying
+		}
+		if _, err := t.Exec(ctx, addKeySQL, n.Old, n.New, int64(now), []byte{}, []byte{}); err != nil || also == nil {
+			return err
+		}
+		return also(ctx, t)
+	})
+	return errors.Join(err, d.ReloadKeys(ctx))
+}
+
+// rewrapRows is how many rows a transaction of Rewrap changes.
+const rewrapRows = 200
+
+// Rewrap seals every data key under the present master key and gives how many it has
+// changed. Each step is a guarded statement, so it may be broken off anywhere and run on
+// several nodes at once.
+func Rewrap(ctx context.Context, d *db.DB, now db.Millis) (changed int64, err error) {
+	if err := d.ReloadKeys(ctx); err != nil {
+		return 0, err
+	}
+	for found := true; found; {
+		var n int64
+		found, n, err = rewrapOnce(ctx, d)
+		changed += n
+		if err != nil {
+			return changed, err
+		}
+	}
+	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, rewrappedSQL, int64(now))
+		return err
+	})
+	return changed, errors.Join(err, d.ReloadKeys(ctx))
+}
+
+const (
+	rewrappedSQL  = `UPDATE master_keys SET rewrapped = $1 WHERE replaced > 0 AND rewrapped = 0`
+	endKeysSQL    = `UPDATE master_keys SET ended = $1, next = $2 WHERE replaced > 0 AND ended = 0`
+	readCanarySQL = `SELECT value FROM meta WHERE name = $1`
+	setCanarySQL  = `UPDATE meta SET value = $1 WHERE name = 'canary' AND value = $2`
+)
+
+// End makes earlier master keys cease to open the database, when every value was sealed
+// under the present one. From then on a start with one of them fails. What a node that stood
+// still seals under one of them meanwhile, the present key still opens.
+func End(ctx context.Context, d *db.DB, now db.Millis, also func(context.Context, *db.Tx) error) error {
+	if _, err := Rewrap(ctx, d, now); err != nil {
+		return err
+	}
+	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		n, err := t.Exec(ctx, endKeysSQL, int64(now), []byte{})
+		if err != nil || n == 0 || also == nil {
+			return err
+		}
+		return also(ctx, t)
+	})
+	return errors.Join(err, d.ReloadKeys(ctx))
+}
+
+// rewrapOnce reads every data key once. It reports whether it found one to be changed.
+func rewrapOnce(ctx context.Context, d *db.DB) (found bool, changed int64, err error) {
+	err = eachDataKey(ctx, d, d.Sealed(), func(list []dataKey) error {
+		var statements []db.Statement
+		done := make([]int64, len(list))
+		for i, k := range list {
+			if _, err := d.MasterKey().Unwrap(k.wrapped); err == nil {
+				continue
+			}
+			plain, err := d.UnwrapKey(ctx, k.wrapped)
+			if err != nil {
+				return fmt.Errorf("unwrapping the data key of %s %v: %w", k.table.Name, k.row, err)
+			}
+			s := k.change(d.MasterKey().Wrap(plain))
+			s.N = &done[i]
+			statements = append(statements, s)
+		}
+		if len(statements) == 0 {
+			return nil
+		}
+		found = true
+		err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
+		for _, n := range done {
+			changed += n
+		}
+		return err
+	})
+	return found, changed, err
+}
+
+// dataKey is the sealed data key of one row.
+type dataKey struct {
+	table   db.SealedTable // the zero value: the canary
+	row     any
+	wrapped []byte
+	rest    []byte // of the canary
+}
+
+func (k dataKey) change(wrapped []byte) db.Statement {
+	if k.table.Name == "" {
+		return db.Statement{SQL: setCanarySQL, Args: []any{db.JoinKey(wrapped, k.rest), db.JoinKey(k.wrapped, k.rest)}}
+	}
+	return db.Statement{SQL: "UPDATE " + k.table.Name + " SET " + k.table.DataKey + " = $1 WHERE " + k.table.Key + " = $2 AND " + k.table.DataKey + " = $3",
+		Args: []any{wrapped, k.row, k.wrapped}}
+}
+
+// eachDataKey gives all data keys of a database, some at a time.
+func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn func([]dataKey) error) error {
+	var value []byte
+	if found, err := db.One(ctx, q, readCanarySQL, []any{db.Canary}, &value); err != nil {
+		return err
+	} else if found {
+		wrapped, rest, ok := db.CutKey(value)
+		if !ok {
+			return db.ErrMasterKey
+		}
+		if err := fn([]dataKey{{wrapped: wrapped, rest: rest}}); err != nil {
+			return err
+		}
+	}
+	for _, table := range tables {
+		head := "SELECT " + table.Key + ", " + table.DataKey + " FROM " + table.Name
+		tail := " ORDER BY " + table.Key + " LIMIT CAST($%d AS BIGINT)"
+		text, args := head+fmt.Sprintf(tail, 1), []any{int64(rewrapRows)}
+		for {
+			var list []dataKey
+			n := 0
+			var last any
+			err := db.Each(ctx, q, text, args, func(r db.Rows) error {
+				k := dataKey{table: table}
+				if err := r.Scan(&k.row, &k.wrapped); err != nil {
+					return err
+				}
+				n++
+				last = k.row
+				if len(k.wrapped) > 0 {
+					list = append(list, k)
+				}
+				return nil
+			})
+			if err == nil && len(list) > 0 {
+				err = fn(list)
+			}
+			if err != nil {
+				return err
+			}
+			if n < rewrapRows {
+				break
+			}
+			text, args = head+" WHERE "+table.Key+" > $1"+fmt.Sprintf(tail, 2), []any{last, int64(rewrapRows)}
+		}
+	}
+	return nil
+}
+
+// State says how far a replacement is.
+type State struct {
+	Keys   []masterkey.Row
+	Values []int64 // how many are sealed under each key
+	Lost   int64   // how many open with none of them
+}
+
+// Rekeying reports whether a replacement was begun and is not ended.
+func (s State) Rekeying() bool {
+	return slices.ContainsFunc(s.Keys, func(r masterkey.Row) bool { return r.Replaced != 0 && r.Ended == 0 })
+}
+
+// Rewrapped reports whether every value was sealed under the present key.
+func (s State) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, masterkey.Row.Waits) }
+
+// Look reads how far a replacement is. It changes nothing, so q may be of a database that
+// another process has open. count counts the values too, which reads all of them.
+func Look(ctx context.Context, q db.Querier, tables []db.SealedTable, given *db.MasterKey, count bool) (s State, err error) {
+	if s.Keys, err = db.ReadMasterKeys(ctx, q); err != nil {
+		return s, err
+	}
+	ring, err := masterkey.Chain(given, s.Keys)
+	if err != nil || !count {
+		return s, err
+	}
+	s.Values = make([]int64, len(s.Keys))
+	return s, eachDataKey(ctx, q, tables, func(list []dataKey) error {
+		for _, k := range list {
+			i := len(s.Values) - 1
+			for ; i >= 0; i-- {
+				if _, err := ring[i].Unwrap(k.wrapped); err == nil {
+					s.Values[i]++
+					break
+				}
+			}
+			if i < 0 {
+				s.Lost++
+			}
+		}
+		return nil
+	})
+}
