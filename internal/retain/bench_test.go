@@ -1,0 +1,233 @@
+package retain
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/outbox"
+)
+
+// manyRows is how many settled callbacks the benchmarks begin with.
+func manyRows() int {
+	if n, err := strconv.Atoi(os.Getenv("COUNTERSIGN_RETAIN_ROWS")); err == nil {
+		return n
+	}
+	return 20_000
+}
+
+// realDeposit is a deposit as services send it: 475 bytes, a trackingId of 13, a txId of 66.
+func realDeposit(i int) outbox.NewCallback {
+	n := deposit(fmt.Sprintf("%08d-%04d", i/10_000, i%10_000))
+	n.TxID = fmt.Sprintf("0x%064x", i*7919)
+	n.Payload = append(n.Payload, make([]byte, 475-len(n.Payload))...)
+	return n
+}
+
+func fill(b *testing.B, o *outbox.Outbox, n int) {
+	b.Helper()
+	for i := 0; i < n; i += 1000 {
+		list := make([]outbox.NewCallback, min(1000, n-i))
+		for k := range list {
+			list[k] = realDeposit(i + k)
+		}
+		a := outbox.Attempt{RequestUUID: "123e4567-e89b-42d3-a456-426614174000", Started: start, Duration: 5 * time.Millisecond, HTTPStatus: 200, ErrCode: new(int64), Result: "accepted",
+			Reason: "accepted", Node: "host-12345", RequestHash: fmt.Sprintf("%064x", i), ResponseHash: fmt.Sprintf("%064x", i)}
+		if err := o.FillAccepted(ctx, list, a, start); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := o.Tidy(ctx); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// used is how many bytes of a database hold rows: of SQLite all pages that are not free,
+// of PostgreSQL the tables with their indexes.
+func used(b *testing.B, d *db.DB, tables ...string) (total int64) {
+	b.Helper()
+	if d.Dialect().Shared {
+		for _, table := range tables {
+			var n int64
+			must(db.One(ctx, d, `SELECT pg_total_relation_size('`+table+`')`, nil, &n))(b)
+			total += n
+		}
+		return total
+	}
+	var pages, free, size int64
+	for _, p := range []struct {
+		name string
+		to   *int64
+	}{{"page_count", &pages}, {"freelist_count", &free}, {"page_size", &size}} {
+		must(db.One(ctx, d, "PRAGMA "+p.name, nil, p.to))(b)
+	}
+	return (pages - free) * size
+}
+
+func onEach(b *testing.B, fn func(b *testing.B, url string)) {
+	for _, d := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}} {
+		b.Run(d.name, func(b *testing.B) { fn(b, d.url(b)) })
+	}
+}
+
+// BenchmarkBytes tells how many bytes a callback takes before and after its purge at the
+// service, and a deposit at the gateway without the audit log, and how fast rows go where nothing else runs.
+func BenchmarkBytes(b *testing.B) {
+	onEach(b, func(b *testing.B, url string) {
+		b.Run("service", func(b *testing.B) {
+			o := newService(b, url)
+			n := manyRows()
+			none := used(b, o.DB, "callbacks", "attempts", "purged")
+			fill(b, o, n)
+			full := used(b, o.DB, "callbacks", "attempts")
+			begun := time.Now()
+			if gone := purgeAll(b, must(Service(config(o.DB)))(b), start+91*day); gone != int64(n) {
+				b.Fatal(gone)
+			}
+			took := time.Since(begun)
+			kept := used(b, o.DB, "purged")
+			if o.Dialect().Shared {
+				none = 0
+			}
+			b.ReportMetric(float64(full-none)/float64(n), "bytes/full")
+			b.ReportMetric(float64(kept-none)/float64(n), "bytes/kept")
+			b.ReportMetric(float64(n)/took.Seconds(), "purged/s")
+			// What comes after uses the room again.
+			if !o.Dialect().Shared {
+				var before, after int64
+				must(db.One(ctx, o.DB, "PRAGMA page_count", nil, &before))(b)
+				for i := 0; i < n/2; i += 1000 {
+					list := make([]outbox.NewCallback, 1000)
+					for k := range list {
+						list[k] = realDeposit(n + i + k)
+					}
+					if err := o.FillAccepted(ctx, list, outbox.Attempt{}, start+91*day); err != nil {
+						b.Fatal(err)
+					}
+				}
+				must(db.One(ctx, o.DB, "PRAGMA page_count", nil, &after))(b)
+				b.ReportMetric(float64(after-before)/float64(before)*100, "%grown")
+			}
+		})
+	})
+}
+
+// BenchmarkGatewayBytes is BenchmarkBytes of the gateway.
+func BenchmarkGatewayBytes(b *testing.B) {
+	onEach(b, func(b *testing.B, url string) {
+		bk := newBook(b, url)
+		n := manyRows() / 4
+		none := used(b, bk.DB, "deposits", "inbox")
+		var all sync.WaitGroup
+		for w := range 50 {
+			all.Go(func() {
+				for i := w; i < n; i += 50 {
+					take(b, bk, fmt.Sprintf("%08d-%04d", i/10_000, i%10_000), fmt.Sprintf("0x%064x", i*7919), "7.4", start)
+				}
+			})
+		}
+		all.Wait()
+		full := used(b, bk.DB, "deposits", "inbox")
+		if gone := purgeAll(b, must(Gateway(config(bk.DB)))(b), start+91*day); gone != int64(n) {
+			b.Fatal(gone)
+		}
+		kept := used(b, bk.DB, "inbox")
+		b.ReportMetric(float64(full-none)/float64(n), "bytes/full")
+		b.ReportMetric(float64(kept-none)/float64(n), "bytes/kept")
+	})
+}
+
+// BenchmarkBeside keeps and settles 200 deposits a second, in slices of time with and without a purge by turns,
+// and tells the p99 of keeping one in each kind.
+func BenchmarkBeside(b *testing.B) {
+	const turns, slice, rate = 8, 6 * time.Second, 200
+	onEach(b, func(b *testing.B, url string) {
+		o := newService(b, url)
+		fill(b, o, manyRows())
+		p := must(Service(config(o.DB)))(b)
+		var mu sync.Mutex
+		var took [2][]time.Duration
+		gone := int64(0)
+		next := 1_000_000_000
+		load := func(ctx context.Context, kind int) {
+			var all sync.WaitGroup
+			tick := time.NewTicker(time.Second / rate)
+			defer tick.Stop()
+			all.Go(func() { // the sender
+				for ctx.Err() == nil {
+					now := db.MillisOf(time.Now())
+					claimed, err := o.Claim(context.WithoutCancel(ctx), outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: now, LeaseUntil: now + 30_000, Max: 64})
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					var list []outbox.Settlement
+					for _, c := range claimed {
+						list = append(list, outbox.Settlement{Merchant: c.Merchant, CallbackID: c.ID, Type: c.Type, EventID: c.EventID, Payload: c.Payload, State: outbox.CallbackAccepted,
+							Reached: true, Attempt: outbox.Attempt{Number: c.Attempts, RequestUUID: c.ID, Started: now, HTTPStatus: 200, Result: "accepted", Reason: "accepted", Node: "n"}})
+					}
+					if _, err := o.Settle(context.WithoutCancel(ctx), list, now); err != nil {
+						b.Error(err)
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+			for ctx.Err() == nil {
+				select {
+				case <-ctx.Done():
+				case due := <-tick.C:
+					next++
+					c := realDeposit(next)
+					all.Go(func() {
+						c.Due = db.MillisOf(due)
+						_, err := o.Ingest(context.WithoutCancel(ctx), []outbox.NewCallback{c}, c.Due)
+						if err != nil {
+							b.Error(err)
+						}
+						mu.Lock()
+						took[kind] = append(took[kind], time.Since(due))
+						mu.Unlock()
+					})
+				}
+			}
+			all.Wait()
+		}
+		for i := range turns {
+			ctx, cancel := context.WithTimeout(ctx, slice)
+			var purging sync.WaitGroup
+			if i%2 == 1 {
+				purging.Go(func() {
+					for ctx.Err() == nil {
+						done, err := p.Step(context.WithoutCancel(ctx), db.MillisOf(time.Now())+200*day)
+						if err != nil || done.Ended {
+							b.Errorf("the purge has ended: %v; take more rows", err)
+							return
+						}
+						gone += done.Purged
+						time.Sleep(done.Wait)
+					}
+				})
+			}
+			load(ctx, i%2)
+			cancel()
+			purging.Wait()
+		}
+		for kind, name := range []string{"ms-p99-alone", "ms-p99-beside"} {
+			slices.Sort(took[kind])
+			b.ReportMetric(float64(took[kind][len(took[kind])*99/100].Microseconds())/1000, name)
+		}
+		b.ReportMetric(float64(gone)/(slice.Seconds()*turns/2), "purged/s")
+	})
+}
