@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/advice"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
@@ -80,6 +81,6 @@ func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (clien
 
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(a db.Alarm) client.ServiceAlarm {
-	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: outbox.AlarmText(a.Kind), Subject: a.Subject,
+	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: advice.Service(a.Kind), Subject: a.Subject,
 		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

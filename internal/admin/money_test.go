@@ -10,6 +10,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/advice"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
 	"countersign/internal/jsonapi"
@@ -293,7 +294,7 @@ func TestAlarms(t *testing.T) {
 	}
 	c := h.client(client.RoleViewer)
 	p, err := c.Alarms(t.Context(), client.FeedOptions{Limit: 1})
-	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].Text != outbox.AlarmText("answer_differs") || p.Alarms[0].At.Time() != h.now().UTC() {
+	if err != nil || len(p.Alarms) != 1 || p.Alarms[0].Kind != "answer_differs" || p.Alarms[0].Text != advice.Service("answer_differs") || p.Alarms[0].At.Time() != h.now().UTC() {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -471,7 +472,7 @@ func TestPages(t *testing.T) {
 // Every kind of alarm says what it means and what helps.
 func TestAlarmsHaveTexts(t *testing.T) {
 	for _, kind := range client.ServiceAlarmKind("").Values() {
-		if outbox.AlarmText(string(kind)) == "" {
+		if advice.Service(string(kind)) == "" {
 			t.Errorf("alarm %s has no text", kind)
 		}
 	}

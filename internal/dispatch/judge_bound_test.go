@@ -16,6 +16,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/advice"
 	"countersign/internal/outbox"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestAlarmsHaveTexts(t *testing.T) {
 	for _, kind := range []string{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound,
 		outbox.AlarmAnswerDiffers, outbox.AlarmOpenFailures, "decision_differs"} {
-		if outbox.AlarmText(kind) == "" {
+		if advice.Service(kind) == "" {
 			t.Errorf("alarm %s has no text", kind)
 		}
 	}
@@ -133,7 +134,7 @@ func TestUnboundAnswerIsAskedAgain(t *testing.T) {
 				t.Errorf("attempt %d: %+v", i+1, s)
 			}
 		}
-		if outbox.AlarmText(AlarmAnswerUnbound) == "" || strings.Count(r.log.String(), "kind=answer_unbound") != 2 {
+		if advice.Service(AlarmAnswerUnbound) == "" || strings.Count(r.log.String(), "kind=answer_unbound") != 2 {
 			t.Error("the alarm says nothing")
 		}
 	})

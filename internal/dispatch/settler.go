@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/advice"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -218,7 +219,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 
 func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
 	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
-		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", outbox.AlarmText(kind)))
+		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", advice.Service(kind)))
 }
 
 // sleep waits until the time is over or ctx ends.

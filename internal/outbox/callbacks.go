@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/page"
+	"countersign/internal/ids"
 	"countersign/internal/outbox/purged"
 )
 
@@ -64,7 +65,7 @@ func notKept(ctx context.Context, q db.Querier, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case id < IDAt(before):
+	case id < ids.At(before):
 		return purged.Gone(before)
 	}
 	return db.ErrNotFound

@@ -5,26 +5,27 @@ import (
 	"testing"
 
 	"countersign/internal/db"
+	"countersign/internal/ids"
 )
 
 func TestIDs(t *testing.T) {
-	var m idMaker
+	var m ids.Maker
 	last := ""
 	for i := range 5000 {
-		id := m.next(db.Millis(1_700_000_000_000 + i/1000))
-		if id <= last || len(id) != idLength || strings.Trim(id, idAlphabet) != "" {
+		id := m.Next(db.Millis(1_700_000_000_000 + i/1000))
+		if id <= last || !ids.Valid(id) {
 			t.Fatalf("%s after %s", id, last)
 		}
 		last = id
 	}
-	if m.next(1<<60) <= last {
+	if m.Next(1<<60) <= last {
 		t.Error("a time out of range")
 	}
-	if first, second := m.next(-5), m.next(-5); first == second {
+	if first, second := m.Next(-5), m.Next(-5); first == second {
 		t.Error("the same id twice before 1970")
 	}
-	var other idMaker
-	if other.next(5) == m.next(5) {
+	var other ids.Maker
+	if other.Next(5) == m.Next(5) {
 		t.Error("two makers made the same")
 	}
 	for _, bad := range []string{"", ".", "a", "a." + last[1:], "a.b." + last, "A." + last, "a." + strings.ToUpper(last), "a." + last + "0"} {

@@ -71,7 +71,7 @@ func (o *Outbox) newRows(ctx context.Context, items []NewCallback, now db.Millis
 }
 
 func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) {
-	row := newRow{NewCallback: n, item: item, id: o.ids.next(now)}
+	row := newRow{NewCallback: n, item: item, id: o.ids.Next(now)}
 	if row.EventID == "" {
 		row.EventID = row.id
 	}

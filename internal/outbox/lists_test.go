@@ -14,6 +14,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest/plan"
 	"countersign/internal/db/page"
+	"countersign/internal/ids"
 	"countersign/internal/merchants"
 )
 
@@ -97,7 +98,7 @@ func TestListPlans(t *testing.T) {
 					t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
 				}
 			}
-			cursors := []string{"", "m0." + strings.Repeat("0", idLength), "a." + strings.Repeat("z", idLength)}
+			cursors := []string{"", "m0." + strings.Repeat("0", ids.Length), "a." + strings.Repeat("z", ids.Length)}
 			for f, indexes := range asSeq(filters) {
 				for _, cursor := range cursors {
 					for _, l := range must(f.listings(cursor))(t) {
@@ -105,7 +106,7 @@ func TestListPlans(t *testing.T) {
 						if l.Bounded() {
 							text, args := l.EndText()
 							check(what, false, text, args, indexes...)
-							l.DownTo(page.Place{ID: strings.Repeat("0", idLength), Owner: "m0"})
+							l.DownTo(page.Place{ID: strings.Repeat("0", ids.Length), Owner: "m0"})
 						}
 						text := l.Text(callbackColumns, 10)
 						check(what, l.Sorted, text, l.Args, indexes...)

@@ -7,6 +7,7 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
+	"countersign/internal/ids"
 )
 
 //go:embed migrations
@@ -23,7 +24,7 @@ func End() db.End {
 // from several goroutines and, with PostgreSQL, from several processes at once.
 type Outbox struct {
 	*db.DB
-	ids   idMaker
+	ids   ids.Maker
 	known sync.Map   // ids of merchants that were seen; merchants are never deleted
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar

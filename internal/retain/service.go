@@ -8,6 +8,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
+	"countersign/internal/ids"
 	"countersign/internal/outbox"
 	"countersign/internal/outbox/purged"
 )
@@ -83,7 +84,7 @@ FROM callbacks c WHERE (c.id, c.merchant) > ($1, $2) AND c.id < $3 ORDER BY c.id
 func (service) find(ctx context.Context, q db.Querier, s state, cutoff db.Millis, most int) (b batch, err error) {
 	n := 0
 	b.place = s.place
-	err = db.Each(ctx, q, findSQL, []any{s.place.id, s.place.merchant, outbox.IDAt(cutoff), most}, func(r db.Rows) error {
+	err = db.Each(ctx, q, findSQL, []any{s.place.id, s.place.merchant, ids.At(cutoff), most}, func(r db.Rows) error {
 		var v row
 		err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.settled, &v.accepted, &v.last, &v.state, &v.ended)
 		n++

@@ -11,6 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	maker "countersign/internal/ids"
 	"countersign/internal/outbox"
 	"countersign/internal/outbox/purged"
 )
@@ -117,7 +118,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 				t.Errorf("%s with other content: %v", id, err)
 			}
 		}
-		if _, err := o.Callback(ctx, "shop."+outbox.IDAt(now)); !errors.Is(err, db.ErrNotFound) {
+		if _, err := o.Callback(ctx, "shop."+maker.At(now)); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("a callback that never was: %v", err)
 		}
 		for s, w := range withdrawals {

@@ -1,0 +1,60 @@
+// Package ids makes ids that sort by the time at which they were made.
+package ids
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"strings"
+	"sync"
+
+	"countersign/internal/db"
+)
+
+// Length is the length of an id.
+const Length = 26
+
+// alphabet is Crockford's base 32 in lower case: texts sort like their numbers.
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// Maker makes ids that sort by time: 48 bits of milliseconds, then 80 bits that
+// start at random and count up within a millisecond.
+type Maker struct {
+	mu     sync.Mutex
+	last   db.Millis
+	hi, lo uint64 // the 80 bits: 16 and 64
+}
+
+// Next gives the 26 characters of a new id. Each id of a maker is greater than the one
+// before if now does not go back.
+func (m *Maker) Next(now db.Millis) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now = max(0, min(now, 1<<48-1))
+	if now != m.last {
+		var b [10]byte
+		rand.Read(b[:])
+		m.last, m.hi, m.lo = now, uint64(binary.BigEndian.Uint16(b[:2]))&0x7fff, binary.BigEndian.Uint64(b[2:])
+	} else if m.lo++; m.lo == 0 {
+		m.hi++ // from at most 2¹⁵: no overflow within a millisecond
+	}
+	return form(uint64(now)<<16|m.hi, m.lo)
+}
+
+// At is the least id that can be made at a time.
+func At(at db.Millis) string {
+	return form(uint64(max(0, min(at, 1<<48-1)))<<16, 0)
+}
+
+// form writes 128 bits.
+func form(hi, lo uint64) string {
+	var out [Length]byte
+	for i := Length - 1; i >= 0; i-- { // 5 bits at a time from the end
+		out[i] = alphabet[lo&31]
+		lo = lo>>5 | hi<<59
+		hi >>= 5
+	}
+	return string(out[:])
+}
+
+// Valid reports whether id has the form of those of a Maker.
+func Valid(id string) bool { return len(id) == Length && strings.Trim(id, alphabet) == "" }
