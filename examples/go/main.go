@@ -54,6 +54,10 @@ CREATE TABLE IF NOT EXISTS reviews (tracking_id TEXT PRIMARY KEY, user_id TEXT N
 func open(ctx context.Context, file string) (*sql.DB, error) {
 	if file == "" {
 		file = ":memory:"
+	} else if f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // nobody else reads it
+		return nil, err
+	} else if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+		return nil, err
 	}
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
 	if err != nil {
