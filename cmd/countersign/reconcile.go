@@ -23,7 +23,7 @@ type reconcileCmd struct {
 	Service      string     `help:"The service's API, in place of its database; with --gateway URL or --booked." placeholder:"URL" env:"-"`
 	ServiceToken secretText `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
 	Gateway      eitherSide `help:"Alone: the gateway's database, not the service's. With a URL: the API of the merchant's gateway, which the service is compared with." placeholder:"[URL]" env:"-"`
-	GatewayToken secretText `help:"A token of it, or @FILE: viewer or app." placeholder:"TOKEN"`
+	GatewayToken secretText `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
 	CA           string     `name:"ca" help:"Authority of the APIs' certificates, in PEM. Default: those of the system." type:"path" placeholder:"FILE" env:"-"`
 	Cert         string     `help:"Certificate in PEM for an API that wants one." type:"path" placeholder:"FILE" env:"-"`
 	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
