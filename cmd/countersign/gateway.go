@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,7 @@ type gatewayCmd struct {
 	limitFlags
 	tlsFlags
 	alarmFlags
+	checkFlags
 
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
@@ -112,6 +114,9 @@ func (c *gatewayCmd) Run(std streams) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.Check {
+		return std.checked(g.Check(context.Background()))
 	}
 	ctx, stop := untilSignal(log)
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,25 @@ type serveCmd struct {
 	retainFlags
 	consoleFlags
 	alarmFlags
+	checkFlags
+}
+
+// checkFlags look before a daemon starts.
+type checkFlags struct {
+	Check bool `help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
+}
+
+// checked prints what a start would find.
+func (std streams) checked(list []daemon.Finding) error {
+	if err := printJSON(std.out, list, "  "); err != nil {
+		return err
+	}
+	for _, f := range list {
+		if !f.OK {
+			return fmt.Errorf("a start would fail: %s: %s", f.What, f.Text)
+		}
+	}
+	return nil
 }
 
 // consoleFlags say whether a daemon has a web console.
@@ -83,6 +103,9 @@ func (c *serveCmd) Run(std streams) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.Check {
+		return std.checked(s.Check(context.Background()))
 	}
 	ctx, stop := untilSignal(log)
 	defer stop()

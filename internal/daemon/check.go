@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+
+	"countersign/internal/db"
+	"countersign/internal/rekey"
+)
+
+// Finding is one thing that a start would find or do.
+type Finding struct {
+	What string `json:"what"` // "data directory", "database", "master key" or a listener
+	// OK: a start would not fail for it.
+	OK   bool   `json:"ok"`
+	Text string `json:"text"`
+}
+
+// Check says what a start would do, and does none of it. It makes no file, changes no
+// database, and binds each port for a moment.
+func (s *Service) Check(ctx context.Context) []Finding {
+	return s.c.check(ctx, false, s.c.TLS, s.c.Log, [][2]string{{"api", s.c.Listen}, {"metrics", s.c.MetricsListen}})
+}
+
+// Check is Service.Check of the gateway. It names the key that opens requests too.
+func (g *Gateway) Check(ctx context.Context) []Finding {
+	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, [][2]string{{"callbacks", g.c.Listen}, {"api", g.c.APIListen}, {"metrics", g.c.MetricsListen}})
+	return append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
+}
+
+func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger, listeners [][2]string) (list []Finding) {
+	say := func(what string, err error, text string, args ...any) {
+		if err != nil {
+			list = append(list, Finding{what, false, err.Error()})
+			return
+		}
+		list = append(list, Finding{what, true, fmt.Sprintf(text, args...)})
+	}
+	info, err := os.Stat(s.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		say("data directory", nil, "%s would be made", s.Dir)
+	case err == nil && !info.IsDir():
+		say("data directory", fmt.Errorf("%s is not a directory", s.Dir), "")
+	default:
+		say("data directory", err, "%s is there", s.Dir)
+	}
+	key, keyErr := s.Keys, error(nil)
+	if key == nil {
+		key, keyErr = s.masterKey()
+	}
+	looked := false
+	err = db.Look(ctx, s.url(), endOf(gateway), log, func(l db.Seen) error {
+		looked = true
+		switch {
+		case !l.Made && s.DB == "" && s.Keys == nil && keyErr == nil:
+			say("database", fmt.Errorf("%w: %s is missing, and there is a master key", ErrBroken, s.url()), "")
+		case l.Backup:
+			say("database", fmt.Errorf("%w: it is a backup", ErrOlder), "")
+		case l.InUse:
+			say("database", fmt.Errorf("%w: %s", db.ErrInUse, s.url()), "")
+		case l.Schema < l.Knows && l.MayChange != nil:
+			say("database", fmt.Errorf("%w: its schema has number %d, this program needs %d, and %w: run countersign migrate with a role that may", ErrOutdated, l.Schema, l.Knows, l.MayChange), "")
+		case l.Schema == 0:
+			say("database", nil, "its tables would be made, up to number %d of the schema", l.Knows)
+		case l.Schema < l.Knows:
+			say("database", nil, "its schema has number %d and would be brought to %d", l.Schema, l.Knows)
+		default:
+			say("database", nil, "its schema has number %d; this program knows %d", l.Schema, l.Knows)
+		}
+		switch {
+		case errors.Is(keyErr, fs.ErrNotExist) && l.Schema == 0:
+			say("master key", nil, "%s would be made", s.file(MasterKeyFile))
+		case errors.Is(keyErr, fs.ErrNotExist):
+			say("master key", fmt.Errorf("%w: %s", ErrNoMasterKey, s.file(MasterKeyFile)), "")
+		case keyErr != nil:
+			say("master key", keyErr, "")
+		case l.Schema < l.Knows:
+			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date", key.Fingerprint())
+		default:
+			_, err := rekey.Look(ctx, l, nil, key, false)
+			say("master key", err, "fingerprint %s", key.Fingerprint())
+		}
+		return nil
+	})
+	if err != nil || !looked {
+		say("database", err, "")
+	}
+	_, err = secure.config(log)
+	if err != nil {
+		say("tls", err, "")
+	}
+	for _, l := range listeners {
+		if l[1] == "" {
+			continue
+		}
+		ln, err := net.Listen("tcp", l[1])
+		if err == nil {
+			err = ln.Close()
+		}
+		say(l[0], err, "%s is free", l[1])
+	}
+	return list
+}
