@@ -115,7 +115,7 @@ func (c *chain) books() string {
 }
 
 // TestEveryStepOfADeposit restores a backup of either end that was taken after each
-// step of a deposit's way, after any number of steps more, and goes on. The deposit is
+// step of a deposit's way, after no step more, one, or all, and goes on. The deposit is
 // credited once, and what an end has lost is named.
 func TestEveryStepOfADeposit(t *testing.T) {
 	key := must(envelope.GenerateKey(1024))(t)
@@ -125,6 +125,9 @@ func TestEveryStepOfADeposit(t *testing.T) {
 				for _, early := range []bool{true, false} { // it goes on before it is reconciled
 					// Copies of PostgreSQL databases take long: one in each row of the table.
 					postgres := done == len(depositSteps)
+					if done > backed+1 && !postgres {
+						continue
+					}
 					both := end == "gateway" && postgres
 					if early == ((backed+done)%2 == 0) && !both || testing.Short() && backed%2 == 0 {
 						continue // each step has one of the two at least
