@@ -332,8 +332,9 @@ SELECT ready FROM lanes WHERE lane = $1 AND ready < 4611686018427387904 AND in_f
 ORDER BY ready LIMIT 1`
 
 // NextDue is when a Claim of the lane with that Share can next find something, Never if
-// nothing waits or the service is frozen. A time that has passed means now. If a Claim found nothing then,
-// another node has the merchant's row locked: ask again after a few milliseconds.
+// nothing waits or the service is frozen. A time that has passed means now. If a Claim
+// found nothing then, another node has the merchant's row locked: ask again after a few
+// milliseconds.
 func (o *Outbox) NextDue(ctx context.Context, lane countersign.Lane, share int) (db.Millis, error) {
 	due := db.Never
 	_, err := db.One(ctx, o, nextDueSQL, []any{int64(lane), boundOf(share)}, &due)

@@ -66,9 +66,9 @@ func scanSwept(r db.Rows) (f swept, err error) {
 	return f, err
 }
 
-// Sweep makes callbacks with lost leases pending again, expires withdrawals past their
-// deadline together with their callbacks, lets confirmed ones lapse, and repairs lanes after a crash between two
-// statements. One call does a bounded amount of work. A lost lease does not count
+// Sweep makes callbacks with lost leases pending again. It expires withdrawals past
+// their deadline together with their callbacks, and lets confirmed ones lapse. It repairs
+// lanes after a crash between two statements. One call does a bounded amount of work. A lost lease does not count
 // against the callback's schedule; its attempt is recorded with the reason "lost".
 func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err error) {
 	// Expiry comes first, so that an expired callback does not become pending.
