@@ -133,7 +133,7 @@ func (c *gatewayCmd) Run(std streams) error {
 			"time", c.HoldWait.String())
 	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,
-		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version)
+		"provider", c.Provider, "binding", callbacks.Profile.Binding.String(), "database", g.Dialect(), "version", daemon.Version, "data", c.Data)
 	err = g.Run(ctx)
 	log.Info("stopped")
 	return err

@@ -112,7 +112,7 @@ func (c *serveCmd) Run(std streams) error {
 	if err := s.Open(ctx); err != nil {
 		return explainStart(err)
 	}
-	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version)
+	log.Info("serving", "api", s.URL(), "database", s.Dialect(), "version", daemon.Version, "data", c.Data)
 	err = s.Run(ctx)
 	log.Info("stopped")
 	return err
