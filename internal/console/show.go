@@ -81,7 +81,7 @@ func identifier(v any) template.HTML {
 }
 
 // shortEnd is how many characters of each end of a long identifier lists show.
-const shortEnd = 10
+const shortEnd = 8
 
 // short shows a long identifier by its ends, in one line. It is for lists whose rows lead
 // to the whole, and not for addresses: who sends money chooses among those that look alike.
