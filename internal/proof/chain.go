@@ -44,6 +44,8 @@ type Config struct {
 	Bits      int           // of the RSA keys; 0: 1024
 	Pace      time.Duration // between two transactions of the core; 0: 50 ms
 	Times     bool          // measure the way and kill nothing; see Times
+	// Line gives the address under which others reach one of a process; nil: that one.
+	Line func(addr string) string
 }
 
 // Chain is a core, a relay, a service and a merchant that run.
@@ -88,6 +90,9 @@ func Start(ctx context.Context, c Config) (*Chain, error) {
 	if c.Pace == 0 {
 		c.Pace = 50 * time.Millisecond
 	}
+	if c.Line == nil {
+		c.Line = func(addr string) string { return addr }
+	}
 	ch := &Chain{c: c, dir: c.Dir, token: map[string]string{}, addr: map[string]string{}, args: map[string][]string{}, roles: map[string]settings{},
 		alive: map[string]*process{}, Steps: map[string]int{}, Kills: map[string]int{}, failed: map[string]string{}, times: map[string][2]int64{}}
 	if err := ch.begin(ctx); err != nil {
@@ -129,7 +134,7 @@ func (ch *Chain) begin(ctx context.Context) (err error) {
 	if err := ch.register(ctx); err != nil {
 		return err
 	}
-	child := settings{Core: ch.c.Core, Service: "http://" + ch.addr["service"], Gateway: "http://" + ch.addr["gateway api"], Store: ch.c.Store,
+	child := settings{Core: ch.c.Core, Service: "http://" + ch.c.Line(ch.addr["service"]), Gateway: "http://" + ch.c.Line(ch.addr["gateway api"]), Store: ch.c.Store,
 		Listen: ch.addr["merchant"], Key: ch.dir + "/service.b64", Pace: ch.c.Pace, Times: ch.c.Times}
 	if err := ch.startMerchant(ctx, child); err != nil {
 		return err
@@ -150,9 +155,10 @@ func (ch *Chain) register(ctx context.Context) error {
 	if ch.api, err = client.NewService(client.Config{URL: "http://" + ch.addr["service"], Token: client.Secret(ch.token["service"])}); err != nil {
 		return err
 	}
+	shop := "http://" + ch.c.Line(ch.addr["merchant"])
 	often := &client.Schedule{Delays: []client.Duration{0}, Every: client.Duration(time.Second)}
 	made, err := ch.api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", APIKey: client.Secret(apiKey.Reveal()), Key: &client.KeySpec{Bits: ch.c.Bits},
-		NotifyURL: "http://" + ch.addr["merchant"] + merchant.DefaultNotifyPath, WithdrawURL: "http://" + ch.addr["merchant"] + merchant.DefaultWithdrawPath,
+		NotifyURL: shop + merchant.DefaultNotifyPath, WithdrawURL: shop + merchant.DefaultWithdrawPath,
 		Retry: &client.Retry{Notify: often, Withdraw: often}})
 	if err != nil {
 		return err
