@@ -111,7 +111,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
 	"countersign/internal/traces":        {others: []string{"go.opentelemetry.io/otel"}},
-	"countersign/internal/proof":         {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}},
+	"countersign/internal/proof":         {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
 	"countersign/internal/complete":      {others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/handover":      {ours: []string{"countersign/client", "countersign/internal/daemon"}},
 	"countersign/internal/settings":      {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},

@@ -67,6 +67,7 @@ type Chain struct {
 	victim  string
 	struck  chan struct{}
 	stopped bool
+	idle    bool // the core was told to stop behind a commit, so it makes none any more
 	// Steps, Kills count by name. RolledBack are transactions that the core took back.
 	Steps, Kills map[string]int
 	RolledBack   int
@@ -304,6 +305,7 @@ func (ch *Chain) listen(name string, p *process, out io.Reader) {
 			ch.mu.Lock()
 			if ch.stopped {
 				word = "stop"
+				ch.idle = ch.idle || words[2] == "core.committed"
 			}
 			ch.mu.Unlock()
 			_, _ = fmt.Fprintln(p.in, words[1], word)

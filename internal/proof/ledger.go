@@ -55,6 +55,12 @@ func (ch *Chain) Finish(ctx context.Context) (r Result, err error) {
 
 // left says what has not arrived yet.
 func (ch *Chain) left(ctx context.Context) (string, error) {
+	ch.mu.Lock()
+	idle := ch.idle
+	ch.mu.Unlock()
+	if !idle {
+		return "the core's last transaction", nil
+	}
 	var rows, open, decisions int
 	if err := ch.core.QueryRowContext(ctx, `SELECT COUNT(*) FROM countersign_outbox`).Scan(&rows); err != nil || rows > 0 {
 		return fmt.Sprint(rows, " rows of the core"), err
