@@ -196,7 +196,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"reportWaiting":     map[string]any{"for": "funds"},
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
-		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c"}, "dryRun": true},
+		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "told": "possibly"}, "dryRun": true},
 		"createToken":       map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z"},
 	}
 	before, total := h.counts(), 0
@@ -448,7 +448,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "POST",
+		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "GET, POST",
 		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
 	} {
 		if a := h.raw(client.RoleAdmin, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {
