@@ -61,7 +61,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/control": {ours: []string{"countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/jsonapi"}},
 	"countersign/internal/admin": {
 		ours: []string{"countersign", "countersign/internal/advice", "countersign/client", "countersign/envelope", "countersign/internal/control", "countersign/internal/audit", "countersign/internal/db",
-			"countersign/internal/jsonapi", "countersign/internal/outbox"},
+			"countersign/internal/jsonapi", "countersign/internal/merchants", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/merchant":          {ours: []string{"countersign", "countersign/envelope", "countersign/internal/bodies"}},

@@ -161,9 +161,17 @@ type Merchant struct {
 	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
 	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
 	Collect             Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
+	OldestDue           []OldestDue   `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
 	Version             int64         `json:"version" doc:"increases with every change of the merchant"`
 	Created             Time          `json:"created" doc:"when it was made"`
 	Updated             Time          `json:"updated" doc:"when it was last changed"`
+}
+
+// OldestDue is the pending callback of a merchant's lane that is due first.
+type OldestDue struct {
+	Lane     Lane   `json:"lane" doc:"notify, or withdraw for callbacks of type 2"`
+	Callback string `json:"callback" doc:"id of the callback"`
+	Due      Time   `json:"due" doc:"when it is sent, or was to be sent where the merchant is paused or not reached"`
 }
 
 // Keys are the new keys that the merchant must be given. They are shown only once.

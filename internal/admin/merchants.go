@@ -182,7 +182,15 @@ func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 		return client.Merchant{}, err
 	}
 	m, err := s.Outbox.Merchant(c.R.Context(), id)
-	return merchantOf(m), err
+	if err != nil {
+		return client.Merchant{}, err
+	}
+	out := merchantOf(m)
+	list, err := s.Lists.Waiting(c.R.Context(), id)
+	for _, f := range list {
+		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: jsonapi.TimeOf(f.Due)})
+	}
+	return out, err
 }
 
 func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -26,6 +27,7 @@ type Backend interface {
 	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
 	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
 	MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]outbox.Merchant, error)
+	Waiting(ctx context.Context, id string) ([]merchants.First, error)
 	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 
 	Frozen(ctx context.Context) (outbox.Freeze, error)

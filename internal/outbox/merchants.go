@@ -144,5 +144,11 @@ func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, after string, li
 	return merchants.ListOf(ctx, o.DB, ids, after, limit)
 }
 
+// Waiting gives, for each lane of a merchant with pending callbacks, the one that is due
+// first.
+func (o *Outbox) Waiting(ctx context.Context, id string) ([]merchants.First, error) {
+	return merchants.Waiting(ctx, o, id)
+}
+
 // active is the stored form of a state in lanes.
 func active(s MerchantState) int64 { return flag(s == MerchantActive) }
