@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"strings"
 
 	"countersign"
 	"countersign/client"
@@ -60,6 +61,10 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	if out.Payload, err = withoutUUID(cb.Payload); err != nil {
 		return client.CallbackDetail{}, err
 	}
+	number, head, err := s.unread(c, id)
+	if err != nil {
+		return client.CallbackDetail{}, err
+	}
 	for _, a := range attempts {
 		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
@@ -67,8 +72,20 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Text: reasonTexts[reasonOf(a.Reason)], Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
 		})
+		if a.Number == number {
+			out.Attempts[len(out.Attempts)-1].Response = strings.ToValidUTF8(string(head), "\ufffd")
+		}
 	}
 	return out, nil
+}
+
+// unread is what was kept of a response, for roles that may change the merchant: it may
+// hold what the merchant meant to seal.
+func (s *Server) unread(c *jsonapi.Call, id string) (number int, head []byte, err error) {
+	if c.Token.Role != client.RoleOperator && c.Token.Role != client.RoleAdmin {
+		return 0, nil, nil
+	}
+	return s.Lists.Unread(c.R.Context(), id)
 }
 
 // withoutUUID removes requestUUID: the stored value is a placeholder, because each

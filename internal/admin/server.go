@@ -37,6 +37,7 @@ type Backend interface {
 	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
 	Callback(ctx context.Context, id string) (outbox.Callback, error)
 	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
+	Unread(ctx context.Context, id string) (number int, head []byte, err error)
 	Callbacks(ctx context.Context, f outbox.CallbackFilter, limit int, cursor string) ([]outbox.Callback, string, error)
 	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
 	Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)

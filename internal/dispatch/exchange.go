@@ -169,6 +169,7 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 	}
 	record.ErrCode = v.ErrCode
 	finish(v)
+	e.settlement.Unread = m.unread(v.Reason, r, d.cfg.Now())
 	if c.Type == countersign.TypeRequestWithdraw && sent && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
 		e.settlement.Exchange = m.exchange(body, plain, r, answer, v)
 	}

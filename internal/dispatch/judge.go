@@ -37,6 +37,8 @@ type Response struct {
 	Status int
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
 	Body []byte
+	// Page is the beginning of the body if Status is not 200, for people alone.
+	Page []byte
 	// Done is when the last byte had been read.
 	Done db.Millis
 }

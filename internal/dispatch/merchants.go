@@ -29,6 +29,7 @@ type merchant struct {
 	schedules   [2]Schedule // by lane
 
 	openings *openings
+	unreads  unreads
 	account  *account // of all versions
 
 	sealKey *envelope.Key

@@ -173,11 +173,9 @@ func (t *transport) post(ctx context.Context, q request) Response {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		if resp.ContentLength >= 0 && resp.ContentLength <= maxIgnoredBody {
-			// Reading a short rest keeps the connection for the next attempt.
-			_, _ = io.CopyN(io.Discard, resp.Body, resp.ContentLength)
-		}
-		return Response{Status: resp.StatusCode}
+		// Reading a short body whole keeps the connection for the next attempt.
+		page, _ := io.ReadAll(io.LimitReader(resp.Body, maxIgnoredBody))
+		return Response{Status: resp.StatusCode, Page: page}
 	}
 	if resp.ContentLength > maxResponseBody {
 		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}

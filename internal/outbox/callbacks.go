@@ -13,6 +13,7 @@ import (
 	"countersign/internal/db/page"
 	"countersign/internal/ids"
 	"countersign/internal/outbox/purged"
+	"countersign/internal/outbox/unread"
 )
 
 // A callback without a row in outbox is accepted; its accepted attempt is the proof.
@@ -97,6 +98,12 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		_, err = o.Callback(ctx, id) // ErrNotFound
 	}
 	return list, err
+}
+
+// Unread gives the beginning of the last response to a callback that was not understood,
+// and the number of its attempt; 0: there is none.
+func (o *Outbox) Unread(ctx context.Context, id string) (number int, head []byte, err error) {
+	return unread.Read(ctx, o.DB, id)
 }
 
 // repeats reports whether the attempt that follows those of list repeats what the

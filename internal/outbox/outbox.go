@@ -8,6 +8,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/ids"
+	"countersign/internal/outbox/unread"
 )
 
 //go:embed migrations
@@ -16,7 +17,7 @@ var migrations embed.FS
 // End opens the service's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}},
+		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, unread.Sealed},
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/outbox/unread"
 )
 
 const insertAttemptSQL = `
@@ -68,6 +69,15 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 			args = b.attempt(args, false)
 		case b.fresh:
 			late = append(late, db.Statement{SQL: keepLateAttemptSQL, Args: b.attempt(nil, true)})
+		}
+	}
+	for _, b := range batch {
+		if b.fresh && b.Unread != nil {
+			keep, err := unread.Keep(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
+			if err != nil {
+				return err
+			}
+			late = append(late, keep)
 		}
 	}
 	return t.Batch(ctx, append(insertAttempts.Statements(args, nil), late...))

@@ -11,6 +11,7 @@ import (
 	"countersign/internal/ids"
 	"countersign/internal/outbox"
 	"countersign/internal/outbox/purged"
+	"countersign/internal/outbox/unread"
 )
 
 // Service purges a service's database: callbacks that are settled, with their attempts. A
@@ -147,7 +148,7 @@ func (service) purge(ctx context.Context, t *db.Tx, b batch) (total int64, err e
 			continue
 		}
 		total++
-		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}})
+		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}}, unread.Purge(r.merchant+"."+r.id))
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
 			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}})

@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"bytes"
+	"regexp"
+	"sync"
+	"time"
+
+	"countersign/internal/outbox/unread"
+)
+
+// unreadMost is how many responses of a merchant are kept each minute, so that a merchant
+// whose every response is a page of its proxy fills no disk.
+const unreadMost = 60
+
+// unreads counts the responses that were kept in a minute.
+type unreads struct {
+	mu     sync.Mutex
+	minute int64
+	kept   int
+}
+
+func (u *unreads) may(now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if minute := now.Unix() / 60; minute != u.minute {
+		u.minute, u.kept = minute, 0
+	}
+	u.kept++
+	return u.kept <= unreadMost
+}
+
+// unread is what is kept of a response that was not understood, nil if nothing is.
+func (m *merchant) unread(reason Reason, r Response, now time.Time) []byte {
+	body := r.Body
+	switch reason {
+	case ReasonStatus:
+		body = r.Page
+	case ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonDataNotSealed, ReasonDataEncoding:
+	default:
+		return nil // it was understood, or is sealed, or there is none
+	}
+	if len(body) == 0 || !m.unreads.may(now) {
+		return nil
+	}
+	head := withoutKeys(body, m.apiKey.Reveal(), m.callbackKey.Reveal())
+	return head[:min(len(head), unread.Most)]
+}
+
+// apiKeyMember finds API keys of other merchants, and of this one before it was changed.
+var apiKeyMember = regexp.MustCompile(`(?i)(\\?["']?(?:x-)?api[-_]?key\\?["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|[^\s,&}<]+)`)
+
+// withoutKeys gives body without keys, and without the beginning of one at its end: the
+// body may be cut off there.
+func withoutKeys(body []byte, keys ...string) []byte {
+	body = apiKeyMember.ReplaceAll(body, []byte("${1}[apiKey]"))
+	for _, key := range keys {
+		if key == "" {
+			continue
+		}
+		body = bytes.ReplaceAll(body, []byte(key), []byte("[apiKey]"))
+		for n := min(len(key)-1, len(body)); n > 0; n-- {
+			if bytes.HasSuffix(body, []byte(key[:n])) {
+				body = body[:len(body)-n]
+				break
+			}
+		}
+	}
+	return body
+}

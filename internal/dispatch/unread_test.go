@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"countersign"
+)
+
+// What is kept of a response has none of its API keys, wherever they stand.
+func TestUnreadHasNoKeys(t *testing.T) {
+	const key, callbackKey, foreign = "merchant-key-1234", "callback-key-5678", "foreign-key-9012"
+	filler := strings.Repeat("x", 2040)
+	for name, c := range map[string]struct {
+		reason Reason
+		body   string
+		want   string // what it still says; empty: nothing is kept
+	}{
+		"page of a proxy":      {ReasonStatus, "<html>502 Bad Gateway " + key, "502 Bad Gateway"},
+		"echo of the header":   {ReasonStatus, "X-API-KEY: " + callbackKey + "\r\nX-Api-Key: " + foreign + "\r\n", "X-API-KEY"},
+		"not the protocol":     {ReasonResponseMalformed, `{"code":0,"apiKey":"` + key + `"}`, `"code":0`},
+		"another merchant's":   {ReasonWrongAPIKey, `{"apiKey" : "` + foreign + `","errCode":0}`, `"errCode":0`},
+		"escaped":              {ReasonResponseMalformed, `"{\"apiKey\":\"` + foreign + `\",\"n\":1}"`, `{`},
+		"unfinished":           {ReasonResponseMalformed, `{"n":1,"apiKey":"` + foreign, `"n":1`},
+		"cut off within a key": {ReasonStatus, filler + key[:11], "xxx"},
+		"key across the end":   {ReasonStatus, filler + key + "and more", "xxx"},
+		"plain answer":         {ReasonDataNotSealed, `{"apiKey":"` + key + `","data":{"type":1}}`, `"type":1`},
+		"did not open":         {ReasonDataUnopened, `{"data":"AAAA"}`, ""},
+		"right":                {ReasonAccepted, `{"data":"AAAA"}`, ""},
+		"empty":                {ReasonStatus, "", ""},
+	} {
+		m := &merchant{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}
+		r := Response{Status: 200, Body: []byte(c.body)}
+		if c.reason == ReasonStatus {
+			r = Response{Status: 502, Page: []byte(c.body)}
+		}
+		got := string(m.unread(c.reason, r, time.Unix(0, 0)))
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) || len(got) > 2048 {
+			t.Errorf("%s: %q", name, got)
+		}
+		for _, secret := range []string{key[:9], callbackKey[:9], foreign[:9]} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%s: it has a key: %q", name, got)
+			}
+		}
+	}
+}
+
+// A merchant that answers everything with a page has some of them kept.
+func TestUnreadIsLimited(t *testing.T) {
+	m := &merchant{apiKey: "merchant-key-1234"}
+	kept := func(at time.Time) (n int) {
+		for range 1000 {
+			if m.unread(ReasonStatus, Response{Status: 502, Page: []byte("x")}, at) != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := kept(time.Unix(59, 0)); n != unreadMost {
+		t.Errorf("%d kept in a minute", n)
+	}
+	if n := kept(time.Unix(60, 0)); n != unreadMost {
+		t.Errorf("%d kept in the next minute", n)
+	}
+}
