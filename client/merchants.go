@@ -281,8 +281,9 @@ func (s *Service) ResumeMerchant(ctx context.Context, id string, r Resume) (Merc
 	return ask[Merchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/resume"), r)
 }
 
-// RotateKeys makes or sets new keys. The next attempt uses them: pause the merchant
-// first, and resume it when it has them. Where the answer has a Change, they are not
+// RotateKeys makes or sets new keys. The next attempt uses them: give them to the merchant
+// first, who can have the old ones beside them (docs/keys.md), or pause the merchant until
+// it has them. Where the answer has a Change, they are not
 // used before an approver has approved it.
 func (s *Service) RotateKeys(ctx context.Context, id string, k NewKeys) (Keys, error) {
 	out, w, err := propose[Keys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/keys"), k)

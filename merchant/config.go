@@ -85,6 +85,15 @@ type Config struct {
 	// ResponsePadding is that of answers. Zero: PKCS#1 v1.5.
 	ResponsePadding envelope.Padding
 
+	// NextKey opens requests that Key does not open, while the service changes from
+	// one to the other, in either order. It has a private part if and only if Key has
+	// one. Nil: Key alone opens.
+	NextKey *envelope.Key
+	// NextResponseKey seals the answers to requests that NextKey opened, as
+	// ResponseKey does for Key. Nil: ResponseKey where that is another pair than Key,
+	// otherwise NextKey.
+	NextResponseKey *envelope.Key
+
 	// APIKey goes into every response. Required.
 	APIKey countersign.APIKey
 	// CallbackAPIKeys are the accepted values of Profile.Header: one, or
@@ -281,6 +290,9 @@ func (c *Config) completeKeys() error {
 	if c.Padding == envelope.OAEP && !c.Key.HasPrivate() {
 		return configError("Padding is OAEP, which only the private part opens, and Key has none")
 	}
+	if err := c.completeNext(); err != nil {
+		return err
+	}
 	if c.ResponseKey == nil {
 		if c.Key.HasPrivate() {
 			return configError("ResponseKey is missing: Key has a private part, so it is the merchant's, " +
@@ -288,14 +300,44 @@ func (c *Config) completeKeys() error {
 		}
 		c.ResponseKey = c.Key
 	}
-	if c.ResponseKey.HasPrivate() {
-		return configError("ResponseKey has a private part, which only the service may have")
-	}
-	if _, err := envelope.Seal(c.ResponseKey, c.ResponsePadding, []byte("{}")); err != nil {
-		return configError("ResponseKey: %w", err)
+	for name, k := range map[string]*envelope.Key{"ResponseKey": c.ResponseKey, "NextResponseKey": c.NextResponseKey} {
+		if k == nil {
+			continue
+		}
+		if k.HasPrivate() {
+			return configError("%s has a private part, which only the service may have", name)
+		}
+		if _, err := envelope.Seal(k, c.ResponsePadding, []byte("{}")); err != nil {
+			return configError("%s: %w", name, err)
+		}
 	}
 	if c.Padding != envelope.PKCS1v15 && c.Padding != envelope.OAEP {
 		return configError("Padding: %w", envelope.ErrPadding)
+	}
+	return nil
+}
+
+// completeNext checks the second pair of keys. It comes before ResponseKey gets its
+// default.
+func (c *Config) completeNext() error {
+	switch {
+	case c.NextKey == nil && c.NextResponseKey != nil:
+		return configError("NextResponseKey is there without NextKey, so no request says when it seals")
+	case c.NextKey == nil:
+		return nil
+	case c.NextKey.Size() == 0:
+		return configError("NextKey is empty: read it with envelope.ParseKey")
+	case c.NextKey.HasPrivate() != c.Key.HasPrivate():
+		return configError("of Key and NextKey one has a private part and one has none: both must be of one scheme")
+	case c.NextKey.Fingerprint() == c.Key.Fingerprint():
+		return configError("Key and NextKey are the same key")
+	}
+	if c.NextResponseKey != nil {
+		return nil
+	}
+	c.NextResponseKey = c.ResponseKey
+	if same := c.ResponseKey == nil || c.ResponseKey.Fingerprint() == c.Key.Fingerprint(); same && !c.Key.HasPrivate() {
+		c.NextResponseKey = c.NextKey
 	}
 	return nil
 }

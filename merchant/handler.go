@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 	"countersign/internal/bodies"
 )
 
 // Handler answers callbacks (PROTOCOL.md, H2). New makes it. Many goroutines may
 // use it at once.
 type Handler struct {
-	c       Config // without its API keys
-	opener  opener
+	c       Config   // without its API keys
+	openers []opener // one for each key
 	opening *openings
 	bodies  *bodies.Budget
 	lease   time.Duration
@@ -46,7 +47,7 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		c:       c,
-		opener:  opener{key: c.Key, padding: c.Padding, binding: c.Profile.Binding, lenient: c.Profile.Lenient, field: c.Profile.BodyField},
+		openers: openers(&c),
 		opening: newOpenings(&c),
 		bodies:  bodies.NewBudget(c.MaxBodies),
 		lease:   2*c.Timeout + leaseMargin,
@@ -165,7 +166,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	if steps != nil {
 		steps.Received = time.Now()
 	}
-	cb, blocks, opened, refused := h.open(at, body, leave)
+	cb, blocks, opened, key, refused := h.open(at, body, leave)
 	if steps != nil {
 		steps.Opened = time.Now()
 	}
@@ -176,7 +177,7 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 		}
 		return *refused
 	}
-	work := func() reply { return h.work(r.Context(), cb, blocks) }
+	work := func() reply { return h.work(r.Context(), cb, key, blocks) }
 	rep := h.witnessed(r.Context(), body, opened, h.held(r.Context(), work(), work))
 	if steps != nil {
 		steps.Recorded = time.Now()
@@ -184,10 +185,24 @@ func (h *Handler) handle(at countersign.Lane, w http.ResponseWriter, r *http.Req
 	return rep
 }
 
-// open calls leave when body is opened, or panics.
-func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (countersign.Callback, *Blocks, []byte, *reply) {
+// open opens body with the first key that opens it, and gives the key that seals the
+// answer. It calls leave when body is opened, or panics.
+//
+// A private part whose padding happens to fit opens nonsense. That too is not opened, so
+// the next key is tried in both cases, and the time shows no more than the response
+// (PROTOCOL.md, S7).
+func (h *Handler) open(at countersign.Lane, body []byte, leave func()) (cb countersign.Callback, blocks *Blocks, plaintext []byte, answer *envelope.Key, refused *reply) {
 	defer leave()
-	return h.opener.open(at, body)
+	for _, o := range h.openers {
+		cb, blocks, plaintext, r := o.open(at, body)
+		if r == nil || r.reason != ReasonNotOpened {
+			return cb, blocks, plaintext, o.answer, r
+		}
+		if refused == nil || refused.request == nil {
+			refused = r
+		}
+	}
+	return nil, nil, nil, nil, refused
 }
 
 // keyCheck gives the check of the values of Profile.Header. The check

@@ -10,13 +10,25 @@ import (
 	"countersign/envelope"
 )
 
-// opener reads requests. Only the bytes and its settings decide.
+// opener reads requests with one key. Only the bytes and its settings decide.
 type opener struct {
 	key     *envelope.Key
+	answer  *envelope.Key // seals the answers to what key opened
 	padding envelope.Padding
 	binding Binding
 	lenient bool
 	field   string
+}
+
+// openers makes an opener for each key. c is complete.
+func openers(c *Config) []opener {
+	first := opener{key: c.Key, answer: c.ResponseKey, padding: c.Padding, binding: c.Profile.Binding, lenient: c.Profile.Lenient, field: c.Profile.BodyField}
+	if c.NextKey == nil {
+		return []opener{first}
+	}
+	next := first
+	next.key, next.answer = c.NextKey, c.NextResponseKey
+	return []opener{first, next}
 }
 
 // reply is the response to a request, and what the log says of it.
@@ -28,6 +40,7 @@ type reply struct {
 	reason    Reason
 	cause     error
 
+	key      *envelope.Key // seals the answer
 	typ      countersign.Type
 	callback countersign.Callback // nil if none was read
 	request  []byte               // the plaintext of a request that was opened and not read; nil otherwise

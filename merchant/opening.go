@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/envelope"
 )
 
 // retryAfter is the Retry-After of a request that waited or would wait too long
@@ -23,7 +22,7 @@ var errOpenings = errors.New("too many requests wait to be opened with the priva
 // occupies every processor. nil bounds nothing: the public part takes
 // microseconds.
 type openings struct {
-	key      *envelope.Key
+	size     int           // of the shortest key, in bytes
 	slots    chan struct{} // holds a value for each that is being opened
 	patience time.Duration
 
@@ -37,7 +36,11 @@ func newOpenings(c *Config) *openings {
 	if !c.Key.HasPrivate() {
 		return nil
 	}
-	return &openings{key: c.Key, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout, most: c.MaxWaitingBlocks}
+	size := c.Key.Size()
+	if c.NextKey != nil {
+		size = min(size, c.NextKey.Size())
+	}
+	return &openings{size: size, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout, most: c.MaxWaitingBlocks}
 }
 
 // enter waits until a request with a body of size bytes may be opened. It fails
@@ -53,7 +56,7 @@ func (o *openings) enter(ctx context.Context, size int) (leave func(), err error
 		return leave, nil
 	default:
 	}
-	blocks := size/4*3/o.key.Size() + 1
+	blocks := size/4*3/o.size + 1
 	if !o.queue(blocks) {
 		return nil, errOpenings
 	}

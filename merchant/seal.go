@@ -18,11 +18,11 @@ func (h *Handler) sealed(r reply) reply {
 	}
 	plaintext, err := r.plaintext, error(nil)
 	if plaintext == nil {
-		plaintext, err = h.plaintext(r.callback, r.Reply)
+		plaintext, err = h.plaintext(r.key, r.callback, r.Reply)
 	}
 	if err == nil {
 		var data []byte
-		if data, err = envelope.Seal(h.c.ResponseKey, h.c.ResponsePadding, plaintext); err == nil {
+		if data, err = envelope.Seal(r.key, h.c.ResponsePadding, plaintext); err == nil {
 			r.data, r.plaintext = string(data), plaintext
 			return r
 		}
@@ -31,33 +31,33 @@ func (h *Handler) sealed(r reply) reply {
 	return r.end(failed(ReasonSeal, err))
 }
 
-// plaintext is the answer that accepts or confirms cb. If the full answer does not
+// plaintext is the answer that accepts or confirms cb, to be sealed with key. If the full answer does not
 // fit into a response, plaintext gives the shortest one.
-func (h *Handler) plaintext(cb countersign.Callback, r Reply) ([]byte, error) {
+func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply) ([]byte, error) {
 	a := cb.Accept(r.Details)
 	if w, ok := a.(countersign.WithdrawalAnswer); ok && w.TenantUserID == "" {
 		w.TenantUserID = r.TenantUserID
 		a = w
 	}
-	b, err := h.written(a)
-	if err == nil && !h.fits(b) {
-		b, err = h.written(a.Shortest())
+	b, err := h.written(key, a)
+	if err == nil && !h.fits(key, b) {
+		b, err = h.written(key, a.Shortest())
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("answer: %w", err)
-	case !h.fits(b):
+	case !h.fits(key, b):
 		return nil, fmt.Errorf("answer: %w: %d bytes", envelope.ErrTooLarge, len(b))
 	}
 	return b, nil
 }
 
-// written is a in the form that is best sealed with the response key: the details
+// written is a in the form that is best sealed with key: the details
 // of a withdrawal lie in blocks with what they belong to, where they are short
 // enough for that (PROTOCOL.md, Decision, D7).
-func (h *Handler) written(a countersign.Answer) ([]byte, error) {
+func (h *Handler) written(key *envelope.Key, a countersign.Answer) ([]byte, error) {
 	if w, ok := a.(countersign.WithdrawalAnswer); ok {
-		b, _, err := w.MarshalBlocks(h.c.ResponseKey.MaxChunk(h.c.ResponsePadding))
+		b, _, err := w.MarshalBlocks(key.MaxChunk(h.c.ResponsePadding))
 		return b, err
 	}
 	return a.Marshal()
@@ -65,8 +65,8 @@ func (h *Handler) written(a countersign.Answer) ([]byte, error) {
 
 // fits reports whether a response that carries plaintext is not too large for a
 // service.
-func (h *Handler) fits(plaintext []byte) bool {
-	key, padding := h.c.ResponseKey, h.c.ResponsePadding
+func (h *Handler) fits(key *envelope.Key, plaintext []byte) bool {
+	padding := h.c.ResponsePadding
 	data := base64.StdEncoding.EncodedLen(key.Blocks(padding, len(plaintext)) * key.Size())
 	return len(plaintext) <= key.MaxPlaintext(padding) &&
 		data+len(h.apiKey())+responseRoom <= countersign.MaxMessage

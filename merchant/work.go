@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/envelope"
 )
 
 // While another process works on the same callback, the Inbox is asked again after
@@ -26,13 +27,13 @@ const maxUnkept = 10_000
 type function func(context.Context, Claimed) verdict
 
 // work processes a callback: it is recorded, the merchant's function is called, the
-// result is recorded, and the answer is sealed, in that order.
-func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, blocks *Blocks) reply {
-	rep := reply{status: http.StatusOK, typ: cb.CallbackType(), callback: cb}
+// result is recorded, and the answer is sealed with key, in that order.
+func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, key *envelope.Key, blocks *Blocks) reply {
+	rep := reply{status: http.StatusOK, key: key, typ: cb.CallbackType(), callback: cb}
 	if rep.typ != countersign.TypeRequestWithdraw { // type 2 has no answer yet
 		// This comes first, so that no effect happens that could not be answered.
 		var err error
-		if rep.plaintext, err = h.plaintext(cb, Reply{}); err != nil {
+		if rep.plaintext, err = h.plaintext(key, cb, Reply{}); err != nil {
 			return rep.end(verdict{
 				Reply: Reply{Code: countersign.CodeMalformed, Message: wordAnswer}, reason: ReasonUnanswerable, cause: err,
 			})
@@ -48,22 +49,22 @@ func (h *Handler) work(requestCtx context.Context, cb countersign.Callback, bloc
 	// recorded and the next attempt gets it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(requestCtx), h.c.Timeout)
 	defer cancel()
-	key := entryKey{cb.CallbackType(), e.ID}
+	entry := entryKey{cb.CallbackType(), e.ID}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		e.At = h.c.Now()
 		var done bool
 		switch {
 		case rep.typ == countersign.TypeDeposited && h.c.Verify != nil:
-			rep, done = h.workProven(ctx, inbox, rep, key, e, do)
+			rep, done = h.workProven(ctx, inbox, rep, entry, e, do)
 		case inbox != nil:
-			rep, done = h.workWithin(ctx, inbox, rep, key, e)
+			rep, done = h.workWithin(ctx, inbox, rep, entry, e)
 		default:
-			rep, done = h.workOnce(ctx, rep, key, e, do)
+			rep, done = h.workOnce(ctx, rep, entry, e, do)
 		}
 		if done {
 			return rep
 		}
-		if !h.pause(ctx, key, pause) {
+		if !h.pause(ctx, entry, pause) {
 			return rep.end(verdict{Reply: Reply{Code: countersign.CodeInternal, Message: wordBusy}, reason: ReasonBusy})
 		}
 	}
@@ -194,9 +195,12 @@ func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdic
 	}
 	v := fromAnswer(a, w.TenantUserID)
 	if v.Code == countersign.CodeAccepted {
-		// Checked before it is recorded: what is recorded must fit into a response.
-		if _, err := h.plaintext(w, v.Reply); err != nil {
-			return failed(ReasonUnanswerable, err)
+		// Checked before it is recorded: what is recorded must fit into a response, with
+		// the key of this attempt or of a later one.
+		for _, o := range h.openers {
+			if _, err := h.plaintext(o.answer, w, v.Reply); err != nil {
+				return failed(ReasonUnanswerable, err)
+			}
 		}
 	}
 	return v

@@ -32,8 +32,8 @@ type gatewayCmd struct {
 	Listen    string `help:"Public address that the service posts callbacks to. Port 0 picks one, and the first log line names it." default:"127.0.0.1:8090" placeholder:"ADDR"`
 	APIListen string `name:"api-listen" help:"Private address of the API for the merchant's own systems." default:"127.0.0.1:8091" placeholder:"ADDR"`
 
-	ServiceKey     string       `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it." placeholder:"FILE"`
-	ResponseKey    string       `help:"Public key of the service that seals answers; the service key if empty." placeholder:"FILE"`
+	ServiceKey     []string     `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it. Twice while the service changes from one to the other (docs/keys.md)." placeholder:"FILE" sep:"none"`
+	ResponseKey    []string     `help:"Public key of the service that seals answers; the service key if empty. The second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
 	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
 	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
 	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
@@ -142,19 +142,14 @@ func (c *gatewayCmd) Run(std streams) error {
 // callbacks reads what the public handler needs.
 func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	switch {
-	case c.ServiceKey == "":
+	case len(c.ServiceKey) == 0:
 		return m, &hintedError{errors.New("--service-key is missing"),
 			[]string{"it is the file with the public key that the service handed over, or with the pair that you made for it (countersign keys new)."}}
 	case c.APIKey == "":
 		return m, errors.New("--api-key is missing: it goes into every response")
 	}
-	if m.Key, err = readSecretKey(c.ServiceKey, std); err != nil {
-		return m, fmt.Errorf("--service-key: %w", err)
-	}
-	if c.ResponseKey != "" {
-		if m.ResponseKey, err = readSecretKey(c.ResponseKey, std); err != nil {
-			return m, fmt.Errorf("--response-key: %w", err)
-		}
+	if err := c.readKeys(&m, std); err != nil {
+		return m, err
 	}
 	if c.OAEP {
 		m.Padding = envelope.OAEP
@@ -182,6 +177,33 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	m.NotifyPath, m.WithdrawPath = c.NotifyPath, c.WithdrawPath
 	m.Profile, err = c.profile()
 	return m, err
+}
+
+// readKeys reads the one or two keys of requests, and those of answers.
+func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
+	switch {
+	case len(c.ServiceKey) > 2:
+		return errors.New("--service-key is there more than twice: the old key and the new one are two")
+	case len(c.ResponseKey) > len(c.ServiceKey):
+		return errors.New("--response-key is there more often than --service-key: each answers what one of those opened")
+	}
+	for _, k := range []struct {
+		flag  string
+		files []string
+		keys  []**envelope.Key
+	}{
+		{"service-key", c.ServiceKey, []**envelope.Key{&m.Key, &m.NextKey}},
+		{"response-key", c.ResponseKey, []**envelope.Key{&m.ResponseKey, &m.NextResponseKey}},
+	} {
+		for i, file := range k.files {
+			key, err := readSecretKey(file, std)
+			if err != nil {
+				return fmt.Errorf("--%s: %w", k.flag, err)
+			}
+			*k.keys[i] = key
+		}
+	}
+	return nil
 }
 
 func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {

@@ -67,8 +67,17 @@ func (c *gatewayCmd) own() ([]learn.Setting, string) {
 		k.Add("insecure-listen", "true", "")
 	}
 	k.Add("metrics-listen", c.MetricsListen, "")
-	k.File("service-key", c.ServiceKey)
-	k.File("response-key", c.ResponseKey)
+	keepOne := func(name string, files []string) {
+		switch len(files) {
+		case 0:
+		case 1:
+			k.File(name, files[0])
+		default: // while keys change
+			k.LeaveOut(name)
+		}
+	}
+	keepOne("service-key", c.ServiceKey)
+	keepOne("response-key", c.ResponseKey)
 	k.File("policy", c.Policy)
 	k.Add("forward-url", c.ForwardURL, "")
 	k.Add("forward-from", c.ForwardFrom, "")

@@ -221,6 +221,7 @@ type merchantsKeysCmd struct {
 	PrivateKey   string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
 	PublicKey    string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
 	ResponseBits int    `name:"response-key-bits" help:"Make a new pair of this size for answers too. Without any other flag only this pair is made." placeholder:"BITS"`
+	ResponseFile string `name:"response-private-key" help:"File with the pair for answers to use in place of a new one." placeholder:"FILE"`
 }
 
 func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Service) error {
@@ -229,8 +230,8 @@ func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Ser
 		return err
 	}
 	in := client.NewKeys{Key: key}
-	if c.ResponseBits != 0 {
-		in.ResponseKey = &client.KeySpec{Bits: c.ResponseBits}
+	if in.ResponseKey, err = keySpec(std, c.ResponseBits, c.ResponseFile, ""); err != nil {
+		return err
 	}
 	keys, err := api.RotateKeys(ctx, c.ID, in)
 	tellWaiting(std, keys.Change)

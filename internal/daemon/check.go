@@ -30,7 +30,11 @@ func (s *Service) Check(ctx context.Context) []Finding {
 // Check is Service.Check of the gateway. It names the key that opens requests too.
 func (g *Gateway) Check(ctx context.Context) []Finding {
 	list := g.c.check(ctx, true, g.c.TLS, g.c.Log, [][2]string{{"callbacks", g.c.Listen}, {"api", g.c.APIListen}, {"metrics", g.c.MetricsListen}})
-	return append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
+	list = append(list, Finding{"service key", true, "fingerprint " + g.c.Callbacks.Key.Fingerprint()})
+	if next := g.c.Callbacks.NextKey; next != nil {
+		list = append(list, Finding{"next service key", true, "fingerprint " + next.Fingerprint()})
+	}
+	return list
 }
 
 func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.Logger, listeners [][2]string) (list []Finding) {

@@ -301,7 +301,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 // rules withdrawals are confirmed.
 type startedGateway struct {
 	Version     string          `json:"version"`
-	RequestKey  string          `json:"requestKey"` // fingerprint
+	RequestKey  string          `json:"requestKey"`        // fingerprint
+	NextKey     string          `json:"nextKey,omitempty"` // fingerprint
 	Binding     string          `json:"binding"`
 	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
 	Retain      client.Duration `json:"retain,omitzero"`
@@ -310,6 +311,9 @@ type startedGateway struct {
 
 func (g *Gateway) settings() startedGateway {
 	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain)}
+	if next := g.c.Callbacks.NextKey; next != nil {
+		s.NextKey = next.Fingerprint()
+	}
 	if g.c.Policy != nil && g.c.Policy.Source() != "" {
 		sum := sha256.Sum256([]byte(g.c.Policy.Source()))
 		s.Policy = hex.EncodeToString(sum[:])
