@@ -99,6 +99,8 @@ type CallbackFilter struct {
 	TxID       string        `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
 	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
 	Told       Told          `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
+	Since      Time          `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`
+	Until      Time          `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
 }
 
 // ResendOne says whether an accepted callback is sent again too.

@@ -105,9 +105,15 @@ func addQuery(q url.Values, v reflect.Value) {
 		if name == "" {
 			name = strings.ToLower(f.Name[:1]) + f.Name[1:]
 		}
-		switch d, isSpan := value.Interface().(time.Duration); {
-		case isSpan:
+		switch d := value.Interface().(type) {
+		case time.Duration:
 			q.Set(name, d.String())
+			continue
+		case Time:
+			q.Set(name, d.String())
+			continue
+		}
+		switch {
 		case value.Kind() == reflect.String:
 			q.Set(name, value.String())
 		case value.Kind() == reflect.Bool:

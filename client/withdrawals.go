@@ -175,6 +175,8 @@ type WithdrawalFilter struct {
 	Merchant   string
 	CallBackID string `query:"callBackId"`
 	State      WithdrawalState
+	Since      Time // only made at this time or later
+	Until      Time // only made before this time
 }
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId

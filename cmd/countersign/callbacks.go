@@ -22,10 +22,11 @@ type callbackFilter struct {
 	TxID       string               `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
 	CallBackID string               `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
 	Told       client.Told          `help:"Only what may have been told before a restore (possibly), or what is sent again though it was accepted (again)." placeholder:"TOLD"`
+	spanFlags
 }
 
 func (f callbackFilter) api() client.CallbackFilter {
-	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: f.Told}
+	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: f.Told, Since: client.Time(f.Since), Until: client.Time(f.Until)}
 }
 
 type callbacksListCmd struct {

@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/db"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
@@ -18,8 +19,13 @@ type callbackQuery struct {
 func kept(c *jsonapi.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
 		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
-		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: told[f.Told],
+		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: told[f.Told], Span: span(f.Since, f.Until),
 	}
+}
+
+// span is the time between two of the API, of which a zero one is no bound.
+func span(since, until client.Time) outbox.Span {
+	return outbox.Span{Since: db.Millis(since), Until: db.Millis(until)}
 }
 
 // told has the word of the API for each number that the database keeps.

@@ -196,7 +196,7 @@ func TestEveryWrongMember(t *testing.T) {
 		"reportWaiting":     map[string]any{"for": "funds"},
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
-		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "told": "possibly"}, "dryRun": true},
+		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "told": "possibly", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
 		"createToken":       map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z"},
 	}
 	before, total := h.counts(), 0
@@ -416,6 +416,8 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		"/v1/callbacks?limit=5&limit=6":               "query.limit",
 		"/v1/callbacks?type=8":                        "query.type",
 		"/v1/callbacks?state=gone":                    "query.state",
+		"/v1/callbacks?since=yesterday":               "query.since",
+		"/v1/withdrawals?until=2030-01-01":            "query.until",
 		"/v1/callbacks?merchant=":                     "query.merchant",
 		"/v1/callbacks?trackingId=%00":                "query.trackingId",
 		"/v1/callbacks?txId=%ff":                      "query.txId",

@@ -48,7 +48,7 @@ type Backend interface {
 	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
 	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
 	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
-	WithdrawalsOf(ctx context.Context, merchants []string, state outbox.WithdrawalState, limit int, cursor string) ([]outbox.Withdrawal, string, error)
+	WithdrawalsOf(ctx context.Context, merchants []string, state outbox.WithdrawalState, at outbox.Span, limit int, cursor string) ([]outbox.Withdrawal, string, error)
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
 	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
 	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)

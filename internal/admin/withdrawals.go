@@ -85,6 +85,8 @@ type withdrawalQuery struct {
 	Merchant   string                 `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId, 1 to 200 characters"`
 	State      client.WithdrawalState `query:"state" doc:"only in this state"`
+	Since      client.Time            `query:"since" doc:"only made at this time or later, in RFC 3339"`
+	Until      client.Time            `query:"until" doc:"only made before this time, in RFC 3339"`
 	page
 }
 
@@ -92,7 +94,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
-		list, next, err := s.Lists.WithdrawalsOf(ctx, seen(c, q.Merchant), outbox.WithdrawalState(q.State), q.Limit, q.Cursor)
+		list, next, err := s.Lists.WithdrawalsOf(ctx, seen(c, q.Merchant), outbox.WithdrawalState(q.State), span(q.Since, q.Until), q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}

@@ -97,6 +97,8 @@ func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
 			return "is not a whole number"
 		}
 		return checkNumber(s, text)
+	case s.Format == formatTime:
+		return checkText(s, text)
 	case kind == reflect.Int64: // a duration, whatever its schema's format
 		if _, err := time.ParseDuration(text); err != nil {
 			return "is not a duration such as 30s, 10m or 1h30m"
@@ -114,6 +116,9 @@ func setField(f reflect.Value, s *huma.Schema, text string) {
 	switch kind := f.Kind(); {
 	case kind == reflect.String:
 		f.SetString(text)
+	case s.Format == formatTime:
+		t, _ := time.Parse(time.RFC3339, text)
+		f.SetInt(t.UnixMilli())
 	case kind == reflect.Int64 && s.Type == huma.TypeString:
 		d, _ := time.ParseDuration(text)
 		f.SetInt(int64(d))

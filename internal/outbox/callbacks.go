@@ -160,7 +160,7 @@ func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
 	}
 	for i := range ls {
 		l := &ls[i]
-		if err := from(l, cursor); err != nil {
+		if err := from(l, cursor, f.Span); err != nil {
 			return nil, err
 		}
 		l.EndWalk()

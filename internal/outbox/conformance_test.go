@@ -39,6 +39,7 @@ var suite = []struct {
 	{"sweep/repairs", testRepairs},
 	{"sweep/a clock set back", testClockBack},
 	{"sweep/due too far away", testFar},
+	{"lists of a time", testListsOfATime},
 	{"withdrawals", testWithdrawals},
 	{"withdrawals/refused", testWithdrawalsRefused},
 	{"withdrawals/the first decision stands", testFirstDecision},

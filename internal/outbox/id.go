@@ -24,16 +24,29 @@ func splitID(id string) (merchant, rest string, err error) {
 }
 
 // from continues a list after a cursor, which names a row by its id and is empty at the
-// beginning. It precedes EndWalk.
-func from(l *page.Listing, cursor string) error {
-	if cursor == "" {
-		return nil
+// beginning, and keeps it to a time: ids sort by theirs. It precedes EndWalk.
+func from(l *page.Listing, cursor string, s Span) error {
+	until := ""
+	if s.Until != 0 {
+		until = ids.At(s.Until)
 	}
-	p, err := cursorPlace(cursor)
-	if err == nil {
-		l.Below(p)
+	if s.Since != 0 {
+		l.Since = ids.At(s.Since)
 	}
-	return err
+	if cursor != "" {
+		p, err := cursorPlace(cursor)
+		if err != nil {
+			return err
+		}
+		if until == "" || p.ID < until {
+			l.Below(p)
+			return nil
+		}
+	}
+	if until != "" {
+		l.Before(until)
+	}
+	return nil
 }
 
 func cursorPlace(cursor string) (page.Place, error) {

@@ -124,7 +124,7 @@ func TestListPlans(t *testing.T) {
 				{"m0", WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
 			} {
 				for _, cursor := range cursors {
-					l := must(withdrawalListing(c.merchant, c.state, cursor))(t)
+					l := must(withdrawalListing(c.merchant, c.state, Span{}, cursor))(t)
 					text := l.Text(withdrawalColumns, 10)
 					check(fmt.Sprint("withdrawals of ", c.merchant, c.state, cursor), false, text, l.Args, c.indexes...)
 				}

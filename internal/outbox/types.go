@@ -279,7 +279,11 @@ type CallbackFilter struct {
 	TxID       string
 	CallBackID string
 	Told       Told // ToldUnknown: any
+	Span
 }
+
+// Span is a time in which rows were made, Since included and Until not. Zero: no bound.
+type Span struct{ Since, Until db.Millis }
 
 // Stats has numbers of rows.
 type Stats struct {

@@ -171,14 +171,14 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	return o.WithdrawalsOf(ctx, []string{merchant}, state, limit, cursor)
+	return o.WithdrawalsOf(ctx, []string{merchant}, state, Span{}, limit, cursor)
 }
 
-// WithdrawalsOf is Withdrawals of several merchants.
-func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
+// WithdrawalsOf is Withdrawals of several merchants, made in a time.
+func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state WithdrawalState, at Span, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	var ls []page.Listing
 	for _, m := range merchants {
-		l, err := withdrawalListing(m, state, cursor)
+		l, err := withdrawalListing(m, state, at, cursor)
 		if err != nil {
 			return nil, "", err
 		}
@@ -187,7 +187,7 @@ func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state Wi
 	return readPage(ctx, o, withdrawalColumns, ls, limit, func(w Withdrawal) string { return w.ID }, readWithdrawal)
 }
 
-func withdrawalListing(merchant string, state WithdrawalState, cursor string) (page.Listing, error) {
+func withdrawalListing(merchant string, state WithdrawalState, at Span, cursor string) (page.Listing, error) {
 	l := page.Listing{Table: "withdrawals w", Owner: merchant}
 	if merchant != "" {
 		l.Add("w.merchant = ?", merchant)
@@ -199,7 +199,7 @@ func withdrawalListing(merchant string, state WithdrawalState, cursor string) (p
 	default:
 		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, state)
 	}
-	if err := from(&l, cursor); err != nil {
+	if err := from(&l, cursor, at); err != nil {
 		return l, err
 	}
 	l.EndWalk()

@@ -28,6 +28,7 @@ type Listing struct {
 	Joins  string // for the columns and the filters
 	Owner  string // all rows of the index are of this owner; empty: of any
 	Sorted bool   // the index gives few rows, in another order; filters are applied to all of them
+	Since  string // no row with an id below it; empty: no bound
 }
 
 // Alias is the alias of the table.
@@ -58,6 +59,27 @@ func (l *Listing) DownTo(p Place) {
 	l.Add(a+".id >= ?", p.ID)
 }
 
+// Before ends the walk's other side: only ids below one. It precedes EndWalk. A place
+// of Below that lies below it makes it needless, and the index serves one bound alone.
+func (l *Listing) Before(id string) {
+	if l.Sorted {
+		l.Add(l.Alias()+".id || '' < ?", id)
+		return
+	}
+	l.Add(l.Alias()+".id < ?", id)
+}
+
+// since gives the condition of Since.
+func (l *Listing) since(q *db.Conditions) {
+	switch a := l.Alias(); {
+	case l.Since == "":
+	case l.Sorted:
+		q.Add(a+".id || '' >= ?", l.Since)
+	default:
+		q.Add(a+".id >= ?", l.Since)
+	}
+}
+
 func (l *Listing) order() string {
 	a := l.Alias()
 	switch {
@@ -75,6 +97,7 @@ func (l *Listing) Bounded() bool { return l.Filtered() && !l.Sorted }
 // EndText finds the last place that a page looks at.
 func (l *Listing) EndText() (text string, args []any) {
 	w, a := l.Walk(), l.Alias()
+	l.since(&w)
 	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), Most-1), w.Args
 }
 
@@ -105,13 +128,15 @@ func Read[T any](ctx context.Context, q db.Querier, columns string, ls []Listing
 			if err != nil {
 				return nil, Place{}, err
 			}
-			if more {
+			if more { // p is above Since, and the index serves one bound alone
 				l.DownTo(p)
+				l.Since = ""
 				if end == nil || end.Compare(p) < 0 {
 					end = &p
 				}
 			}
 		}
+		l.since(&l.Conditions)
 		part, err := db.List(ctx, q, l.Text(columns, limit), l.Args, scan)
 		if err != nil {
 			return nil, Place{}, err

@@ -1,0 +1,90 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// testListsOfATime: with every filter and page size a list of a time has the rows of the
+// whole list that were made in it.
+func testListsOfATime(t *testing.T, s *Outbox) {
+	merchants := addMerchants(t, s, 2, nil)
+	details := countersign.Details{Address: "T1", ChainName: "TRON", Symbol: "USDT", Amount: must(countersign.ParseAmount("2.5"))(t)}
+	for at := db.Millis(1000); at < 1060; at++ {
+		m := merchants[at%2]
+		n := deposit(m, fmt.Sprint("d", at), at)
+		n.TxID = "tx"
+		must(s.Ingest(ctx, []NewCallback{n}, at))(t)
+		if _, _, err := s.CreateWithdrawal(ctx, NewWithdrawal{Merchant: m, CallBackID: fmt.Sprint("w", at), TenantUserID: "u", TrackingID: fmt.Sprint("w", at),
+			Details: &details, Deadline: at + 1_000_000, Payload: []byte(`{"type":2}`)}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settleAll(t, s, claim(t, s, countersign.LaneNotify, 2000, 20), 2000)
+	pages := func(what string, read func(cursor string) (ids []string, at []db.Millis, next string, err error), span Span) (found []string) {
+		t.Helper()
+		for cursor := ""; ; {
+			ids, at, next, err := read(cursor)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			for i, id := range ids {
+				if at[i] >= span.Since && (span.Until == 0 || at[i] < span.Until) {
+					found = append(found, id)
+				}
+			}
+			if next == "" {
+				return found
+			}
+			cursor = next
+		}
+	}
+	spans := []Span{{Since: 1020}, {Until: 1030}, {Since: 1011, Until: 1047}, {Since: 1030, Until: 1030}, {Since: 5000}, {Until: 1}}
+	for _, f := range []CallbackFilter{{}, {Merchant: "m0"}, {Of: []string{"m0", "m1"}}, {Type: 2}, {Type: 1}, {State: CallbackAccepted}, {State: CallbackPending},
+		{State: CallbackPending, Merchant: "m1"}, {TxID: "tx"}, {TrackingID: "d1021"}, {TrackingID: "d1021", Type: 1}, {CallBackID: "w1022"}} {
+		for _, span := range spans {
+			for _, limit := range []int{13} {
+				read := func(f CallbackFilter) func(string) (ids []string, at []db.Millis, next string, err error) {
+					return func(cursor string) (ids []string, at []db.Millis, next string, err error) {
+						list, next, err := s.Callbacks(ctx, f, limit, cursor)
+						for _, c := range list {
+							ids, at = append(ids, c.ID), append(at, c.Created)
+						}
+						return ids, at, next, err
+					}
+				}
+				what := fmt.Sprintf("%+v in %+v by %d", f, span, limit)
+				f.Span = Span{}
+				want := pages(what, read(f), span)
+				f.Span = span
+				if got := pages(what, read(f), Span{}); !slices.Equal(got, want) {
+					t.Errorf("%s: %d, want %d", what, len(got), len(want))
+				}
+			}
+		}
+	}
+	for _, state := range []WithdrawalState{"", WithdrawalAwaiting, WithdrawalConfirmed} {
+		for _, of := range [][]string{{""}, {"m0"}, {"m0", "m1"}} {
+			for _, span := range spans {
+				read := func(in Span) func(string) (ids []string, at []db.Millis, next string, err error) {
+					return func(cursor string) (ids []string, at []db.Millis, next string, err error) {
+						list, next, err := s.WithdrawalsOf(ctx, of, state, in, 7, cursor)
+						for _, w := range list {
+							ids, at = append(ids, w.ID), append(at, w.Created)
+						}
+						return ids, at, next, err
+					}
+				}
+				what := fmt.Sprintf("withdrawals %s of %v in %+v", state, of, span)
+				want := pages(what, read(Span{}), span)
+				if got := pages(what, read(span), Span{}); !slices.Equal(got, want) {
+					t.Errorf("%s: %d, want %d", what, len(got), len(want))
+				}
+			}
+		}
+	}
+}
