@@ -115,7 +115,10 @@ func TestServiceActs(t *testing.T) {
 			back(version)
 		},
 		"POST /console/callbacks/{id}/resend": func() {
-			b.open("/console/callbacks/" + w.pending.ID)
+			page := "/console/callbacks/" + w.pending.ID
+			// While it is being sent there is nothing to press.
+			for b.open(page); !get[bool](b, `document.querySelector("main .acts button") !== null`); b.open(page) {
+			}
 			b.click("main .acts button")
 			b.shows("Due now.")
 			b.do(chromedp.NavigateBack())
