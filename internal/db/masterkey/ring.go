@@ -16,10 +16,12 @@ type Ring struct {
 	given *Key // what the process was given
 	rows  func(context.Context) ([]Row, error)
 
+	looking sync.Mutex // one look at a time
+
 	mu   sync.RWMutex
 	keys []*Key // the last one seals
 	is   []Row
-	read time.Time
+	read time.Time // when the last look began
 }
 
 // NewRing gives the keys of the database whose rows are read by rows, for who has the key
@@ -29,7 +31,20 @@ func NewRing(given *Key, rows func(context.Context) ([]Row, error)) *Ring {
 }
 
 // Reload reads the keys of the database. ErrOther: what the process has opens it no more.
-func (r *Ring) Reload(ctx context.Context) error {
+func (r *Ring) Reload(ctx context.Context) error { return r.reload(ctx, time.Time{}) }
+
+// reload is Reload, unless somebody has read the keys after a moment, if one is given: of
+// many who wait for a look one makes it.
+func (r *Ring) reload(ctx context.Context, after time.Time) error {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	r.mu.RLock()
+	looked := !after.IsZero() && r.read.After(after)
+	r.mu.RUnlock()
+	if looked {
+		return nil
+	}
+	at := time.Now() // before the look, which may miss what comes after it
 	rows, err := r.rows(ctx)
 	if err != nil {
 		return err
@@ -44,7 +59,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.keys, r.is, r.read = keys, rows, time.Now()
+	r.keys, r.is, r.read = keys, rows, at
 	return nil
 }
 
@@ -65,13 +80,16 @@ func (r *Ring) Rows() []Row {
 	return slices.Clone(r.is)
 }
 
-// lookAgain is the time between two looks at the database for a key that opens a value. What
-// strangers send may open with none.
+// lookAgain is the least time between two looks at the database for a key that opens a
+// value. What strangers send may open with none.
 const lookAgain = 100 * time.Millisecond
 
-// Unwrap opens a data key. Another process may have begun to replace the master key.
+// Unwrap opens a data key. Another process may have begun to replace the master key since
+// the last look, so a value that does not open is tried once more with keys that were read
+// after the call.
 func (r *Ring) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
-	for again := false; ; again = true {
+	began := time.Now()
+	for {
 		r.mu.RLock()
 		keys, read := r.keys, r.read
 		r.mu.RUnlock()
@@ -80,10 +98,15 @@ func (r *Ring) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 				return plain, nil
 			}
 		}
-		if again || time.Since(read) < lookAgain {
+		if read.After(began) {
 			return nil, ErrBroken
 		}
-		if err := r.Reload(ctx); err != nil {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookAgain - time.Since(read)):
+		}
+		if err := r.reload(ctx, read); err != nil {
 			return nil, err
 		}
 	}
