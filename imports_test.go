@@ -97,7 +97,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/book",
 			"countersign/internal/console", "countersign/internal/control",
 			"countersign/internal/db", "countersign/internal/db/masterkey", "countersign/internal/dispatch", "countersign/internal/gateway", "countersign/internal/jsonapi",
-			"countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/rekey", "countersign/internal/retain", "countersign/internal/signed", "countersign/internal/traces"},
+			"countersign/internal/merchants", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/rekey", "countersign/internal/retain", "countersign/internal/signed", "countersign/internal/traces"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {

@@ -151,6 +151,10 @@ type Merchant struct {
 	Scheme              Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
 	Fingerprint         string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
 	ResponseFingerprint string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	KeySince            Time          `json:"keySince,omitzero" doc:"since when it has this request key; of a merchant of an earlier release at the earliest possible time, as for the other keys"`
+	ResponseKeySince    Time          `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
+	APIKeySince         Time          `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
+	CallbackAPIKeySince Time          `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
 	FinalCodes          []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse finally"`
 	Retry               *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
 	Concurrency         int           `json:"concurrency" doc:"exchanges at once in each lane"`

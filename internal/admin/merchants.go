@@ -340,6 +340,8 @@ func merchantOf(m outbox.Merchant) client.Merchant {
 		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
+		KeySince: jsonapi.TimeOf(m.Since.Key), ResponseKeySince: jsonapi.TimeOf(m.Since.ResponseKey),
+		APIKeySince: jsonapi.TimeOf(m.Since.APIKey), CallbackAPIKeySince: jsonapi.TimeOf(m.Since.CallbackAPIKey),
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),

@@ -16,6 +16,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
 )
@@ -44,6 +45,7 @@ type serviceMetrics struct {
 	queue       *prometheus.Desc
 	oldest      *prometheus.Desc
 	withdrawals *prometheus.Desc
+	oldestKey   *prometheus.Desc
 	breakers    *prometheus.Desc
 	frozen      *prometheus.Desc
 	up          *prometheus.Desc
@@ -81,6 +83,8 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 			"Callbacks by lane and state; final states since the database was made.", []string{"lane", "state"}, nil),
 		oldest: prometheus.NewDesc(name("oldest_due_seconds"),
 			"Seconds since the oldest pending callback became due; 0 if none is due.", []string{"lane"}, nil),
+		oldestKey: prometheus.NewDesc(name("oldest_key_seconds"),
+			"Seconds since the oldest key of a kind came into use; a kind without a key is absent.", []string{"kind"}, nil),
 		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
 		breakers: prometheus.NewDesc(name("breakers"),
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
@@ -149,7 +153,7 @@ type serviceScrape struct{ *serviceMetrics }
 const scrapeTimeout = 5 * time.Second
 
 func (s serviceScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.withdrawals, s.breakers, s.frozen, s.alarms, s.openAlarms, s.up} {
+	for _, d := range []*prometheus.Desc{s.queue, s.oldest, s.oldestKey, s.withdrawals, s.breakers, s.frozen, s.alarms, s.openAlarms, s.up} {
 		ch <- d
 	}
 }
@@ -182,6 +186,19 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	}
 	for state, n := range numbers.Withdrawals {
 		gauge(s.withdrawals, float64(n), string(state))
+	}
+	keys, err := merchants.OldestKeys(ctx, s.outbox)
+	if err != nil {
+		return err
+	}
+	ages := map[string]db.Millis{"request": keys.Key, "response": keys.ResponseKey, "api": keys.APIKey, "callback-api": keys.CallbackAPIKey}
+	if rows := s.outbox.MasterKeys(); len(rows) > 0 {
+		ages["master"] = db.Millis(rows[len(rows)-1].Since)
+	}
+	for kind, since := range ages {
+		if since != 0 {
+			gauge(s.oldestKey, max(0, float64(now-since)/1000), kind)
+		}
 	}
 	frozen, err := s.outbox.Frozen(ctx)
 	if err != nil {

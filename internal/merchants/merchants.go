@@ -3,6 +3,7 @@
 package merchants
 
 import (
+	"cmp"
 	"time"
 
 	"countersign"
@@ -93,11 +94,40 @@ type Merchant struct {
 	Fingerprint         string // of the request key
 	ResponseFingerprint string // of the response key
 
+	Since KeySince
+
 	// Secrets. Never logged, never listed.
 	APIKey         countersign.APIKey // expected in every response
 	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
 	Key            *envelope.Key      // request key: private part in SchemeService, else the merchant's public part
 	ResponseKey    *envelope.Key      // response key with private part; nil: same as Key
+}
+
+// KeySince is since when a merchant has each of its keys. 0: it has no such key.
+type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
+
+// Aged sets since when m has its keys, now for those that differ from the keys of was. A
+// nil was has none.
+func (m *Merchant) Aged(was *Merchant, now db.Millis) {
+	if was == nil {
+		was = new(Merchant)
+	}
+	since := func(before db.Millis, same, is bool) db.Millis {
+		switch {
+		case !is:
+			return 0
+		case same && before != 0:
+			return before
+		}
+		return now
+	}
+	response := func(m *Merchant) *envelope.Key { return cmp.Or(m.ResponseKey, m.Key) }
+	m.Since = KeySince{
+		Key:            since(was.Since.Key, m.Key.Fingerprint() == was.Key.Fingerprint(), true),
+		ResponseKey:    since(was.Since.ResponseKey, response(m).Fingerprint() == response(was).Fingerprint(), true),
+		APIKey:         since(was.Since.APIKey, m.APIKey.Equal(was.APIKey), m.APIKey != ""),
+		CallbackAPIKey: since(was.Since.CallbackAPIKey, m.CallbackAPIKey.Equal(was.CallbackAPIKey), m.CallbackAPIKey != ""),
+	}
 }
 
 // DefaultReleaseWithin is how long a confirmed withdrawal can be released, where the

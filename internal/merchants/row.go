@@ -106,7 +106,7 @@ func (m *Merchant) Row(ctx context.Context, d *db.DB, version int64) (Row, error
 	}
 	return Row{append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
 		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint}, sealed...)}, nil
+		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}, nil
 }
 
 // scan reads columns and what follows them.
@@ -115,7 +115,7 @@ func (m *Merchant) scan(r db.Rows, more ...any) error {
 	var within db.Millis
 	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
 		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &within, &m.Version, &m.Created, &m.Updated,
-		&m.Fingerprint, &m.ResponseFingerprint}, more...)...)
+		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey}, more...)...)
 	if err != nil {
 		return err
 	}

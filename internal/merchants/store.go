@@ -14,12 +14,14 @@ import (
 var purposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
 
 const columns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
-	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint`
+	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint,
+	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
 const insertSQL = `
 INSERT INTO merchants (` + columns + `,
 	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+	$24, $25, $26, $27)
 ON CONFLICT (id) DO NOTHING`
 
 // Insert keeps a new merchant. It reports false where its id is in use.
@@ -31,8 +33,9 @@ func Insert(ctx context.Context, t *db.Tx, r Row) (bool, error) {
 const updateSQL = `
 UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5, withdraw_url = $6, scheme = $7,
 	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, release_within = $12, version = $13, created = $14, updated = $15,
-	fingerprint = $16, response_fingerprint = $17, secret_version = $18, data_key = $19, api_key = $20,
-	callback_api_key = $21, request_key = $22, response_key = $23
+	fingerprint = $16, response_fingerprint = $17, request_key_since = $18, response_key_since = $19, api_key_since = $20,
+	callback_api_key_since = $21, secret_version = $22, data_key = $23, api_key = $24, callback_api_key = $25,
+	request_key = $26, response_key = $27
 WHERE id = $1 AND version = $13 - 1`
 
 // Update keeps a merchant of the version after the one that is stored. It reports false
@@ -113,4 +116,17 @@ func Record(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) err
 		c.Before = members(was)
 	}
 	return evidence.AddMerchant(ctx, t, is.ID, c, now)
+}
+
+const oldestKeysSQL = `
+SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END), 0),
+	COALESCE(MIN(CASE WHEN response_key_since > 0 THEN response_key_since END), 0),
+	COALESCE(MIN(CASE WHEN api_key_since > 0 THEN api_key_since END), 0),
+	COALESCE(MIN(CASE WHEN callback_api_key_since > 0 THEN callback_api_key_since END), 0)
+FROM merchants`
+
+// OldestKeys gives since when the oldest key of each kind is in use. 0: there is none.
+func OldestKeys(ctx context.Context, q db.Querier) (s KeySince, err error) {
+	_, err = db.One(ctx, q, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
+	return s, err
 }

@@ -8,6 +8,7 @@ var suite = []struct {
 	run  func(*testing.T, *Outbox)
 }{
 	{"merchants", testMerchants},
+	{"merchants/ages of keys", testKeySince},
 	{"merchants/refused", testMerchantsRefused},
 	{"merchants/updates do not get lost", testMerchantUpdates},
 	{"merchants/paused and resumed", testMerchantState},

@@ -19,6 +19,7 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) 
 		m.State = MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
+	m.Aged(nil, now)
 	row, err := m.Row(ctx, o.DB, 1)
 	if err != nil {
 		return Merchant{}, err
@@ -92,6 +93,7 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 		return Merchant{}, err
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
+	m.Aged(&was, now)
 	row, err := m.Row(ctx, o.DB, secretVersion+1)
 	if err != nil {
 		return Merchant{}, err

@@ -13,6 +13,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 )
 
 // sameMerchant compares all but the keys, and those by what they are.
@@ -224,4 +225,33 @@ func exec(t testing.TB, s *Outbox, text string, args ...any) int64 {
 func claim(t testing.TB, s *Outbox, lane countersign.Lane, now db.Millis, most int) []Claimed {
 	t.Helper()
 	return must(s.Claim(ctx, ClaimRequest{Lane: lane, Node: "n1", Now: now, LeaseUntil: now + 1000, Max: most}))(t)
+}
+
+// testKeySince: a key has the time of its change, and no other change moves it.
+func testKeySince(t *testing.T, s *Outbox) {
+	m := newMerchant("aged")
+	m.CallbackAPIKey, m.ResponseKey = "", nil
+	must(s.CreateMerchant(ctx, m, 1000))(t)
+	want := merchants.KeySince{Key: 1000, ResponseKey: 1000, APIKey: 1000}
+	for i, change := range []func(*Merchant){
+		func(m *Merchant) { m.Name, m.Concurrency = "other", 3 },
+		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "first", 3000 },
+		func(m *Merchant) { m.APIKey, want.APIKey = "another", 4000 },
+		func(m *Merchant) { m.ResponseKey, want.ResponseKey = must(envelope.GenerateKey(1024))(t), 5000 },
+		func(m *Merchant) { m.Key, want.Key = must(envelope.GenerateKey(1024))(t), 6000 },
+		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "", 0 },
+		func(m *Merchant) { m.Key, m.ResponseKey = m.ResponseKey, nil; want.Key = 8000 },
+	} {
+		must(s.UpdateMerchant(ctx, m.ID, db.Millis(2000+1000*i), func(m *Merchant) error { change(m); return nil }))(t)
+		if got := must(s.Merchant(ctx, m.ID))(t); got.Since != want {
+			t.Errorf("after change %d: %+v, want %+v", i, got.Since, want)
+		}
+		if got := must(s.MerchantsOf(ctx, []string{m.ID}, "", 1))(t); got[0].Since != want {
+			t.Errorf("in the list, after change %d: %+v, want %+v", i, got[0].Since, want)
+		}
+	}
+	oldest := must(merchants.OldestKeys(ctx, s))(t)
+	if all := must(s.Merchants(ctx, "", 1000))(t); len(all) == 1 && oldest != want {
+		t.Errorf("the oldest keys are %+v, want %+v", oldest, want)
+	}
 }
