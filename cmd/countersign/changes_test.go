@@ -54,8 +54,8 @@ func TestChangesFromTheShell(t *testing.T) {
 	if c.State != client.ChangeApplied || c.DecidedBy != bob.ID {
 		t.Errorf("%+v", c)
 	}
-	for what, want := range map[string]string{"approve": "409 Conflict: the change is stale", "reject": "409 Conflict: the change is stale"} {
-		if status, _, errOut := shell(t, "", as("bob", "changes", what, second.ID)...); status != exitFailed || !strings.Contains(errOut, want) {
+	for _, what := range []string{"approve", "reject"} { // the first finds out that it is stale
+		if status, _, errOut := shell(t, "", as("bob", "changes", what, second.ID)...); status != exitFailed || !strings.Contains(errOut, "409 Conflict: the change is stale") {
 			t.Errorf("%s: %d %s", what, status, errOut)
 		}
 	}
