@@ -64,6 +64,16 @@ func skipShort(t testing.TB) {
 	}
 }
 
+// missing skips a test whose peer is not installed, or fails it if the environment has
+// CI=true.
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip("skipped: ", err)
+}
+
 // Postgres gives the URL of an empty database in a private cluster, which the
 // first call starts. If no PostgreSQL is installed, it skips the test, or fails it
 // if the environment has CI=true.
@@ -80,8 +90,8 @@ func Postgres(t testing.TB) (url string) {
 		shared.cluster, shared.err = startCluster()
 	}
 	switch {
-	case errors.Is(shared.err, errNoPostgres) && os.Getenv("CI") != "true":
-		t.Skip("skipped: ", shared.err)
+	case errors.Is(shared.err, errNoPostgres):
+		missing(t, shared.err)
 	case shared.err != nil:
 		t.Fatal(shared.err)
 	}

@@ -21,10 +21,7 @@ func PgBouncer(t testing.TB, database string, most int) string {
 	t.Helper()
 	name, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("skipped: ", err)
+		missing(t, err)
 	}
 	u, err := url.Parse(database)
 	if err != nil {
