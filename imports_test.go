@@ -32,6 +32,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/db/pglink":           {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/db/page":             {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/db/dbtest":           {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
+	"countersign/internal/db/dbtest/ready":     {ours: []string{"countersign/internal/db", "countersign/internal/db/dbtest"}},
 	"countersign/internal/db/dbtest/plan":      {ours: []string{"countersign/internal/db"}, others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/passkey":             {others: []string{"github.com/go-webauthn/webauthn"}},
 	"countersign/internal/passkey/passkeytest": {others: []string{"github.com/go-webauthn/webauthn"}},
@@ -50,7 +51,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/book": {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db",
 		"countersign/internal/db/page", "countersign/internal/evidence"}},
 	"countersign/internal/dispatch": {
-		ours:   []string{"countersign", "countersign/internal/advice", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox", "countersign/internal/outbox/unread"},
+		ours:   []string{"countersign", "countersign/internal/advice", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/merchants", "countersign/internal/outbox", "countersign/internal/outbox/unread"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}},
@@ -84,7 +85,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/outbox/unread": {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/outbox/purged": {ours: []string{"countersign", "countersign/internal/db"}},
-	"countersign/internal/retain":        {ours: []string{"countersign", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/evidence", "countersign/internal/ids", "countersign/internal/outbox", "countersign/internal/outbox/purged", "countersign/internal/outbox/unread"}},
+	"countersign/internal/retain":        {ours: []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/evidence", "countersign/internal/ids", "countersign/internal/outbox", "countersign/internal/outbox/purged", "countersign/internal/outbox/unread"}},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
@@ -108,7 +109,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bench": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/book",
 			"countersign/internal/daemon", "countersign/internal/db", "countersign/internal/dispatch", "countersign/internal/jsonapi",
-			"countersign/internal/outbox"},
+			"countersign/internal/merchants", "countersign/internal/outbox"},
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/pprof"},
 	},
 	"countersign/internal/traces":        {others: []string{"go.opentelemetry.io/otel"}},

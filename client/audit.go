@@ -10,7 +10,8 @@ import (
 type AuditEntry struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log, without gaps"`
 	Hashes []byte          `json:"hashes" doc:"Base64: the SHA-256 hash of the record as a leaf of the tree (RFC 6962), then those of the subtrees that it completes"`
-	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data"`
+	Record json.RawMessage `json:"record,omitempty" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data; absent: purged"`
+	Purged bool            `json:"purged,omitempty" doc:"whether the record was purged (--retain-audit): its hashes are all that is kept"`
 }
 
 // AuditPage is a part of the audit log.
@@ -18,6 +19,9 @@ type AuditPage struct {
 	Edge    [][]byte     `json:"edge" nullable:"false" doc:"Base64: hashes of the complete subtrees of the tree of all records up to after, the largest first"`
 	Entries []AuditEntry `json:"entries" nullable:"false" doc:"in the order of seq"`
 	Next    int64        `json:"next" doc:"the value of after for the next request"`
+	Size    int64        `json:"size" doc:"number of records that the log has now"`
+
+	Exported int64 `json:"exported,omitempty" doc:"number of the last record of all exports that were acknowledged; absent: none was"`
 }
 
 // AuditProof is a signed checkpoint and what it proves: that the log of an earlier
@@ -34,7 +38,9 @@ type AuditProof struct {
 // AuditRecord is a record with the proof that it is in the log.
 type AuditRecord struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log"`
-	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed"`
+	Record json.RawMessage `json:"record,omitempty" doc:"what happened, byte for byte as it was hashed; absent: purged"`
+	Purged bool            `json:"purged,omitempty" doc:"whether the record was purged (--retain-audit): its hash is all that is kept"`
+	Hash   []byte          `json:"hash,omitempty" doc:"Base64: SHA-256 hash of a purged record as a leaf of the tree (RFC 6962); absent: it was not purged"`
 	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
 	Items  []AuditItem     `json:"items,omitempty" doc:"items of a record that tells of many as one"`
 }
@@ -51,6 +57,23 @@ type AuditOptions struct {
 	Withdrawal string // id of a withdrawal, of the gateway the callBackId of an order; empty: none
 	Callback   string // id of a callback, of the gateway its number in the inbox; empty: none
 	From       int64  // number of records of an earlier checkpoint; 0: none
+}
+
+// AuditExport names the records of an export of the audit log.
+type AuditExport struct {
+	First int64 `json:"first" minimum:"1" doc:"number of the first record"`
+	Last  int64 `json:"last" minimum:"1" doc:"number of the last record"`
+}
+
+// AuditExported says how much of the audit log was exported.
+type AuditExported struct {
+	Last int64 `json:"last" doc:"number of the last record of all exports that were acknowledged: no later one is purged"`
+}
+
+// AuditExported acknowledges an export that the caller keeps. From the first one on
+// no record is purged that is in none of them. It continues those before, or is an error.
+func (c *caller) AuditExported(ctx context.Context, e AuditExport) (AuditExported, error) {
+	return ask[AuditExported](ctx, c, http.MethodPost, "/v1/audit/exported", e)
 }
 
 // Audit gives a part of the audit log: the records after a number.

@@ -98,9 +98,13 @@ type CallbackFilter struct {
 	TrackingID string        `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
 	TxID       string        `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
 	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
-	Told       Told          `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
-	Since      Time          `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`
-	Until      Time          `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
+	// These two find what was taken since the upgrade to a release that has them.
+	TenantUserID string `json:"tenantUserId,omitempty" query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only about this user, 1 to 200 characters; finds what was taken since the upgrade to this release"`
+	Address      string `json:"address,omitempty" query:"address" minLength:"1" maxLength:"200" doc:"only about what goes to this address: toAddress of a deposit, the target of a withdrawal, the new address of a change; 1 to 200 characters; finds what was taken since the upgrade to this release"`
+
+	Told  Told `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
+	Since Time `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`
+	Until Time `json:"until,omitzero" query:"until" doc:"only taken before this time, in RFC 3339"`
 }
 
 // ResendOne says whether an accepted callback is sent again too.

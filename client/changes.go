@@ -14,13 +14,15 @@ type ChangeKind string
 const (
 	ChangeMerchant ChangeKind = "merchant" // settings of a merchant
 	ChangeKeys     ChangeKind = "keys"     // keys of a merchant
+	ChangeRotation ChangeKind = "rotation" // a step of the replacement of a merchant's keys
 	ChangeToken    ChangeKind = "token"    // a new token
 	ChangeRevoke   ChangeKind = "revoke"   // the end of an approver's token
+	ChangeDelete   ChangeKind = "delete"   // the end of a merchant
 )
 
 // Values lists every kind.
 func (ChangeKind) Values() []ChangeKind {
-	return []ChangeKind{ChangeMerchant, ChangeKeys, ChangeToken, ChangeRevoke}
+	return []ChangeKind{ChangeMerchant, ChangeKeys, ChangeRotation, ChangeToken, ChangeRevoke, ChangeDelete}
 }
 
 // ChangeState is the state of a change.
@@ -65,6 +67,8 @@ type Proposed struct {
 	Secret            Secret      `json:"token,omitempty" doc:"the secret of the token that would be made, shown only once; it is not valid before the change is applied"`
 	PublicKey         string      `json:"publicKey,omitempty" doc:"the key with which the merchant would open requests: Base64 SubjectPublicKeyInfo of the request pair. Shown only once"`
 	ResponsePublicKey string      `json:"responsePublicKey,omitempty" doc:"the key with which the merchant would seal answers: Base64 SubjectPublicKeyInfo of the response pair. Shown only once"`
+	APIKey            Secret      `json:"apiKey,omitempty" doc:"the API key that the merchant's responses would carry, where the service made it. Shown only once"`
+	CallbackAPIKey    Secret      `json:"callbackApiKey,omitempty" doc:"the X-API-KEY that requests would carry, where the service made it. Shown only once"`
 	Warnings          []string    `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the change"`
 }
 

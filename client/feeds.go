@@ -203,12 +203,23 @@ type DepositSearch struct {
 	TrackingID   string `query:"trackingId"`
 	TxID         string `query:"txId"`
 	TenantUserID string `query:"tenantUserId"`
+	Address      string // that it went to
 	State        DepositState
+	Since        Time // only taken at this time or later
+	Until        Time // only taken before this time
 }
 
 // SearchDeposits gives a page of deposits as they are now, the newest first.
 func (g *Gateway) SearchDeposits(ctx context.Context, f DepositSearch, o PageOptions) (DepositsPage, error) {
 	return ask[DepositsPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/deposits/search", f, o), nil)
+}
+
+// SearchAllDeposits gives every deposit that f selects, as it is now, the newest first.
+func (g *Gateway) SearchAllDeposits(ctx context.Context, f DepositSearch) iter.Seq2[DepositEntry, error] {
+	return all(func(o PageOptions) ([]DepositEntry, *string, error) {
+		p, err := g.SearchDeposits(ctx, f, o)
+		return p.Deposits, p.Next, err
+	})
 }
 
 // CreditDeposit lets a held deposit count. The reason may be empty.

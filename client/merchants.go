@@ -14,10 +14,14 @@ type MerchantState string
 const (
 	MerchantActive MerchantState = "active"
 	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are accepted and not sent, and nothing is decided or released
+
+	MerchantDeleted MerchantState = "deleted" // for ever: its keys are erased, nothing is accepted for it, and what happened is kept
 )
 
 // Values lists every state.
-func (MerchantState) Values() []MerchantState { return []MerchantState{MerchantActive, MerchantPaused} }
+func (MerchantState) Values() []MerchantState {
+	return []MerchantState{MerchantActive, MerchantPaused, MerchantDeleted}
+}
 
 // Scheme says which end made the RSA pair that seals requests (PROTOCOL.md, Keys).
 type Scheme string
@@ -142,33 +146,36 @@ type RetryPatch struct {
 
 // Merchant is a merchant without its secrets: it holds no key and no API key.
 type Merchant struct {
-	ID                  string        `json:"id" doc:"identifies the merchant permanently"`
-	Name                string        `json:"name" doc:"name for people"`
-	State               MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released"`
-	PausedReason        string        `json:"pausedReason,omitempty" doc:"why it is paused"`
-	NotifyURL           string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
-	WithdrawURL         string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
-	Scheme              Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
-	Fingerprint         string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	ResponseFingerprint string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	KeySince            Time          `json:"keySince,omitzero" doc:"since when it has this request key; of a merchant of an earlier release at the earliest possible time, as for the other keys"`
-	ResponseKeySince    Time          `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
-	APIKeySince         Time          `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
-	CallbackAPIKeySince Time          `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
-	FinalCodes          []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse finally"`
-	Retry               *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
-	Concurrency         int           `json:"concurrency" doc:"exchanges at once in each lane"`
-	RatePerSecond       float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
-	ConfirmWithin       Duration      `json:"confirmWithin" doc:"how long a withdrawal awaits its confirmation"`
-	ReleaseWithin       Duration      `json:"releaseWithin" doc:"how long a confirmed withdrawal can be released before it lapses"`
-	AllowPrivate        bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
-	ContentType         string        `json:"contentType" doc:"Content-Type of the requests"`
-	Body                BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
-	Collect             Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
-	OldestDue           []OldestDue   `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
-	Version             int64         `json:"version" doc:"increases with every change of the merchant"`
-	Created             Time          `json:"created" doc:"when it was made"`
-	Updated             Time          `json:"updated" doc:"when it was last changed"`
+	ID                        string        `json:"id" doc:"identifies the merchant permanently"`
+	Name                      string        `json:"name" doc:"name for people"`
+	State                     MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released. deleted: for ever; its keys and API keys are erased, nothing is accepted for it, and its history is kept"`
+	PausedReason              string        `json:"pausedReason,omitempty" doc:"why it is paused"`
+	NotifyURL                 string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
+	WithdrawURL               string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
+	Scheme                    Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
+	Fingerprint               string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	ResponseFingerprint       string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
+	KeySince                  Time          `json:"keySince,omitzero" doc:"since when it has this request key; of a merchant of an earlier release at the earliest possible time, as for the other keys"`
+	ResponseKeySince          Time          `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
+	APIKeySince               Time          `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
+	APIKeyFingerprint         string        `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`
+	CallbackAPIKeyFingerprint string        `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
+	CallbackAPIKeySince       Time          `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
+	Rotation                  *Rotation     `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
+	FinalCodes                []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse finally"`
+	Retry                     *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
+	Concurrency               int           `json:"concurrency" doc:"exchanges at once in each lane"`
+	RatePerSecond             float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
+	ConfirmWithin             Duration      `json:"confirmWithin" doc:"how long a withdrawal awaits its confirmation"`
+	ReleaseWithin             Duration      `json:"releaseWithin" doc:"how long a confirmed withdrawal can be released before it lapses"`
+	AllowPrivate              bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
+	ContentType               string        `json:"contentType" doc:"Content-Type of the requests"`
+	Body                      BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
+	Collect                   Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
+	OldestDue                 []OldestDue   `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
+	Version                   int64         `json:"version" doc:"increases with every change of the merchant"`
+	Created                   Time          `json:"created" doc:"when it was made"`
+	Updated                   Time          `json:"updated" doc:"when it was last changed"`
 }
 
 // OldestDue is the pending callback of a merchant's lane that is due first.
@@ -210,6 +217,13 @@ type UpdatedMerchant struct {
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 
 	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver; of the merchant only the id is set
+}
+
+// DeletedMerchant is a merchant after its deletion.
+type DeletedMerchant struct {
+	Merchant
+
+	Change *ChangeEntry `json:"-"` // not nil: the deletion waits for an approver; of the merchant only the id is set
 }
 
 // NewKeys selects the keys of a merchant to replace. The empty request makes a new
@@ -256,6 +270,32 @@ func (s *Service) AllMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
 		p, err := s.Merchants(ctx, o)
 		return p.Merchants, p.Next, err
 	})
+}
+
+// DeletedMerchants gives a page of the merchants that were deleted, by id.
+func (s *Service) DeletedMerchants(ctx context.Context, o PageOptions) (MerchantPage, error) {
+	only := struct{ Deleted string }{"true"}
+	return ask[MerchantPage](ctx, &s.caller, http.MethodGet, withQuery("/v1/merchants", only, o), nil)
+}
+
+// AllDeletedMerchants gives every merchant that was deleted, by id.
+func (s *Service) AllDeletedMerchants(ctx context.Context) iter.Seq2[Merchant, error] {
+	return all(func(o PageOptions) ([]Merchant, *string, error) {
+		p, err := s.DeletedMerchants(ctx, o)
+		return p.Merchants, p.Next, err
+	})
+}
+
+// DeleteMerchant deletes a merchant for ever: its keys are erased, its id is not given
+// again, and what happened is kept. While it has work left the error is ErrConflict. Where
+// the answer has a Change, nothing has changed yet: it waits for an approver. Repeating it
+// changes nothing.
+func (s *Service) DeleteMerchant(ctx context.Context, id string) (DeletedMerchant, error) {
+	out, w, err := propose[DeletedMerchant](ctx, &s.caller, http.MethodDelete, pathOf("merchants", id, ""), nil)
+	if w.waiting() != nil {
+		out.Change, out.ID = w.waiting(), id
+	}
+	return out, err
 }
 
 // Merchant gives one merchant.

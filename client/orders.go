@@ -90,6 +90,9 @@ type OrderFilter struct {
 	State        OrderState
 	TenantUserID string `query:"tenantUserId"`
 	Address      string
+	TxID         string `query:"txId"` // of the transaction that executed it
+	Since        Time   // only ordered or first asked for at this time or later
+	Until        Time   // only ordered or first asked for before this time
 }
 
 // AddOrder orders a withdrawal. The same callBackId with the same content is a

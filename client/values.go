@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,6 +17,20 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // TimeOf gives t as a Time. Fractions of a millisecond are cut off.
 func TimeOf(t time.Time) Time { return Time(t.UnixMilli()) }
+
+// Span reads a length of time as people type it: a duration such as 12h30m, or whole days
+// such as 7d, up to 36500d. ok is false for anything else, and for one that is not above 0.
+func Span(text string) (span time.Duration, ok bool) {
+	span, err := time.ParseDuration(text)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		var n int
+		if n, err = strconv.Atoi(days); n > 36500 {
+			return 0, false
+		}
+		span = time.Duration(n) * 24 * time.Hour
+	}
+	return span, err == nil && span > 0
+}
 
 // Time gives t in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }

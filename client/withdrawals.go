@@ -175,8 +175,13 @@ type WithdrawalFilter struct {
 	Merchant   string
 	CallBackID string `query:"callBackId"`
 	State      WithdrawalState
-	Since      Time // only made at this time or later
-	Until      Time // only made before this time
+
+	TenantUserID string `query:"tenantUserId"`
+	Address      string // that was confirmed, or else ordered
+	TxID         string `query:"txId"` // of the transaction that executed it
+
+	Since Time // only made at this time or later
+	Until Time // only made before this time
 }
 
 // CreateWithdrawal asks a merchant to confirm a withdrawal. The same callBackId

@@ -171,6 +171,7 @@ func (Reason) Values() []Reason {
 		"response_malformed", // it did not fit the protocol
 		"wrong_api_key",      // it carried another API key, or none
 		"not_understood",     // errCode 1000 to 1999
+		"key_refused",        // while keys are replaced, the merchant did not take the one that seals; asked again at once under the other one
 		"merchant_refused",   // an errCode that refuses finally
 		"merchant_hold",      // errCode 3000 to 3999
 		"merchant_failure",   // any other errCode

@@ -22,7 +22,7 @@ import (
 func TestWordsAreThoseOfTheCode(t *testing.T) {
 	const dispatch, outbox, book, audit, control, merchants = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/control", "../internal/merchants"
 	lost := constants(t, "ResultLost", outbox)
-	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox, audit, control))
+	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox, merchants, audit, control))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
 	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "State", merchants))

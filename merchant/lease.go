@@ -45,7 +45,7 @@ func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
 				h.c.Log.LogAttrs(ctx, slog.LevelError, "the lease was lost while the function runs: another process may run it too", attrs...)
 				return
 			case err != nil:
-				h.c.Log.LogAttrs(ctx, slog.LevelError, "renewing the lease failed", append(attrs, slog.String("cause", err.Error()))...)
+				h.c.Log.LogAttrs(ctx, slog.LevelError, "renewing the lease failed", append(attrs, slog.String("error", err.Error()))...)
 			default:
 				h.c.Log.LogAttrs(ctx, slog.LevelWarn, "the function still runs; its lease was renewed", attrs...)
 			}

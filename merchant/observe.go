@@ -194,7 +194,7 @@ func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 		}
 	}
 	if r.cause != nil {
-		attrs = append(attrs, slog.String("cause", r.cause.Error()))
+		attrs = append(attrs, slog.String("error", r.cause.Error()))
 	}
 	h.c.Log.LogAttrs(ctx, level, "callback", attrs...)
 }

@@ -26,7 +26,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}{
 		"not bound":   {plain: sample(t, 1), want: []string{"reason=not_bound", "path=/callbacks/notify", "trackingId=deposit-1", `setting="--provider other, or --binding seen (Profile.Binding)"`}},
 		"lenient":     {plain: lenient, want: []string{"reason=malformed", "trackingId=d-78", `setting="--provider other, or --lenient (Profile.Lenient)"`}},
-		"malformed":   {plain: malformed, want: []string{"reason=malformed", "trackingId=d-77", `cause="member \"tenantUserId\" is missing"`}, never: "setting="},
+		"malformed":   {plain: malformed, want: []string{"reason=malformed", "trackingId=d-77", `error="member \"tenantUserId\" is missing"`}, never: "setting="},
 		"wrong URL":   {plain: sample(t, 1), path: "/callbacks/withdraw", want: []string{"reason=wrong_url", "path=/callbacks/withdraw", "trackingId=deposit-1", "--withdraw-path"}},
 		"wrong key":   {plain: sample(t, 1), key: "wrong", want: []string{"reason=api_key", "status=401", "--callback-api-key, --api-key-header"}},
 		"field":       {plain: sample(t, 1), form: `{"payload":"%"}`, want: []string{"reason=not_opened", "--body-field"}},

@@ -15,12 +15,13 @@ import (
 // auditCmd asks either end with client.NewService: both have the same calls for their
 // logs.
 type auditCmd struct {
-	Key        auditKeyCmd        `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
-	Export     auditExportCmd     `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
-	Checkpoint auditCheckpointCmd `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
-	Prove      auditProveCmd      `cmd:"" help:"Write one file with all that the log has about a withdrawal or a callback, and the proof of it."`
-	Evidence   auditEvidenceCmd   `cmd:"" help:"Show what audit prove writes, in order, for people."`
-	Verify     auditVerifyCmd     `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, and show what it has."`
+	Key         auditKeyCmd         `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
+	Export      auditExportCmd      `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
+	Checkpoint  auditCheckpointCmd  `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
+	Prove       auditProveCmd       `cmd:"" help:"Write one file with all that the log has about a withdrawal or a callback, and the proof of it."`
+	Evidence    auditEvidenceCmd    `cmd:"" help:"Show what audit prove writes, in order, for people."`
+	Acknowledge auditAcknowledgeCmd `cmd:"" help:"Verify an export and say that it is kept: from the first time on the end purges no body that is in no such export (--retain-audit)."`
+	Verify      auditVerifyCmd      `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, and show what it has."`
 }
 
 type auditKeyCmd struct{ eitherEnd }
@@ -38,9 +39,17 @@ type auditExportCmd struct {
 	eitherEnd
 	From int64 `help:"First record. Default: 1." default:"1" placeholder:"SEQ"`
 	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
+	New  bool  `help:"Begin after the exports that were acknowledged, instead of --from."`
 }
 
 func (c *auditExportCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	if c.New {
+		page, err := api.Audit(ctx, client.FeedOptions{Limit: 1})
+		if err != nil {
+			return err
+		}
+		c.From = page.Exported + 1
+	}
 	if c.From < 1 || c.To != 0 && c.To < c.From {
 		return fmt.Errorf("--from %d --to %d: want 1 <= from <= to", c.From, c.To)
 	}
@@ -138,18 +147,21 @@ func (c *auditEvidenceCmd) Run(ctx context.Context, std streams, api *client.Ser
 	return audit.Show(std.out, p.Records)
 }
 
-type auditVerifyCmd struct {
+type auditVerifyCmd struct{ auditFile }
+
+// auditFile is a file to verify.
+type auditFile struct {
 	heldFlag
 	File string `arg:"" help:"What audit export, prove or checkpoint wrote; - for standard input."`
 	Key  string `required:"" help:"The log's key as audit key prints it, or @FILE with it. It must come from elsewhere than the file." placeholder:"KEY"`
 }
 
-func (c *auditVerifyCmd) Run(std streams) error {
+func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
 	key := c.Key
 	if path, isFile := strings.CutPrefix(key, "@"); isFile {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("--key: %w", err)
+			return v, fmt.Errorf("--key: %w", err)
 		}
 		key = string(text)
 	}
@@ -157,7 +169,7 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
-			return err
+			return v, err
 		}
 		defer f.Close()
 		in = f
@@ -166,16 +178,45 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	if c.From != "" {
 		f, err := os.Open(c.From)
 		if err != nil {
-			return err
+			return v, err
 		}
 		defer f.Close()
 		earlier = f
 	}
-	v, err := audit.Verify(in, strings.TrimSpace(key), earlier)
+	v, err = audit.Verify(in, strings.TrimSpace(key), earlier)
+	if errors.Is(err, audit.ErrForeign) {
+		err = &hintedError{err, []string{"give the key of the log that the file is of: audit key of that end prints it."}}
+	}
+	return v, err
+}
+
+type auditAcknowledgeCmd struct {
+	eitherEnd
+	auditFile
+}
+
+func (c *auditAcknowledgeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	v, err := c.verify(std)
 	switch {
-	case errors.Is(err, audit.ErrForeign):
-		return &hintedError{err, []string{"give the key of the log that the file is of: audit key of that end prints it."}}
 	case err != nil:
+		return err
+	case v.Last == 0:
+		return fmt.Errorf("%s is no export: audit export writes one", c.File)
+	}
+	e, err := api.AuditExported(ctx, client.AuditExport{First: v.First, Last: v.Last})
+	if err != nil {
+		return err
+	}
+	if v.Purged > 0 {
+		fmt.Fprintf(std.out, "%d records of the file were purged before it was made\n", v.Purged)
+	}
+	_, err = fmt.Fprintf(std.out, "records up to %d are exported: no later one is purged\n", e.Last)
+	return err
+}
+
+func (c *auditVerifyCmd) Run(std streams) error {
+	v, err := c.verify(std)
+	if err != nil {
 		return err
 	}
 	s := v.Checkpoint
@@ -185,6 +226,12 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	}
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
+	}
+	switch {
+	case v.Unsaid > 0:
+		fmt.Fprintf(std.out, "      %d of them have no body. Whether the log purged record %d is not in this file: export the log to its end\n", v.Purged, v.Unsaid)
+	case v.Purged > 0:
+		fmt.Fprintf(std.out, "      %d of them have no body: they were purged, as a record of the file says, and their hashes are in the log\n", v.Purged)
 	}
 	return audit.Show(std.out, v.Records)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign/internal/bench"
+	"countersign/internal/db/dbtest"
 )
 
 // TestBench runs one suite from the command line; package bench tests what is
@@ -44,6 +45,7 @@ func TestBench(t *testing.T) {
 }
 
 func TestBenchRefuses(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	for _, test := range []struct {
 		args string
 		want string
@@ -71,6 +73,7 @@ func TestBenchRefuses(t *testing.T) {
 
 // What the help of --only says is what there is.
 func TestBenchHelpNamesEverySuite(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	status, out, errOut := shell(t, "", "bench", "--help")
 	if status != exitDone {
 		t.Fatalf("exit status %d: %s", status, errOut)

@@ -21,12 +21,14 @@ type callbackFilter struct {
 	TrackingID string               `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
 	TxID       string               `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
 	CallBackID string               `name:"call-back-id" help:"Only of this withdrawal." placeholder:"ID"`
+	User       string               `name:"tenant-user-id" help:"Only about this user; finds what was taken since the upgrade to this release." placeholder:"ID"`
+	Address    string               `help:"Only about what goes to this address; finds what was taken since the upgrade to this release." placeholder:"ADDRESS"`
 	Told       client.Told          `help:"Only what may have been told before a restore (possibly), or what is sent again though it was accepted (again)." placeholder:"TOLD"`
 	spanFlags
 }
 
 func (f callbackFilter) api() client.CallbackFilter {
-	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: f.Told, Since: client.Time(f.Since), Until: client.Time(f.Until)}
+	return client.CallbackFilter{Merchant: f.Merchant, Type: f.Type, State: f.State, TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.User, Address: f.Address, Told: f.Told, Since: client.Time(f.Since), Until: client.Time(f.Until)}
 }
 
 type callbacksListCmd struct {

@@ -25,8 +25,8 @@ var chaosFor = flag.Duration("chaos", 0, "how long TestChaos breaks things, over
 
 // TestChaos breaks the whole chain at random for as long as -chaos says, in each kind of
 // chain for its part: kills, processes that stand still, lines that are cut or silent, a
-// full disk, no descriptors, and peers that send nonsense or nothing. In the end the
-// ledgers are compared as by TestProof.
+// full disk, no descriptors, peers that send nonsense or nothing, and databases that are
+// put back to a backup and reconciled. In the end the ledgers are compared as by TestProof.
 func TestChaos(t *testing.T) {
 	if *chaosFor <= 0 {
 		t.Skip("skipped: without -chaos TIME nothing is broken")
@@ -39,6 +39,7 @@ func TestChaos(t *testing.T) {
 			disk := dbtest.SmallDisk(t, 512<<20)
 			ch := startChain(t, ctx, k.service, k.merchant, k.store, func(c *proof.Config) {
 				c.Dir, c.Pace = disk, 150*time.Millisecond
+				c.Copies = proof.Copies{Dir: t.TempDir(), Dump: dbtest.Dump, Load: dbtest.Load}
 				c.Line = func(addr string) string {
 					line := newProxy(t, "tcp", addr)
 					lines = append(lines, line)
@@ -52,6 +53,7 @@ func TestChaos(t *testing.T) {
 
 func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpProxy, disk string, most time.Duration) {
 	victim := func() string { return ch.Victims()[rand.IntN(len(ch.Victims()))] }
+	end := func() string { return ch.Ends()[rand.IntN(len(ch.Ends()))] }
 	long := func() time.Duration { return rand.N(5 * time.Second) }
 	cutLine := func(m proxyMode) func() error {
 		return func() error {
@@ -77,8 +79,11 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 		"silent":              cutLine(silent),
 		"full disk":           func() error { return fillDisk(disk, long()) },
 		"hostile peers":       func() error { return hostilePeers(ch.Addrs(), long()) },
+		"backed up":           func() error { return ch.Backup(ctx, end()) },
+		"restored":            func() error { return ch.Restore(ctx, end()) },
+		"all ends restored":   func() error { return ch.RestoreAll(ctx) },
 	}
-	var names []string
+	names := []string{"restored", "backed up"} // these twice as often
 	for name := range faults {
 		names = append(names, name)
 	}
@@ -108,8 +113,8 @@ func testChaos(t *testing.T, ctx context.Context, ch *proof.Chain, lines []*tcpP
 	if r.Deposits == 0 || r.Executed == 0 {
 		t.Errorf("too little happened: %+v", r)
 	}
-	t.Logf("%v: faults %v; kills %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed; %d wrong",
-		most, done, ch.Kills, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
+	t.Logf("%v: faults %v; kills %v; restored %v, which named %v; %d deposits committed, %d credited, %s in both ledgers; %d withdrawals, %d confirmed, %d executed; %d wrong",
+		most, done, ch.Kills, ch.Restores, ch.Found, r.Deposits, r.Credited, r.Sum, r.Withdrawals, r.Confirmed, r.Executed, len(r.Wrong))
 }
 
 // fillDisk takes what is left of a disk for a while.

@@ -224,6 +224,9 @@ func TestCheckOtherSettings(t *testing.T) {
 // TestCheckPassesGateway: the gateway, as a process with its database, passes,
 // and passes again when it knows the order's answer already.
 func TestCheckPassesGateway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test asks a gateway in every case")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

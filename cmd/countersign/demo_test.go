@@ -4,10 +4,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"countersign/internal/db/dbtest"
 )
 
 // TestDemo runs the demo from the command line; package demo tests what it does.
 func TestDemo(t *testing.T) {
+	dbtest.NotRaced(t, "package demo runs the demo under the detector")
 	if testing.Short() {
 		t.Skip("-short: package demo tests what the demo does")
 	}

@@ -8,6 +8,7 @@ import (
 
 type depositsCmd struct {
 	List   depositsListCmd   `cmd:"" help:"List deposits, the oldest first."`
+	Search depositsSearchCmd `cmd:"" help:"Find deposits as they are now, the newest first."`
 	Show   depositsShowCmd   `cmd:"" help:"Show one deposit as it is now."`
 	Credit depositsCreditCmd `cmd:"" help:"Let a held deposit count."`
 	Reject depositsRejectCmd `cmd:"" help:"Let a held deposit not count."`
@@ -23,10 +24,30 @@ func (c *depositsListCmd) Run(ctx context.Context, std streams, api *client.Gate
 	return list(std, c.listFlags, entries(c.After, func(o client.FeedOptions) ([]client.DepositEntry, int64, error) {
 		p, err := api.DepositsIn(ctx, c.State, o)
 		return p.Deposits, p.Next, err
-	}), "SEQ|TAKEN|STATE|USER|AMOUNT|SYMBOL|CHAIN|TRANSACTION|TRACKING ID",
-		func(d client.DepositEntry) []any {
-			return []any{d.Seq, d.Taken, d.State, d.TenantUserID, d.Amount, d.Symbol, d.ChainName, d.TxID, d.TrackingID}
-		})
+	}), depositTitles, depositRow)
+}
+
+const depositTitles = "SEQ|TAKEN|STATE|USER|AMOUNT|SYMBOL|CHAIN|TRANSACTION|TRACKING ID"
+
+func depositRow(d client.DepositEntry) []any {
+	return []any{d.Seq, d.Taken, d.State, d.TenantUserID, d.Amount, d.Symbol, d.ChainName, d.TxID, d.TrackingID}
+}
+
+type depositsSearchCmd struct {
+	apiFlags
+	State      client.DepositState `help:"Only in this state." enum:",taken,held,credited,rejected" default:"" placeholder:"STATE"`
+	TrackingID string              `name:"tracking-id" help:"Only this one." placeholder:"ID"`
+	TxID       string              `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
+	User       string              `name:"tenant-user-id" help:"Only of this user." placeholder:"ID"`
+	Address    string              `help:"Only to this address." placeholder:"ADDRESS"`
+	spanFlags
+	listFlags
+}
+
+func (c *depositsSearchCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
+	f := client.DepositSearch{State: c.State, TrackingID: c.TrackingID, TxID: c.TxID, TenantUserID: c.User, Address: c.Address,
+		Since: client.Time(c.Since), Until: client.Time(c.Until)}
+	return list(std, c.listFlags, api.SearchAllDeposits(ctx, f), depositTitles, depositRow)
 }
 
 // depositSeq is a subcommand about one deposit.

@@ -9,12 +9,17 @@ import (
 
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/db/dbtest"
 )
 
 // TestExposedFiles: a file with a secret that others may read or write is refused,
 // with its name, its mode and what to run; a policy and a public key of another's
 // are taken with a warning. What only the owner may use raises neither.
 func TestExposedFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts many processes")
+	}
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)

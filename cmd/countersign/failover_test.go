@@ -21,6 +21,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	// A machine that stays up refuses connections to a server that is gone.
 	t.Run("killed", func(t *testing.T) {
+		dbtest.NotRaced(t, "one way to fail shows the detector what it can see")
 		t.Parallel()
 		pair := dbtest.NewPair(t)
 		// The standby first: nobody may take it for the one to write to.
@@ -40,6 +41,7 @@ func TestFailover(t *testing.T) {
 	// One that can be reached and has lost its standby takes no commit: it is
 	// left for the one that was promoted, although it still answers.
 	t.Run("parted", func(t *testing.T) {
+		dbtest.NotRaced(t, "one way to fail shows the detector what it can see")
 		t.Parallel()
 		pair := dbtest.NewPair(t)
 		testFailover(t, pair, pair.URL(), pair.Part)

@@ -601,7 +601,9 @@ func (c *gwNodes) testForwards(t *testing.T, app *gwApp) {
 // the same message.
 func takeOver(t *testing.T) (check func()) {
 	app, secret := newGwApp(t)
+	app.mu.Lock()
 	app.hold = true
+	app.mu.Unlock()
 	url := dbtest.Postgres(t)
 	c := newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url)
 	if r := c.deliver(c.nodes[0], countersigntest.Deposit(1)); r.Err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // gatewayKills is how often each database's process is killed.
-const gatewayKills = 25
+var gatewayKills = dbtest.Times(25, 5)
 
 // TestGatewayKill kills the gateway with SIGKILL under load, again and again,
 // and then holds it to what it had said: every deposit that it answered with
@@ -408,7 +408,9 @@ func TestForwardByHand(t *testing.T) {
 		t.Fatalf("status %d\n%s", status, g.d.output)
 	}
 	app, secret := newGwApp(t)
+	app.mu.Lock()
 	app.refuse = true
+	app.mu.Unlock()
 	g.args = append(g.args, "--forward-url", app.URL, "--forward-secret", secret, "--forward-from", "0")
 	g.start()
 	shown := func(command ...string) (f struct {
@@ -440,13 +442,16 @@ func TestForwardByHand(t *testing.T) {
 	if status, _, errOut := shell(t, "", "forward", "retry", "deposit_3", "--api", g.d.url, "--data", g.data); status != exitFailed || !strings.Contains(errOut, "404") {
 		t.Errorf("what there is not: %d %s", status, errOut)
 	}
+	// While it is being sent it does not wait, and there is nothing to retry.
+	await(t, g.d, func() bool { return shown("forward", "retry").Retried == 1 })
 	app.mu.Lock()
 	app.refuse = false
 	app.mu.Unlock()
-	if f := shown("forward", "retry"); f.Retried != 1 {
-		t.Errorf("retried: %+v", f)
-	}
-	await(t, g.d, func() bool { f := shown("forward", "status"); return f.Waiting == 0 && f.Skipped == 1.0 })
+	await(t, g.d, func() bool {
+		shown("forward", "retry")
+		f := shown("forward", "status")
+		return f.Waiting == 0 && f.Skipped == 1.0
+	})
 	if f := shown("forward", "list", "--skipped"); f.ID != "deposit_1" || f.Reason != "booked by hand" {
 		t.Errorf("the list: %+v", f)
 	}
@@ -462,6 +467,7 @@ func TestForwardByHand(t *testing.T) {
 
 // TestGatewayStartsWrongly: what cannot work is said at the start.
 func TestGatewayStartsWrongly(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

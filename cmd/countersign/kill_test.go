@@ -25,7 +25,7 @@ import (
 )
 
 // kills is how often each database's process is killed.
-const kills = 50
+var kills = dbtest.Times(50, 8)
 
 // TestKill kills the service with SIGKILL under load, again and again, and then
 // holds it to what it had said: every deposit and withdrawal that it

@@ -9,6 +9,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/db/dbtest"
 )
 
 // TestGatewayLists: what a person of the merchant looks at and decides on, from the
@@ -152,6 +153,7 @@ func TestCell(t *testing.T) {
 
 // TestCompletion: the words that may come next, and what bash makes of them.
 func TestCompletion(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	for words, want := range map[string]string{
 		"":                     "merchants",
 		"orders":               "list",

@@ -39,6 +39,7 @@ type cli struct {
 	Alarms      alarmsCmd      `cmd:"" help:"Alarms of the service; with --gateway, of the gateway."`
 	Audit       auditCmd       `cmd:"" help:"The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."`
 	Changes     changesCmd     `cmd:"" help:"Changes that wait for an approver, at the service; with --gateway, at the gateway."`
+	Nodes       nodesCmd       `cmd:"" help:"The processes of the service, silent ones too; with --gateway, of the gateway."`
 	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
@@ -62,6 +63,7 @@ type cli struct {
 	Open       openCmd       `cmd:"" help:"Open one body: Base64 in, plaintext out."`
 	Check      checkCmd      `cmd:"" help:"Hold a merchant's endpoint to every rule, case by case."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, with the RSA bound in the same run."`
+	Health     healthCmd     `cmd:"" help:"Ask a daemon whether it works; the exit status is 1 if it does not."`
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
 	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
 	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`

@@ -17,7 +17,9 @@ type merchantsCmd struct {
 	Edit   merchantsEditCmd   `cmd:"" help:"Change settings of a merchant; what is not given stays."`
 	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant, deciding and releasing; its callbacks are still taken."`
 	Resume merchantsResumeCmd `cmd:"" help:"End the pause of a merchant."`
-	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys. The next attempt uses them."`
+	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys at one moment. The next attempt uses them; rotate has an overlap."`
+	Rotate merchantsRotateCmd `cmd:"" help:"Replace keys without a pause: both sets count for a time."`
+	Delete merchantsDeleteCmd `cmd:"" help:"Delete a merchant without work for ever: its keys are erased, its history is kept, and its id is not given again."`
 }
 
 type merchantsAddCmd struct {
@@ -50,15 +52,11 @@ func (c *merchantsAddCmd) Run(ctx context.Context, std streams, api *client.Serv
 	if in.Name == "" {
 		in.Name = c.ID
 	}
-	apiKey, err := c.APIKey.reveal("api-key")
+	apiKey, callbackKey, err := apiKeys(c.APIKey, c.CallbackAPIKey)
 	if err != nil {
 		return err
 	}
-	callbackKey, err := c.CallbackAPIKey.reveal("callback-api-key")
-	if err != nil {
-		return err
-	}
-	in.APIKey, in.CallbackAPIKey = client.Secret(apiKey), client.Secret(callbackKey)
+	in.APIKey, in.CallbackAPIKey = apiKey, callbackKey
 	if in.Key, err = keySpec(std, c.Bits, c.PrivateKey, c.PublicKey); err != nil {
 		return err
 	}
@@ -79,6 +77,16 @@ func (c *merchantsAddCmd) Run(ctx context.Context, std streams, api *client.Serv
 		made.APIKey = in.APIKey
 	}
 	return handOver(std, c.Out, made)
+}
+
+// apiKeys reads the flags --api-key and --callback-api-key.
+func apiKeys(api, callback secretText) (apiKey, callbackKey client.Secret, err error) {
+	own, err := api.reveal("api-key")
+	if err != nil {
+		return "", "", err
+	}
+	theirs, err := callback.reveal("callback-api-key")
+	return client.Secret(own), client.Secret(theirs), err
 }
 
 // keySpec gives nil where no flag says anything of keys.
@@ -109,11 +117,16 @@ func keySpec(std streams, bits int, privateFile, publicFile string) (*client.Key
 
 type merchantsListCmd struct {
 	apiFlags
+	Deleted   bool `help:"Only those that were deleted, which the list else leaves out." env:"-"`
 	listFlags `set:"lines=1000"`
 }
 
 func (c *merchantsListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return list(std, c.listFlags, api.AllMerchants(ctx), "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE",
+	all := api.AllMerchants(ctx)
+	if c.Deleted {
+		all = api.AllDeletedMerchants(ctx)
+	}
+	return list(std, c.listFlags, all, "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE",
 		func(m client.Merchant) []any {
 			return []any{m.ID, m.Name, m.State, m.Scheme, m.NotifyURL, m.PausedReason}
 		})
@@ -147,11 +160,7 @@ type merchantsEditCmd struct {
 }
 
 func (c *merchantsEditCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	apiKey, err := c.APIKey.reveal("api-key")
-	if err != nil {
-		return err
-	}
-	callbackKey, err := c.CallbackAPIKey.reveal("callback-api-key")
+	apiKey, callbackKey, err := apiKeys(c.APIKey, c.CallbackAPIKey)
 	if err != nil {
 		return err
 	}
@@ -163,12 +172,7 @@ func (c *merchantsEditCmd) Run(ctx context.Context, std streams, api *client.Ser
 		RatePerSecond: patch(c.Rate, clear("rate")), ConfirmWithin: patch(durationOf(c.ConfirmWithin), clear("confirm-within")),
 		ReleaseWithin: patch(durationOf(c.ReleaseWithin), clear("release-within")),
 	}
-	m, err := api.UpdateMerchant(ctx, c.ID, p)
-	if err != nil || m.Change == nil {
-		return std.show(m, err)
-	}
-	tellWaiting(std, m.Change)
-	return printJSON(std.out, m.Change, "  ")
+	return showChanged(std)(api.UpdateMerchant(ctx, c.ID, p))
 }
 
 // patch gives the member of a request that sets v, or clears it, or leaves it alone
@@ -190,11 +194,11 @@ func durationOf(d *time.Duration) *client.Duration {
 	return new(client.Duration(*d))
 }
 
-func secretOf(text string) *client.Secret {
-	if text == "" {
+func secretOf(s client.Secret) *client.Secret {
+	if s == "" {
 		return nil
 	}
-	return new(client.Secret(text))
+	return &s
 }
 
 type merchantsPauseCmd struct {
@@ -217,6 +221,11 @@ func (c *merchantsResumeCmd) Run(ctx context.Context, std streams, api *client.S
 
 type merchantsKeysCmd struct {
 	merchantID
+	merchantKeyFlags
+}
+
+// merchantKeyFlags say which RSA keys of a merchant are replaced.
+type merchantKeyFlags struct {
 	Bits         int    `help:"Size of the new pair; 2048 if 0." placeholder:"BITS"`
 	PrivateKey   string `help:"File with the pair to use in place of a new one (scheme service)." placeholder:"FILE"`
 	PublicKey    string `help:"File with the merchant's new public key (the other schemes)." placeholder:"FILE"`
@@ -224,16 +233,36 @@ type merchantsKeysCmd struct {
 	ResponseFile string `name:"response-private-key" help:"File with the pair for answers to use in place of a new one." placeholder:"FILE"`
 }
 
-func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	key, err := keySpec(std, c.Bits, c.PrivateKey, c.PublicKey)
-	if err != nil {
-		return err
+func (f *merchantKeyFlags) keys(std streams) (in client.NewKeys, err error) {
+	if in.Key, err = keySpec(std, f.Bits, f.PrivateKey, f.PublicKey); err == nil {
+		in.ResponseKey, err = keySpec(std, f.ResponseBits, f.ResponseFile, "")
 	}
-	in := client.NewKeys{Key: key}
-	if in.ResponseKey, err = keySpec(std, c.ResponseBits, c.ResponseFile, ""); err != nil {
+	return in, err
+}
+
+func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	in, err := c.keys(std)
+	if err != nil {
 		return err
 	}
 	keys, err := api.RotateKeys(ctx, c.ID, in)
 	tellWaiting(std, keys.Change)
 	return std.show(keys, err)
+}
+
+type merchantsDeleteCmd struct {
+	merchantID
+	Yes bool `help:"Required: it cannot be undone." env:"-"`
+}
+
+func (c *merchantsDeleteCmd) Run(ctx context.Context, std streams, api *client.Service) error {
+	if !c.Yes {
+		return fmt.Errorf("the keys of %s are erased for ever: give --yes", c.ID)
+	}
+	m, err := api.DeleteMerchant(ctx, c.ID)
+	if err != nil || m.Change == nil {
+		return std.show(m, err)
+	}
+	tellWaiting(std, m.Change)
+	return printJSON(std.out, m.Change, "  ")
 }

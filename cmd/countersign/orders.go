@@ -32,11 +32,15 @@ type ordersListCmd struct {
 	apiFlags
 	State        client.OrderState `help:"Only in this state." enum:",open,held,approved,confirmed,executed,ended,declined,cancelled,expired,unknown" default:"" placeholder:"STATE"`
 	TenantUserID string            `name:"tenant-user-id" help:"Only of this user." placeholder:"ID"`
+	Address      string            `help:"Only to this address." placeholder:"ADDRESS"`
+	TxID         string            `name:"tx-id" help:"Only the one that this transaction executed." placeholder:"ID"`
+	spanFlags
 	listFlags
 }
 
 func (c *ordersListCmd) Run(ctx context.Context, std streams, api *client.Gateway) error {
-	return list(std, c.listFlags, api.AllOrders(ctx, client.OrderFilter{State: c.State, TenantUserID: c.TenantUserID}), "CALLBACK ID|CREATED|STATE|USER|AMOUNT|SYMBOL|CHAIN|ADDRESS|REASON",
+	return list(std, c.listFlags, api.AllOrders(ctx, client.OrderFilter{State: c.State, TenantUserID: c.TenantUserID, Address: c.Address,
+		TxID: c.TxID, Since: client.Time(c.Since), Until: client.Time(c.Until)}), "CALLBACK ID|CREATED|STATE|USER|AMOUNT|SYMBOL|CHAIN|ADDRESS|REASON",
 		func(o client.Order) []any {
 			return []any{o.CallBackID, o.Created, o.State, o.TenantUserID, o.Amount, o.Symbol, o.ChainName, o.Address, o.Reason}
 		})

@@ -3,16 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"countersign/internal/db/dbtest"
 )
@@ -22,6 +26,7 @@ import (
 // drifted. Only the ports are others, since those of the document may be taken.
 func runDocument(t *testing.T, name string, wantBlocks int) (text []byte, out string) {
 	t.Helper()
+	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
 	for _, program := range []string{"sh", "openssl", "split", "base64", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
@@ -112,6 +117,9 @@ func TestReadme(t *testing.T) {
 }
 
 func TestQuickstartMerchant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the document of README.md stands for all")
+	}
 	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-merchant.md", 12)
 	holds(t, out,
@@ -124,6 +132,9 @@ func TestQuickstartMerchant(t *testing.T) {
 }
 
 func TestQuickstartProvider(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the document of README.md stands for all")
+	}
 	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-provider.md", 12)
 	holds(t, out,
@@ -137,6 +148,9 @@ func TestQuickstartProvider(t *testing.T) {
 // TestDispute: the files from both logs are good, hold the same ciphertexts, and a
 // changed one is refused.
 func TestDispute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the document of README.md stands for all")
+	}
 	_, out := runDocument(t, "docs/dispute.md", 8)
 	holds(t, out,
 		`the same question, the same answer`,
@@ -154,6 +168,7 @@ func TestDispute(t *testing.T) {
 
 // TestReadmeGo compiles the README's Go, in a program around it.
 func TestReadmeGo(t *testing.T) {
+	dbtest.NotRaced(t, "what is built and run here is not watched by the detector")
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -241,7 +256,7 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 		if err != nil {
 			t.Fatalf("%v\n%s%s", err, out.Bytes(), logsOf(dir))
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(wholeRun(t)):
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-done
 		t.Fatalf("it hangs:\n%s%s", out.Bytes(), logsOf(dir))
@@ -286,4 +301,74 @@ func copyTree(from, to string) error {
 		}
 		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
 	})
+}
+
+// TestCommandsOfDocuments: every command line that a document, a unit or an alert shows has
+// commands and flags that are there.
+func TestCommandsOfDocuments(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
+	parser, err := newParser(streams{}, serviceEnd, new(int), new(calledAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "deploy/*/*", "deploy/*"} {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	line := regexp.MustCompile("(?m)(?:`|^|ExecStart=)(?:[A-Z_]+=[^ `]* )*[./a-z]*\\bcountersign ([^`\n]+)")
+	commands := 0
+	for _, page := range pages {
+		if info, err := os.Stat(page); err != nil || info.IsDir() || filepath.Base(page) == "CHANGELOG.md" || filepath.Ext(page) == ".go" {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.ReplaceAll(string(text), "\\\n", " ")
+		for _, m := range line.FindAllStringSubmatch(whole, -1) {
+			if commands++; m[1] == "request binding 1" { // a text of the protocol
+				continue
+			}
+			if err := knownCommand(parser.Model.Node, strings.Fields(m[1])); err != nil {
+				t.Errorf("%s: countersign %s: %v", page, m[1], err)
+			}
+		}
+	}
+	if commands < 150 {
+		t.Errorf("%d commands were found", commands)
+	}
+}
+
+// knownCommand says which word of a command line is neither a command nor a flag.
+func knownCommand(node *kong.Node, words []string) error {
+	for i, word := range words {
+		name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		switch {
+		case strings.ContainsAny(word[:1], "|<>&;…"):
+			return nil
+		case strings.HasPrefix(word, "--"):
+			flags := slices.Concat(node.AllFlags(false)...)
+			if node.DefaultCmd != nil {
+				flags = append(flags, node.DefaultCmd.Flags...)
+			}
+			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) {
+				return fmt.Errorf("%s has no flag --%s", node.FullPath(), name)
+			}
+		case len(node.Children) > 0:
+			at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+			if at < 0 && i > 0 && node.DefaultCmd != nil {
+				return nil // an argument of the default command
+			}
+			if at < 0 {
+				return fmt.Errorf("%s has no command %s", node.FullPath(), word)
+			}
+			node = node.Children[at]
+		}
+	}
+	return nil
 }

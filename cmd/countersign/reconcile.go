@@ -29,6 +29,7 @@ type reconcileCmd struct {
 	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
 	Executed     string     `help:"JSON lines of every withdrawal for which the wallet core had a permit: merchant, callBackId, claim, permit, tenantUserId, address, chainName, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Booked       string     `help:"JSON lines of every deposit that the merchant's application has booked: trackingId, symbol, amount; for the service merchant too." type:"path" placeholder:"FILE" env:"-"`
+	Added        string     `help:"JSON lines of every deposit and withdrawal that the wallet core has added: merchant, trackingId or callBackId, symbol, amount." type:"path" placeholder:"FILE" env:"-"`
 	Merchant     string     `help:"The merchant of lines that do not name one, and of the gateway's API." placeholder:"ID" env:"-"`
 	Settle       bool       `help:"Settle what a restore left open, and end it; have the service tell again what was told and not booked. Without it, only report." env:"-"`
 }
@@ -64,19 +65,19 @@ func (reconcileCmd) Help() string {
 func (c *reconcileCmd) Run(std streams) error {
 	ofGateway := c.Gateway.set && c.Gateway.url == "" // its database
 	switch {
-	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Service != ""):
+	case ofGateway && (c.Booked == "" || c.Executed != "" || c.Added != "" || c.Service != ""):
 		return errors.New("the gateway's database is compared with --booked, and with nothing else")
 	case c.Booked != "" && c.Gateway.url != "":
 		return errors.New("give --booked or --gateway URL, not both")
-	case c.Executed == "" && c.Booked == "" && c.Gateway.url == "":
-		return errors.New("give --executed, --booked or --gateway URL; for the gateway's database --booked alone")
+	case c.Executed == "" && c.Booked == "" && c.Added == "" && c.Gateway.url == "":
+		return errors.New("give --executed, --booked, --added or --gateway URL; for the gateway's database --booked alone")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	debug.SetGCPercent(25) // the index is most of the memory, and stays
 	open := 0
 	config := reconcile.Config{
-		Executed: c.Executed, Booked: c.Booked, Merchant: c.Merchant, Settle: c.Settle,
+		Executed: c.Executed, Booked: c.Booked, Added: c.Added, Merchant: c.Merchant, Settle: c.Settle,
 		Epoch: func(end string, e client.Epoch) { fmt.Fprintln(std.err, epochText(end, e)) },
 		Report: func(f reconcile.Finding) error {
 			if !f.Settled {

@@ -17,10 +17,11 @@ import (
 )
 
 type relayCmd struct {
-	Run   relayRunCmd   `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
-	DDL   relayDDLCmd   `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
-	Show  relayShowCmd  `cmd:"" help:"List the rows that the service refused, and say how many wait."`
-	Retry relayRetryCmd `cmd:"" help:"Let refused rows wait again."`
+	Run    relayRunCmd    `cmd:"" default:"withargs" help:"Carry rows until a signal ends it. What \"countersign relay\" does without another word."`
+	DDL    relayDDLCmd    `cmd:"" name:"ddl" help:"Print the SQL that makes the tables in the core's database. Applying it again changes nothing."`
+	Show   relayShowCmd   `cmd:"" help:"List the rows that the service refused, and say how many wait."`
+	Retry  relayRetryCmd  `cmd:"" help:"Let refused rows wait again."`
+	Cursor relayCursorCmd `cmd:"" help:"Show how far decisions were written; after a restore of the service, let them go on."`
 }
 
 // coreFlags say where the core's database is.
@@ -72,7 +73,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	if err != nil {
 		return fmt.Errorf("--to and --token: %w", err)
 	}
-	r, err := relay.New(relay.Config{From: c.From, Service: api, Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Log: log})
+	r, err := relay.New(relay.Config{From: c.From, Service: api, Decisions: c.Decisions, Poll: c.Poll, Batch: c.Batch, Build: daemon.BuildInfo(), Log: log})
 	if err != nil {
 		return err
 	}
@@ -176,6 +177,53 @@ func (c *relayRetryCmd) Run(std streams) error {
 		}
 		_, err = fmt.Fprintf(std.out, "%d rows wait again\n", n)
 		return err
+	})
+}
+
+type relayCursorCmd struct {
+	coreFlags
+	NextEpoch bool       `help:"Let decisions go on behind the last restore of the service. It asks the service where that is." env:"-"`
+	Set       *int64     `help:"Let decisions go on behind this number." placeholder:"N" env:"-"`
+	To        string     `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	Token     secretText `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	apiTLSFlags
+	Data string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
+}
+
+// cursorMoved is what relay cursor prints.
+type cursorMoved struct {
+	Decisions int64  `json:"decisions"`
+	Was       *int64 `json:"was,omitempty"`
+}
+
+func (c *relayCursorCmd) Run(std streams) error {
+	if c.NextEpoch && c.Set != nil || c.Set != nil && *c.Set < 0 {
+		return errors.New("give --next-epoch, or --set with a number from 0")
+	}
+	return c.table(func(ctx context.Context, t *relay.Table) error {
+		at, err := t.Cursor(ctx)
+		if err != nil {
+			return err
+		}
+		to := c.Set
+		if c.NextEpoch {
+			api, err := newClient(&apiFlags{apiTLSFlags: c.apiTLSFlags, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
+			if err != nil {
+				return err
+			}
+			next, err := relay.NextEpoch(ctx, api, at)
+			if err != nil {
+				return err
+			}
+			to = &next
+		}
+		if to == nil {
+			return printJSON(std.out, cursorMoved{Decisions: at}, "")
+		}
+		if err := t.SetCursor(ctx, at, *to); err != nil {
+			return err
+		}
+		return printJSON(std.out, cursorMoved{*to, &at}, "")
 	})
 }
 

@@ -10,15 +10,22 @@ import (
 // retainFlags say how long a daemon keeps what is settled.
 type retainFlags struct {
 	Retain days `help:"How long what is settled stays in full, such as 90d; what its repetition needs stays for ever. 0: all stays." default:"0" placeholder:"DAYS"`
+
+	RetainAudit days `help:"How long records of the audit log keep their bodies, such as 730d; their hashes stay for ever. Export the log first. At least as long as --retain. 0: all stays." default:"0" placeholder:"DAYS"`
 }
 
-// keep is how long what is settled stays; 0: for ever.
-func (f retainFlags) keep() (time.Duration, error) {
-	n, err := f.Retain.number()
-	if err != nil {
-		return 0, fmt.Errorf("--retain: %w", err)
+// keep is how long what is settled stays, and how long bodies of the audit log; 0: for ever.
+func (f retainFlags) keep() (settled, bodies time.Duration, err error) {
+	if settled, err = f.Retain.length(); err != nil {
+		return 0, 0, fmt.Errorf("--retain: %w", err)
 	}
-	return time.Duration(n) * 24 * time.Hour, nil
+	if bodies, err = f.RetainAudit.length(); err != nil {
+		return 0, 0, fmt.Errorf("--retain-audit: %w", err)
+	}
+	if bodies > 0 && bodies < settled {
+		return 0, 0, fmt.Errorf("--retain-audit: %s is shorter than --retain %s", f.RetainAudit, f.Retain)
+	}
+	return settled, bodies, nil
 }
 
 // days is a flag that holds a number of days with a d, or 0.
@@ -26,6 +33,11 @@ type days string
 
 // mostDays is a hundred years: no duration of that length overflows.
 const mostDays = 36_500
+
+func (d days) length() (time.Duration, error) {
+	n, err := d.number()
+	return time.Duration(n) * 24 * time.Hour, err
+}
 
 func (d days) number() (uint64, error) {
 	if d == "0" || d == "" {

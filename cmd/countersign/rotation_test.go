@@ -13,29 +13,77 @@ import (
 )
 
 // TestKeysChangeUnderLoad does the steps of docs/keys.md while deposits and withdrawals go
-// on: pairs are made, the gateway has both, the service changes, the gateway has the new
-// ones alone. No attempt about a deposit fails, and every order is confirmed.
+// on, in scheme service with all keys, and with a pair that the merchant made: staged,
+// the gateway has both sets, activated, the gateway has the newer one alone, finished. No
+// attempt fails, none about a deposit is repeated, and every order is confirmed.
 func TestKeysChangeUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test works under load for a while")
+	}
 	t.Parallel()
+	t.Run("service", func(t *testing.T) {
+		testKeysChangeUnderLoad(t, func(at func(string) string) keyChange {
+			return keyChange{
+				add:   []string{"--response-key-bits", "2048", "--callback-api-key", "callback-old-key"},
+				stage: []string{"--bits", "2048", "--response-key-bits", "2048", "--new-api-key", "--new-callback-api-key", "--out", at("new")},
+				old:   []string{"--service-key", at("shop/service.b64"), "--response-key", at("shop/response.b64"), "--callback-api-key", "callback-old-key"},
+				fresh: []string{"--service-key", at("new/service.b64"), "--response-key", at("new/response.b64"), "--callback-api-key", "@" + at("new/callback-api.key")},
+				own:   "@" + at("new/api.key"),
+			}
+		})
+	})
+	t.Run("merchant", func(t *testing.T) {
+		testKeysChangeUnderLoad(t, func(at func(string) string) keyChange {
+			for _, pair := range []string{"first", "second"} {
+				mustShell(t, nil, "", "keys", "new", "--out", at(pair))
+			}
+			more := []string{"--response-key", at("shop/response.b64")}
+			return keyChange{
+				add:   []string{"--scheme", "merchant", "--public-key", at("first/public.b64"), "--callback-api-key", "callback-old-key"},
+				stage: []string{"--public-key", at("second/public.b64")},
+				old:   append([]string{"--service-key", at("first/private.pem"), "--callback-api-key", "callback-old-key"}, more...),
+				fresh: []string{"--service-key", at("second/private.pem")},
+				last:  append([]string{"--service-key", at("second/private.pem"), "--callback-api-key", "callback-old-key"}, more...),
+				own:   "@" + at("shop/api.key"),
+			}
+		})
+	})
+}
+
+// keyChange has the flags of a replacement of keys.
+type keyChange struct {
+	add, stage []string
+	old, fresh []string // of the gateway: together the two sets
+	last       []string // of the gateway in the end; nil: fresh
+	own        string   // the API key in the end
+}
+
+func testKeysChangeUnderLoad(t *testing.T, flags func(at func(string) string) keyChange) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
+	c := flags(at)
+	if c.last == nil {
+		c.last = c.fresh
+	}
 	service := startDaemon(t, "serve", "--data", at("service"), "--listen", "127.0.0.1:0", "--allow-private", "--allow-http")
 	api := []string{"--api", service.url, "--data", at("service")}
 	free, err := dbtest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustShell(t, nil, "", append([]string{"merchants", "add", "shop", "--response-key-bits", "2048", "--out", at("shop"),
-		"--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...)...)
-	mustShell(t, nil, "", "keys", "new", "--out", at("requests"))
-	mustShell(t, nil, "", "keys", "new", "--out", at("answers"))
-	gatewayWith := func(keys ...string) *process {
-		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--api-key", "@" + at("shop/api.key")}, keys...)...)
+	mustShell(t, nil, "", append(append([]string{"merchants", "add", "shop", "--out", at("shop"),
+		"--notify-url", "http://" + free + "/callbacks/notify", "--withdraw-url", "http://" + free + "/callbacks/withdraw"}, api...), c.add...)...)
+	gatewayWith := func(apiKey string, keys ...string) *process {
+		return startDaemon(t, append([]string{"gateway", "--data", at("gateway"), "--listen", free, "--api-listen", "127.0.0.1:0", "--api-key", apiKey}, keys...)...)
 	}
-	old := []string{"--service-key", at("shop/service.b64"), "--response-key", at("shop/response.b64")}
-	fresh := []string{"--service-key", at("requests/public.b64"), "--response-key", at("answers/public.b64")}
-	gateway := gatewayWith(append(old, fresh...)...)
-	token, gatewayToken := adminToken(t, at("service")), adminToken(t, at("gateway"))
+	token := adminToken(t, at("service"))
+	rotate := func(step string, more ...string) {
+		t.Helper()
+		mustShell(t, nil, "", append(append([]string{"merchants", "rotate", step, "shop"}, api...), more...)...)
+	}
+	rotate("stage", c.stage...)
+	gateway := gatewayWith(c.own, append(c.old, c.fresh...)...)
+	gatewayToken := adminToken(t, at("gateway"))
 
 	var sent atomic.Int64
 	one := func(n int64) error {
@@ -70,13 +118,15 @@ func TestKeysChangeUnderLoad(t *testing.T) {
 	}
 	beyond := func(n int64) { await(t, service, func() bool { return sent.Load() > n || t.Failed() }) }
 	beyond(60)
-	var shown client.Merchant
-	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	var keys client.Keys
-	mustShell(t, &keys, "", append([]string{"merchants", "keys", "shop", "--private-key", at("requests/private.pem"), "--response-private-key", at("answers/private.pem")}, api...)...)
-	if keys.Fingerprint == shown.Fingerprint || keys.ResponseFingerprint == shown.ResponseFingerprint || keys.Fingerprint == keys.ResponseFingerprint {
-		t.Errorf("the keys after the change: %+v, before it: %+v", keys, shown)
+	var before, after client.Merchant
+	mustShell(t, &before, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	rotate("activate", "--overlap", "1h")
+	mustShell(t, &after, "", append([]string{"merchants", "show", "shop"}, api...)...)
+	if before.Rotation == nil || after.Rotation == nil || after.Fingerprint != before.Rotation.Others[0].Fingerprint || after.Rotation.Others[0].Fingerprint != before.Fingerprint {
+		t.Errorf("%+v, then %+v", before, after)
 	}
+	beyond(sent.Load() + 60)
+	rotate("finish")
 	beyond(sent.Load() + 60)
 	close(stop)
 	load.Wait()
@@ -113,11 +163,29 @@ func TestKeysChangeUnderLoad(t *testing.T) {
 	if n, want := settled("/v1/callbacks?merchant=shop&limit=50"), sent.Load()+sent.Load()/5; int64(n) != want {
 		t.Errorf("%d callbacks, want %d", n, want)
 	}
-	// The old ones are no longer needed.
+	// The old ones are no longer needed, and no longer count.
 	gateway.stop(t)
-	gateway = gatewayWith(fresh...)
+	gateway = gatewayWith(c.own, c.last...)
 	if err := one(1_000_000); err != nil {
 		t.Fatal(err)
 	}
 	settled("/v1/callbacks?merchant=shop&limit=50")
+	var keys struct {
+		Keys []client.Key `json:"keys"`
+	}
+	if err := call(t.Context(), "GET", gateway.urls["api"]+"/v1/keys", gatewayToken, nil, &keys); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[client.KeyKind]int{}
+	for _, k := range keys.Keys {
+		kinds[k.Kind]++
+		if k.Fingerprint == "" || k.Since == 0 {
+			t.Errorf("%+v", k)
+		}
+	}
+	for _, kind := range []client.KeyKind{client.KeyRequest, client.KeyResponse, client.KeyAPI, client.KeyCallbackAPI, client.KeyMaster, client.KeyAudit} {
+		if kinds[kind] != 1 {
+			t.Errorf("%d keys of kind %s", kinds[kind], kind)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/internal/daemon"
+	"countersign/internal/db/dbtest"
 )
 
 // shell runs a subcommand in this process as a shell would.
@@ -187,7 +188,7 @@ func TestServeByHand(t *testing.T) {
 // await polls until ok, for what another process does in its own time.
 func await(t *testing.T, d *process, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(wholeRun(t)); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not happen:\n%s", d.output)
 		}
@@ -196,6 +197,7 @@ func await(t *testing.T, d *process, ok func() bool) {
 
 // TestStartRefuses: what cannot work is said at the start, by name.
 func TestStartRefuses(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	open := filepath.Join(dir, "open")

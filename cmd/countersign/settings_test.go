@@ -11,12 +11,14 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/db/dbtest"
 	"countersign/internal/settings"
 )
 
 // TestSettingsPages: the page of all settings and the example of a settings file are
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	parser, err := newParser(streams{}, serviceEnd, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +58,7 @@ func config(t *testing.T, args ...string) string {
 // all settings that have a default keep it. What config prints is a settings file that
 // gives the same settings.
 func TestExampleSettings(t *testing.T) {
+	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	example, err := os.ReadFile("../../deploy/countersign.toml")
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"countersign/client"
@@ -25,15 +23,8 @@ func (m *moment) UnmarshalText(b []byte) error {
 		*m = moment(client.TimeOf(at))
 		return nil
 	}
-	ago, err := time.ParseDuration(text)
-	if days, found := strings.CutSuffix(text, "d"); found {
-		var n int
-		if n, err = strconv.Atoi(days); n > 36500 {
-			err = strconv.ErrRange
-		}
-		ago = time.Duration(n) * 24 * time.Hour
-	}
-	if err != nil || ago <= 0 {
+	ago, ok := client.Span(text)
+	if !ok {
 		return fmt.Errorf("%q is neither a time such as 2027-01-31T00:00:00Z nor how long ago, such as 12h or 7d", text)
 	}
 	*m = moment(client.TimeOf(time.Now().Add(-ago)))

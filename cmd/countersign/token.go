@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"countersign/client"
@@ -71,15 +69,8 @@ func timeAfter(text string, now time.Time) (client.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return client.TimeOf(at), nil
 	}
-	span, err := time.ParseDuration(text)
-	if days, found := strings.CutSuffix(text, "d"); found {
-		var n int
-		if n, err = strconv.Atoi(days); n > 36500 {
-			err = errors.New("too many days")
-		}
-		span = time.Duration(n) * 24 * time.Hour
-	}
-	if err != nil || span <= 0 {
+	span, ok := client.Span(text)
+	if !ok {
 		return 0, fmt.Errorf("%q is neither a time after now, such as 12h or 90d, nor one such as 2027-01-31T00:00:00Z", text)
 	}
 	return client.TimeOf(now.Add(span)), nil

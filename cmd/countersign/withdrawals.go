@@ -37,12 +37,15 @@ type withdrawalsListCmd struct {
 	Merchant   string                 `help:"Only of this merchant." placeholder:"ID"`
 	CallBackID string                 `name:"call-back-id" help:"Only this one; needs --merchant." placeholder:"ID"`
 	State      client.WithdrawalState `help:"Only in this state." enum:",awaiting,confirmed,declined,expired,cancelled,released,executed,failed,blocked,lapsed" default:"" placeholder:"STATE"`
+	User       string                 `name:"tenant-user-id" help:"Only of this user." placeholder:"ID"`
+	Address    string                 `help:"Only to this address, as it was confirmed or else ordered." placeholder:"ADDRESS"`
+	TxID       string                 `name:"tx-id" help:"Only the one that this transaction executed." placeholder:"ID"`
 	spanFlags
 	listFlags
 }
 
 func (c *withdrawalsListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return list(std, c.listFlags, api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State, Since: client.Time(c.Since), Until: client.Time(c.Until)}), "ID|CREATED|STATE|MERCHANT|CALLBACK ID|USER|AMOUNT|SYMBOL|REASON",
+	return list(std, c.listFlags, api.AllWithdrawals(ctx, client.WithdrawalFilter{Merchant: c.Merchant, CallBackID: c.CallBackID, State: c.State, TenantUserID: c.User, Address: c.Address, TxID: c.TxID, Since: client.Time(c.Since), Until: client.Time(c.Until)}), "ID|CREATED|STATE|MERCHANT|CALLBACK ID|USER|AMOUNT|SYMBOL|REASON",
 		func(v client.Withdrawal) []any {
 			return []any{v.ID, v.Created, v.State, v.Merchant, v.CallBackID, v.TenantUserID, detailsOf(v).Amount, detailsOf(v).Symbol, v.Reason}
 		})

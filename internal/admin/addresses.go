@@ -50,7 +50,7 @@ func addressCallback(in *client.NewAddress, now db.Millis) (outbox.NewCallback, 
 		return outbox.NewCallback{}, err
 	}
 	return outbox.NewCallback{
-		Merchant: in.Merchant, Type: countersign.TypeAddress, EventID: in.ChangeID, TrackingID: trackingID,
+		Merchant: in.Merchant, Type: countersign.TypeAddress, EventID: in.ChangeID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Address: in.NewAddress,
 		Payload: payload, Due: now, Deadline: db.Never,
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -44,13 +45,16 @@ func (s *Server) callbackBlocks(c *jsonapi.Call, q blocksQuery, _ jsonapi.None) 
 	if err != nil {
 		return client.Blocks{}, err
 	}
+	if m.State == merchants.Deleted { // the blocks' length is that of its key
+		return client.Blocks{}, merchants.ErrDeleted
+	}
 	return blocksOf(m, cb.Payload, shown), nil
 }
 
 // blocksOf lays the plaintext of an attempt out in blocks.
-func blocksOf(m outbox.Merchant, payload []byte, a outbox.Attempt) client.Blocks {
+func blocksOf(m merchants.Merchant, payload []byte, a outbox.Attempt) client.Blocks {
 	padding, marks := envelope.PKCS1v15, 3 // 00, the type, and the 00 after the padding
-	if m.Scheme == outbox.SchemeMerchantOAEP {
+	if m.Scheme == merchants.SchemeMerchantOAEP {
 		padding = envelope.OAEP
 	}
 	out := client.Blocks{Attempt: a.Number, RequestUUID: a.RequestUUID, Fingerprint: m.Fingerprint, BlockBytes: m.Key.Size(),

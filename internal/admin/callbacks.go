@@ -19,7 +19,7 @@ type callbackQuery struct {
 func kept(c *jsonapi.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
 		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
-		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, Told: told[f.Told], Span: span(f.Since, f.Until),
+		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: told[f.Told], Span: span(f.Since, f.Until),
 	}
 }
 

@@ -12,16 +12,17 @@ import (
 	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
 // guarded are the members of a merchant that say where its money goes and who decides on
 // it. Where there is an approver's token, they change with an approval.
-var guarded = []string{"notifyUrl", "withdrawUrl", "apiKey", "callbackApiKey", "finalCodes", "allowPrivate", "collect", "requestKey", "responseKey"}
+var guarded = []string{"notifyUrl", "withdrawUrl", "apiKey", "callbackApiKey", "finalCodes", "allowPrivate", "collect", "requestKey", "responseKey", "rotation"}
 
 // membersOf gives the settings of a merchant as texts for people, of secrets and keys
 // their fingerprints.
-func membersOf(m *outbox.Merchant) (map[string]string, error) {
+func membersOf(m *merchants.Merchant) (map[string]string, error) {
 	b, err := json.Marshal(merchantOf(*m))
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func membersOf(m *outbox.Merchant) (map[string]string, error) {
 		return nil, err
 	}
 	members["requestKey"], members["responseKey"] = members["fingerprint"], members["responseFingerprint"]
-	for _, other := range []string{"id", "state", "pausedReason", "version", "created", "updated", "fingerprint", "responseFingerprint"} {
+	for _, other := range []string{"id", "state", "pausedReason", "version", "created", "updated", "fingerprint", "responseFingerprint", "apiKeyFingerprint", "callbackApiKeyFingerprint", "rotation"} {
 		delete(members, other)
 	}
 	out := map[string]string{"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
@@ -42,12 +43,13 @@ func membersOf(m *outbox.Merchant) (map[string]string, error) {
 		}
 		out[name] = text
 	}
+	maps.Copy(out, m.RotationTexts())
 	return out, nil
 }
 
 // differences gives the members in which two states of a merchant differ. decides says
 // whether one of them is guarded.
-func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool, err error) {
+func differences(was, is *merchants.Merchant) (before, after map[string]string, decides bool, err error) {
 	if before, err = membersOf(was); err != nil {
 		return nil, nil, false, err
 	}
@@ -76,12 +78,15 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 
 // change changes a merchant, or proposes it where something guarded changes. content is
 // what apply of the kind needs to do the same. Where it waits, the change is not nil.
-func (s *Server) change(c *jsonapi.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *control.Change, error) {
+func (s *Server) change(c *jsonapi.Call, kind client.ChangeKind, id string, content any, apply func(*merchants.Merchant) error) (merchants.Merchant, *control.Change, error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)
 		if err != nil {
 			return was, nil, err
+		}
+		if was.State == merchants.Deleted {
+			return was, nil, merchants.ErrDeleted
 		}
 		is := was
 		if err := apply(&is); err != nil {
@@ -117,9 +122,9 @@ func (s *Server) change(c *jsonapi.Call, kind client.ChangeKind, id string, cont
 }
 
 // applied makes the Apply of a kind. patch reads the content and changes the merchant.
-func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) control.Apply {
+func (s *Server) applied(patch func(m *merchants.Merchant, content []byte) error) control.Apply {
 	return func(ctx context.Context, c *control.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
-		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
+		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *merchants.Merchant) error {
 			was := *m
 			if err := patch(m, content); err != nil {
 				return err
@@ -130,15 +135,20 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) c
 			}
 			return err
 		}, also)
-		if errors.Is(err, outbox.ErrVersion) {
-			return control.ErrStale
-		}
-		return err
+		return staleIf(err)
 	}
 }
 
+// staleIf gives the error of a change of a merchant that was changed or deleted since.
+func staleIf(err error) error {
+	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, merchants.ErrDeleted) {
+		return control.ErrStale
+	}
+	return err
+}
+
 func (s *Server) applySettings() control.Apply {
-	return s.applied(func(m *outbox.Merchant, content []byte) error {
+	return s.applied(func(m *merchants.Merchant, content []byte) error {
 		var in client.MerchantPatch
 		if err := json.Unmarshal(content, &in); err != nil {
 			return err
@@ -147,8 +157,11 @@ func (s *Server) applySettings() control.Apply {
 	})
 }
 
-// newKeys is the content of a change of keys, in PEM.
-type newKeys struct{ Request, Response []byte }
+// newKeys is the content of a change of keys, those of RSA in PEM.
+type newKeys struct {
+	Request, Response      []byte
+	APIKey, CallbackAPIKey string // of a rotation
+}
 
 func (k *keyMaker) content() (n newKeys, err error) {
 	if k.request != nil && k.request.HasPrivate() {
@@ -163,26 +176,33 @@ func (k *keyMaker) content() (n newKeys, err error) {
 }
 
 func (s *Server) applyKeys() control.Apply {
-	return s.applied(func(m *outbox.Merchant, content []byte) error {
+	return s.applied(func(m *merchants.Merchant, content []byte) error {
 		var n newKeys
 		if err := json.Unmarshal(content, &n); err != nil {
 			return err
 		}
 		var k keyMaker
-		for _, part := range []struct {
-			pem []byte
-			key **envelope.Key
-		}{{n.Request, &k.request}, {n.Response, &k.response}} {
-			if len(part.pem) == 0 {
-				continue
-			}
-			key, err := envelope.ParseKey(part.pem)
-			if err != nil {
-				return err
-			}
-			*part.key = key
+		if err := n.into(&k); err != nil {
+			return err
 		}
-		k.apply(m)
-		return nil
+		return k.apply(m)
 	})
+}
+
+// into reads the keys of RSA.
+func (n newKeys) into(k *keyMaker) error {
+	for _, part := range []struct {
+		pem []byte
+		key **envelope.Key
+	}{{n.Request, &k.request}, {n.Response, &k.response}} {
+		if len(part.pem) == 0 {
+			continue
+		}
+		key, err := envelope.ParseKey(part.pem)
+		if err != nil {
+			return err
+		}
+		*part.key = key
+	}
+	return nil
 }

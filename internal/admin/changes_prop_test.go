@@ -14,7 +14,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
-	"countersign/internal/outbox"
+	"countersign/internal/merchants"
 )
 
 // Where an approver's token exists, nobody alone changes where a merchant's money goes or
@@ -145,7 +145,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if m.State == outbox.MerchantPaused {
+		if m.State == merchants.Paused {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, jsonapi.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {

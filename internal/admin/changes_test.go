@@ -10,8 +10,9 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/jsonapi"
+	"countersign/internal/outbox"
 )
 
 // person is somebody with a token of the service.
@@ -210,7 +211,7 @@ func TestStaleChanges(t *testing.T) {
 // An approved change takes effect after the delay, on whatever node looks, and can be
 // rejected until then. It is looked at again: what is stale by then is not applied.
 func TestDelayedChanges(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+	for name, url := range ready.Kinds(outbox.End()) {
 		t.Run(name, func(t *testing.T) {
 			h := withDelay(t, url(t), time.Hour)
 			ctx := t.Context()

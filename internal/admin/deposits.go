@@ -11,6 +11,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -88,7 +89,7 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 	}
 	return outbox.NewCallback{
 		Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
-		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Due: now, Deadline: db.Never,
+		TrackingID: d.TrackingID, TxID: d.TxID, TenantUserID: d.TenantUserID, Address: d.ToAddress, Payload: payload, Due: now, Deadline: db.Never,
 	}, nil
 }
 
@@ -120,6 +121,8 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	}
 	at := place(item.Item)
 	switch {
+	case errors.Is(err, merchants.ErrDeleted):
+		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", deleted))
 	case errors.Is(err, db.ErrNotFound):
 		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", notKnown))
 	case errors.Is(err, db.ErrInvalid) && item.Member != "":

@@ -51,7 +51,7 @@ func TestStoreFails(t *testing.T) {
 			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
 		}
 	}
-	if n := strings.Count(log.String(), `cause="committing: disk says no"`); n != 2 {
+	if n := strings.Count(log.String(), `error="committing: disk says no"`); n != 2 {
 		t.Errorf("the log says the cause %d times, want 2:\n%s", n, log)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
@@ -146,6 +147,7 @@ type harness struct {
 	control *control.Control
 	server  *Server
 	url     string
+	dbURL   string
 	tokens  map[client.Role]string
 	mu      sync.Mutex
 	clock   time.Time
@@ -170,7 +172,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	h := &harness{t: t, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
+	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	log := slog.New(slog.NewTextHandler(&everything, nil))
 	trail, err := audit.Open(t.Context(), audit.Config{DB: d, End: "service", Now: h.now, Log: log})
 	if err != nil {
@@ -201,6 +203,9 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 			return client.Hour{Node: "test", Version: "dev", Database: "sqlite", Started: 1, Step: 1, Slices: []client.HourSlice{{At: 1, Attempts: 2, Failed: 1, P50Ms: 3, P95Ms: 4}}}
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") }),
+	}
+	if c.Keys, err = jsonapi.NewKeys(t.Context(), d, db.MillisOf(h.clock), client.Key{Kind: client.KeyAudit, Fingerprint: "fingerprint"}); err != nil {
+		t.Fatal(err)
 	}
 	for _, o := range opts {
 		o(&c)
@@ -235,7 +240,9 @@ func (h *harness) keep(k jsonapi.Token) string {
 	return secret.Reveal()
 }
 
-func sqlite(t testing.TB, opts ...setup) *harness { return newHarness(t, dbtest.SQLite(t), opts...) }
+func sqlite(t testing.TB, opts ...setup) *harness {
+	return newHarness(t, ready.SQLite(outbox.End())(t), opts...)
+}
 
 func (h *harness) now() time.Time {
 	h.mu.Lock()
@@ -274,7 +281,7 @@ func (w *tee) Write(b []byte) (int, error) {
 func (w *tee) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // shows lists the operations whose answers hold a secret on purpose.
-var shows = []string{"createMerchant", "rotateKeys", "createToken", "releaseWithdrawal"}
+var shows = []string{"createMerchant", "rotateKeys", "stageRotation", "createToken", "releaseWithdrawal"}
 
 // checked holds every answer against the document: status, media type and
 // body, by huma's validator, which is not the one that the server uses. It
@@ -447,7 +454,7 @@ type counts struct{ merchants, callbacks, withdrawals, tokens, alarms int }
 func (h *harness) counts() (c counts) {
 	h.t.Helper()
 	ctx := context.Background()
-	ms, err1 := h.store.Merchants(ctx, "", 1000)
+	ms, err1 := h.store.Merchants(ctx, false, "", 1000)
 	cs, _, err2 := h.store.Callbacks(ctx, outbox.CallbackFilter{}, 1000, "")
 	ws, _, err3 := h.store.Withdrawals(ctx, "", "", 1000, "")
 	ts, err4 := h.kept.List(ctx)
@@ -576,3 +583,12 @@ func (h *harness) decide(id string, d countersign.Decision) {
 	}
 	h.t.Fatalf("withdrawal %s is not due", id)
 }
+
+// otherKey is another.
+var otherKey = sync.OnceValue(func() *envelope.Key {
+	k, err := envelope.GenerateKey(1024)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})

@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/jsonapi"
-	"countersign/internal/outbox"
+	"countersign/internal/merchants"
 )
 
 const defaultBits = 2048
@@ -16,7 +16,7 @@ const defaultBits = 2048
 // seals requests; in the others the service holds the merchant's public part, and
 // answers need a pair of the service.
 type keyMaker struct {
-	scheme   outbox.Scheme
+	scheme   merchants.Scheme
 	faults   *jsonapi.Faults
 	warnings []string
 
@@ -26,7 +26,7 @@ type keyMaker struct {
 // check reads the given keys and names their faults. It generates no key, so a
 // wrong request costs no RSA work. all says that no key may be missing.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
-	if k.scheme == outbox.SchemeService {
+	if k.scheme == merchants.SchemeService {
 		k.request = k.private("body.key", key)
 	} else {
 		k.request = k.public("body.key", key, all)
@@ -94,7 +94,7 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 // merchant. Otherwise a key that the request does not name stays as it is, and its
 // field stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
-	ours := k.scheme == outbox.SchemeService
+	ours := k.scheme == merchants.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
 		if k.request, err = generate(key); err != nil {
@@ -111,11 +111,15 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 	return nil
 }
 
-// apply puts the keys that were made into m.
-func (k *keyMaker) apply(m *outbox.Merchant) {
+// apply puts the keys that were made into m, in place of those that it has.
+func (k *keyMaker) apply(m *merchants.Merchant) error {
+	if m.Rotation != nil {
+		return merchants.ErrRotating
+	}
 	m.Key, m.ResponseKey = or(k.request, m.Key), or(k.response, m.ResponseKey)
 	m.Fingerprint = m.Key.Fingerprint()
 	m.ResponseFingerprint = or(m.ResponseKey, m.Key).Fingerprint()
+	return nil
 }
 
 func (k *keyMaker) warn(which string, key *envelope.Key) {
@@ -139,7 +143,7 @@ func generate(spec *client.KeySpec) (*envelope.Key, error) {
 // publicPart is the key with which the merchant opens requests, if the service has
 // just made or been given the pair.
 func (k *keyMaker) publicPart() string {
-	if k.request == nil || k.scheme != outbox.SchemeService {
+	if k.request == nil || k.scheme != merchants.SchemeService {
 		return ""
 	}
 	return k.request.PublicBase64()
@@ -163,6 +167,12 @@ func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) 
 	if err != nil {
 		return client.Keys{}, nil, err
 	}
+	if m.Rotation != nil {
+		return client.Keys{}, nil, merchants.ErrRotating // before keys are made for nothing
+	}
+	if m.State == merchants.Deleted { // before a key is made
+		return client.Keys{}, nil, merchants.ErrDeleted
+	}
 	var faults jsonapi.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
@@ -176,10 +186,7 @@ func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) 
 	if err != nil {
 		return client.Keys{}, nil, err
 	}
-	m, waits, err := s.change(c, client.ChangeKeys, id, content, func(m *outbox.Merchant) error {
-		k.apply(m)
-		return nil
-	})
+	m, waits, err := s.change(c, client.ChangeKeys, id, content, k.apply)
 	if err != nil {
 		return client.Keys{}, nil, err
 	}

@@ -336,7 +336,7 @@ func (s *Server) ingestLines(c *jsonapi.Call, batch []outbox.NewCallback) ([]out
 	}
 	at, fault := itemProblem(err, func(int) string { return "body" })
 	if at < 0 {
-		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "cause", err.Error())
+		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "error", err.Error())
 		return nil, s.api.ProblemOf(err)
 	}
 	taken, earlier := s.ingestLines(c, batch[:at])

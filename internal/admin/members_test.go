@@ -190,13 +190,15 @@ func TestEveryWrongMember(t *testing.T) {
 		"freeze":            map[string]any{"reason": "a token was lost"},
 		"blockWithdrawal":   map[string]any{"reason": "a fraud"},
 		"rotateKeys":        map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"]},
+		"stageRotation":     map[string]any{"key": merchant["key"], "responseKey": merchant["responseKey"], "apiKey": "key-staged-9", "callbackApiKey": "key-staged-10", "makeApiKey": false, "makeCallbackApiKey": false},
+		"activateRotation":  map[string]any{"overlap": "24h"},
 		"addDeposits":       deposit,
 		"createWithdrawal":  map[string]any{"merchant": "acme", "callBackId": "w-9", "tenantUserId": "u", "trackingId": "t", "business": 1, "details": asMembers(t, newWithdrawal("acme", 1).Details), "confirmWithin": "1m"},
 		"addAddress":        addressMembers(t),
 		"reportWaiting":     map[string]any{"for": "funds"},
 		"releaseWithdrawal": map[string]any{"claim": "core-1"},
 		"reportOutcome":     map[string]any{"permit": "p", "executed": map[string]any{"txId": "0x1", "fromAddress": "TF"}, "failed": map[string]any{"reason": "r"}},
-		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "told": "possibly", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
+		"resendCallbacks":   map[string]any{"filter": map[string]any{"merchant": "acme", "type": 1, "state": "refused", "trackingId": "t", "txId": "x", "callBackId": "c", "tenantUserId": "u", "address": "T", "told": "possibly", "since": "2030-01-01T00:00:00Z", "until": "2031-01-01T00:00:00Z"}, "dryRun": true},
 		"createToken":       map[string]any{"name": "n", "role": "viewer", "merchants": []any{"acme"}, "expires": "2031-01-01T00:00:00Z"},
 	}
 	before, total := h.counts(), 0
@@ -450,7 +452,7 @@ func TestWrongQueriesAndPaths(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "GET, PATCH", "/v1/deposits": "GET, POST",
+		"/v1/merchants": "GET, POST", "/v1/merchants/acme": "DELETE, GET, PATCH", "/v1/deposits": "GET, POST",
 		"/v1/tokens/x": "DELETE", "/healthz": "GET", "/v1/callbacks/resend": "GET, POST",
 	} {
 		if a := h.raw(client.RoleAdmin, "PUT", path, "", nil); a.status != 405 || a.header.Get("Allow") != allow {

@@ -9,7 +9,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/audit"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -29,18 +31,18 @@ const (
 
 func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
-	m := outbox.Merchant{
-		ID: in.ID, Name: in.Name, State: outbox.MerchantActive,
+	m := merchants.Merchant{
+		ID: in.ID, Name: in.Name, State: merchants.Active,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
-		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
+		Scheme:      merchants.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
 		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
-		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(outbox.DefaultReleaseWithin))),
+		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(merchants.DefaultReleaseWithin))),
 		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 		APIKey:         countersign.APIKey(in.APIKey),
-		Settings: outbox.Settings{
+		Settings: merchants.Settings{
 			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
-			AllowPrivate: s.DefaultAllowPrivate, Collect: outbox.Collect(in.Collect),
+			AllowPrivate: s.DefaultAllowPrivate, Collect: merchants.Collect(in.Collect),
 		},
 	}
 	var faults jsonapi.Faults
@@ -60,7 +62,9 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 	if err := k.make(in.Key, in.ResponseKey, true); err != nil {
 		return client.CreatedMerchant{}, err
 	}
-	k.apply(&m)
+	if err := k.apply(&m); err != nil {
+		return client.CreatedMerchant{}, err
+	}
 	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
 		out.APIKey = client.Secret(jsonapi.RandomText(24))
@@ -83,7 +87,7 @@ func (s *Server) checkAllowPrivate(allow bool, faults *jsonapi.Faults) {
 }
 
 // checkMerchant names faults that a schema cannot find.
-func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
+func (s *Server) checkMerchant(m *merchants.Merchant, faults *jsonapi.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
@@ -112,8 +116,8 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *jsonapi.Faults) {
 }
 
 // warnings say what is dangerous about settings that are taken all the same.
-func warnings(m *outbox.Merchant) []string {
-	if m.Settings.Collect == outbox.CollectAny {
+func warnings(m *merchants.Merchant) []string {
+	if m.Settings.Collect == merchants.CollectAny {
 		return []string{"collect is any: where the service was not given the details of a withdrawal, whoever has stolen answers " +
 			"of this merchant can have another address or amount confirmed; give details with each withdrawal, or set collect to bound"}
 	}
@@ -126,7 +130,7 @@ func checkWithin(location string, d time.Duration, faults *jsonapi.Faults) {
 	}
 }
 
-func checkRetry(r *outbox.Retry, location string, faults *jsonapi.Faults) {
+func checkRetry(r *merchants.Retry, location string, faults *jsonapi.Faults) {
 	if r == nil {
 		return
 	}
@@ -154,13 +158,18 @@ func normalURL(raw string) string {
 	return scheme + "://" + host + ":" + port + "/" + strings.Trim(u.JoinPath().EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-func (s *Server) merchants(c *jsonapi.Call, q page, _ jsonapi.None) (client.MerchantPage, error) {
-	var list []outbox.Merchant
+type merchantQuery struct {
+	Deleted string `query:"deleted" enum:"true" doc:"true: only merchants that were deleted; absent: only the others"`
+	page
+}
+
+func (s *Server) merchants(c *jsonapi.Call, q merchantQuery, _ jsonapi.None) (client.MerchantPage, error) {
+	var list []merchants.Merchant
 	var err error
 	if of := c.Token.BoundTo(); of != nil {
-		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Cursor, q.Limit+1)
+		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Deleted != "", q.Cursor, q.Limit+1)
 	} else {
-		list, err = s.Lists.Merchants(c.R.Context(), q.Cursor, q.Limit+1)
+		list, err = s.Lists.Merchants(c.R.Context(), q.Deleted != "", q.Cursor, q.Limit+1)
 	}
 	if err != nil {
 		return client.MerchantPage{}, err
@@ -198,7 +207,7 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Merch
 	if err != nil {
 		return client.UpdatedMerchant{}, nil, err
 	}
-	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
+	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *merchants.Merchant) error { return s.patched(m, in) })
 	if err == nil && waits != nil {
 		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.Shown(), Warnings: warnings(&m)}, nil
 	}
@@ -206,7 +215,10 @@ func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Merch
 }
 
 // patched changes m and names what is wrong with it then.
-func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
+func (s *Server) patched(m *merchants.Merchant, in client.MerchantPatch) error {
+	if m.Rotation != nil && (in.APIKey.Set || in.CallbackAPIKey.Set || in.CallbackAPIKey.Null) {
+		return merchants.ErrRotating
+	}
 	s.applyPatch(m, in)
 	var faults jsonapi.Faults
 	s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
@@ -214,7 +226,7 @@ func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	return faults.Err()
 }
 
-func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
+func (s *Server) applyPatch(m *merchants.Merchant, in client.MerchantPatch) {
 	set(&m.Name, in.Name, m.Name)
 	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
 	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
@@ -235,14 +247,14 @@ func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
 	set(&m.RatePerSecond, in.RatePerSecond, 0)
 	setDuration(&m.ConfirmWithin, in.ConfirmWithin, defaultConfirmWithin)
-	setDuration(&m.ReleaseWithin, in.ReleaseWithin, outbox.DefaultReleaseWithin)
+	setDuration(&m.ReleaseWithin, in.ReleaseWithin, merchants.DefaultReleaseWithin)
 	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
 	set(&m.Settings.ContentType, in.ContentType, "")
 	if in.Body.Set {
 		m.Settings.Body = string(in.Body.Value)
 	}
 	if in.Collect.Set {
-		m.Settings.Collect = outbox.Collect(in.Collect.Value)
+		m.Settings.Collect = merchants.Collect(in.Collect.Value)
 	}
 }
 
@@ -271,18 +283,18 @@ func or[T comparable](v, fallback T) T {
 }
 
 func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
+	return s.setState(c, merchants.Paused, or(in.Reason, defaultPauseReason))
 }
 
 func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Resume) (client.Merchant, error) {
-	m, err := s.setState(c, outbox.MerchantActive, "")
+	m, err := s.setState(c, merchants.Active, "")
 	if err == nil && in.Resend {
 		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }
 
-func (s *Server) setState(c *jsonapi.Call, state outbox.MerchantState, reason string) (client.Merchant, error) {
+func (s *Server) setState(c *jsonapi.Call, state merchants.State, reason string) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Merchant{}, err
@@ -291,16 +303,16 @@ func (s *Server) setState(c *jsonapi.Call, state outbox.MerchantState, reason st
 	return merchantOf(m), err
 }
 
-func finalCodes(in []client.CodeRange) []outbox.CodeRange {
-	var list []outbox.CodeRange
+func finalCodes(in []client.CodeRange) []merchants.CodeRange {
+	var list []merchants.CodeRange
 	for _, r := range in {
-		list = append(list, outbox.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
+		list = append(list, merchants.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
 	}
 	return list
 }
 
 // setRetry changes a schedule if the member is set; null gives the lane's default.
-func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
+func setRetry(v **merchants.Retry, p client.Patch[client.Schedule]) {
 	switch {
 	case p.Null:
 		*v = nil
@@ -309,11 +321,11 @@ func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
 	}
 }
 
-func keptSchedule(r *client.Schedule) *outbox.Retry {
+func keptSchedule(r *client.Schedule) *merchants.Retry {
 	if r == nil {
 		return nil
 	}
-	kept := &outbox.Retry{Every: time.Duration(r.Every).Milliseconds()}
+	kept := &merchants.Retry{Every: time.Duration(r.Every).Milliseconds()}
 	if r.Every != 0 && kept.Every == 0 {
 		kept.Every = -1 // below a millisecond: refused, not taken for none
 	}
@@ -323,7 +335,7 @@ func keptSchedule(r *client.Schedule) *outbox.Retry {
 	return kept
 }
 
-func scheduleOf(r *outbox.Retry) *client.Schedule {
+func scheduleOf(r *merchants.Retry) *client.Schedule {
 	if r == nil {
 		return nil
 	}
@@ -335,17 +347,18 @@ func scheduleOf(r *outbox.Retry) *client.Schedule {
 }
 
 // merchantOf shows m without its secrets.
-func merchantOf(m outbox.Merchant) client.Merchant {
+func merchantOf(m merchants.Merchant) client.Merchant {
 	out := client.Merchant{
 		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		KeySince: jsonapi.TimeOf(m.Since.Key), ResponseKeySince: jsonapi.TimeOf(m.Since.ResponseKey),
 		APIKeySince: jsonapi.TimeOf(m.Since.APIKey), CallbackAPIKeySince: jsonapi.TimeOf(m.Since.CallbackAPIKey),
+		APIKeyFingerprint: audit.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: audit.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
-		Collect: client.Collect(or(m.Settings.Collect, outbox.CollectBound)),
+		Collect: client.Collect(or(m.Settings.Collect, merchants.CollectBound)),
 		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {

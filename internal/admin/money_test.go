@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/advice"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
@@ -20,7 +20,7 @@ import (
 // onEachDatabase runs f on SQLite and, where it is installed, on PostgreSQL.
 func onEachDatabase(t *testing.T, f func(t *testing.T, h *harness)) {
 	t.Run("sqlite", func(t *testing.T) { f(t, sqlite(t)) })
-	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, dbtest.Postgres(t))) })
+	t.Run("postgres", func(t *testing.T) { f(t, newHarness(t, ready.Postgres(outbox.End())(t))) })
 }
 
 func TestDepositBecomesItsCallback(t *testing.T) {

@@ -25,6 +25,7 @@ var tags = map[string]string{
 	"alarms":      "The feed of alarms, for a person to look at",
 	"audit":       "The audit log: what happened, who did it, and proofs that nothing of it was changed",
 	"stats":       "Numbers",
+	"keys":        "The keys of the service, by their fingerprints",
 	"nodes":       "The processes of the service",
 	"epoch":       "Since which restore from a backup the database is what it is",
 	"passkeys":    "Passkeys of people, each of one token, and signing in with them",

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/outbox"
 	"countersign/internal/passkey/passkeytest"
 )
 
@@ -37,7 +38,7 @@ func signed(d *passkeytest.Device, s client.Statement) *client.Assertion {
 
 // TestPasskeys: a token with passkeys changes them and approves only with a signature.
 func TestPasskeys(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+	for name, url := range ready.Kinds(outbox.End()) {
 		t.Run(name, func(t *testing.T) {
 			h, ctx := newHarness(t, url(t)), t.Context()
 			h.merchant("shop")

@@ -20,6 +20,7 @@ var reasonTexts = map[client.Reason]string{
 	"response_malformed": "The response did not fit the protocol. Let the merchant run countersign check against its endpoint.",
 	"wrong_api_key":      "The response carried another API key than the merchant's, or none. Check what answers at the URL, and that both ends have the same key.",
 	"not_understood":     "The merchant could not open or read the callback (errCode 1000 to 1999). Check that both ends have the same request key.",
+	"key_refused":        "Keys are being replaced, and the merchant did not take the one that requests are sealed with. It was asked again at once under the other one; there is nothing to do unless that fails too.",
 	"merchant_refused":   "The merchant refused for good; its errCode says why. Ask the merchant.",
 	"merchant_hold":      "The merchant asks to be asked again later (errCode 3000 to 3999), such as when a person must decide.",
 	"merchant_failure":   "The merchant could not work on it for now. It is sent again by the schedule.",

@@ -22,13 +22,16 @@ import (
 type Backend interface {
 	Ready(ctx context.Context) error
 
-	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
-	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*outbox.Merchant) error, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
-	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
-	Merchants(ctx context.Context, after string, limit int) ([]outbox.Merchant, error)
-	MerchantsOf(ctx context.Context, ids []string, after string, limit int) ([]outbox.Merchant, error)
+	CreateMerchant(ctx context.Context, m merchants.Merchant, now db.Millis) (merchants.Merchant, error)
+	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*merchants.Merchant) error, also func(context.Context, *db.Tx) error) (merchants.Merchant, error)
+	Merchant(ctx context.Context, id string) (merchants.Merchant, error)
+	Merchants(ctx context.Context, deleted bool, after string, limit int) ([]merchants.Merchant, error)
+	MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]merchants.Merchant, error)
+	DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (merchants.Merchant, error)
+	WorkLeft(ctx context.Context, id string) error
 	Waiting(ctx context.Context, id string) ([]merchants.First, error)
-	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
+	EndedRotations(ctx context.Context, now db.Millis) ([]string, error)
+	SetMerchantState(ctx context.Context, id string, state merchants.State, reason string, now db.Millis) (merchants.Merchant, error)
 
 	Frozen(ctx context.Context) (outbox.Freeze, error)
 	Freeze(ctx context.Context, reason, by string, now db.Millis) (outbox.Freeze, error)
@@ -42,13 +45,13 @@ type Backend interface {
 	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
 	Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
 	ToldDeposits(ctx context.Context, of []string, cursor string, limit int) ([]outbox.ToldDeposit, string, error)
-	LastEpoch(ctx context.Context) (db.Epoch, error)
+	Epochs(ctx context.Context) (db.Epochs, error)
 	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
 
 	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
 	Withdrawal(ctx context.Context, id string) (outbox.Withdrawal, error)
 	WithdrawalByCallBackID(ctx context.Context, merchant, callBackID string) (outbox.Withdrawal, error)
-	WithdrawalsOf(ctx context.Context, merchants []string, state outbox.WithdrawalState, at outbox.Span, limit int, cursor string) ([]outbox.Withdrawal, string, error)
+	WithdrawalsWhere(ctx context.Context, f outbox.WithdrawalFilter, limit int, cursor string) ([]outbox.Withdrawal, string, error)
 	CancelWithdrawal(ctx context.Context, id string, now db.Millis) (outbox.Withdrawal, error)
 	BlockWithdrawal(ctx context.Context, id, reason, by string, now db.Millis) (outbox.Withdrawal, error)
 	Release(ctx context.Context, id, claim, permit string, now db.Millis) (outbox.Permit, error)
@@ -64,7 +67,7 @@ type Backend interface {
 
 	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
-	Breakers(ctx context.Context, now db.Millis) ([]outbox.BreakerState, error)
+	Breakers(ctx context.Context) ([]merchants.Breaker, error)
 	Nodes(ctx context.Context) ([]db.Node, error)
 }
 
@@ -86,6 +89,8 @@ type Config struct {
 	Control *control.Control
 	// Passkeys are those of these tokens. Required.
 	Passkeys jsonapi.Passkeys
+	// Keys are the service's keys beside those of merchants. Nil: none are shown.
+	Keys *jsonapi.Keys
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
@@ -165,6 +170,8 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c}
 	c.Control.Handle(client.ChangeMerchant, s.applySettings())
 	c.Control.Handle(client.ChangeKeys, s.applyKeys())
+	c.Control.Handle(client.ChangeRotation, s.applyRotation())
+	c.Control.Handle(client.ChangeDelete, s.applyDelete())
 	var routes []jsonapi.Route
 	for _, r := range s.routes() {
 		routes = append(routes, jsonapi.Route(r))
@@ -173,7 +180,7 @@ func New(c Config) (*Server, error) {
 	s.api, err = jsonapi.New(jsonapi.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
-		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath,
+		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: []jsonapi.Webhook{jsonapi.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
 	}, routes)
 	if err != nil {

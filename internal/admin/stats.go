@@ -18,7 +18,7 @@ func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.
 	for state, n := range numbers.Withdrawals {
 		out.Withdrawals[client.WithdrawalState(state)] = n
 	}
-	breakers, err := s.Lists.Breakers(ctx, c.Now)
+	breakers, err := s.Lists.Breakers(ctx)
 	if err != nil {
 		return out, err
 	}

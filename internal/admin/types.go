@@ -19,6 +19,8 @@ func aliases() jsonapi.Aliases {
 	jsonapi.Enumerate[client.ChangeKind](a)
 	jsonapi.Enumerate[client.ChangeState](a)
 	jsonapi.Enumerate[client.MerchantState](a)
+	jsonapi.Enumerate[client.RotationState](a)
+	jsonapi.Enumerate[client.KeyKind](a)
 	jsonapi.Enumerate[client.Scheme](a)
 	jsonapi.Enumerate[client.BodyForm](a)
 	jsonapi.Enumerate[client.Collect](a)

@@ -10,6 +10,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -64,10 +65,13 @@ func trace(c *jsonapi.Call, w outbox.Withdrawal, first bool) {
 	c.Trace(time.Time{}, jsonapi.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first})
 }
 
-// unknownMerchant turns "not found" into a fault of the member merchant.
+// unknownMerchant turns "not found" and "deleted" into faults of the member merchant.
 func unknownMerchant(err error) error {
-	if errors.Is(err, db.ErrNotFound) {
+	switch {
+	case errors.Is(err, db.ErrNotFound):
 		return jsonapi.Invalid(jsonapi.At("body.merchant", notKnown))
+	case errors.Is(err, merchants.ErrDeleted):
+		return jsonapi.Invalid(jsonapi.At("body.merchant", deleted))
 	}
 	return err
 }
@@ -85,16 +89,35 @@ type withdrawalQuery struct {
 	Merchant   string                 `query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
 	CallBackID string                 `query:"callBackId" minLength:"1" maxLength:"200" doc:"with merchant: the one withdrawal of this callBackId, 1 to 200 characters"`
 	State      client.WithdrawalState `query:"state" doc:"only in this state"`
-	Since      client.Time            `query:"since" doc:"only made at this time or later, in RFC 3339"`
-	Until      client.Time            `query:"until" doc:"only made before this time, in RFC 3339"`
+
+	TenantUserID string `query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only of this user, 1 to 200 characters"`
+	Address      string `query:"address" minLength:"1" maxLength:"200" doc:"only to this address, as it was confirmed or else ordered, 1 to 200 characters"`
+	TxID         string `query:"txId" minLength:"1" maxLength:"200" doc:"only the one that this transaction executed, 1 to 200 characters"`
+
+	Since client.Time `query:"since" doc:"only made at this time or later, in RFC 3339"`
+	Until client.Time `query:"until" doc:"only made before this time, in RFC 3339"`
 	page
+}
+
+// selects says whether q selects the one withdrawal that it names.
+func (q withdrawalQuery) selects(w client.Withdrawal) bool {
+	target := client.Details{}
+	if w.Details != nil {
+		target = *w.Details
+	} else if w.Ordered != nil {
+		target = *w.Ordered
+	}
+	return (q.State == "" || q.State == w.State) && (q.TenantUserID == "" || q.TenantUserID == w.TenantUserID) &&
+		(q.Address == "" || q.Address == target.Address) && (q.TxID == "" || q.TxID == w.TxID) &&
+		(q.Since == 0 || w.Created >= q.Since) && (q.Until == 0 || w.Created < q.Until)
 }
 
 func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None) (client.WithdrawalPage, error) {
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
-		list, next, err := s.Lists.WithdrawalsOf(ctx, seen(c, q.Merchant), outbox.WithdrawalState(q.State), span(q.Since, q.Until), q.Limit, q.Cursor)
+		list, next, err := s.Lists.WithdrawalsWhere(ctx, outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalState(q.State),
+			TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}, q.Limit, q.Cursor)
 		for _, w := range list {
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
@@ -110,7 +133,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 		return out, nil
 	case err != nil:
 		return out, err
-	case q.State == "" || q.State == client.WithdrawalState(w.State):
+	case q.selects(withdrawalOf(w)):
 		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 	}
 	return out, nil

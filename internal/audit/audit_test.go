@@ -14,6 +14,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -25,7 +26,7 @@ var testKeys = db.NewMasterKey([32]byte{7})
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+}{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
 
 func eachDialect(t *testing.T, f func(t *testing.T, url string)) {
 	for _, d := range dialects {
@@ -80,6 +81,16 @@ func add(t testing.TB, d *db.DB, from, n int) {
 	}
 }
 
+// grow adds n records and gives the checkpoints before each.
+func grow(t testing.TB, d *db.DB, l *audit.Log, n int) (checkpoints [][]byte) {
+	t.Helper()
+	for i := range n {
+		checkpoints = append(checkpoints, []byte(must(l.Checkpoint(ctx, 0))(t).Checkpoint))
+		add(t, d, i, 1)
+	}
+	return checkpoints
+}
+
 // export writes records from to to, as the command does.
 func export(t testing.TB, l *audit.Log, from, to int64) []byte {
 	t.Helper()
@@ -116,11 +127,7 @@ func TestVerify(t *testing.T) {
 	eachDialect(t, func(t *testing.T, url string) {
 		d, l := open(t, url)
 		const n = 13
-		var earlier [][]byte // checkpoints by size
-		for i := range n {
-			earlier = append(earlier, []byte(must(l.Checkpoint(ctx, 0))(t).Checkpoint))
-			add(t, d, i, 1)
-		}
+		earlier := grow(t, d, l, n)
 		for from := int64(1); from <= n; from++ {
 			for to := from; to <= n; to++ {
 				v := must(verify(export(t, l, from, to), l.Key(), nil))(t)
@@ -201,7 +208,7 @@ func TestEveryByte(t *testing.T) {
 			whole = of.held
 		}
 		step := 1
-		if testing.Short() {
+		if testing.Short() || dbtest.Race {
 			step = 7
 		}
 		for i := 0; i < len(whole); i += step {

@@ -37,18 +37,18 @@ func BeginEpoch(ctx context.Context, d *db.DB, r Restore) (db.Epoch, error) {
 	})
 }
 
-// EndEpoch ends what the open epoch of d holds back, with a record of that kind. also
-// runs in the same transaction. It reports whether an epoch was open.
-func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, also ...db.Statement) (open bool, err error) {
+// EndEpoch ends what the open epoch of d holds back, with a record of that kind. first runs
+// before that in the same transaction, if an epoch is open. It reports whether one was.
+func EndEpoch(ctx context.Context, d *db.DB, kind string, now db.Millis, first func(context.Context, *db.Tx) error) (open bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		e, err := db.LastEpoch(ctx, t)
-		if err != nil {
+		if open = e.Open(); err != nil || !open {
+			return err
+		}
+		if err := first(ctx, t); err != nil {
 			return err
 		}
 		if open, err = db.Reconcile(ctx, t, now); err != nil || !open {
-			return err
-		}
-		if err := t.Batch(ctx, also); err != nil {
 			return err
 		}
 		return Add(ctx, t, Record{Kind: kind, At: now, Data: restored{Epoch: e.Number}})

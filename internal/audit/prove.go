@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	recordSQL = `SELECT seq, body, hashes, leaves FROM audit_records WHERE seq = $1`
+	recordSQL = `SELECT seq, body, hashes, leaves FROM audit_log WHERE seq = $1`
 
-	hashesSQL = `SELECT hashes FROM audit_records WHERE seq = $1`
+	hashesSQL = `SELECT hashes FROM audit_log WHERE seq = $1`
 
 	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 ORDER BY seq DESC LIMIT CAST($3 AS BIGINT)`
 )
@@ -73,8 +73,14 @@ func (l *Log) reader(ctx context.Context) tlog.HashReader {
 func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPage, error) {
 	out := client.AuditPage{Edge: [][]byte{}, Entries: []client.AuditEntry{}, Next: after}
 	head, err := readHead(ctx, l.lists, readSizeSQL)
-	if err != nil || after > head.size {
+	if err == nil {
+		out.Exported, err = ExportedUpTo(ctx, l.lists)
+	}
+	if err != nil {
 		return out, err
+	}
+	if out.Size = head.size; after > head.size {
+		return out, nil
 	}
 	e, err := l.edgeAt(ctx, after)
 	if err != nil {
@@ -86,7 +92,7 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 		if err := r.appendTo(&e); err != nil {
 			return out, err
 		}
-		out.Entries = append(out.Entries, client.AuditEntry{Seq: r.seq, Hashes: r.hashes, Record: r.body})
+		out.Entries = append(out.Entries, client.AuditEntry{Seq: r.seq, Hashes: r.hashes, Record: r.body, Purged: r.purged()})
 		out.Next = r.seq
 	}
 	return out, err
@@ -166,6 +172,14 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 	if err := l.gather(ctx, found, actors(found), last, size, mostContext); err != nil {
 		return p, err
 	}
+	for _, r := range found {
+		if r.Purged { // with what says that it was
+			if err := l.gather(ctx, found, []string{AboutPurges}, size, size, 1); err != nil {
+				return p, err
+			}
+			break
+		}
+	}
 	for _, seq := range slices.Sorted(maps.Keys(found)) {
 		p.Records = append(p.Records, *found[seq])
 	}
@@ -226,8 +240,13 @@ func (l *Log) prove(ctx context.Context, found map[int64]*client.AuditRecord, se
 	if err != nil {
 		return nil, nil, err
 	}
-	found[seq] = &client.AuditRecord{Seq: seq, Record: of.body, Proof: lists(proof)}
-	return found[seq], kept, nil
+	r := &client.AuditRecord{Seq: seq, Record: of.body, Proof: lists(proof)}
+	if of.purged() {
+		leaf := of.leaf()
+		r.Purged, r.Hash = true, leaf[:]
+	}
+	found[seq] = r
+	return r, kept, nil
 }
 
 // gatherItem adds the record that tells of an item, with the proof of the item. An item

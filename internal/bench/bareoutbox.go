@@ -11,6 +11,7 @@ import (
 
 	"countersign/internal/daemon"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -21,8 +22,8 @@ type bareOutbox struct {
 	dir    string
 }
 
-// openOutbox opens a database and makes that many merchants in it.
-func (b *Bench) openOutbox(ctx context.Context, name string, merchants int) (_ *bareOutbox, err error) {
+// openOutbox opens a database and makes n merchants in it.
+func (b *Bench) openOutbox(ctx context.Context, name string, n int) (_ *bareOutbox, err error) {
 	s := &bareOutbox{}
 	if s.dir, err = b.newDir(name); err != nil {
 		return nil, err
@@ -40,10 +41,10 @@ func (b *Bench) openOutbox(ctx context.Context, name string, merchants int) (_ *
 	if err := pauseAll(ctx, s.outbox); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	for i := range merchants {
-		m := outbox.Merchant{
-			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.made, i), Name: "bench", State: outbox.MerchantActive,
-			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
+	for i := range n {
+		m := merchants.Merchant{
+			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.made, i), Name: "bench", State: merchants.Active,
+			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: merchants.SchemeService,
 			Concurrency: 10_000, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair,
 		}
 		if _, err := s.outbox.CreateMerchant(ctx, m, now); err != nil {

@@ -53,6 +53,7 @@ var wantFigures = map[string][]struct {
 	"ceiling": {
 		{"1 nodes", 0.1, 1e6}, {"1 nodes, processor", 1, 1e6},
 		{mayLack + "[24] nodes", 0.1, 1e6}, {mayLack + "[24] nodes, processor", 1, 1e6}, {mayLack + "[124] nodes, PostgreSQL's processor", 0, 1e6},
+		{"RSA beside bare HTTP and rows", 1, 100},
 	},
 	"latency":   {{`deposits at 50.0/s, due to settled, (p50|p90|p99|p99\.9|max)`, 0.1, 3e5}},
 	"merchants": {{"1 merchants", 0.1, 1e6}, {"3 merchants", 0.1, 1e6}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -33,34 +34,56 @@ func (b *Bench) ceiling(ctx context.Context) error {
 	if b.DB == "" {
 		counts = counts[:1] // one process has the database open
 	}
+	var rows time.Duration
 	for _, n := range counts {
-		if err := b.ceilingOf(ctx, n); err != nil {
+		var err error
+		if rows, err = b.ceilingOf(ctx, n); err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)
 		}
 	}
+	return b.limit(ctx, rows)
+}
+
+// limit measures the share of RSA in a callback of which nothing is left but RSA, an
+// exchange over HTTP and its rows, which take that long: a service whose own code cost
+// nothing would reach it. PostgreSQL's own time is known only where it runs on this
+// machine.
+func (b *Bench) limit(ctx context.Context, rows time.Duration) error {
+	rsa, err := b.load.rsaFor(ctx, b.short())
+	if err != nil {
+		return err
+	}
+	_, http, err := b.httpRate(ctx)
+	if err != nil {
+		return err
+	}
+	least := rsa.cpu + http + rows.Seconds()
+	b.report.add("ceiling", "RSA beside bare HTTP and rows", "% of the processor time", 100*rsa.cpu/least).
+		note("the most of the RSA bound that any service reaches with these; %s µs a callback", number(1e6*least))
 	return nil
 }
 
-func (b *Bench) ceilingOf(ctx context.Context, n int) (err error) {
+// ceilingOf gives the processor time of one callback, the database's own included.
+func (b *Bench) ceilingOf(ctx context.Context, n int) (each time.Duration, err error) {
 	const suite = "ceiling"
 	nodes := make([]*bareOutbox, n)
 	for i := range nodes {
 		// Each node keeps the deposits of merchants of its own and works for those of all.
 		if nodes[i], err = b.openOutbox(ctx, fmt.Sprint(suite, i), ceilingMerchants/n); err != nil {
-			return err
+			return 0, err
 		}
 		defer func() { err = errors.Join(err, nodes[i].close()) }()
 	}
 	for _, one := range nodes {
 		// Opening a node has paused the merchants of those before it.
 		if err := one.activate(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	var server serverTime
 	if b.DB != "" {
 		if server, err = newServerTime(ctx, nodes[0].outbox); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	b.progress("ceiling: %d nodes", n)
@@ -68,21 +91,21 @@ func (b *Bench) ceilingOf(ctx context.Context, n int) (err error) {
 	start, before := time.Now(), processorTime()
 	done, err := b.ceilingFor(ctx, nodes, long)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	took, used := time.Since(start), processorTime()-before
 	name := fmt.Sprintf("%d nodes", n)
 	b.report.add(suite, name, "callbacks/s", float64(done)/took.Seconds()).note("kept, claimed and settled, without RSA and HTTP")
 	b.report.add(suite, name+", processor", "µs a callback", us(used)/float64(done))
 	if b.DB == "" || server.postmaster == 0 {
-		return nil
+		return used / time.Duration(done), nil
 	}
 	served, err := server.since()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	b.report.add(suite, name+", PostgreSQL's processor", "µs a callback", us(served)/float64(done))
-	return nil
+	return (used + served) / time.Duration(done), nil
 }
 
 // ceilingFor lets nodes work for about that long and until nothing is left, and gives
@@ -169,7 +192,7 @@ func (r *ceilingRun) sweep(ctx context.Context, node *bareOutbox) {
 
 func (s *bareOutbox) activate(ctx context.Context) error {
 	for _, id := range s.ids {
-		if _, err := s.outbox.SetMerchantState(ctx, id, outbox.MerchantActive, "", db.MillisOf(time.Now())); err != nil {
+		if _, err := s.outbox.SetMerchantState(ctx, id, merchants.Active, "", db.MillisOf(time.Now())); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -110,14 +111,14 @@ func (r *rig) openService(ctx context.Context) (err error) {
 // database, so that nothing is sent to them.
 func pauseAll(ctx context.Context, o *outbox.Outbox) error {
 	for after := ""; ; {
-		list, err := o.Merchants(ctx, after, 1000)
+		list, err := o.Merchants(ctx, false, after, 1000)
 		if err != nil || len(list) == 0 {
 			return err
 		}
 		for _, m := range list {
 			after = m.ID
-			if m.State == outbox.MerchantActive {
-				if _, err := o.SetMerchantState(ctx, m.ID, outbox.MerchantPaused, "of an earlier bench", db.MillisOf(time.Now())); err != nil {
+			if m.State == merchants.Active {
+				if _, err := o.SetMerchantState(ctx, m.ID, merchants.Paused, "of an earlier bench", db.MillisOf(time.Now())); err != nil {
 					return err
 				}
 			}

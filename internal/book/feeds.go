@@ -104,33 +104,39 @@ func (b *Book) DecideDeposit(ctx context.Context, seq int64, to DepositState, by
 		return TakenDeposit{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
 	}
 	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
-		if d, err = findDeposit(ctx, t, lockDepositSQL, seq); err != nil {
-			return err
-		}
-		switch d.State {
-		case to:
-			return nil
-		case DepositHeld:
-		case DepositTaken:
-			return &db.ConflictError{Reason: "the deposit is not held: it counts already"}
-		default:
-			return &db.ConflictError{Reason: "the deposit is " + string(d.State)}
-		}
-		if n, err := t.Exec(ctx, decideDepositSQL, seq, string(to), int64(now), by, reason); err != nil || n != 1 {
-			return fmt.Errorf("deciding: %d rows: %w", n, err)
-		}
-		d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
-		l := ledger{}
-		l.count(countHeld, -1)
-		l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
-			Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
-				Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
-		return l.write(ctx, t)
+		d, err = decideDeposit(ctx, t, seq, to, by, reason, now)
+		return err
 	})
 	if err != nil {
 		return TakenDeposit{}, err
 	}
 	return d, nil
+}
+
+func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by, reason string, now db.Millis) (TakenDeposit, error) {
+	d, err := findDeposit(ctx, t, lockDepositSQL, seq)
+	if err != nil {
+		return d, err
+	}
+	switch d.State {
+	case to:
+		return d, nil
+	case DepositHeld:
+	case DepositTaken:
+		return d, &db.ConflictError{Reason: "the deposit is not held: it counts already"}
+	default:
+		return d, &db.ConflictError{Reason: "the deposit is " + string(d.State)}
+	}
+	if n, err := t.Exec(ctx, decideDepositSQL, seq, string(to), int64(now), by, reason); err != nil || n != 1 {
+		return d, fmt.Errorf("deciding: %d rows: %w", n, err)
+	}
+	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
+	l := ledger{}
+	l.count(countHeld, -1)
+	l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
+		Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
+			Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
+	return d, l.write(ctx, t)
 }
 
 const eventColumns = `seq, kind, at, call_back_id, deposit, tenant_user_id, state, address, old_address, chain_name, symbol, amount,
@@ -220,6 +226,11 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	}
 	given := func(feed Feed) int64 { return epochs.Between(feed.String(), 0, last[feed.String()]) }
 	s.Inbox, s.Deposits, s.Events = last[inboxFeed], given(FeedDeposits), given(FeedEvents)
+	// Before the counts: what is handed over in between is in both, and not in neither.
+	forwarding, err := positions(ctx, b, positionsSQL)
+	if err != nil {
+		return s, err
+	}
 	counts, err := db.Counts(ctx, b)
 	if err != nil {
 		return s, err
@@ -230,7 +241,7 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 			s.Orders[OrderState(state)] = n
 		}
 	}
-	if err := forwardStats(ctx, b, &s, counts); err != nil {
+	if err := forwardStats(ctx, b, &s, forwarding, counts); err != nil {
 		return s, err
 	}
 	return s, db.Each(ctx, b, countRefusalsSQL, nil, func(r db.Rows) error {

@@ -113,11 +113,7 @@ const (
 )
 
 // forwardStats fills in what s says of the forwarding.
-func forwardStats(ctx context.Context, q db.Querier, s *Stats, counts map[string]int64) error {
-	list, err := positions(ctx, q, positionsSQL)
-	if err != nil {
-		return err
-	}
+func forwardStats(ctx context.Context, q db.Querier, s *Stats, list [2]position, counts map[string]int64) error {
 	s.Retrying, s.Skipped = counts[countForwards], counts[countSkipped]
 	s.Forwards = s.Retrying
 	for i, p := range list {

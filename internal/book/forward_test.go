@@ -372,6 +372,37 @@ func TestForwardsOnNodes(t *testing.T) {
 	})
 }
 
+// TestStatsLeaveNoForwardOut: an entry that is handed over while the numbers are read is in
+// them. Who waits until nothing is left would otherwise go on too early.
+func TestStatsLeaveNoForwardOut(t *testing.T) {
+	eachDialect(t, func(t *testing.T, url string) {
+		const deposits = 300
+		b := forwardBook(t, url, deposits)
+		begin(t, b, ForwardFrom{})
+		var claiming sync.WaitGroup
+		claiming.Go(func() {
+			for range deposits {
+				if list, err := b.ClaimForwards(ctx, 1_000_000, time.Hour, 1); err != nil || len(list) != 1 {
+					t.Errorf("claimed %d, %v", len(list), err)
+				}
+			}
+		})
+		done := make(chan struct{})
+		go func() { claiming.Wait(); close(done) }()
+		for !t.Failed() {
+			if s, err := b.Stats(ctx); err != nil || s.Forwards < deposits {
+				t.Errorf("%d of %d are to be forwarded, %v", s.Forwards, deposits, err)
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+		<-done
+	})
+}
+
 // TestForwardsAtStart: the only process takes over at once what an earlier one was
 // sending when it died.
 func TestForwardsAtStart(t *testing.T) {

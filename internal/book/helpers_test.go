@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -17,7 +18,7 @@ var ctx = context.Background()
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+}{{"sqlite", ready.SQLite(End())}, {"postgres", ready.Postgres(End())}}
 
 // testKeys is the master key of all test databases.
 var testKeys = db.NewMasterKey([32]byte{7})

@@ -247,7 +247,7 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	}
 	q := f.conditions(before)
 	number := func(e Record) int64 { return e.Seq }
-	return page.Numbered(ctx, b, "inbox", inboxColumns, q, limit, number, func(r db.Rows) (e Record, err error) {
+	return page.Numbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e Record, err error) {
 		var duplicate, suspect, settled int64
 		var d [4]string
 		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,

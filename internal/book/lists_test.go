@@ -35,7 +35,7 @@ func TestListPlans(t *testing.T) {
 			list := func(what, table, columns string, q *db.Conditions, sorted bool, indexes ...string) {
 				t.Helper()
 				if q.Filtered() {
-					text, args := page.NumberedEnd(table, q)
+					text, args := page.NumberedEnd(table, q, 0)
 					check(what, sorted, text, args, indexes...)
 					q.Add("seq >= ?", 1)
 				}
@@ -71,6 +71,10 @@ func TestListPlans(t *testing.T) {
 					{OrderFilter{TenantUserID: "u1"}, []string{"orders_user"}},
 					{OrderFilter{TenantUserID: "u1", State: OrderHeld}, []string{"orders_user"}},
 					{OrderFilter{Address: "a1"}, []string{"orders_address"}},
+					{OrderFilter{TxID: "x1"}, []string{"orders_tx"}},
+					{OrderFilter{TxID: "x1", Address: "a1", TenantUserID: "u1", State: OrderHeld}, []string{"orders_tx"}},
+					{OrderFilter{Span: Span{Since: 5, Until: 9}}, []string{"orders_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
+					{OrderFilter{TenantUserID: "u1", Span: Span{Since: 5}}, []string{"orders_user"}},
 					{OrderFilter{Address: "a1", TenantUserID: "u1", State: OrderHeld}, []string{"orders_address"}},
 				} {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "orders", orderColumns, c.f.conditions(before), false, c.indexes...)
@@ -86,6 +90,9 @@ func TestListPlans(t *testing.T) {
 					{DepositFilter{TxID: "x1", State: DepositHeld}, []string{"deposits_tx"}},
 					{DepositFilter{TenantUserID: "u1"}, []string{"deposits_user"}},
 					{DepositFilter{TenantUserID: "u1", TrackingID: "i1"}, []string{"deposits_tracking"}},
+					{DepositFilter{Address: "a1"}, []string{"deposits_address"}},
+					{DepositFilter{Address: "a1", TenantUserID: "u1", State: DepositTaken, Span: Span{Until: 9}}, []string{"deposits_address"}},
+					{DepositFilter{Span: Span{Since: 5, Until: 9}}, []string{"deposits_pkey", "INTEGER PRIMARY KEY", "SCAN"}},
 					{DepositFilter{State: DepositHeld}, []string{"deposits_doubted"}},
 				} {
 					list(fmt.Sprintf("%+v before %d", c.f, before), "deposits", depositColumns, c.f.conditions(before), false, c.indexes...)
@@ -118,10 +125,10 @@ func fillForPlans(t testing.TB, b *Book) {
 			`INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, tx_index, duplicate, claims, lease_until, settled, created, ended)
 				SELECT n, CASE WHEN n % 997 = 0 THEN 7 WHEN n % 5 = 0 THEN 2 ELSE 1 END, 'i' || n, 'u' || n % 300, CASE WHEN n % 5 = 0 THEN 'o' || n / 20 ELSE '' END,
 				'', 1, 0, 0, 0, CASE WHEN n % 100 = 0 THEN 0 ELSE 1 END, n, n FROM generate_series(1, 50000) AS n`,
-			`INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated)
-				SELECT 'o' || n, 'u' || n % 300, 'a' || n % 5000, 'c', 's', '1', '', 9, CASE WHEN n % 50 = 0 THEN 'held' ELSE 'executed' END, n, n FROM generate_series(1, 50000) AS n`,
+			`INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state, created, updated, tx_id)
+				SELECT 'o' || n, 'u' || n % 300, 'a' || n % 5000, 'c', 's', '1', '', 9, CASE WHEN n % 50 = 0 THEN 'held' ELSE 'executed' END, n, n, 'x' || n FROM generate_series(1, 50000) AS n`,
 			`INSERT INTO deposits (seq, tracking_id, tenant_user_id, tx_id, chain_name, symbol, amount, from_address, to_address, risk_from, risk_to, tx_index, business, state, taken)
-				SELECT n, 'i' || n, 'u' || n % 300, 'x' || n, 'c', 's', '1', '', '', 0, 0, 1, 0, CASE WHEN n % 500 = 0 THEN 'held' ELSE 'taken' END, n FROM generate_series(1, 50000) AS n`,
+				SELECT n, 'i' || n, 'u' || n % 300, 'x' || n, 'c', 's', '1', '', 'a' || n % 5000, 0, 0, 1, 0, CASE WHEN n % 500 = 0 THEN 'held' ELSE 'taken' END, n FROM generate_series(1, 50000) AS n`,
 			`INSERT INTO counts SELECT 'inbox/open', COUNT(*) FROM inbox WHERE settled = 0`,
 			`INSERT INTO counts SELECT 'deposits/held', COUNT(*) FROM deposits WHERE state = 'held'`,
 			`INSERT INTO counts SELECT 'orders/' || state, COUNT(*) FROM orders GROUP BY 1`,

@@ -158,33 +158,49 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 // newest). next is 0 at the end. A page looks at page.Most rows at most: it may have
 // fewer than limit orders, also none, and a next page.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
-	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil {
+	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil || db.CheckText("", f.TxID) != nil {
 		return nil, 0, nil
 	}
-	return page.Numbered(ctx, b, "orders", orderColumns, f.conditions(before), limit, func(o Order) int64 { return o.Seq }, scanOrder)
+	from, below, err := page.Numbers(ctx, b, "orders", "created", f.Since, f.Until)
+	if err != nil {
+		return nil, 0, err
+	}
+	return page.Numbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
 func (f OrderFilter) conditions(before int64) *db.Conditions {
 	q := &db.Conditions{}
+	walked := true // by an index that is not that of the states
 	switch {
+	case f.TxID != "":
+		q.Add("tx_id <> '' AND substr(tx_id, 1, 64) = ?", indexed(f.TxID))
 	case f.Address != "":
 		q.Add("address = ?", f.Address)
 	case f.TenantUserID != "":
 		q.Add("tenant_user_id = ?", f.TenantUserID)
 	case f.State.known():
 		q.Add("state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether it is rare
+		walked = false
 	case f.State != "":
 		q.Add("state = ?", string(f.State))
+		walked = false
 	}
 	if before > 0 {
 		q.Add("seq < ?", before)
 	}
 	q.EndWalk()
-	if f.TenantUserID != "" && f.Address != "" {
+	if f.TxID != "" {
+		q.Add("tx_id = ?", f.TxID)
+	}
+	if f.Address != "" && f.TxID != "" {
+		q.Add("address || '' = ?", f.Address)
+	}
+	if f.TenantUserID != "" && (f.Address != "" || f.TxID != "") {
 		q.Add("tenant_user_id || '' = ?", f.TenantUserID)
 	}
-	if f.State != "" && (f.TenantUserID != "" || f.Address != "") {
+	if f.State != "" && walked {
 		q.Add("state || '' = ?", string(f.State))
 	}
+	f.made(q, "created")
 	return q
 }

@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"slices"
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
@@ -80,50 +81,75 @@ func (b *Book) BookedBefore(ctx context.Context, ids []string) error {
 
 const heldAfterSQL = `
 SELECT d.seq, d.tracking_id, i.duplicate FROM deposits d JOIN inbox i ON i.type = 1 AND i.id = d.tracking_id
-WHERE d.state <> 'taken' AND d.state = 'held' AND d.suspect = 0 AND d.seq > $1 ORDER BY d.seq LIMIT 500`
+WHERE d.state <> 'taken' AND d.state = 'held' AND d.suspect = 0 AND d.seq > $1 AND d.seq <= $2 ORDER BY d.seq LIMIT 500`
 
 // SettleHeld decides on the deposits that were held because the book was restored:
 // those that the application had booked do not count, and the others do. It leaves
-// those that are held for another reason.
-func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bool, now db.Millis) (credited, rejected int, err error) {
-	e, err := db.LastEpoch(ctx, b)
-	if err != nil || !e.Open() {
-		return 0, 0, err
+// those that are held for another reason, and what is taken after it begins.
+func (b *Book) SettleHeld(ctx context.Context, booked func(trackingID string) bool, now db.Millis) error {
+	return settleHeld(ctx, b, booked, func(seq int64, to DepositState, reason string) error {
+		_, err := b.DecideDeposit(ctx, seq, to, ByReconcile, reason, now)
+		return err
+	})
+}
+
+func settleHeld(ctx context.Context, q db.Querier, booked func(trackingID string) bool, decide func(seq int64, to DepositState, reason string) error) error {
+	epochs, err := db.ReadEpochs(ctx, q)
+	first := slices.IndexFunc(epochs, db.Epoch.Open) // the backup may have been made while one was open
+	if err != nil || first < 0 {
+		return err
+	}
+	last, err := db.LastSeqs(ctx, q)
+	if err != nil {
+		return err
 	}
 	type held struct {
 		seq       int64
 		id        string
 		duplicate int64
 	}
-	for after := e.Base(); ; {
+	for after := epochs[first].Base(); ; {
 		var list []held
-		err := db.Each(ctx, b, heldAfterSQL, []any{after}, func(r db.Rows) error {
+		err := db.Each(ctx, q, heldAfterSQL, []any{after, last[FeedDeposits.String()]}, func(r db.Rows) error {
 			var h held
 			err := r.Scan(&h.seq, &h.id, &h.duplicate)
 			list = append(list, h)
 			return err
 		})
 		if err != nil || len(list) == 0 {
-			return credited, rejected, err
+			return err
 		}
 		for _, h := range list {
 			after = h.seq
 			switch {
 			case booked(h.id):
-				_, err = b.DecideDeposit(ctx, h.seq, DepositRejected, ByReconcile, reasonBooked, now)
-				rejected++
+				err = decide(h.seq, DepositRejected, reasonBooked)
 			case h.duplicate == 0:
-				_, err = b.DecideDeposit(ctx, h.seq, DepositCredited, ByReconcile, "", now)
-				credited++
+				err = decide(h.seq, DepositCredited, "")
 			}
 			if err != nil {
-				return credited, rejected, err
+				return err
 			}
 		}
 	}
 }
 
-// Reconcile ends the open epoch. It reports whether one was open.
-func (b *Book) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, b.DB, evidence.BookReconciled, now)
+// Reconcile ends the open epoch, and decides as SettleHeld on what was held since that ran.
+// It reports whether an epoch was open. The lock of the inbox's number keeps claims out, so
+// that none is held for an epoch that has ended: nobody would decide on it.
+func (b *Book) Reconcile(ctx context.Context, booked func(trackingID string) bool, now db.Millis) (open bool, err error) {
+	for range 3 { // each time fewer are left for the transaction, in which claims wait
+		if err := b.SettleHeld(ctx, booked, now); err != nil {
+			return false, err
+		}
+	}
+	return audit.EndEpoch(ctx, b.DB, evidence.BookReconciled, now, func(ctx context.Context, t *db.Tx) error {
+		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
+			return err
+		}
+		return settleHeld(ctx, t, booked, func(seq int64, to DepositState, reason string) error {
+			_, err := decideDeposit(ctx, t, seq, to, ByReconcile, reason, now)
+			return err
+		})
+	})
 }

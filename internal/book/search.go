@@ -12,19 +12,42 @@ import (
 // before (0: with the newest). next is 0 at the end. A page looks at page.Most rows
 // at most: it may have fewer than limit deposits, also none, and a next page.
 func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []TakenDeposit, next int64, err error) {
-	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID} {
+	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID, f.Address} {
 		if db.CheckText("", text) != nil {
 			return nil, 0, nil
 		}
 	}
-	return page.Numbered(ctx, b, "deposits", depositColumns, f.conditions(before), limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
+	from, below, err := page.Numbers(ctx, b, "deposits", "taken", f.Since, f.Until)
+	if err != nil {
+		return nil, 0, err
+	}
+	return page.Numbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
+}
+
+// lower gives the lower of two bounds, of which 0 is none.
+func lower(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// made adds the bounds of the times, which those of the numbers are close to.
+func (s Span) made(q *db.Conditions, column string) {
+	if s.Since > 0 {
+		q.Add(column+" >= ?", int64(s.Since))
+	}
+	if s.Until > 0 {
+		q.Add(column+" < ?", int64(s.Until))
+	}
 }
 
 // conditions chooses the index by the member of f that selects the fewest rows.
 func (f DepositFilter) conditions(before int64) *db.Conditions {
 	q := &db.Conditions{}
+	looks := []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"to_address", f.Address}, {"tenant_user_id", f.TenantUserID}}
 	walked := ""
-	for _, c := range []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"tenant_user_id", f.TenantUserID}} {
+	for _, c := range looks {
 		if c.text != "" && walked == "" {
 			walked = c.column
 			q.Add("substr("+c.column+", 1, 64) = ?", indexed(c.text))
@@ -38,7 +61,7 @@ func (f DepositFilter) conditions(before int64) *db.Conditions {
 		q.Add("seq < ?", before)
 	}
 	q.EndWalk()
-	for _, c := range []struct{ column, text string }{{"tx_id", f.TxID}, {"tracking_id", f.TrackingID}, {"tenant_user_id", f.TenantUserID}} {
+	for _, c := range looks {
 		if c.text != "" {
 			q.Add(c.column+" = ?", c.text)
 		}
@@ -46,6 +69,7 @@ func (f DepositFilter) conditions(before int64) *db.Conditions {
 	if f.State != "" && !byState {
 		q.Add("state || '' = ?", string(f.State))
 	}
+	f.made(q, "taken")
 	return q
 }
 

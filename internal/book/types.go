@@ -132,7 +132,12 @@ type OrderFilter struct {
 	State        OrderState
 	TenantUserID string
 	Address      string
+	TxID         string
+	Span
 }
+
+// Span is a time in which rows were made, Since included and Until not. Zero: no bound.
+type Span struct{ Since, Until db.Millis }
 
 // DepositFilter selects deposits; zero members select all.
 type DepositFilter struct {
@@ -140,6 +145,8 @@ type DepositFilter struct {
 	TrackingID   string
 	TxID         string
 	TenantUserID string
+	Address      string // that it went to
+	Span
 }
 
 // Asked says what the book knows of an order that the service asks about.

@@ -40,6 +40,14 @@ func TestServiceActs(t *testing.T) {
 	}
 	version := func() string { m := merchant(); return string(m.State) + m.Fingerprint + m.NotifyURL + m.PausedReason }
 	page := "/console/merchants/" + w.away
+	step := func(of, says string) { // of a rotation
+		t.Helper()
+		b.open(page)
+		act := `details:has(form[action$="/rotation/` + of + `"])`
+		b.press(act + " > summary")
+		b.click(act + " button")
+		b.shows(says)
+	}
 	acts := map[string]func(){
 		"POST /console/merchants/new": func() {
 			b.open("/console/merchants/new")
@@ -113,6 +121,60 @@ func TestServiceActs(t *testing.T) {
 			b.open(page)
 			b.shows("set 20") // when
 			back(version)
+		},
+		"POST /console/merchants/{id}/rotation": func() {
+			b.open(page)
+			act := `details:has(form[action$="/rotation"])`
+			b.press(act + " > summary")
+			b.fill("#stage-bits", "1024")
+			b.click(act + " button")
+			b.shows("Shown this once", "Newer keys of "+w.away, "Request key")
+			b.open(page)
+			b.lacks("Replace keys")
+			if m := merchant(); m.Rotation == nil || m.Rotation.State != client.RotationStaged || len(m.Rotation.Others) == 0 {
+				t.Errorf("%+v", m.Rotation)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/rotation/activate": func() {
+			before := merchant()
+			step("activate", "Activated:")
+			if m := merchant(); m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint == before.Fingerprint {
+				t.Errorf("%+v", m.Rotation)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/rotation/finish": func() {
+			before := merchant()
+			step("finish", "Finished:")
+			if m := merchant(); m.Rotation != nil || m.Fingerprint != before.Fingerprint {
+				t.Errorf("%+v", m.Rotation)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/rotation/cancel": func() {
+			before := merchant()
+			if _, err := w.admin.StageRotation(ctx, w.away, client.NewRotation{MakeAPIKey: true}); err != nil {
+				t.Fatal(err)
+			}
+			step("cancel", "The newer keys have ended.")
+			if m := merchant(); m.Rotation != nil || m.Fingerprint != before.Fingerprint {
+				t.Errorf("%+v", m.Rotation)
+			}
+			back(version)
+		},
+		"POST /console/merchants/{id}/delete": func() {
+			id := w.away + "-made" // by an act above
+			b.open("/console/merchants/" + id)
+			act := `details:has(form[action$="/delete"])`
+			b.press(act + " > summary")
+			b.fill("#confirm", id)
+			b.click(act + " button")
+			b.shows("Deleted: its keys are erased.")
+			if m, err := w.admin.Merchant(ctx, id); err != nil || m.State != client.MerchantDeleted {
+				t.Errorf("it is %s: %v", m.State, err)
+			}
+			b.do(chromedp.NavigateBack())
 		},
 		"POST /console/callbacks/{id}/resend": func() {
 			page := "/console/callbacks/" + w.pending.ID

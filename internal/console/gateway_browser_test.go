@@ -188,7 +188,7 @@ func TestGatewayPages(t *testing.T) {
 	try := url.Values{"amount": {"1000.5"}, "symbol": {"USDT"}, "chainName": {"TRON"}, "address": {o.Address}, "tenantUserId": {"65515"}}.Encode()
 	b.openAll("gateway", gatewayPatterns(t), map[string][]string{
 		"GET /console/{$}":                 {"/console/"},
-		"GET /console/orders":              {"/console/orders", "/console/orders?state=held", "/console/orders?callBackId=none"},
+		"GET /console/orders":              {"/console/orders?since=yesterday", "/console/orders", "/console/orders?state=held", "/console/orders?callBackId=none"},
 		"GET /console/orders/{id}":         {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
 		"GET /console/deposits":            {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},
 		"GET /console/deposits/{seq}":      {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},

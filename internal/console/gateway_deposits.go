@@ -13,6 +13,8 @@ import (
 // depositsPage is the search of deposits.
 type depositsPage struct {
 	Filter   client.DepositSearch
+	Span     listSpan
+	More     bool // the search has values in the fields that are folded
 	States   []client.DepositState
 	Deposits []client.DepositEntry
 	Next     string // the address of the next page
@@ -20,14 +22,20 @@ type depositsPage struct {
 }
 
 func (v *visit) deposits() error {
-	page := depositsPage{States: client.DepositState("").Values(), Filter: client.DepositSearch{
-		TrackingID: v.query("trackingId"), TxID: v.query("txId"), TenantUserID: v.query("tenantUserId"), State: client.DepositState(v.query("state"))}}
+	at := v.spanOf(v.r.URL.Query())
+	page := depositsPage{States: client.DepositState("").Values(), Span: at, Filter: client.DepositSearch{
+		TrackingID: v.query("trackingId"), TxID: v.query("txId"), TenantUserID: v.query("tenantUserId"), State: client.DepositState(v.query("state")),
+		Address: v.query("address"), Since: at.since, Until: at.until}}
+	page.More = page.Filter.Address != "" || at != listSpan{}
+	if at.Wrong != "" {
+		return v.render("deposits", "Deposits", page)
+	}
 	list, err := v.gateway.SearchDeposits(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return err
 	}
 	page.Deposits = list.Deposits
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), "trackingId", "txId", "tenantUserId", "state")
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Deposits), at, "trackingId", "txId", "tenantUserId", "address", "state")
 	return v.render("deposits", "Deposits", page)
 }
 

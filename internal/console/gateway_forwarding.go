@@ -30,7 +30,7 @@ func (v *visit) forwarding() error {
 		return err
 	}
 	page.List = list.Forwards
-	page.Next, _ = v.nextPage(list.Next, len(list.Forwards), "state")
+	page.Next, _ = v.nextPage(list.Next, len(list.Forwards), listSpan{}, "state")
 	if page.Names, err = v.names(); err != nil {
 		return err
 	}

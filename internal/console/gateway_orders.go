@@ -12,6 +12,8 @@ import (
 type ordersPage struct {
 	CallBackID string
 	Filter     client.OrderFilter
+	Span       listSpan
+	More       bool // the search has values in the fields that are folded
 	States     []client.OrderState
 	Orders     []client.Order
 	Next       string // the address of the next page
@@ -19,8 +21,14 @@ type ordersPage struct {
 }
 
 func (v *visit) orders() error {
-	page := ordersPage{CallBackID: v.query("callBackId"), States: client.OrderState("").Values(), Filter: client.OrderFilter{
-		State: client.OrderState(v.query("state")), TenantUserID: v.query("tenantUserId"), Address: v.query("address")}}
+	at := v.spanOf(v.r.URL.Query())
+	page := ordersPage{CallBackID: v.query("callBackId"), States: client.OrderState("").Values(), Span: at, Filter: client.OrderFilter{
+		State: client.OrderState(v.query("state")), TenantUserID: v.query("tenantUserId"), Address: v.query("address"),
+		TxID: v.query("txId"), Since: at.since, Until: at.until}}
+	page.More = page.Filter.TxID != "" || at != listSpan{}
+	if at.Wrong != "" {
+		return v.render("orders", "Orders", page)
+	}
 	if page.CallBackID != "" {
 		o, err := v.gateway.Order(v.r.Context(), page.CallBackID)
 		if err == nil {
@@ -35,13 +43,13 @@ func (v *visit) orders() error {
 		return err
 	}
 	page.Orders = list.Orders
-	page.Next, page.Partial = v.nextPage(list.Next, len(list.Orders), "state", "tenantUserId", "address")
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Orders), at, "state", "tenantUserId", "address", "txId")
 	return v.render("orders", "Orders", page)
 }
 
 // nextPage gives the address of the next page of this search, and whether this page
 // ended before it was full.
-func (v *visit) nextPage(cursor *string, rows int, fields ...string) (next string, partial bool) {
+func (v *visit) nextPage(cursor *string, rows int, at listSpan, fields ...string) (next string, partial bool) {
 	if cursor == nil {
 		return "", false
 	}
@@ -51,6 +59,7 @@ func (v *visit) nextPage(cursor *string, rows int, fields ...string) (next strin
 			q.Set(f, value)
 		}
 	}
+	at.in(q)
 	return v.r.URL.Path + "?" + q.Encode(), rows < pageSize
 }
 

@@ -11,6 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/db/dbtest"
 )
 
 // evil is text that tries to be markup, code, a template and another direction of
@@ -56,6 +57,7 @@ func (b *tab) harmless(paths map[string]int) {
 // TestHostile: what others wrote is shown as text, in every member, as long as the API
 // takes it, and on every page.
 func TestHostile(t *testing.T) {
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
 	base, token := node(t, nil)
@@ -138,6 +140,7 @@ func TestHostile(t *testing.T) {
 // TestGatewayHostile is TestHostile of the gateway. The service writes what it likes: 1,000
 // bytes into identifiers, 4,000 characters into the rest.
 func TestGatewayHostile(t *testing.T) {
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
 	s, ctx := newShop(t), t.Context()

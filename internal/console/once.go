@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"countersign/client"
 )
 
 // once is something that is shown a single time: keys and tokens that nobody can read
@@ -37,17 +39,26 @@ const (
 )
 
 // handOver lists what a merchant must be given; empty texts are left out.
-func handOver(publicKey, responseKey, apiKey string) (items []onceItem) {
+func handOver(publicKey, responseKey, apiKey, callbackAPIKey string) (items []onceItem) {
 	for _, i := range []onceItem{
 		{"Request key", "opens what the service sends", "service.b64", publicKey},
 		{"Response key", "seals the merchant's answers", "response.b64", responseKey},
 		{"API key", "the member apiKey of every response", "api.key", apiKey},
+		{"Callback API key", "the header X-API-KEY of every request", "callback-api.key", callbackAPIKey},
 	} {
 		if i.Text != "" {
 			items = append(items, i)
 		}
 	}
 	return items
+}
+
+// notUsedYet adds to the warnings of keys that their change waits, if it does.
+func notUsedYet(warnings []string, change *client.ChangeEntry) []string {
+	if change == nil {
+		return warnings
+	}
+	return append(warnings, "They are not used yet: the change "+change.ID+" waits for an approver.")
 }
 
 func (v *visit) showOnce(o once) error {
@@ -70,10 +81,19 @@ func (v *visit) shownOnce() error {
 
 // keyChoice reads which key a form asks for and its size.
 func (v *visit) keyChoice() (which string, bits int, err error) {
-	if text := v.form("bits"); text != "" {
-		if bits, err = strconv.Atoi(text); err != nil {
-			return "", 0, refuse("the size of the key is no number")
-		}
+	bits, err = v.number("bits", "size of the key")
+	return v.form("which"), bits, err
+}
+
+// number reads a field of a form, 0 if it is empty.
+func (v *visit) number(field, what string) (int, error) {
+	text := v.form(field)
+	if text == "" {
+		return 0, nil
 	}
-	return v.form("which"), bits, nil
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, refuse("the " + what + " is no number")
+	}
+	return n, nil
 }

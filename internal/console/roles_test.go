@@ -15,11 +15,18 @@ var posts = regexp.MustCompile(`<form method="post" action="([^"]+)"`)
 
 // operations are the operations of the API that the posts of the console make.
 var operations = map[string]string{
-	"POST /console/merchants/new":           "createMerchant",
-	"POST /console/merchants/{id}/pause":    "pauseMerchant",
-	"POST /console/merchants/{id}/resume":   "resumeMerchant",
-	"POST /console/merchants/{id}/change":   "updateMerchant",
-	"POST /console/merchants/{id}/keys":     "rotateKeys",
+	"POST /console/merchants/new":         "createMerchant",
+	"POST /console/merchants/{id}/pause":  "pauseMerchant",
+	"POST /console/merchants/{id}/resume": "resumeMerchant",
+	"POST /console/merchants/{id}/change": "updateMerchant",
+	"POST /console/merchants/{id}/keys":   "rotateKeys",
+	"POST /console/merchants/{id}/delete": "deleteMerchant",
+
+	"POST /console/merchants/{id}/rotation":          "stageRotation",
+	"POST /console/merchants/{id}/rotation/activate": "activateRotation",
+	"POST /console/merchants/{id}/rotation/finish":   "finishRotation",
+	"POST /console/merchants/{id}/rotation/cancel":   "cancelRotation",
+
 	"POST /console/callbacks/{id}/resend":   "resendCallback",
 	"POST /console/resend":                  "resendCallbacks",
 	"POST /console/withdrawals/{id}/cancel": "cancelWithdrawal",

@@ -10,6 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/console"
+	"countersign/internal/db/dbtest"
 )
 
 // withoutScripts turns JavaScript off for the pages of the tab.
@@ -58,6 +59,7 @@ func (b *tab) act(form, says string) {
 // TestServiceWithoutScripts: all of the service's console but live pages, charts and
 // passkeys works in a browser without JavaScript.
 func TestServiceWithoutScripts(t *testing.T) {
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
 	base, token := node(t, nil)
@@ -115,6 +117,15 @@ func TestServiceWithoutScripts(t *testing.T) {
 	b.act("/keys", "Shown this once")
 	b.open("/console/withdrawals/" + w.ID)
 	b.act("/cancel", "Cancelled.")
+	b.open("/console/callbacks")
+	b.press("details.folded > summary")
+	b.fill("#address", deposit(t, "shop", "d-1").ToAddress)
+	b.fill("#since", "12h")
+	b.click("form.search button")
+	b.shows("d-1", "pending")
+	b.fill("#until", "yesterday")
+	b.click("form.search button")
+	b.shows(`"yesterday" is no time`)
 	b.open("/console/merchants/shop/change")
 	b.fill("#releaseWithin", "2h")
 	b.click("form.fields button.main")
@@ -126,10 +137,61 @@ func TestServiceWithoutScripts(t *testing.T) {
 	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.ReleaseWithin.String() != "2h0m0s" {
 		t.Errorf("%+v, %v", m, err)
 	}
+	remove := func(id, typed, says string) {
+		t.Helper()
+		b.open("/console/merchants/" + id)
+		b.press(`details:has(form[action$="/delete"]) > summary`)
+		b.fill(`form[action$="/delete"] input`, typed)
+		b.click(`form[action$="/delete"] button`)
+		b.shows(says)
+	}
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "left", Name: "Has left", Key: &client.KeySpec{Bits: 1024},
+		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+		t.Fatal(err)
+	}
+	rotation := func(step, button string) {
+		t.Helper()
+		b.open("/console/merchants/shop")
+		b.press(fmt.Sprintf(`details:has(form[action$="/rotation%s"]) > summary`, step))
+		b.click(fmt.Sprintf(`form[action$="/rotation%s"] button`, step))
+		b.shows(button)
+	}
+	rotation("", "No key was chosen")
+	b.open("/console/merchants/shop")
+	b.press(`details:has(form[action$="/rotation"]) > summary`)
+	b.press(`form[action$="/rotation"] input[name=callbackApiKey]`)
+	b.click(`form[action$="/rotation"] button`)
+	b.shows("Newer keys of shop", "Callback API key")
+	b.lacks("Request key")
+	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.Rotation == nil || m.Rotation.State != client.RotationStaged {
+		t.Errorf("%+v, %v", m.Rotation, err)
+	}
+	rotation("/activate", "Activated:")
+	rotation("/cancel", "The older ones seal, alone.")
+	b.open("/console/merchants/shop")
+	b.press(`details:has(form[action$="/rotation"]) > summary`)
+	b.press(`form[action$="/rotation"] input[name=apiKey]`)
+	b.click(`form[action$="/rotation"] button`)
+	b.shows("Newer keys of shop")
+	rotation("/activate", "Activated:")
+	rotation("/finish", "the older keys have ended")
+	if m, err := admin.Merchant(ctx, "shop"); err != nil || m.Rotation != nil {
+		t.Errorf("%+v, %v", m.Rotation, err)
+	}
+	remove("shop", "shop", "The merchant has work left: callbacks that wait in the lane notify")
+	remove("left", "shop", "Type the word left to confirm")
+	remove("left", "left", "Deleted: its keys are erased.")
+	b.open("/console/merchants")
+	b.lacks("Has left")
+	b.open("/console/merchants?deleted=1")
+	b.shows("Has left", "deleted")
+	b.open("/console/changes?all=1")
+	b.shows("delete")
 }
 
 // TestGatewayWithoutScripts is the same of the gateway.
 func TestGatewayWithoutScripts(t *testing.T) {
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
 	s, ctx := newShop(t), t.Context()

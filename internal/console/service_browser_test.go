@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/console"
+	"countersign/internal/db/dbtest"
 )
 
 // world is a service with the demo's merchant, and a merchant that cannot be reached, with
@@ -93,11 +94,11 @@ func deposit(t testing.TB, merchant, id string) client.NewDeposit {
 func (w *world) paths() map[string][]string {
 	return map[string][]string{
 		"GET /console/{$}":                   {"/console/"},
-		"GET /console/merchants":             {"/console/merchants"},
+		"GET /console/merchants":             {"/console/merchants?deleted=1", "/console/merchants"},
 		"GET /console/merchants/new":         {"/console/merchants/new"},
 		"GET /console/merchants/{id}":        {"/console/merchants/demo", "/console/merchants/" + w.away},
 		"GET /console/merchants/{id}/change": {"/console/merchants/demo/change"},
-		"GET /console/callbacks":             {"/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
+		"GET /console/callbacks":             {"/console/callbacks?address=T&since=7d&until=2099-01-01", "/console/callbacks", "/console/callbacks?merchant=" + w.away + "&state=pending", "/console/callbacks?trackingId=none"},
 		"GET /console/callbacks/{id}":        {"/console/callbacks/" + w.settled.ID, "/console/callbacks/" + w.pending.ID},
 		"GET /console/resend":                {"/console/resend?merchant=" + w.away, "/console/resend?trackingId=none"},
 		"GET /console/withdrawals":           {"/console/withdrawals", "/console/withdrawals?state=cancelled"},
@@ -120,6 +121,7 @@ func (w *world) paths() map[string][]string {
 // TestServicePages opens every page at both widths and in both colour schemes, and lets
 // axe-core look at it. COUNTERSIGN_SCREENSHOTS names a directory that gets pictures.
 func TestServicePages(t *testing.T) {
+	dbtest.NotRaced(t, "other tests ask for the same pages, and the browser is a process of its own")
 	browser := chromium(t)
 	t.Parallel()
 	w := newWorld(t)

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"html/template"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -12,6 +13,8 @@ import (
 // callbacksPage is the search of callbacks.
 type callbacksPage struct {
 	Filter    client.CallbackFilter
+	Span      listSpan
+	More      bool // the search has values in the fields that are folded
 	Types     []int
 	States    []client.CallbackState
 	Told      []client.Told
@@ -24,17 +27,20 @@ type callbacksPage struct {
 var callbackTypes = []int{1, 2, 3, 4, 5, 6, 7}
 
 // callbackFilter reads the fields of the search from the query of a page.
-func callbackFilter(q url.Values) client.CallbackFilter {
+func (v *visit) callbackFilter(q url.Values) (client.CallbackFilter, listSpan) {
 	n, _ := strconv.Atoi(q.Get("type")) // anything else selects all
+	at := v.spanOf(q)
 	return client.CallbackFilter{
 		Merchant: q.Get("merchant"), Type: n, State: client.CallbackState(q.Get("state")),
 		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"), Told: client.Told(q.Get("told")),
-	}
+		TenantUserID: q.Get("tenantUserId"), Address: q.Get("address"), Since: at.since, Until: at.until,
+	}, at
 }
 
 func queryOf(f client.CallbackFilter) url.Values {
 	q := url.Values{}
-	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID, "told": string(f.Told)} {
+	for name, value := range map[string]string{"merchant": f.Merchant, "state": string(f.State), "trackingId": f.TrackingID, "txId": f.TxID, "callBackId": f.CallBackID, "told": string(f.Told),
+		"tenantUserId": f.TenantUserID, "address": f.Address} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -42,11 +48,18 @@ func queryOf(f client.CallbackFilter) url.Values {
 	if f.Type != 0 {
 		q.Set("type", strconv.Itoa(f.Type))
 	}
+	listSpan{since: f.Since, until: f.Until}.in(q)
 	return q
 }
 
 func (v *visit) callbacks() error {
-	page := callbacksPage{Filter: callbackFilter(v.r.URL.Query()), Types: callbackTypes, States: client.CallbackState("").Values(), Told: client.Told("").Values()}
+	page := callbacksPage{Types: callbackTypes, States: client.CallbackState("").Values(), Told: client.Told("").Values()}
+	page.Filter, page.Span = v.callbackFilter(v.r.URL.Query())
+	f := page.Filter
+	page.More = f.TenantUserID != "" || f.Address != "" || f.Told != "" || page.Span != listSpan{}
+	if page.Span.Wrong != "" {
+		return v.render("callbacks", "Callbacks", page)
+	}
 	list, err := v.service.Callbacks(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return err
@@ -68,7 +81,7 @@ type callbackPage struct {
 	Withdrawal *client.Withdrawal // that it is about
 	Again      bool               // it can be sent again, or now
 	Repeat     bool               // it can be sent again though the merchant has accepted it
-	Blocks     client.Blocks      // of the attempt that is asked for, or the last
+	Blocks     *client.Blocks     // of the attempt that is asked for, or the last; nil: the key is erased
 }
 
 func (v *visit) callback() error {
@@ -86,7 +99,12 @@ func (v *visit) callback() error {
 		page.Repeat = cb.Type != 2
 	}
 	attempt, _ := strconv.Atoi(v.query("attempt")) // anything else is the last
-	if page.Blocks, err = v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); err != nil {
+	switch blocks, err := v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); {
+	case err == nil:
+		page.Blocks = &blocks
+	case statusOf(err) == http.StatusGone: // the merchant was deleted, and its key erased
+		page.Again, page.Repeat = false, false
+	default:
 		return err
 	}
 	if cb.CallBackID != "" {
@@ -121,7 +139,10 @@ type resendPage struct {
 }
 
 func (v *visit) resend() error {
-	f := callbackFilter(v.r.URL.Query())
+	f, at := v.callbackFilter(v.r.URL.Query())
+	if err := at.wrong(); err != nil {
+		return err
+	}
 	dry, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f, DryRun: true})
 	if err != nil {
 		return err
@@ -130,7 +151,10 @@ func (v *visit) resend() error {
 }
 
 func (v *visit) resendMatching() error {
-	f := callbackFilter(v.r.PostForm)
+	f, at := v.callbackFilter(v.r.PostForm)
+	if err := at.wrong(); err != nil { // a time that was not read would select all
+		return err
+	}
 	if _, err := v.service.ResendCallbacks(v.r.Context(), client.Resend{Filter: f}); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 // merchantsPage lists merchants with what is wrong with them.
 type merchantsPage struct {
 	Merchants []merchantRow
+	Deleted   bool // the list is of those that were deleted
 	Next      string
 }
 
@@ -19,7 +20,12 @@ type merchantRow struct {
 const pageSize = 50
 
 func (v *visit) merchants() error {
-	list, err := v.service.Merchants(v.r.Context(), client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	page := merchantsPage{Deleted: v.query("deleted") != ""}
+	read := v.service.Merchants
+	if page.Deleted {
+		read = v.service.DeletedMerchants
+	}
+	list, err := read(v.r.Context(), client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return err
 	}
@@ -27,12 +33,14 @@ func (v *visit) merchants() error {
 	if err != nil {
 		return err
 	}
-	var page merchantsPage
 	for _, m := range list.Merchants {
 		page.Merchants = append(page.Merchants, merchantRow{m, broken(stats, m.ID)})
 	}
 	if list.Next != nil {
-		page.Next = *list.Next
+		page.Next = "/console/merchants?cursor=" + *list.Next
+		if page.Deleted {
+			page.Next += "&deleted=1"
+		}
 	}
 	return v.render("merchants", "Merchants", page)
 }
@@ -136,6 +144,21 @@ func (v *visit) merchantResume() error {
 	return v.done(merchantPath(id), "resumed")
 }
 
+func (v *visit) merchantDelete() error {
+	id := v.r.PathValue("id")
+	if err := v.typed(id); err != nil {
+		return err
+	}
+	m, err := v.service.DeleteMerchant(v.r.Context(), id)
+	switch {
+	case err != nil:
+		return err
+	case m.Change != nil:
+		return v.done(changePath(m.Change.ID), "waits")
+	}
+	return v.done(merchantPath(id), "deleted")
+}
+
 func (v *visit) merchantKeys() error {
 	id := v.r.PathValue("id")
 	m, err := v.service.Merchant(v.r.Context(), id)
@@ -159,11 +182,8 @@ func (v *visit) merchantKeys() error {
 	if err != nil {
 		return err
 	}
-	if made.Change != nil {
-		made.Warnings = append(made.Warnings, "They are not used yet: the change "+made.Change.ID+" waits for an approver.")
-	}
 	return v.showOnce(once{
-		Title: "New keys of " + id, Back: merchantPath(id), Warnings: made.Warnings,
-		Items: handOver(made.PublicKey, made.ResponsePublicKey, ""),
+		Title: "New keys of " + id, Back: merchantPath(id), Warnings: notUsedYet(made.Warnings, made.Change),
+		Items: handOver(made.PublicKey, made.ResponsePublicKey, "", ""),
 	})
 }

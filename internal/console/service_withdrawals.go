@@ -1,37 +1,36 @@
 package console
 
 import (
-	"net/url"
-
 	"countersign/client"
 )
 
 // withdrawalsPage is the search of withdrawals.
 type withdrawalsPage struct {
 	Filter      client.WithdrawalFilter
+	Span        listSpan
+	More        bool // the search has values in the fields that are folded
 	States      []client.WithdrawalState
 	Withdrawals []client.Withdrawal
 	Next        string // the address of the next page
+	Partial     bool   // the page ended before it was full
 }
 
 func (v *visit) withdrawals() error {
-	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Filter: client.WithdrawalFilter{
-		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state"))}}
+	at := v.spanOf(v.r.URL.Query())
+	page := withdrawalsPage{States: client.WithdrawalState("").Values(), Span: at, Filter: client.WithdrawalFilter{
+		Merchant: v.query("merchant"), CallBackID: v.query("callBackId"), State: client.WithdrawalState(v.query("state")),
+		TenantUserID: v.query("tenantUserId"), Address: v.query("address"), TxID: v.query("txId"), Since: at.since, Until: at.until}}
+	f := page.Filter
+	page.More = f.TenantUserID != "" || f.Address != "" || f.TxID != "" || at != listSpan{}
+	if at.Wrong != "" {
+		return v.render("withdrawals", "Withdrawals", page)
+	}
 	list, err := v.service.Withdrawals(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
 	if err != nil {
 		return err
 	}
 	page.Withdrawals = list.Withdrawals
-	if list.Next != nil {
-		q := url.Values{"cursor": {*list.Next}}
-		if page.Filter.Merchant != "" {
-			q.Set("merchant", page.Filter.Merchant)
-		}
-		if page.Filter.State != "" {
-			q.Set("state", string(page.Filter.State))
-		}
-		page.Next = "/console/withdrawals?" + q.Encode()
-	}
+	page.Next, page.Partial = v.nextPage(list.Next, len(list.Withdrawals), at, "merchant", "state", "tenantUserId", "address", "txId")
 	return v.render("withdrawals", "Withdrawals", page)
 }
 

@@ -103,7 +103,7 @@ func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status in
 	v := &visit{c: c, w: w, r: r}
 	form.Passkey = v.passkeyChallenge()
 	if err := v.renderAs(status, "signin", "Sign in", form); err != nil {
-		c.Log.Error("console", "page", "signin", "err", err)
+		c.Log.Error("console", "page", "signin", "error", err)
 	}
 }
 

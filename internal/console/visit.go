@@ -124,11 +124,11 @@ func (v *visit) fail(err error) {
 		}
 	}
 	if status >= http.StatusInternalServerError {
-		v.c.Log.Error("console", "page", v.r.Pattern, "err", err)
+		v.c.Log.Error("console", "page", v.r.Pattern, "error", err)
 	}
 	data := failure{Status: status, Says: sentences(err), Back: v.above()}
 	if err := v.renderAs(status, "error", http.StatusText(status), data); err != nil {
-		v.c.Log.Error("console", "page", "error", "err", err)
+		v.c.Log.Error("console", "page", "error", "error", err)
 	}
 }
 

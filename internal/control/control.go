@@ -289,7 +289,7 @@ func (k *Control) Run(ctx context.Context) error {
 		case <-look.C:
 		}
 		if err := k.ApplyDue(ctx, db.MillisOf(k.c.Now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
-			k.c.Log.Error("applying changes", "cause", err.Error())
+			k.c.Log.Error("applying changes", "error", err.Error())
 		}
 	}
 }

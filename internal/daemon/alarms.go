@@ -79,7 +79,7 @@ func (p *alarmPoster) Run(ctx context.Context) error {
 			more, err = p.one(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log.Error("alarms cannot be read to be posted", "cause", err)
+			p.log.Error("alarms cannot be read to be posted", "error", err)
 		}
 		select {
 		case <-time.After(alarmPoll):
@@ -114,7 +114,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	}
 	attrs = append(attrs, slog.Int("status", status))
 	if err != nil {
-		attrs = append(attrs, slog.String("cause", signed.WithoutURL(err)))
+		attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
 	}
 	p.log.LogAttrs(ctx, slog.LevelWarn, "alarm not posted", attrs...)
 	return true, p.db.SettleAlarmPost(ctx, post, false, db.MillisOf(p.now().Add(signed.Delay(post.Attempts))))

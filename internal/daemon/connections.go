@@ -201,7 +201,11 @@ func wholeRequests(h http.Handler) http.Handler {
 		if r.Body == nil || r.Body == http.NoBody {
 			c.set(true)
 		} else {
-			r.Body = &wholeBody{r.Body, c}
+			// A copy: by the type of its own request's body the server knows that a long body
+			// was left, and answers without waiting for it.
+			seen := *r
+			seen.Body = &wholeBody{r.Body, c}
+			r = &seen
 		}
 		h.ServeHTTP(w, r) // the server writes the answer after it; see answered
 	})

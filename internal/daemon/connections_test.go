@@ -14,7 +14,7 @@ import (
 // served runs a listener with h and gives its address.
 func served(t *testing.T, most int, h http.Handler) (l *Listener, address string) {
 	t.Helper()
-	l, err := Listen(ListenConfig{Name: "test", Addr: "127.0.0.1:0", Handler: h, Most: most, Drain: time.Second, Log: slog.New(slog.DiscardHandler)})
+	l, err := Listen(ListenConfig{Name: "test", Addr: "127.0.0.1:0", Handler: h, Most: most, Drain: 5 * time.Minute, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,5 +134,24 @@ func TestWorkingConnections(t *testing.T) {
 	}
 	if err := <-waits; err != nil {
 		t.Errorf("the request that waited: %v", err)
+	}
+}
+
+// TestRefusedBeforeItsBody: a request that is refused at its header gets its answer, and its
+// connection ends, though the long body that it announces never comes. Before, it was
+// answered when the time for reading was over.
+func TestRefusedBeforeItsBody(t *testing.T) {
+	l, address := served(t, 10, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	c := send(t, address, "POST /v1/deposits HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n")
+	if err := c.SetDeadline(time.Now().Add(l.server.ReadTimeout / 2)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	r, err := http.ReadResponse(in, nil)
+	if err != nil || r.StatusCode != http.StatusUnauthorized || !r.Close {
+		t.Fatalf("%v, %v; want 401 and the end of the connection", r, err)
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		t.Errorf("the connection stays: %v", err)
 	}
 }

@@ -109,7 +109,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 // await polls until ok.
 func (b *bothEnds) await(what string, ok func(context.Context) (bool, error)) {
 	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		done, err := ok(b.t.Context())
 		if err != nil {
 			b.t.Fatalf("%s: %v", what, err)

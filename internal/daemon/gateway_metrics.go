@@ -14,6 +14,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/jsonapi"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -24,12 +25,13 @@ type gatewayMetrics struct {
 	log *slog.Logger
 	now func() time.Time
 
+	keys                                                           *jsonapi.Keys // set before the first scrape
 	registry                                                       *prometheus.Registry
 	callbacks, forwards                                            *prometheus.CounterVec
 	callbackTime                                                   *prometheus.HistogramVec
 	forwardTime                                                    prometheus.Histogram
 	orders, deposits, held, open, waiting, skipped, oldest, online *prometheus.Desc
-	alarms, openAlarms                                             *prometheus.Desc
+	alarms, openAlarms, oldestKey                                  *prometheus.Desc
 }
 
 var _ gateway.Observer = (*gatewayMetrics)(nil)
@@ -55,12 +57,13 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		oldest:     prometheus.NewDesc(name("forward_oldest_seconds"), "Age in seconds of the oldest entry that is still to be forwarded to the application; 0 if there is none.", nil, nil),
 		alarms:     prometheus.NewDesc(name("alarms_total"), "Alarms by kind since the database was made.", []string{"kind"}, nil),
 		openAlarms: prometheus.NewDesc(name("alarms_open"), "Alarms by kind that nobody has acknowledged.", []string{"kind"}, nil),
+		oldestKey:  oldestKeyDesc(),
 		online:     prometheus.NewDesc(prometheus.BuildFQName("countersign", "", "database_up"), "Whether the database answered this scrape.", nil, nil),
 	}
 	for _, r := range []signed.Result{signed.Done, signed.Status, signed.Timeout, signed.Failed} {
 		m.forwards.WithLabelValues(string(r)) // from 0, so that the first one is seen as a rise
 	}
-	m.registry.MustRegister(buildInfo(), m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
+	m.registry.MustRegister(BuildInfo(), m.callbacks, m.callbackTime, m.forwards, m.forwardTime, gatewayScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -83,7 +86,7 @@ func (m *gatewayMetrics) Forwarded(result signed.Result, took time.Duration) {
 type gatewayScrape struct{ *gatewayMetrics }
 
 func (s gatewayScrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.skipped, s.oldest, s.alarms, s.openAlarms, s.online} {
+	for _, d := range []*prometheus.Desc{s.orders, s.deposits, s.held, s.open, s.waiting, s.skipped, s.oldest, s.oldestKey, s.alarms, s.openAlarms, s.online} {
 		ch <- d
 	}
 }
@@ -96,10 +99,15 @@ func (s gatewayScrape) Collect(ch chan<- prometheus.Metric) {
 	}
 	stats, err := s.end.Stats(ctx)
 	if err == nil {
+		var ages map[client.KeyKind]db.Millis
+		ages, err = s.keys.Oldest(ctx, db.MillisOf(s.now()))
+		collectAges(ages, db.MillisOf(s.now()), s.oldestKey, ch)
+	}
+	if err == nil {
 		err = collectAlarms(ctx, s.end.DB, client.GatewayAlarmKind("").Values(), s.alarms, s.openAlarms, ch)
 	}
 	if err != nil {
-		s.log.Warn("metrics without the database", "err", err)
+		s.log.Warn("metrics without the database", "error", err)
 		gauge(s.online, 0)
 		return
 	}

@@ -52,7 +52,7 @@ func (s Storage) see(p db.Progress) error {
 		return err
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, giveToOwner(f, s.Dir), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), filepath.Join(s.Dir, LastSeenFile))
 	}
 	if err != nil {

@@ -122,6 +122,13 @@ func (c RekeyConfig) finish(ctx context.Context, own bool, key *db.MasterKey) (o
 		return "", err
 	}
 	present := state.Keys[len(state.Keys)-1].Fingerprint
+	if n := len(state.Keys); own && n > 1 && key.Fingerprint() == present {
+		// A run that was broken off has put the old key away.
+		path := c.file(MasterKeyFile) + "." + state.Keys[n-2].Fingerprint
+		if _, err := os.Lstat(path); err == nil {
+			old = path
+		}
+	}
 	if own && key.Fingerprint() != present {
 		fresh, err := c.nextKey(false)
 		if err == nil && fresh.Fingerprint() != present {
@@ -283,7 +290,7 @@ func (c RekeyConfig) ask(ctx context.Context, r rekeyRequest) error {
 			return err
 		}
 	}
-	if err := CreateFile(request, b, 0o600); err != nil {
+	if err := createFile(request, b, 0o600, giveToOwner); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rekeyWait)
@@ -357,7 +364,7 @@ func (s Storage) rekeyPart(d *db.DB, log *slog.Logger) Part {
 			keys := d.MasterKeys()
 			if n := len(keys); n > 1 && keys[n-2].Waits() {
 				if n, err := rekey.Rewrap(ctx, d, db.MillisOf(time.Now())); err != nil {
-					log.Error("not everything is sealed under the new master key", "cause", err)
+					log.Error("not everything is sealed under the new master key", "error", err)
 				} else {
 					log.Info("everything is sealed under the new master key", "changed", n)
 				}
@@ -386,12 +393,12 @@ func (s Storage) answerRekey(ctx context.Context, d *db.DB, log *slog.Logger) {
 		err = r.do(ctx, d)
 	}
 	if err != nil {
-		log.Error("the master key was not replaced", "cause", err)
+		log.Error("the master key was not replaced", "error", err)
 		err = os.WriteFile(s.file(rekeyRefusedFile), []byte(err.Error()), 0o600)
 	} else {
 		log.Info("master key", "key", d.MasterKey().Fingerprint(), "ended", r.End)
 	}
 	if err := errors.Join(err, os.Remove(path)); err != nil {
-		log.Error("answering a rekey", "cause", err)
+		log.Error("answering a rekey", "error", err)
 	}
 }

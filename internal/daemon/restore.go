@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"countersign/internal/audit"
@@ -156,7 +157,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	return errors.Join(err, giveToOwner(out, filepath.Dir(to)), out.Sync(), out.Close())
 }
 
 // Held says what a backup holds.

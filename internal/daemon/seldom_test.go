@@ -41,6 +41,7 @@ func TestSeldom(t *testing.T) {
 		line(h, at, "attempt", retry("b")...),
 		line(h, at, "claiming failed", slog.String("error", "no")),
 		line(with, at, "attempt", retry("c")...),
+		line(h, at, "attempt", append(retry("a"), slog.String("part", "decisions"))...),
 	} {
 		if want != 1 {
 			t.Errorf("another failure was not written: %d", i)

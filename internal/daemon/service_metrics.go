@@ -16,6 +16,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
+	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
@@ -29,6 +30,7 @@ type serviceMetrics struct {
 	now      func() time.Time
 	registry *prometheus.Registry
 	hour     hour
+	keys     *jsonapi.Keys // set before the first scrape
 
 	attempts    *prometheus.CounterVec
 	exchange    *prometheus.HistogramVec
@@ -83,8 +85,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 			"Callbacks by lane and state; final states since the database was made.", []string{"lane", "state"}, nil),
 		oldest: prometheus.NewDesc(name("oldest_due_seconds"),
 			"Seconds since the oldest pending callback became due; 0 if none is due.", []string{"lane"}, nil),
-		oldestKey: prometheus.NewDesc(name("oldest_key_seconds"),
-			"Seconds since the oldest key of a kind came into use; a kind without a key is absent.", []string{"kind"}, nil),
+		oldestKey:   oldestKeyDesc(),
 		withdrawals: prometheus.NewDesc(name("withdrawals"), "Withdrawals by state.", []string{"state"}, nil),
 		breakers: prometheus.NewDesc(name("breakers"),
 			"Merchants whose breaker is open or tries again, by lane.", []string{"lane", "state"}, nil),
@@ -95,14 +96,14 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 	for _, d := range []countersign.Decision{countersign.DecisionConfirmed, countersign.DecisionDeclined, countersign.DecisionExpired, countersign.DecisionCancelled} {
 		m.decisions.WithLabelValues(string(d)) // from 0, so that the first one is seen as a rise
 	}
-	m.registry.MustRegister(buildInfo(), m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
+	m.registry.MustRegister(BuildInfo(), m.attempts, m.exchange, m.rsa, m.claimed, m.settled, m.settleTime, m.decisions, m.lostLeases,
 		m.expired, m.inFlight, serviceScrape{m}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// buildInfo is the build of either end.
-func buildInfo() prometheus.Collector {
+// BuildInfo is the metric of this build.
+func BuildInfo() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_build_info",
 		Help:        "1, with the build in the labels; rsa is the library that does the RSA.",
 		ConstLabels: prometheus.Labels{"version": Version, "go": runtime.Version(), "rsa": envelope.Library()},
@@ -163,7 +164,7 @@ func (s serviceScrape) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	up := 1.0
 	if err := s.collect(ctx, ch); err != nil {
-		s.log.Warn("metrics without the database", "err", err)
+		s.log.Warn("metrics without the database", "error", err)
 		up = 0
 	}
 	ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up)
@@ -191,15 +192,12 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	if err != nil {
 		return err
 	}
-	ages := map[string]db.Millis{"request": keys.Key, "response": keys.ResponseKey, "api": keys.APIKey, "callback-api": keys.CallbackAPIKey}
-	if rows := s.outbox.MasterKeys(); len(rows) > 0 {
-		ages["master"] = db.Millis(rows[len(rows)-1].Since)
+	ages, err := s.keys.Oldest(ctx, now)
+	if err != nil {
+		return err
 	}
-	for kind, since := range ages {
-		if since != 0 {
-			gauge(s.oldestKey, max(0, float64(now-since)/1000), kind)
-		}
-	}
+	ages[client.KeyRequest], ages[client.KeyResponse], ages[client.KeyAPI], ages[client.KeyCallbackAPI] = keys.Key, keys.ResponseKey, keys.APIKey, keys.CallbackAPIKey
+	collectAges(ages, now, s.oldestKey, ch)
 	frozen, err := s.outbox.Frozen(ctx)
 	if err != nil {
 		return err
@@ -212,7 +210,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKind("").Values(), s.alarms, s.openAlarms, ch); err != nil {
 		return err
 	}
-	breakers, err := s.outbox.Breakers(ctx, now)
+	breakers, err := s.outbox.Breakers(ctx)
 	if err != nil {
 		return err
 	}

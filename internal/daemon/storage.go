@@ -151,7 +151,7 @@ func keepSecret(path, fresh string) (string, error) {
 	if text, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
 		return text, err
 	}
-	err := CreateFile(path, []byte(fresh+"\n"), 0o600)
+	err := createFile(path, []byte(fresh+"\n"), 0o600, giveToOwner)
 	if errors.Is(err, fs.ErrExist) {
 		return readSecret(path) // another process was faster
 	}
@@ -173,12 +173,17 @@ func (e *existsError) Unwrap() error { return fs.ErrExist }
 // content or not at all, even if this process dies. If path exists, the error wraps
 // fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) error {
+	return createFile(path, data, mode, func(*os.File, string) error { return nil })
+}
+
+// createFile is CreateFile, with the owner set before the file appears.
+func createFile(path string, data []byte, mode fs.FileMode, own func(f *os.File, dir string) error) error {
 	w, err := newUnnamed(path, mode)
 	if err != nil {
 		return err
 	}
 	_, werr := w.Write(data)
-	if err := errors.Join(werr, w.Sync()); err != nil {
+	if err := errors.Join(werr, own(w.File, filepath.Dir(path)), w.Sync()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, errors.Join(err, w.drop()))
 	}
 	if err := errors.Join(w.link(path), w.drop()); errors.Is(err, fs.ErrExist) {

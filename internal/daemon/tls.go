@@ -104,6 +104,22 @@ func (c *certificates) files() (string, error) {
 	return b.String(), nil
 }
 
+// regular fails where a file is a pipe or a device: reading it could wait for ever, and
+// every new connection with it.
+func (c *certificates) regular() error {
+	for _, name := range []string{c.t.Cert, c.t.Key, c.t.ClientCA} {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(name); err != nil {
+			return err
+		} else if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file", name)
+		}
+	}
+	return nil
+}
+
 func (c *certificates) read() (*tls.Config, error) {
 	key, err := ReadSecret(c.t.Key, 1<<20)
 	if err != nil {
@@ -145,6 +161,9 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	stamp, err := c.files()
 	if err == nil && stamp == c.stamp {
 		return c.config, nil
+	}
+	if err == nil {
+		err = c.regular()
 	}
 	var config *tls.Config
 	if err == nil {

@@ -54,7 +54,11 @@ func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
 
 // Call is the Trace of an API.
 func (t *tracing) Call(c jsonapi.Traced) {
-	t.Add(traces.Key(c.CallBackID, c.TrackingID), traces.Span{Name: c.Route, First: c.First, Began: c.Began, Ended: c.Ended,
+	key := traces.Key(c.CallBackID, c.TrackingID)
+	if !t.Has(key) {
+		return
+	}
+	t.Add(key, traces.Span{Name: c.Route, First: c.First, Began: c.Began, Ended: c.Ended,
 		Attributes: names(c.Merchant, c.CallBackID, c.TrackingID)})
 }
 
@@ -62,7 +66,11 @@ func (t *tracing) Call(c jsonapi.Traced) {
 func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
 	for i := range list {
 		c := &list[i]
-		t.Add(traces.Key(c.CallBackID, c.TrackingID), traces.Span{Name: "claim", Began: began, Ended: ended,
+		key := traces.Key(c.CallBackID, c.TrackingID)
+		if !t.Has(key) {
+			continue
+		}
+		t.Add(key, traces.Span{Name: "claim", Began: began, Ended: ended,
 			Attributes: append(names(c.Merchant, c.CallBackID, c.TrackingID), attribute.String("countersign.callback", c.ID), attribute.Int("countersign.attempt", c.Attempts))})
 	}
 }
@@ -71,6 +79,9 @@ func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
 func (t *tracing) Attempted(a dispatch.Attempted) {
 	c := &a.Callback
 	key, id := traces.Key(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
+	if !t.Has(key) {
+		return
+	}
 	if id == "" { // nothing was sealed
 		id = c.ID + "/" + strconv.Itoa(c.Attempts)
 	}
@@ -115,6 +126,9 @@ func (t *tracing) steps(key, below string, began time.Time, steps ...step) {
 func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
 	head, order := cb.Common(), cb.OrderID()
 	key, id := traces.Key(order, head.TrackingID), "merchant/"+cb.UUID()
+	if !t.Has(key) {
+		return
+	}
 	failed := ""
 	if !s.Reason.Answered() {
 		failed = string(s.Reason)

@@ -60,9 +60,6 @@ func LastEpoch(ctx context.Context, q Querier) (e Epoch, err error) {
 	return e, err
 }
 
-// LastEpoch gives the present epoch, without Ends.
-func (d *DB) LastEpoch(ctx context.Context) (Epoch, error) { return LastEpoch(ctx, d) }
-
 // Epochs are all epochs of a database, in order.
 type Epochs []Epoch
 
@@ -84,6 +81,9 @@ func ReadEpochs(ctx context.Context, q Querier) (list Epochs, err error) {
 	})
 	return list, err
 }
+
+// Epochs gives all epochs.
+func (d *DB) Epochs(ctx context.Context) (Epochs, error) { return ReadEpochs(ctx, d) }
 
 // Between is how many numbers of a feed were given after from, up to to.
 func (es Epochs) Between(feed string, from, to int64) int64 {

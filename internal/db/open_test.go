@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -68,6 +69,36 @@ func TestNodesMigrateTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestNodesNoteFirstKeyTogether: nodes that note the first master key at the same time
+// do not fail each other. Where one key of the table alone settles the conflict, some
+// rounds do.
+func TestNodesNoteFirstKeyTogether(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var nodes []*DB
+	for range 8 {
+		nodes = append(nodes, openAt(t, url))
+	}
+	for range 100 {
+		exec(t, nodes[0], `DELETE FROM master_keys`)
+		var wg sync.WaitGroup
+		for _, d := range nodes {
+			wg.Go(func() {
+				err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
+					_, err := t.Exec(ctx, firstMasterKeySQL, "fingerprint", 1, []byte{}, []byte{})
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if rows, err := ReadMasterKeys(ctx, nodes[0]); err != nil || len(rows) != 1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+	}
 }
 
 // TestOtherEnd: a database belongs to the end that opened it first.

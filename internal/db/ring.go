@@ -11,7 +11,7 @@ const (
 	masterKeysSQL = `SELECT number, fingerprint, since, replaced, rewrapped, ended, next, self FROM master_keys ORDER BY number`
 
 	firstMasterKeySQL = `
-INSERT INTO master_keys (number, fingerprint, since, next, self) VALUES (1, $1, $2, $3, $4) ON CONFLICT (number) DO NOTHING`
+INSERT INTO master_keys (number, fingerprint, since, next, self) VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING`
 )
 
 // ReadMasterKeys gives what a database says of its master keys, in the order in which they

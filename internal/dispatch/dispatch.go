@@ -24,7 +24,7 @@ type Dispatcher struct {
 	cfg       Config
 	transport *transport
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
-	merchants *merchants
+	merchants *cachedMerchants
 	cores     *cores
 	previous  *previous
 	files     *openFiles

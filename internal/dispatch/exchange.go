@@ -24,108 +24,156 @@ type ended struct {
 	giveBack   bool
 	settlement outbox.Settlement
 	verdict    Verdict
-	plain      []byte // the plaintext that was sent, for the next attempt
-	sealed     []byte
+	plain      []byte    // the plaintext that was sent, for the next attempt
+	sealed     []byte    // nil: it does not serve the next attempt
 	opening    *openings // to be told that the attempt, whose answer did not open, is settled
 	steps      *Steps    // nil without a Tracer
 }
 
+// attempt is one attempt under way. Its steps are load, seal, post and judge; each of the
+// first two may end it.
+type attempt struct {
+	ended  // what comes of it
+	d      *Dispatcher
+	lane   countersign.Lane
+	start  time.Time
+	record outbox.Attempt
+	m      *merchant // nil until it is loaded
+	q      Question
+	asked  *keySet // the keys of the request
+	body   []byte  // the request on the wire
+	posted bool
+}
+
 // attempt makes one attempt of c. When stop ends, no new exchange begins; when work
 // ends, running exchanges end.
-func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e ended) {
-	e.claimed = c
-	lane := c.Type.Lane()
-	sent := false
+func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) ended {
+	start := d.cfg.Now()
+	a := &attempt{d: d, ended: ended{claimed: c}, lane: c.Type.Lane(), start: start,
+		record: outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}}
+	if d.cfg.Tracer != nil {
+		a.steps = &Steps{Began: time.Now()}
+	}
 	defer func() {
-		if !sent {
-			d.lanes[lane].sent() // it will not be
+		if !a.posted {
+			d.lanes[a.lane].sent() // it will not be
 		}
 	}()
-	start := d.cfg.Now()
-	if d.cfg.Tracer != nil {
-		e.steps = &Steps{Began: time.Now()}
-	}
-	record := outbox.Attempt{Number: c.Attempts, Started: db.MillisOf(start), Node: d.cfg.Node}
-	var m *merchant
-	finish := func(v Verdict) {
-		now := d.cfg.Now()
-		record.Duration = now.Sub(start)
-		e.verdict = v
-		e.settlement = settlement(c, m, v, record, db.MillisOf(now), jitter())
-	}
+	a.run(stop, work)
+	return a.ended
+}
+
+func (a *attempt) run(stop, work context.Context) {
 	// A panic in one exchange must not stop the others.
 	defer func() {
 		if p := recover(); p != nil {
 			// The value of a panic is not logged: it may hold what a merchant sent.
-			d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", c.ID),
+			a.d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", a.claimed.ID),
 				slog.String("value", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
-			e.giveBack = false
-			finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
+			a.giveBack = false
+			a.finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
 		}
 	}()
-	internal := func(what string, err error) ended {
-		d.cfg.Log.LogAttrs(work, slog.LevelError, what, slog.String("callback", c.ID), slog.String("error", err.Error()))
-		finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
-		return e
-	}
-
 	if stop.Err() != nil { // claimed while the node was stopping
-		e.giveBack = true
-		return e
+		a.giveBack = true
+		return
 	}
-	m, err := d.merchants.get(work, c.Merchant, c.MerchantVersion)
-	if err != nil {
-		return internal("the merchant cannot be loaded", err)
+	if what, err := a.load(work); err != nil {
+		a.failed(work, what, err)
+		return
 	}
-	q, plain, uuid, err := question(c, m)
-	if err != nil {
-		return internal("the callback cannot be sent", err)
-	}
-	record.RequestUUID = uuid
-
-	var body []byte
-	prevPlain, prevBody := d.previous.take(c.ID, m.version)
-	e.sealed, err = m.seal(d.rsa(stop, m.account, sealTurn(lane), "seal"), plain, prevPlain, prevBody)
+	err := a.seal(stop)
 	if stop.Err() != nil { // stopping: no new exchange begins
-		e.giveBack = true
-		return e
-	}
-	if err == nil {
-		e.plain = plain
-		body, err = wireBody(m.body, e.sealed)
+		a.giveBack = true
+		return
 	}
 	if err != nil {
-		return internal("sealing failed", err)
+		a.failed(work, "sealing failed", err)
+		return
 	}
+	if timeout := a.timeLeft(); timeout > 0 {
+		a.judge(a.post(work, timeout))
+	}
+}
 
-	if e.steps != nil {
-		e.steps.Sealed = time.Now()
-	}
-	now := d.cfg.Now()
-	if c.LeaseUntil.Time().Sub(now) < d.cfg.ExchangeTimeout+LeaseMargin/2 {
-		e.giveBack = true // the wait for a core was too long: a new claim starts again
-		return e
-	}
-	timeout := d.cfg.ExchangeTimeout
-	if c.Type == countersign.TypeRequestWithdraw {
-		left := q.Deadline.Time().Sub(now)
-		if left <= 0 {
-			finish(Verdict{Result: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
-			return e
-		}
-		timeout = min(timeout, left)
-	}
+// finish makes the settlement of a verdict.
+func (a *attempt) finish(v Verdict) {
+	now := a.d.cfg.Now()
+	a.record.Duration = now.Sub(a.start)
+	a.verdict = v
+	a.settlement = settlement(a.claimed, a.m, v, a.record, db.MillisOf(now), jitter())
+}
 
-	var r Response
-	if m.urls[lane] == nil {
+// failed ends an attempt that this node could not make.
+func (a *attempt) failed(ctx context.Context, what string, err error) {
+	a.d.cfg.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("callback", a.claimed.ID), slog.String("error", err.Error()))
+	a.finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
+}
+
+// load gives the attempt its merchant and its question. With an error it says what
+// cannot be done.
+func (a *attempt) load(ctx context.Context) (what string, err error) {
+	c := a.claimed
+	if a.m, err = a.d.merchants.get(ctx, c.Merchant, c.MerchantVersion); err != nil {
+		return "the merchant cannot be loaded", err
+	}
+	if a.q, a.plain, a.record.RequestUUID, err = question(c, a.m); err != nil {
+		return "the callback cannot be sent", err
+	}
+	return "", nil
+}
+
+// seal makes the body of the request. It keeps the blocks that the last attempt had too.
+func (a *attempt) seal(stop context.Context) error {
+	m := a.m
+	a.asked = m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
+	prevPlain, prevBody := a.d.previous.take(a.claimed.ID, m.version)
+	sealed, err := a.asked.seal(a.d.rsa(stop, m.account, sealTurn(a.lane), "seal"), a.plain, prevPlain, prevBody)
+	if err != nil {
+		return err
+	}
+	if m.other == nil { // else the next attempt may have another key
+		a.sealed = sealed
+	}
+	a.body, err = wireBody(m.body, sealed)
+	if a.steps != nil {
+		a.steps.Sealed = time.Now()
+	}
+	return err
+}
+
+// timeLeft is how long the exchange may take. It is 0 where the attempt has ended: the
+// wait for a core was too long.
+func (a *attempt) timeLeft() time.Duration {
+	now := a.d.cfg.Now()
+	timeout := a.d.cfg.ExchangeTimeout
+	if a.claimed.LeaseUntil.Time().Sub(now) < timeout+LeaseMargin/2 {
+		a.giveBack = true // a new claim starts again
+		return 0
+	}
+	if a.claimed.Type != countersign.TypeRequestWithdraw {
+		return timeout
+	}
+	left := a.q.Deadline.Time().Sub(now)
+	if left <= 0 {
+		a.finish(Verdict{Result: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
+		return 0
+	}
+	return min(timeout, left)
+}
+
+// post sends the request and gives the response, or why there is none.
+func (a *attempt) post(work context.Context, timeout time.Duration) (r Response) {
+	d, m := a.d, a.m
+	if m.urls[a.lane] == nil {
 		r.Failure = ReasonBlockedAddress
 	} else {
-		record.RequestHash = digest(body)
-		until := now.Add(timeout)
+		a.record.RequestHash = digest(a.body)
+		until := d.cfg.Now().Add(timeout)
 		ctx, cancel := context.WithTimeout(work, timeout)
-		sent = true
-		r = d.lanes[lane].post(ctx, request{
-			url: m.urls[lane], private: m.private, contentType: m.contentType, apiKey: m.callbackKey, body: body,
+		a.posted = true
+		r = d.lanes[a.lane].post(ctx, request{
+			url: m.urls[a.lane], private: m.private, contentType: m.contentType, apiKey: a.asked.callbackKey, body: a.body,
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
@@ -133,60 +181,84 @@ func (d *Dispatcher) attempt(stop, work context.Context, c outbox.Claimed) (e en
 			d.files.short()
 		}
 	}
-	if e.steps != nil {
-		e.steps.Posted = time.Now()
+	if a.steps != nil {
+		a.steps.Posted = time.Now()
 	}
 	r.Done = db.MillisOf(d.cfg.Now())
-	record.HTTPStatus = r.Status
+	a.record.HTTPStatus = r.Status
 	if r.Body != nil {
-		record.ResponseHash = digest(r.Body)
+		a.record.ResponseHash = digest(r.Body)
 	}
-	opened := false
+	return r
+}
+
+// judge makes the verdict about a response, and the settlement of it.
+func (a *attempt) judge(r Response) {
+	m, sets := a.m, a.m.forAnswer(a.asked, r.Done)
+	a.q.APIKey = sets[0].apiKey
+	if len(sets) > 1 {
+		a.q.OtherAPIKey = sets[1].apiKey
+	}
+	under, opened := sets[0], false
 	var answer []byte
-	v := Judge(q, r, func(data string) ([]byte, []int, error) {
-		if !m.openings.enter(lane, c.LeaseUntil.Time().Sub(d.cfg.Now())-LeaseMargin/2) {
+	v := Judge(a.q, r, func(data string) (plaintext []byte, blocks []int, err error) {
+		if !m.openings.enter(a.lane, a.claimed.LeaseUntil.Time().Sub(a.d.cfg.Now())-LeaseMargin/2) {
 			return nil, nil, errNotOpened
 		}
-		e.opening = m.openings
+		a.opening = m.openings
 		// No context ends this wait: the response is complete, and a core becomes
 		// free within milliseconds.
-		w := d.rsa(context.Background(), m.account, openTurn(lane), "open")
-		w.Most = countersign.MaxAnswer(len(plain))
-		plaintext, blocks, err := m.open(w, data)
+		w := a.d.rsa(context.Background(), m.account, openTurn(a.lane), "open")
+		w.Most = countersign.MaxAnswer(len(a.plain))
+		under, plaintext, blocks, err = openAnswer(sets, w, a.claimed.Type, data)
 		opened, answer = err == nil, plaintext
 		return plaintext, blocks, err
 	})
 	switch {
-	case e.opening == nil:
+	case a.opening == nil:
 	case v.OpenFailure:
-		e.opening.fail()
+		a.opening.fail()
 	default:
-		e.opening.leave(lane, opened)
-		e.opening = nil
+		a.opening.leave(a.lane, opened)
+		a.opening = nil
 	}
-	if e.steps != nil {
-		e.steps.Judged = time.Now()
+	if a.steps != nil {
+		a.steps.Judged = time.Now()
 	}
-	record.ErrCode = v.ErrCode
-	finish(v)
-	e.settlement.Unread = m.unread(v.Reason, r, d.cfg.Now())
-	if c.Type == countersign.TypeRequestWithdraw && sent && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
-		e.settlement.Exchange = m.exchange(body, plain, r, answer, v)
+	a.record.ErrCode = v.ErrCode
+	if m.keyRefused(a.asked, v, r.Status, r.Done) {
+		v.Reason, v.Alarm, v.Reached = ReasonKeyRefused, "", true
 	}
-	return e
+	a.finish(v)
+	if v.ErrCode != nil {
+		a.settlement.APIKey = sets[0].since.APIKey
+		if v.OtherAPIKey {
+			a.settlement.APIKey = sets[1].since.APIKey
+		}
+	}
+	if opened {
+		a.settlement.ResponseKey = under.since.ResponseKey
+	}
+	a.settlement.Unread = m.unread(v.Reason, r, a.d.cfg.Now())
+	if a.claimed.Type == countersign.TypeRequestWithdraw && a.posted && (v.Decision != countersign.DecisionNone || v.ErrCode != nil && *v.ErrCode == 0) {
+		a.settlement.Exchange = m.exchange(a.asked, under, a.body, a.plain, r, answer, v)
+	}
 }
 
 // exchange is what the audit log keeps of the exchange about a withdrawal. Of the
 // response it keeps the parts: the merchant's API key, which it also holds, is a secret.
 // Plaintext that is no answer is not kept (PROTOCOL.md, Sealing, S7).
-func (m *merchant) exchange(body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
-	e := &outbox.Exchange{Version: m.version, URL: m.urls[countersign.LaneWithdraw].Redacted(), RequestKey: m.sealKey.Fingerprint(),
-		ResponseKey: m.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain)}
+func (m *merchant) exchange(asked, under *keySet, body, plain []byte, r Response, answer []byte, v Verdict) *outbox.Exchange {
+	e := &outbox.Exchange{Version: m.version, URL: m.urls[countersign.LaneWithdraw].Redacted(), RequestKey: asked.sealKey.Fingerprint(),
+		ResponseKey: under.openKey.Fingerprint(), Request: string(body), RequestOpened: string(plain)}
 	if v.ErrCode == nil {
 		return e
 	}
 	if resp, err := countersign.ParseResponse(r.Body); err == nil {
 		e.Data, e.Message = resp.Data, strings.ReplaceAll(resp.Message, m.apiKey.Reveal(), "[apiKey]")
+		if m.other != nil {
+			e.Message = strings.ReplaceAll(e.Message, m.other.apiKey.Reveal(), "[apiKey]")
+		}
 	}
 	if !v.OpenFailure {
 		e.ResponseOpened = string(answer)
@@ -261,7 +333,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		s.State = outbox.CallbackRefused
 	case v.Decision == countersign.DecisionExpired:
 		s.State = outbox.CallbackExhausted
-	case v.Reason == ReasonStopped:
+	case v.Reason == ReasonStopped, v.Reason == ReasonKeyRefused:
 		again(0)
 	case v.Reason == ReasonOpenFiles:
 		again(filesDue)

@@ -6,14 +6,14 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
 // Thirty days of holds, with the clock of the test and real rows: their number is kept
 // across attempts, and a person who resends the callback begins it anew.
 func TestHoldsAreCounted(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+	for name, url := range ready.Kinds(outbox.End()) {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, url(t))
 			start := db.MillisOf(time.Now())

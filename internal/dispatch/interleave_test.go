@@ -14,6 +14,7 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -60,7 +61,7 @@ func TestPropertyInterleavings(t *testing.T) {
 	pair := testPair()
 	happened := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		if raceEnabled && happened["world"] == 15 {
+		if dbtest.Race && happened["world"] == 15 {
 			return // the race detector makes the database several times slower
 		}
 		happened["world"]++
@@ -71,13 +72,13 @@ func TestPropertyInterleavings(t *testing.T) {
 		}
 		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
 		row.Concurrency = rapid.IntRange(1, 5).Draw(t, "concurrency")
-		row.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
+		row.Settings.NotifyRetry = &merchants.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
 		row, err := s.CreateMerchant(t.Context(), row, w.now)
 		w.must(t, err)
 		w.ready, err = newMerchant(row, TargetRules{})
 		w.must(t, err)
 		defer func() { // the next world claims nothing of this one
-			_, err := s.SetMerchantState(context.Background(), w.merchant, outbox.MerchantPaused, "over", w.now)
+			_, err := s.SetMerchantState(context.Background(), w.merchant, merchants.Paused, "over", w.now)
 			w.must(t, err)
 		}()
 		// Something is under way from the start.
@@ -104,7 +105,7 @@ func TestPropertyInterleavings(t *testing.T) {
 	// A world in which nothing happens proves nothing. The short tests have too
 	// few worlds for everything to happen.
 	for _, what := range []string{"confirmed", "declined", "expired", "cancelled", "permit", "lost", "late"} {
-		if happened[what] == 0 && !t.Failed() && !raceEnabled && !testing.Short() {
+		if happened[what] == 0 && !t.Failed() && !dbtest.Race && !testing.Short() {
 			t.Errorf("%s never happened", what)
 		}
 	}

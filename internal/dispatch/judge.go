@@ -7,13 +7,15 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
+	"countersign/internal/merchants"
 )
 
 // Question has what Judge needs to know of an attempt.
 type Question struct {
 	// APIKey is expected in the response. Required.
 	APIKey countersign.APIKey
+	// OtherAPIKey does as well, while keys are replaced. Empty: there is none.
+	OtherAPIKey countersign.APIKey
 	// Sent is the callback with the requestUUID of this attempt.
 	// Required.
 	Sent countersign.Callback
@@ -21,12 +23,12 @@ type Question struct {
 	// are those of the merchant's answer.
 	Ordered *countersign.Details
 	// Collect says what such an answer must show. Zero: CollectBound.
-	Collect outbox.Collect
+	Collect merchants.Collect
 	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
 	// only.
 	Deadline db.Millis
 	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
-	FinalCodes []outbox.CodeRange
+	FinalCodes []merchants.CodeRange
 }
 
 // Response is the result of one exchange.
@@ -91,8 +93,11 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	// The key is checked before the code: the errCode of another merchant's server
 	// must neither refuse nor hold.
 	if !q.APIKey.Equal(resp.APIKey) {
-		v.Reason, v.Alarm = ReasonWrongAPIKey, AlarmWrongAPIKey
-		return v
+		if !q.OtherAPIKey.Equal(resp.APIKey) {
+			v.Reason, v.Alarm = ReasonWrongAPIKey, AlarmWrongAPIKey
+			return v
+		}
+		v.OtherAPIKey = true
 	}
 	code := int64(resp.ErrCode)
 	v.ErrCode = &code
@@ -101,7 +106,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	}
 	plaintext, blocks, err := open(resp.Data)
 	if err != nil {
-		v.OpenFailure = errors.Is(err, envelope.ErrOpen) || errors.Is(err, envelope.ErrTooLarge)
+		v.OpenFailure = openFailure(err)
 		v.Reason = openReason(resp.Data, err)
 		return v
 	}
@@ -130,7 +135,7 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 
 // isFinal reports whether code is final. A merchant's own ranges replace 2000 to 2999
 // (PROTOCOL.md, E2).
-func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
+func isFinal(ranges []merchants.CodeRange, code countersign.ErrCode) bool {
 	if ranges == nil {
 		return code.Class() == countersign.ClassRefused
 	}

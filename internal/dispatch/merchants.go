@@ -8,53 +8,34 @@ import (
 	"sync"
 
 	"countersign"
-	"countersign/envelope"
-	"countersign/internal/outbox"
+	"countersign/internal/merchants"
 )
 
-// maxMerchants bounds the cache. An entry has two keys and takes about 10 KB.
+// maxMerchants bounds the cache. An entry has two keys, or four, and takes about 10 KB.
 const maxMerchants = 4096
 
-// merchant is an outbox.Merchant prepared for exchanges.
+// merchant is a merchants.Merchant prepared for exchanges.
 type merchant struct {
 	version     int64
-	apiKey      countersign.APIKey
-	callbackKey countersign.APIKey
 	urls        [2]*url.URL // by lane
 	private     bool
 	contentType string
 	body        string
-	finalCodes  []outbox.CodeRange
-	collect     outbox.Collect
+	finalCodes  []merchants.CodeRange
+	collect     merchants.Collect
 	schedules   [2]Schedule // by lane
 
 	openings *openings
 	unreads  unreads
 	account  *account // of all versions
 
-	sealKey *envelope.Key
-	openKey *envelope.Key
-	sealPad envelope.Padding
-	openPad envelope.Padding
+	keys
 }
 
-func (m *merchant) seal(w envelope.Worker, plaintext, prevPlain, prevBody []byte) ([]byte, error) {
-	if prevBody != nil {
-		return w.Reseal(m.sealKey, m.sealPad, prevPlain, prevBody, plaintext)
-	}
-	return w.Seal(m.sealKey, m.sealPad, plaintext)
-}
-
-func (m *merchant) open(w envelope.Worker, data string) (plaintext []byte, blocks []int, err error) {
-	return w.OpenBlocks(m.openKey, m.openPad, []byte(data))
-}
-
-// newMerchant chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
-func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
+// newMerchant prepares s.
+func newMerchant(s merchants.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
-		apiKey:      s.APIKey,
-		callbackKey: s.CallbackAPIKey,
 		private:     p.AllowPrivate || s.Settings.AllowPrivate,
 		contentType: contentType(s.Settings),
 		body:        s.Settings.Body,
@@ -64,25 +45,11 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Settings.NotifyRetry),
 			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Settings.WithdrawRetry),
 		},
-		sealKey: s.Key,
-		openKey: s.ResponseKey,
 	}
-	if m.sealKey == nil {
+	if s.Key == nil {
 		return nil, errors.New("it has no key")
 	}
-	if s.Scheme != outbox.SchemeService {
-		// The merchant's pair: the service uses only the public part.
-		m.sealKey = m.sealKey.Public()
-	}
-	if m.openKey == nil {
-		m.openKey = m.sealKey
-	}
-	if s.Scheme == outbox.SchemeMerchantOAEP {
-		m.sealPad = envelope.OAEP
-		if m.openKey.HasPrivate() {
-			m.openPad = envelope.OAEP // a public part opens no OAEP
-		}
-	}
+	m.keys = keysOf(s)
 	// If a URL is no longer allowed after a restart with other flags, its attempts
 	// fail as blocked; the merchant's other URL still works.
 	p.AllowPrivate = m.private
@@ -94,9 +61,9 @@ func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	return m, nil
 }
 
-// merchants caches prepared merchants. The version in each claimed callback shows
+// cachedMerchants caches prepared merchants. The version in each claimed callback shows
 // when an entry is out of date.
-type merchants struct {
+type cachedMerchants struct {
 	outbox Outbox
 	rules  TargetRules
 	// openings makes those of a merchant. They belong to one version of it: a
@@ -112,12 +79,12 @@ type merchantEntry struct {
 	m  *merchant
 }
 
-func newMerchants(o Outbox, p TargetRules, open func() *openings) *merchants {
-	return &merchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
+func newMerchants(o Outbox, p TargetRules, open func() *openings) *cachedMerchants {
+	return &cachedMerchants{outbox: o, rules: p, openings: open, entries: make(map[string]*merchantEntry)}
 }
 
 // get gives the merchant id as it was at version or later.
-func (c *merchants) get(ctx context.Context, id string, version int64) (*merchant, error) {
+func (c *cachedMerchants) get(ctx context.Context, id string, version int64) (*merchant, error) {
 	c.mu.Lock()
 	e := c.entries[id]
 	if e == nil {

@@ -10,6 +10,8 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -17,11 +19,11 @@ import (
 // takes its place. Every callback is settled, none is ever in two attempts.
 func TestTwoDispatchers(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		s := openStore(t, dbtest.SQLite(t))
+		s := openStore(t, ready.SQLite(outbox.End())(t))
 		testTwoDispatchers(t, [3]*outbox.Outbox{s, s, s})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := dbtest.Postgres(t)
+		url := ready.Postgres(outbox.End())(t)
 		testTwoDispatchers(t, [3]*outbox.Outbox{openStore(t, url), openStore(t, url), openStore(t, url)})
 	})
 }
@@ -44,7 +46,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	s := stores[0]
 	row := testStoreMerchant("m1", testPair(), "https://m1.example")
 	row.Concurrency = 7
-	retry := &outbox.Retry{Delays: []int64{0, 5}, Every: 20}
+	retry := &merchants.Retry{Delays: []int64{0, 5}, Every: 20}
 	row.Settings.NotifyRetry, row.Settings.WithdrawRetry = retry, retry
 	if _, err := s.CreateMerchant(t.Context(), row, db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
@@ -98,10 +100,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		return func() { cancel(); <-done }
 	}
 
-	deposits, withdrawals := 60, 20
-	if raceEnabled {
-		deposits, withdrawals = 20, 8
-	}
+	deposits, withdrawals := dbtest.Times(60, 20), dbtest.Times(20, 8)
 	stopFirst, stopSecond := start(0), start(1)
 	var ids []string
 	for i := range deposits {
@@ -166,7 +165,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 // Slow merchants that hold all that they may leave places for one that holds nothing, in
 // both lanes.
 func TestSlowMerchantsLeavePlaces(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+	for name, url := range ready.Kinds(outbox.End()) {
 		t.Run(name, func(t *testing.T) { testSlowMerchantsLeavePlaces(t, openStore(t, url(t))) })
 	}
 }

@@ -36,6 +36,10 @@ func (m *merchant) unread(reason Reason, r Response, now time.Time) []byte {
 	switch reason {
 	case ReasonStatus:
 		body = r.Page
+	case ReasonKeyRefused:
+		if r.Status != 200 {
+			body = r.Page
+		}
 	case ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonDataNotSealed, ReasonDataEncoding:
 	default:
 		return nil // it was understood, or is sealed, or there is none
@@ -43,7 +47,11 @@ func (m *merchant) unread(reason Reason, r Response, now time.Time) []byte {
 	if len(body) == 0 || !m.unreads.may(now) {
 		return nil
 	}
-	head := withoutKeys(body, m.apiKey.Reveal(), m.callbackKey.Reveal())
+	secrets := []string{m.apiKey.Reveal(), m.callbackKey.Reveal()}
+	if m.other != nil {
+		secrets = append(secrets, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
+	}
+	head := withoutKeys(body, secrets...)
 	return head[:min(len(head), unread.Most)]
 }
 

@@ -30,7 +30,7 @@ func TestUnreadHasNoKeys(t *testing.T) {
 		"right":                {ReasonAccepted, `{"data":"AAAA"}`, ""},
 		"empty":                {ReasonStatus, "", ""},
 	} {
-		m := &merchant{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}
+		m := &merchant{keys: keys{keySet: keySet{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}}}
 		r := Response{Status: 200, Body: []byte(c.body)}
 		if c.reason == ReasonStatus {
 			r = Response{Status: 502, Page: []byte(c.body)}
@@ -49,7 +49,7 @@ func TestUnreadHasNoKeys(t *testing.T) {
 
 // A merchant that answers everything with a page has some of them kept.
 func TestUnreadIsLimited(t *testing.T) {
-	m := &merchant{apiKey: "merchant-key-1234"}
+	m := &merchant{keys: keys{keySet: keySet{apiKey: "merchant-key-1234"}}}
 	kept := func(at time.Time) (n int) {
 		for range 1000 {
 			if m.unread(ReasonStatus, Response{Status: 502, Page: []byte("x")}, at) != nil {

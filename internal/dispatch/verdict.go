@@ -41,6 +41,7 @@ const (
 	ReasonResponseMalformed Reason = "response_malformed" // not a response of the protocol
 	ReasonWrongAPIKey       Reason = "wrong_api_key"      // another merchant's, or none
 	ReasonNotUnderstood     Reason = "not_understood"     // errCode 1000 to 1999
+	ReasonKeyRefused        Reason = "key_refused"        // the merchant did not take the key that seals; asked again at once under the other one
 	ReasonMerchantRefused   Reason = "merchant_refused"   // a final errCode
 	ReasonMerchantHold      Reason = "merchant_hold"      // errCode 3000 to 3999
 	ReasonMerchantFailure   Reason = "merchant_failure"   // any other errCode
@@ -62,7 +63,7 @@ const (
 var Reasons = []Reason{
 	ReasonBlockedAddress, ReasonResolve, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonClosed, ReasonHTTP,
 	ReasonTooLarge, ReasonStopped, ReasonOpenFiles, ReasonInternal,
-	ReasonStatus, ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonMerchantRefused,
+	ReasonStatus, ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonKeyRefused, ReasonMerchantRefused,
 	ReasonMerchantHold, ReasonMerchantFailure, ReasonDataNotSealed, ReasonDataEncoding, ReasonDataUnopened,
 	ReasonNotOpened, ReasonOtherType, ReasonOtherAttempt, ReasonOtherCallback, ReasonAnswerDiffers,
 	ReasonDetailsDiffer, ReasonAnswerUnbound, ReasonLate, ReasonAccepted,
@@ -96,6 +97,9 @@ type Verdict struct {
 
 	ErrCode *int64 // the merchant's; nil without a readable response
 	Alarm   string // kind of alarm to raise, or empty
+
+	// OtherAPIKey says that the response carried Question.OtherAPIKey.
+	OtherAPIKey bool
 
 	// Reached says that the merchant's server answered with status 200. The breaker
 	// counts the attempts for which it is false.

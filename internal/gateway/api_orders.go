@@ -32,12 +32,21 @@ type orderQuery struct {
 	State        client.OrderState `query:"state" doc:"only in this state"`
 	TenantUserID string            `query:"tenantUserId" doc:"only of this user, at most 1,024 bytes"`
 	Address      string            `query:"address" doc:"only to this address, at most 1,024 bytes"`
+	TxID         string            `query:"txId" doc:"only the one that this transaction executed"`
+	Since        client.Time       `query:"since" doc:"only ordered or first asked for at this time or later, in RFC 3339"`
+	Until        client.Time       `query:"until" doc:"only ordered or first asked for before this time, in RFC 3339"`
 	page
+}
+
+// between is the time between two of the API, of which a zero one is no bound.
+func between(since, until client.Time) book.Span {
+	return book.Span{Since: db.Millis(since), Until: db.Millis(until)}
 }
 
 func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
-	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address},
+	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
+		TxID: q.TxID, Span: between(q.Since, q.Until)},
 		int(q.Limit), int64(q.Cursor))
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))

@@ -71,7 +71,9 @@ func (a *api) routes() []route {
 		{get, "/v1/audit", "audit", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", readers, jsonapi.Whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
+		{post, "/v1/audit/exported", "auditExported", admins, jsonapi.Whole, 200, jsonapi.Handle(log.Exported), "Acknowledge an export of the audit log: from the first one on no record is purged that is in none", nil},
 		{get, "/v1/epoch", "epoch", all, jsonapi.Whole, 200, jsonapi.Epoch(a.lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
+		{get, "/v1/keys", "keys", readers, jsonapi.Whole, 200, a.c.Keys.Show(), "List the keys of the gateway, by fingerprint and age", nil},
 		{get, "/v1/stats", "stats", readers, jsonapi.Whole, 200, jsonapi.Handle(a.stats), "Count what the gateway holds", nil},
 		{get, "/v1/nodes", "nodes", readers, jsonapi.Whole, 200, jsonapi.Handle(a.nodes), "List the processes of the gateway, silent ones too", nil},
 

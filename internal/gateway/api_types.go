@@ -21,6 +21,7 @@ func aliases() jsonapi.Aliases {
 	a := jsonapi.Aliases{}
 	jsonapi.Describe[countersign.Amount, amountSchema](a)
 	jsonapi.Describe[client.Role, roles](a)
+	jsonapi.Enumerate[client.KeyKind](a)
 	jsonapi.Enumerate[client.ChangeKind](a)
 	jsonapi.Enumerate[client.ChangeState](a)
 	jsonapi.Enumerate[client.OrderState](a)

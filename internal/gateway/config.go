@@ -45,6 +45,8 @@ type Config struct {
 	// Verify asks the merchant's own check about every deposit before it counts. Zero:
 	// nobody is asked.
 	Verify Verifying
+	// Keys are the gateway's keys. Nil: none are shown.
+	Keys *jsonapi.Keys
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
@@ -223,7 +225,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	if err := g.refusals.keep(wait); err != nil {
-		g.c.Log.Error("counting refusals failed", "cause", err)
+		g.c.Log.Error("counting refusals failed", "error", err)
 	}
 	return nil
 }
@@ -241,7 +243,7 @@ func (g *Gateway) regularly(ctx context.Context, every time.Duration, what strin
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			g.c.Log.Error(what+" failed", "cause", err)
+			g.c.Log.Error(what+" failed", "error", err)
 		case more:
 			continue
 		}

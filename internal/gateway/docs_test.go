@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/db/dbtest"
 	"countersign/internal/signed"
 )
 
@@ -99,6 +100,7 @@ for ($a = array_slice($argv, 1); $a; $a = array_slice($a, 5)) {
 // TestForwardingSnippets runs the functions of the page on messages that the gateway
 // signed, and on others.
 func TestForwardingSnippets(t *testing.T) {
+	dbtest.NotRaced(t, "the snippets are processes of their own")
 	page := forwardingPage(t)
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {

@@ -123,7 +123,7 @@ func (s *sender) claim(ctx context.Context, n int) []book.Forward {
 	defer cancel()
 	list, err := s.book.ClaimForwards(bounded, db.MillisOf(s.now()), s.lease(), n)
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("forwarding cannot read what is due", "cause", err)
+		s.log.Error("forwarding cannot read what is due", "error", err)
 	}
 	return list
 }
@@ -181,12 +181,12 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))
 		if err != nil {
-			attrs = append(attrs, slog.String("cause", signed.WithoutURL(err)))
+			attrs = append(attrs, slog.String("error", signed.WithoutURL(err)))
 		}
 	}
 	s.log.LogAttrs(ctx, level, text, attrs...)
 	if err := s.settle(ctx, done, s.lease()-took); err != nil {
-		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "cause", err)
+		s.log.Error("the end of an attempt was not recorded; the attempt is repeated", "seq", f.Seq, "error", err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/jsonapi"
 )
 
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+}{{"sqlite", ready.SQLite(book.End())}, {"postgres", ready.Postgres(book.End())}}
 
 var testKeys = db.NewMasterKey([32]byte{9})
 

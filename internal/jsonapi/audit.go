@@ -72,9 +72,27 @@ func (a Audit) Evidence(c *Call, q AuditAbout, _ None) (client.AuditProof, error
 		if q.Withdrawal == "" {
 			at = "query.callback"
 		}
-		err = Invalid(At(at, "is not in the log: it is not known, was not sent yet, or is older than the log"))
+		err = Invalid(At(at, "is not in the log: it is not known, was not sent yet, is older than the log, or was purged"))
 	}
 	return p, beyond(err)
+}
+
+// Exported notes that somebody keeps an export.
+func (a Audit) Exported(c *Call, _ None, in client.AuditExport) (client.AuditExported, error) {
+	switch {
+	case a.Log == nil:
+		return client.AuditExported{}, db.ErrNotFound
+	case in.Last < in.First:
+		return client.AuditExported{}, Invalid(At("body.last", "is less than first"))
+	}
+	last, err := a.Log.Exported(c.R.Context(), in.First, in.Last, c.Now)
+	switch {
+	case errors.Is(err, audit.ErrGap):
+		err = Invalid(At("body.first", err.Error()))
+	case errors.Is(err, audit.ErrFrom):
+		err = Invalid(At("body.last", "is more than the records of the log"))
+	}
+	return client.AuditExported{Last: last}, err
 }
 
 // beyond names the parameter that is at fault.

@@ -305,7 +305,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	}
 	var told *client.Problem
 	if level == slog.LevelError && err != nil && !errors.As(err, &told) {
-		attrs = append(attrs, slog.String("cause", err.Error()))
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	c.a.c.Log.LogAttrs(c.R.Context(), level, message, attrs...)
 }

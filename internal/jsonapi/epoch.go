@@ -7,12 +7,18 @@ import (
 	"countersign/internal/db"
 )
 
-// Epoch gives the handler that shows the epoch of a database.
+// Epoch gives the handler that shows the epochs of a database.
 func Epoch(of interface {
-	LastEpoch(context.Context) (db.Epoch, error)
+	Epochs(context.Context) (db.Epochs, error)
 }) Handler {
-	return Handle(func(c *Call, _ None, _ None) (client.Epoch, error) {
-		e, err := of.LastEpoch(c.R.Context())
-		return client.Epoch{Epoch: e.Number, Began: TimeOf(e.Began), Open: e.Open(), Reconciled: TimeOf(e.Reconciled)}, err
+	return Handle(func(c *Call, _ None, _ None) (out client.Epoch, err error) {
+		list, err := of.Epochs(c.R.Context())
+		for i, e := range list {
+			if i > 0 {
+				out.Earlier = append(out.Earlier, out.Epoch)
+			}
+			out.Epoch, out.Began, out.Open, out.Reconciled = e.Number, TimeOf(e.Began), e.Open(), TimeOf(e.Reconciled)
+		}
+		return out, err
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -18,7 +18,7 @@ import (
 // uses the database, as soon as the next one runs.
 func TestNodes(t *testing.T) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
-		for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		for name, url := range ready.Kinds(end) {
 			t.Run(end.Name+"/"+name, func(t *testing.T) {
 				d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end)
 				if err != nil {

@@ -21,6 +21,6 @@ func (c *Call) Ready(check func(context.Context) error) error {
 	if err == nil {
 		return nil
 	}
-	c.a.c.Log.Warn("not ready", "cause", err.Error())
+	c.a.c.Log.Warn("not ready", "error", err.Error())
 	return NewProblem(http.StatusServiceUnavailable, c.a.ProblemOf(err).Detail)
 }

@@ -2,6 +2,7 @@ package jsonapi
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 
 	"countersign/client"
@@ -23,6 +24,8 @@ type Token struct {
 	Created db.Millis
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: it was not
+
+	Fingerprint string // the beginning of the hash, of a stored token
 }
 
 // Tokens is the table of tokens in an end's database. It is a TokenStore.
@@ -31,10 +34,13 @@ type Tokens struct{ d *db.DB }
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
 
-const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked`
+const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked, hash`
 
 func (t *Token) scan(r db.Rows) error {
-	return r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked)
+	var hash []byte
+	err := r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &hash)
+	t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
+	return err
 }
 
 const createTokenSQL = `

@@ -3,7 +3,6 @@
 package merchants
 
 import (
-	"cmp"
 	"time"
 
 	"countersign"
@@ -11,7 +10,7 @@ import (
 	"countersign/internal/db"
 )
 
-// State says whether callbacks are sent to a merchant.
+// State says whether a merchant takes part.
 type State string
 
 // The states of a merchant.
@@ -20,6 +19,8 @@ const (
 	// Paused: by an operator or an alarm. Callbacks are kept and not sent, and
 	// nothing is decided or released.
 	Paused State = "paused"
+	// Deleted: by a person, for ever. Its keys are erased; what happened is kept.
+	Deleted State = "deleted"
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
@@ -96,6 +97,9 @@ type Merchant struct {
 
 	Since KeySince
 
+	// Rotation is there while keys are replaced. Nil: there is one set of keys.
+	Rotation *Rotation
+
 	// Secrets. Never logged, never listed.
 	APIKey         countersign.APIKey // expected in every response
 	CallbackAPIKey countersign.APIKey // sent as X-API-KEY; may be empty
@@ -105,30 +109,6 @@ type Merchant struct {
 
 // KeySince is since when a merchant has each of its keys. 0: it has no such key.
 type KeySince struct{ Key, ResponseKey, APIKey, CallbackAPIKey db.Millis }
-
-// Aged sets since when m has its keys, now for those that differ from the keys of was. A
-// nil was has none.
-func (m *Merchant) Aged(was *Merchant, now db.Millis) {
-	if was == nil {
-		was = new(Merchant)
-	}
-	since := func(before db.Millis, same, is bool) db.Millis {
-		switch {
-		case !is:
-			return 0
-		case same && before != 0:
-			return before
-		}
-		return now
-	}
-	response := func(m *Merchant) *envelope.Key { return cmp.Or(m.ResponseKey, m.Key) }
-	m.Since = KeySince{
-		Key:            since(was.Since.Key, m.Key.Fingerprint() == was.Key.Fingerprint(), true),
-		ResponseKey:    since(was.Since.ResponseKey, response(m).Fingerprint() == response(was).Fingerprint(), true),
-		APIKey:         since(was.Since.APIKey, m.APIKey.Equal(was.APIKey), m.APIKey != ""),
-		CallbackAPIKey: since(was.Since.CallbackAPIKey, m.CallbackAPIKey.Equal(was.CallbackAPIKey), m.CallbackAPIKey != ""),
-	}
-}
 
 // DefaultReleaseWithin is how long a confirmed withdrawal can be released, where the
 // merchant says nothing else.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
@@ -25,28 +26,55 @@ func ValidID(id string) bool {
 }
 
 // Row is a merchant as it is stored.
-type Row struct{ values []any }
+type Row struct {
+	id       string
+	values   []any
+	rotation []any // of the table of rotations; nil: there is none
+}
 
-// seal sets the fingerprints and gives the arguments of the secret columns.
-func (m *Merchant) seal(ctx context.Context, d *db.DB, version int64) ([]any, error) {
-	request, err := writeKey(m.Key)
+// seal gives the arguments of the secret columns.
+func (k Keys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
+	request, err := writeKey(k.Key)
 	if err != nil {
 		return nil, err
 	}
-	response, err := writeKey(m.ResponseKey)
+	response, err := writeKey(k.ResponseKey)
 	if err != nil {
 		return nil, err
 	}
-	m.Fingerprint, m.ResponseFingerprint = m.Key.Fingerprint(), m.Key.Fingerprint()
-	if m.ResponseKey != nil {
-		m.ResponseFingerprint = m.ResponseKey.Fingerprint()
-	}
-	dataKey, sealed, err := d.Seal(ctx, db.Record{Table: "merchants", Row: m.ID, Version: version}, purposes,
-		[][]byte{[]byte(m.APIKey.Reveal()), []byte(m.CallbackAPIKey.Reveal()), request, response})
+	dataKey, sealed, err := d.Seal(ctx, place, purposes,
+		[][]byte{[]byte(k.APIKey.Reveal()), []byte(k.CallbackAPIKey.Reveal()), request, response})
 	if err != nil {
 		return nil, err
 	}
-	return []any{version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
+	return []any{place.Version, dataKey, sealed[0], sealed[1], sealed[2], sealed[3]}, nil
+}
+
+// sealedKeys are the secret columns of a row.
+type sealedKeys struct {
+	version int64
+	dataKey []byte
+	sealed  [4][]byte // in the order of purposes
+}
+
+func (s *sealedKeys) to() []any {
+	return []any{&s.version, &s.dataKey, &s.sealed[0], &s.sealed[1], &s.sealed[2], &s.sealed[3]}
+}
+
+// open inverts seal.
+func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k Keys, err error) {
+	plain, err := d.Unseal(ctx, db.Record{Table: table, Row: id, Version: s.version}, purposes, s.dataKey, s.sealed[:])
+	if err != nil {
+		return k, err
+	}
+	k.APIKey, k.CallbackAPIKey = countersign.APIKey(plain[0]), countersign.APIKey(plain[1])
+	if k.Key, err = readKey(plain[2]); err != nil {
+		return k, fmt.Errorf("request key of merchant %s: %w", id, err)
+	}
+	if k.ResponseKey, err = readKey(plain[3]); err != nil {
+		return k, fmt.Errorf("response key of merchant %s: %w", id, err)
+	}
+	return k, nil
 }
 
 // writeKey and readKey turn a key into bytes and back. Nil is no bytes.
@@ -85,6 +113,11 @@ func (m *Merchant) check() error {
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
 	}
+	if m.Rotation != nil {
+		if err := m.Rotation.check(); err != nil {
+			return err
+		}
+	}
 	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl", m.WithdrawURL,
 		"scheme", string(m.Scheme), "contentType", m.Settings.ContentType, "body", m.Settings.Body)
 }
@@ -96,7 +129,8 @@ func (m *Merchant) Row(ctx context.Context, d *db.DB, version int64) (Row, error
 	if err := m.check(); err != nil {
 		return Row{}, err
 	}
-	sealed, err := m.seal(ctx, d, version)
+	m.setKeys(m.Keys())
+	sealed, err := m.Keys().seal(ctx, d, db.Record{Table: "merchants", Row: m.ID, Version: version})
 	if err != nil {
 		return Row{}, err
 	}
@@ -104,22 +138,36 @@ func (m *Merchant) Row(ctx context.Context, d *db.DB, version int64) (Row, error
 	if err != nil {
 		return Row{}, err
 	}
-	return Row{append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
+	row := Row{id: m.ID, values: append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
 		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
-		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}, nil
+		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}
+	if r := m.Rotation; r != nil {
+		if sealed, err = r.Other.seal(ctx, d, db.Record{Table: Rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
+			return Row{}, err
+		}
+		row.rotation = append([]any{m.ID, int64(r.Staged), int64(r.Activated), r.Overlap.Milliseconds(), r.Fingerprint, r.ResponseFingerprint,
+			int64(r.Since.Key), int64(r.Since.ResponseKey), int64(r.Since.APIKey), int64(r.Since.CallbackAPIKey)}, sealed...)
+	}
+	return row, nil
 }
 
-// scan reads columns and what follows them.
+// scan reads shownColumns and what follows them.
 func (m *Merchant) scan(r db.Rows, more ...any) error {
 	var settings string
-	var within db.Millis
+	var within, overlap db.Millis
+	var t Rotation
 	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
 		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &within, &m.Version, &m.Created, &m.Updated,
-		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey}, more...)...)
+		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey,
+		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey}, more...)...)
 	if err != nil {
 		return err
 	}
 	m.ReleaseWithin = time.Duration(within) * time.Millisecond
+	if t.Staged != 0 {
+		t.Active, t.Overlap = t.Activated != 0, time.Duration(overlap)*time.Millisecond
+		m.Rotation = &t
+	}
 	if err := json.Unmarshal([]byte(settings), &m.Settings); err != nil {
 		return fmt.Errorf("settings of merchant %s: %w", m.ID, err)
 	}

@@ -2,9 +2,7 @@ package merchants
 
 import (
 	"context"
-	"fmt"
 
-	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
@@ -16,6 +14,20 @@ var purposes = []string{"api_key", "callback_api_key", "request_key", "response_
 const columns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
 	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
+
+// shownColumns are columns with those of the rotation, and merchantSQL reads them.
+const (
+	shownColumns = `m.id, m.name, m.state, m.paused_reason, m.notify_url, m.withdraw_url, m.scheme, m.settings, m.concurrency,
+	m.rate, m.confirm_within, m.release_within, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
+	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
+	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
+	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0)`
+
+	fromMerchants = ` FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id `
+)
+
+// Rotations is the table of second sets of keys, with its data keys.
+var Rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
 
 const insertSQL = `
 INSERT INTO merchants (` + columns + `,
@@ -36,62 +48,89 @@ UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5,
 	fingerprint = $16, response_fingerprint = $17, request_key_since = $18, response_key_since = $19, api_key_since = $20,
 	callback_api_key_since = $21, secret_version = $22, data_key = $23, api_key = $24, callback_api_key = $25,
 	request_key = $26, response_key = $27
-WHERE id = $1 AND version = $13 - 1`
+WHERE id = $1 AND version = $13 - 1 AND state <> 'deleted'`
 
-// Update keeps a merchant of the version after the one that is stored. It reports false
-// where another is.
+const (
+	deleteRotationSQL = `DELETE FROM rotations WHERE merchant = $1`
+
+	insertRotationSQL = `
+INSERT INTO rotations (merchant, staged, activated, overlap, fingerprint, response_fingerprint,
+	request_key_since, response_key_since, api_key_since, callback_api_key_since,
+	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+)
+
+// Update keeps a merchant of the version after the one that is stored, with its rotation.
+// It reports false where another is.
 func Update(ctx context.Context, t *db.Tx, r Row) (bool, error) {
-	n, err := t.Exec(ctx, updateSQL, r.values...)
-	return n == 1, err
+	if n, err := t.Exec(ctx, updateSQL, r.values...); err != nil || n != 1 {
+		return false, err
+	}
+	_, err := t.Exec(ctx, deleteRotationSQL, r.id)
+	if err == nil && r.rotation != nil {
+		_, err = t.Exec(ctx, insertRotationSQL, r.rotation...)
+	}
+	return true, err
 }
 
 const readSQL = `
-SELECT ` + columns + `, secret_version, data_key, api_key, callback_api_key, request_key, response_key
-FROM merchants WHERE id = $1`
+SELECT ` + shownColumns + `, m.secret_version, m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
+	COALESCE(r.secret_version, 0), r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key` + fromMerchants + `WHERE m.id = $1`
 
-// Read gives one merchant with its secrets opened, and the version that sealed them.
+// Read gives one merchant with its secrets opened, and the version that sealed them. A
+// deleted one has none.
 func Read(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
 	if !ValidID(id) {
 		return Merchant{}, 0, db.ErrNotFound
 	}
-	var dataKey []byte
-	sealed := make([][]byte, len(purposes))
-	place := db.Record{Table: "merchants", Row: id}
+	var own, other sealedKeys
 	m, err := db.Find(ctx, d, readSQL, []any{id}, func(r db.Rows) (m Merchant, err error) {
-		err = m.scan(r, &place.Version, &dataKey, &sealed[0], &sealed[1], &sealed[2], &sealed[3])
+		err = m.scan(r, append(own.to(), other.to()...)...)
 		return m, err
 	})
 	if err != nil {
 		return Merchant{}, 0, err
 	}
-	plain, err := d.Unseal(ctx, place, purposes, dataKey, sealed)
+	if m.State == Deleted {
+		return m, own.version, nil // its secrets are erased
+	}
+	keys, err := own.open(ctx, d, "merchants", id)
 	if err != nil {
 		return Merchant{}, 0, err
 	}
-	m.APIKey, m.CallbackAPIKey = countersign.APIKey(plain[0]), countersign.APIKey(plain[1])
-	if m.Key, err = readKey(plain[2]); err != nil {
-		return Merchant{}, 0, fmt.Errorf("request key of merchant %s: %w", id, err)
+	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
+	if m.Rotation != nil {
+		if m.Rotation.Other, err = other.open(ctx, d, Rotations.Name, id); err != nil {
+			return Merchant{}, 0, err
+		}
 	}
-	if m.ResponseKey, err = readKey(plain[3]); err != nil {
-		return Merchant{}, 0, fmt.Errorf("response key of merchant %s: %w", id, err)
-	}
-	return m, place.Version, nil
+	return m, own.version, nil
 }
 
-// ListSQL lists the merchants after an id.
+// ListSQL and ListDeletedSQL list the merchants after an id.
 const (
-	ListSQL   = `SELECT ` + columns + ` FROM merchants WHERE id > $1 ORDER BY id LIMIT CAST($2 AS BIGINT)`
-	listOfSQL = `SELECT ` + columns + ` FROM merchants WHERE id > $1 AND id {in}$2{end} ORDER BY id LIMIT CAST($3 AS BIGINT)`
+	ListSQL        = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	ListDeletedSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+
+	listOfSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// List lists the merchants after id after, in order of id, without their secrets.
-func List(ctx context.Context, q db.Querier, after string, limit int) ([]Merchant, error) {
+// List lists the merchants after id after, in order of id, without their secrets: those
+// that were deleted, or the others.
+func List(ctx context.Context, q db.Querier, deleted bool, after string, limit int) ([]Merchant, error) {
+	if deleted {
+		return list(ctx, q, ListDeletedSQL, after, limit)
+	}
 	return list(ctx, q, ListSQL, after, limit)
 }
 
 // ListOf is List of these ids alone.
-func ListOf(ctx context.Context, d *db.DB, ids []string, after string, limit int) ([]Merchant, error) {
-	return list(ctx, d, listOfSQL, after, d.Dialect().List(ids), limit)
+func ListOf(ctx context.Context, d *db.DB, ids []string, deleted bool, after string, limit int) ([]Merchant, error) {
+	is := 0
+	if deleted {
+		is = 1
+	}
+	return list(ctx, d, listOfSQL, after, d.Dialect().List(ids), limit, is)
 }
 
 func list(ctx context.Context, q db.Querier, text string, args ...any) ([]Merchant, error) {
@@ -103,10 +142,14 @@ func list(ctx context.Context, q db.Querier, text string, args ...any) ([]Mercha
 
 // members is a merchant as records have it: secrets by their fingerprints.
 func members(m *Merchant) map[string]any {
-	return map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
+	all := map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
 		"scheme": string(m.Scheme), "settings": m.Settings, "concurrency": m.Concurrency, "ratePerSecond": m.RatePerSecond,
 		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
 		"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
+	for name, text := range m.RotationTexts() {
+		all[name] = text
+	}
+	return all
 }
 
 // Record adds a record about a merchant that was was; nil: it is new.
@@ -123,10 +166,22 @@ SELECT COALESCE(MIN(CASE WHEN request_key_since > 0 THEN request_key_since END),
 	COALESCE(MIN(CASE WHEN response_key_since > 0 THEN response_key_since END), 0),
 	COALESCE(MIN(CASE WHEN api_key_since > 0 THEN api_key_since END), 0),
 	COALESCE(MIN(CASE WHEN callback_api_key_since > 0 THEN callback_api_key_since END), 0)
-FROM merchants`
+FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM merchants
+	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
 
 // OldestKeys gives since when the oldest key of each kind is in use. 0: there is none.
 func OldestKeys(ctx context.Context, q db.Querier) (s KeySince, err error) {
 	_, err = db.One(ctx, q, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
 	return s, err
+}
+
+const endedRotationsSQL = `
+SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
+
+// EndedRotations gives merchants whose older keys have come to their end.
+func EndedRotations(ctx context.Context, q db.Querier, now db.Millis) ([]string, error) {
+	return db.List(ctx, q, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
+		err = r.Scan(&id)
+		return id, err
+	})
 }

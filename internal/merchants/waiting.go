@@ -28,3 +28,24 @@ func Waiting(ctx context.Context, q db.Querier, merchant string) ([]First, error
 		return f, err
 	})
 }
+
+// Breaker is a merchant's lane whose breaker is open or half open: then OpenUntil has
+// passed, and the lane tries one exchange at a time.
+type Breaker struct {
+	Merchant  string
+	Lane      countersign.Lane
+	Failures  int
+	OpenUntil db.Millis
+}
+
+// BreakersSQL reads the lanes whose breaker is not closed. 5 is pace.BreakerThreshold.
+const BreakersSQL = `
+SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER BY merchant, lane`
+
+// Breakers lists the lanes whose breaker is not closed, by merchant.
+func Breakers(ctx context.Context, q db.Querier) ([]Breaker, error) {
+	return db.List(ctx, q, BreakersSQL, nil, func(r db.Rows) (b Breaker, err error) {
+		err = r.Scan(&b.Merchant, &b.Lane, &b.Failures, &b.OpenUntil)
+		return b, err
+	})
+}

@@ -20,6 +20,13 @@ func eachDialect(b *testing.B, fn func(b *testing.B, s *Outbox)) {
 	}
 }
 
+// foundBy gives a deposit the user and the address by which people search, both spread.
+func foundBy(d NewCallback, n int) NewCallback {
+	h := uint64(n) * 0x9e3779b97f4a7c15
+	d.TenantUserID, d.Address = fmt.Sprintf("user-%06x", h>>40), fmt.Sprintf("0x%040x", h)
+	return d
+}
+
 // One batch of 1,000 deposits, until it is durable.
 func BenchmarkIngestBatch(b *testing.B) {
 	eachDialect(b, func(b *testing.B, s *Outbox) {
@@ -29,7 +36,7 @@ func BenchmarkIngestBatch(b *testing.B) {
 			items := make([]NewCallback, 1000)
 			for i := range items {
 				n++
-				items[i] = deposit(ids[i%len(ids)], fmt.Sprintf("track-%d-%d", i, n), 1)
+				items[i] = foundBy(deposit(ids[i%len(ids)], fmt.Sprintf("track-%d-%d", i, n), 1), n)
 			}
 			if _, err := s.Ingest(ctx, items, 1000); err != nil {
 				b.Fatal(err)
@@ -48,7 +55,7 @@ func BenchmarkIngestSingle(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				i := n.Add(1)
-				if _, err := s.Ingest(ctx, []NewCallback{deposit(ids[i%10], fmt.Sprint("track-", i), 1)}, 1000); err != nil {
+				if _, err := s.Ingest(ctx, []NewCallback{foundBy(deposit(ids[i%10], fmt.Sprint("track-", i), 1), int(i))}, 1000); err != nil {
 					b.Error(err)
 					return
 				}
@@ -64,7 +71,7 @@ func fill(b *testing.B, s *Outbox, ids []string, label string, n int) {
 	for at := 0; at < n; at += 1000 {
 		items := make([]NewCallback, min(1000, n-at))
 		for i := range items {
-			items[i] = deposit(ids[(at+i)%len(ids)], fmt.Sprintf("%s-%d", label, at+i), 1)
+			items[i] = foundBy(deposit(ids[(at+i)%len(ids)], fmt.Sprintf("%s-%d", label, at+i), 1), at+i)
 		}
 		if _, err := s.Ingest(ctx, items, 1000); err != nil {
 			b.Fatal(err)

@@ -127,7 +127,8 @@ func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cur
 // other members are filters. COALESCE in them keeps the planner from another index,
 // and from reading the joined table first.
 func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
-	if err := db.CheckTexts("trackingId", f.TrackingID, "txId", f.TxID, "callBackId", f.CallBackID, "merchant", f.Merchant); err != nil {
+	if err := db.CheckTexts("trackingId", f.TrackingID, "txId", f.TxID, "callBackId", f.CallBackID, "merchant", f.Merchant,
+		"tenantUserId", f.TenantUserID, "address", f.Address); err != nil {
 		return nil, err
 	}
 	switch f.State {
@@ -182,6 +183,12 @@ func (f CallbackFilter) walk() page.Listing {
 		return l
 	case f.TrackingID != "":
 		l.Add("c.type <> 1 AND c.tracking_id = ?", f.TrackingID)
+		return l
+	case f.Address != "":
+		l.Add("c.address <> '' AND c.address = ?", f.Address)
+		return l
+	case f.TenantUserID != "":
+		l.Add("c.tenant_user_id <> '' AND c.tenant_user_id = ?", f.TenantUserID)
 		return l
 	case f.Told != ToldUnknown:
 		// A literal: the index has no row for most callbacks.
@@ -248,8 +255,9 @@ func (f CallbackFilter) filter(l *page.Listing) {
 	if f.Told != ToldUnknown && !has("o.told") {
 		l.Add("COALESCE(o.told, 0) = ?", int64(f.Told))
 	}
-	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID}} {
-		if look.value != "" && !has(look.column) && !has("c.event_id") {
+	for _, look := range []struct{ column, value string }{{"c.tx_id", f.TxID}, {"c.call_back_id", f.CallBackID}, {"c.tracking_id", f.TrackingID},
+		{"c.address", f.Address}, {"c.tenant_user_id", f.TenantUserID}} {
+		if look.value != "" && !has(look.column) && !(has("c.event_id") && look.column == "c.tracking_id") {
 			l.Add("COALESCE("+look.column+", '') = ?", look.value)
 		}
 	}

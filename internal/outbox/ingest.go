@@ -96,8 +96,8 @@ func (o *Outbox) newRow(item int, n NewCallback, now db.Millis) (newRow, error) 
 
 const hasMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1`
 
-// knownMerchant fails if there is no such merchant. Merchants are never deleted, so it
-// asks the database once for each.
+// knownMerchant fails if there is no such merchant. Their rows are never deleted, so it
+// asks the database once for each. insertCallbacks looks for those that were deleted.
 func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	if _, ok := o.known.Load(id); ok {
 		return nil
@@ -119,8 +119,9 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 
 const (
 	insertCallbackSQL = `
-INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created, added_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created, added_by,
+	tenant_user_id, address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (merchant, event_id, type) DO NOTHING RETURNING id`
 
 	insertOutboxSQL = `
@@ -222,13 +223,14 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 // was purged before.
 func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purged.Row, err error) {
 	inserted, known = make([]bool, len(batch)), make([]*purged.Row, len(batch))
-	places := make(map[string]int, len(batch))
-	args := make([]any, 0, 11*len(batch))
+	places, deleted := make(map[string]int, len(batch)), map[string]bool{}
+	args := make([]any, 0, 13*len(batch))
 	by := audit.Caller(ctx)
 	for i := range batch {
 		n := &batch[i]
 		places[n.id] = i
-		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now), by)
+		args = append(args, n.Merchant, n.id, int64(n.Type), n.EventID, n.TrackingID, n.TxID, n.CallBackID, n.Payload, int64(n.Deadline), int64(now), by,
+			db.Clean(n.TenantUserID), db.Clean(n.Address))
 	}
 	statements := insertCallbacks.Statements(args, func(r db.Rows) error {
 		var id string
@@ -236,7 +238,25 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 		inserted[places[id]] = true
 		return err
 	})
-	return inserted, known, t.Batch(ctx, append(statements, purged.Look(o.Dialect(), eventsOf(batch), known)...))
+	statements = append(merchants.LookDeleted(o.Dialect(), merchantsOf(batch), deleted), statements...)
+	if err = t.Batch(ctx, append(statements, purged.Look(o.Dialect(), eventsOf(batch), known)...)); err != nil {
+		return nil, nil, err
+	}
+	return inserted, known, merchants.RefuseDeleted(deleted, len(batch), func(i int) (string, int) {
+		if !inserted[i] || known[i] != nil {
+			return "", -1
+		}
+		return batch[i].Merchant, batch[i].item
+	})
+}
+
+func merchantsOf(batch []newRow) []string {
+	list := make([]string, len(batch))
+	for i := range batch {
+		list[i] = batch[i].Merchant
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // eventsOf names what the callbacks tell of. One without an id of its own is never a

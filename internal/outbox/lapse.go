@@ -14,11 +14,11 @@ const AlarmLapsed = "lapsed"
 
 const (
 	lapsedSQL = `
-SELECT merchant, id FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
+SELECT merchant, id FROM withdrawals WHERE state = 'confirmed' AND release_by <= $1 AND NOT ` + db.OpenEpochSQL + ` ORDER BY release_by LIMIT CAST($2 AS BIGINT)`
 
 	lapseSQL = `
 UPDATE withdrawals SET state = 'lapsed', ended = $3
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3`
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by <= $3 AND NOT ` + db.OpenEpochSQL
 )
 
 // sweepLapsed ends confirmed withdrawals that were not released in time, also during a
@@ -55,7 +55,7 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 		return w, false, err
 	}
 	row, err := o.newRow(0, NewCallback{Merchant: merchant, Type: countersign.TypeInvalidAddress, EventID: w.CallBackID, TrackingID: w.TrackingID,
-		CallBackID: w.CallBackID, Payload: payload, Due: now, Deadline: db.Never}, now)
+		CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: w.Details.Address, Payload: payload, Due: now, Deadline: db.Never}, now)
 	if err != nil {
 		return w, false, err
 	}

@@ -113,6 +113,34 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
+			for i, f := range []CallbackFilter{{TenantUserID: "u"}, {TenantUserID: "u", Merchant: "m0", State: CallbackRefused}, {Address: "a"},
+				{Address: "a", TenantUserID: "u", Type: countersign.TypeDeposited, Span: Span{Since: 1, Until: 1 << 40}}} {
+				for _, cursor := range cursors {
+					for _, l := range must(f.listings(cursor))(t) {
+						index := []string{"callbacks_user", "callbacks_user", "callbacks_address", "callbacks_address"}[i]
+						if l.Bounded() {
+							text, args := l.EndText()
+							check(fmt.Sprintf("%+v", f), false, text, args, index)
+							l.DownTo(page.Place{ID: strings.Repeat("0", ids.Length), Owner: "m0"})
+						}
+						check(fmt.Sprintf("%+v", f), false, l.Text(callbackColumns, 10), l.Args, index)
+					}
+				}
+			}
+			for i, f := range []WithdrawalFilter{{TenantUserID: "u"}, {Address: "a", TenantUserID: "u"}, {TxID: "t", State: WithdrawalFailed}} {
+				for _, cursor := range cursors {
+					for _, merchant := range []string{"", "m0"} {
+						l := must(f.listing(merchant, cursor))(t)
+						index := []string{"withdrawals_user", "withdrawals_address", "withdrawals_tx"}[i]
+						if l.Bounded() {
+							text, args := l.EndText()
+							check(fmt.Sprintf("%+v", f), false, text, args, index)
+						}
+						check(fmt.Sprintf("%+v of %q", f, merchant), false, l.Text(withdrawalColumns, 10), l.Args, index)
+					}
+				}
+			}
+			check("deleted merchants", false, merchants.ListDeletedSQL, []any{"m", int64(10)}, "merchants_deleted", "sqlite_autoindex_merchants_1", "merchants_pkey")
 			for _, c := range []struct {
 				merchant string
 				state    WithdrawalState
@@ -124,7 +152,7 @@ func TestListPlans(t *testing.T) {
 				{"m0", WithdrawalFailed, []string{"withdrawals_state_of", "(merchant = $1)"}},
 			} {
 				for _, cursor := range cursors {
-					l := must(withdrawalListing(c.merchant, c.state, Span{}, cursor))(t)
+					l := must(WithdrawalFilter{State: c.state}.listing(c.merchant, cursor))(t)
 					text := l.Text(withdrawalColumns, 10)
 					check(fmt.Sprint("withdrawals of ", c.merchant, c.state, cursor), false, text, l.Args, c.indexes...)
 				}
@@ -133,7 +161,7 @@ func TestListPlans(t *testing.T) {
 			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
 			check("merchants", false, merchants.ListSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
 			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
-			check("breakers", false, breakersSQL, nil, "lanes_broken")
+			check("breakers", false, merchants.BreakersSQL, nil, "lanes_broken")
 			check("breakers", false, tokensSQL, nil, "tokens_created")
 		})
 	}
@@ -154,13 +182,14 @@ func fillForPlans(t testing.TB, s *Outbox) {
 			`UPDATE g SET state = 'cancelled' WHERE n % 77 = 0`,
 			`UPDATE g SET type = 7 WHERE n % 997 = 0`,
 			`UPDATE g SET state = 'sending' WHERE n % 1000 = 0`,
-			`INSERT INTO callbacks SELECT merchant, id, type, 'e' || n, 't' || n / 3, 'x' || n / 3, CASE WHEN type > 1 THEN 'o' || n / 3 ELSE '' END, 'p', 0, 1 FROM g`,
+			`INSERT INTO callbacks (merchant, id, type, event_id, tracking_id, tx_id, call_back_id, payload, deadline, created, tenant_user_id, address)
+				SELECT merchant, id, type, 'e' || n, 't' || n / 3, 'x' || n / 3, CASE WHEN type > 1 THEN 'o' || n / 3 ELSE '' END, 'p', 0, 1, 'u' || n / 30, 'a' || n / 10 FROM g`,
 			`INSERT INTO outbox (merchant, id, lane, state, due, lease_until, deadline, settled) SELECT merchant, id, CASE WHEN type = 2 THEN 1 ELSE 0 END, state, n,
 				CASE WHEN state = 'sending' THEN 1 ELSE 0 END, 4611686018427387904, CASE WHEN state IN ('pending', 'sending') THEN 0 ELSE 1 END FROM g WHERE state <> 'accepted'`,
 			`INSERT INTO attempts SELECT merchant, id, 1, 'u', 1, 1, 200, 0, 'accepted', 'accepted', 'n', '', '', 0, CASE WHEN state = 'accepted' THEN 1 ELSE 0 END, 1, 0
 				FROM g WHERE state IN ('accepted', 'refused')`,
-			`INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created)
-				SELECT merchant, id, 'o' || n, 'u', 't', 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1 FROM g WHERE type = 2`,
+			`INSERT INTO withdrawals (merchant, id, call_back_id, tenant_user_id, tracking_id, business, state, deadline, created, confirmed_address, tx_id)
+				SELECT merchant, id, 'o' || n, 'u' || n / 90, 't', 0, CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'executed' END, 1, 1, 'a' || n / 30, 'x' || n FROM g WHERE type = 2`,
 			// The kept numbers, for the check at the end.
 			`UPDATE lanes SET in_flight = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'sending'),
 				refused = (SELECT COUNT(*) FROM outbox o WHERE o.merchant = lanes.merchant AND o.lane = lanes.lane AND state = 'refused'),

@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -31,7 +32,7 @@ func TestMigrations(t *testing.T) {
 			t.Errorf("%q lacks Never", text)
 		}
 	}
-	if !strings.Contains(breakersSQL, fmt.Sprintf("failures >= %d", pace.BreakerThreshold)) {
-		t.Errorf("%q lacks the threshold", breakersSQL)
+	if !strings.Contains(merchants.BreakersSQL, fmt.Sprintf("failures >= %d", pace.BreakerThreshold)) {
+		t.Errorf("%q lacks the threshold", merchants.BreakersSQL)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/ids"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox/unread"
 )
 
@@ -17,7 +18,7 @@ var migrations embed.FS
 // End opens the service's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, unread.Sealed},
+		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, merchants.Rotations, unread.Sealed},
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 
@@ -26,10 +27,10 @@ func End() db.End {
 type Outbox struct {
 	*db.DB
 	ids   ids.Maker
-	known sync.Map   // ids of merchants that were seen; merchants are never deleted
+	known sync.Map   // ids of merchants that were seen; the row of a deleted one stays
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar
-	late  overdue    // of sweepOverdue
+	late  merchants.Overdue
 }
 
 // New gives the outbox in d, which was opened for End.

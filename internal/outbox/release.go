@@ -8,6 +8,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
+	"countersign/internal/merchants"
 )
 
 const (
@@ -131,7 +132,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			}
 			p.Duplicate = given == 0
 			stops := db.Statement{SQL: readStopsSQL, Args: []any{merchant}, Row: func(r db.Rows) error {
-				var state MerchantState
+				var state merchants.State
 				var frozen, restored int64
 				err := r.Scan(&state, &frozen, &restored)
 				if stop = stopped(state, frozen); stop == "" && restored > 0 {
@@ -224,7 +225,7 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		if err := evidence.Add(ctx, t, evidence.WithdrawalEnded, id, now, ended); err != nil {
 			return err
 		}
-		row.EventID, row.CallBackID = w.CallBackID, w.CallBackID
+		row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
 		return o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalReleased, state, 1)...)
 	})
 	switch {
@@ -265,7 +266,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest); err != nil || w.State != WithdrawalReleased {
 			return err
 		}
-		row.CallBackID = w.CallBackID
+		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
 		waits := evidence.Waits{Withdrawal: evidence.Of(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
 		if err := evidence.Add(ctx, t, evidence.WithdrawalWaits, id, now, waits); err != nil {
 			return err

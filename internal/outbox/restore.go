@@ -145,5 +145,8 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 // Reconcile ends the open epoch: what was not adopted may be released again, and nothing
 // is ToldPossibly any more. It reports whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now, db.Statement{SQL: surelyToldSQL})
+	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
+		_, err := t.Exec(ctx, surelyToldSQL)
+		return err
+	})
 }

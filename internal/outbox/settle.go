@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 )
 
 // Reasons and results of attempts that this package writes itself.
@@ -61,7 +62,8 @@ type settling struct {
 // withdrawal instead. A confirmation of an attempt that has lost its lease never
 // decides. An answer decides nothing while its merchant is paused or the service is
 // frozen, or if its question was asked under an older version of the merchant: its
-// callback is due again at once and nothing counts against it.
+// callback is due again at once and nothing counts against it. So is any callback whose
+// answer was judged under a key that the merchant does not have any more.
 //
 // Rows are locked in one order: callbacks by merchant and id, each with its
 // withdrawal, then merchants, lanes, and the feeds last.
@@ -170,14 +172,19 @@ func (b *settling) subject() string {
 }
 
 const (
-	settleAcceptedSQL = `
-DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
+	// keysCountSQL follows in statements that settle for good: the keys under which the
+	// answer was judged are the merchant's. A time stands for a key (merchants.Aged).
+	keysCountSQL = ` AND EXISTS (SELECT 1 FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id
+	WHERE m.id = $1 AND (m.api_key_since = $4 OR r.api_key_since = $4 OR $4 = CAST(0 AS BIGINT))
+	AND (m.response_key_since = $5 OR r.response_key_since = $5 OR $5 = CAST(0 AS BIGINT)))
 RETURNING lane, failed, deadline`
 
+	settleAcceptedSQL = `
+DELETE FROM outbox WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3` + keysCountSQL
+
 	settleOtherSQL = `
-UPDATE outbox SET state = $4, due = $5, failed = failed + $6, lease_until = 0, last_reason = $7, settled = $8, held = held + $9
-WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3
-RETURNING lane, failed, deadline`
+UPDATE outbox SET state = $6, due = $7, failed = failed + $8, lease_until = 0, last_reason = $9, settled = $10, held = held + $11
+WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3` + keysCountSQL
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
@@ -190,7 +197,7 @@ WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{
 // decisions.
 func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settling, feed *feedEntries) error {
 	statements := make([]db.Statement, 0, len(batch)+1)
-	if slices.ContainsFunc(batch, func(b *settling) bool { return b.Decision != countersign.DecisionNone }) {
+	if slices.ContainsFunc(batch, func(b *settling) bool { return b.Decision != countersign.DecisionNone || b.keysCount() }) {
 		statements = o.lookAtStops(statements)
 	}
 	key := func(b *settling, args ...any) []any {
@@ -201,15 +208,19 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	// Each guarded statement runs once; reading for a decision only locks.
 	end := func(b *settling) {
+		var keys [2]int64
+		if b.keysCount() {
+			keys = [2]int64{int64(b.APIKey), int64(b.ResponseKey)}
+		}
 		if b.state == CallbackAccepted {
-			add(b, settleAcceptedSQL)
+			add(b, settleAcceptedSQL, keys[0], keys[1])
 			return
 		}
 		settled := int64(b.now)
 		if b.state == CallbackPending {
 			settled = 0
 		}
-		add(b, settleOtherSQL, string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled, flag(b.Held))
+		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled, flag(b.Held))
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
@@ -223,6 +234,11 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 	}
 	statements = statements[:0]
 	for _, b := range batch {
+		if !b.found && b.keysCount() {
+			// Its lease was lost, or a key was withdrawn meanwhile.
+			statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: b.scanWithdrawn,
+				Args: key(b, 0, 0, string(CallbackPending), int64(b.now), 0, ReasonOlderVersion, 0, 0)})
+		}
 		if b.found && b.Decision != countersign.DecisionNone {
 			b.decided = b.Decision
 			if b.decided == countersign.DecisionConfirmed && b.now >= b.deadline {
@@ -257,10 +273,23 @@ func (b *settling) scan(r db.Rows) error {
 	return r.Scan(&b.lane, &b.failed, &b.deadline)
 }
 
+// keysCount reports whether the keys of the answer must still be the merchant's. A
+// decision looks at the merchant's version.
+func (b *settling) keysCount() bool {
+	return b.Decision == countersign.DecisionNone && (b.state == CallbackAccepted || b.state == CallbackRefused) && (b.APIKey != 0 || b.ResponseKey != 0)
+}
+
+// scanWithdrawn reads the row of a callback that is asked again.
+func (b *settling) scanWithdrawn(r db.Rows) error {
+	b.stopped = ReasonOlderVersion
+	b.askAgain()
+	return b.scan(r)
+}
+
 // scanDecision reads a row of settleDecisionSQL.
 func (b *settling) scanDecision(r db.Rows) error {
 	b.found = true
-	var state MerchantState
+	var state merchants.State
 	var version, frozen int64
 	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &b.within, &frozen)
 	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {

@@ -72,7 +72,7 @@ func testListsOfATime(t *testing.T, s *Outbox) {
 			for _, span := range spans {
 				read := func(in Span) func(string) (ids []string, at []db.Millis, next string, err error) {
 					return func(cursor string) (ids []string, at []db.Millis, next string, err error) {
-						list, next, err := s.WithdrawalsOf(ctx, of, state, in, 7, cursor)
+						list, next, err := s.WithdrawalsWhere(ctx, WithdrawalFilter{Of: of, State: state, Span: in}, 7, cursor)
 						for _, w := range list {
 							ids, at = append(ids, w.ID), append(at, w.Created)
 						}

@@ -7,6 +7,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -73,15 +74,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// 5 is pace.BreakerThreshold.
-const breakersSQL = `
-SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER BY merchant, lane`
-
-// Breakers lists the merchants' lanes whose breaker is open or half open. A breaker is
-// half open when its OpenUntil has passed; its lane then tries one exchange at a time.
-func (o *Outbox) Breakers(ctx context.Context, now db.Millis) ([]BreakerState, error) {
-	return db.List(ctx, o, breakersSQL, nil, func(r db.Rows) (b BreakerState, err error) {
-		err = r.Scan(&b.Merchant, &b.Lane, &b.Failures, &b.OpenUntil)
-		return b, err
-	})
+// Breakers lists the merchants' lanes whose breaker is open or half open.
+func (o *Outbox) Breakers(ctx context.Context) ([]merchants.Breaker, error) {
+	return merchants.Breakers(ctx, o)
 }

@@ -5,31 +5,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
-)
-
-// What is kept of a merchant, by the names that those have who work with it here.
-type (
-	Merchant      = merchants.Merchant
-	MerchantState = merchants.State
-	Scheme        = merchants.Scheme
-	Settings      = merchants.Settings
-	Retry         = merchants.Retry
-	CodeRange     = merchants.CodeRange
-	Collect       = merchants.Collect
-)
-
-// Their values.
-const (
-	MerchantActive     = merchants.Active
-	MerchantPaused     = merchants.Paused
-	SchemeService      = merchants.SchemeService
-	SchemeMerchant     = merchants.SchemeMerchant
-	SchemeMerchantOAEP = merchants.SchemeMerchantOAEP
-	CollectBound       = merchants.CollectBound
-	CollectAny         = merchants.CollectAny
-
-	DefaultReleaseWithin = merchants.DefaultReleaseWithin
 )
 
 // CallbackState is the state of a callback.
@@ -65,9 +40,12 @@ type NewCallback struct {
 	TrackingID string
 	TxID       string // for look-ups; may be empty
 	CallBackID string // for look-ups; may be empty
-	Payload    []byte
-	Due        db.Millis // earliest first attempt
-	Deadline   db.Millis // no attempt starts at or after it; Never or 0: none
+	// TenantUserID and Address are for look-ups and may be empty: the user that it is about,
+	// and the address that what it tells of goes to.
+	TenantUserID, Address string
+	Payload               []byte
+	Due                   db.Millis // earliest first attempt
+	Deadline              db.Millis // no attempt starts at or after it; Never or 0: none
 }
 
 // Callback is one thing that the service must say to a merchant.
@@ -161,7 +139,11 @@ type Settlement struct {
 	// MerchantVersion is the version of the merchant under which the question was asked.
 	// While it is not the merchant's, nothing is confirmed or declined.
 	MerchantVersion int64
-	Alarm           string // kind of alarm to raise, or empty
+	// APIKey and ResponseKey say under which of the merchant's keys the answer was judged:
+	// since when it has them. 0: under none. While the merchant does not have one of them,
+	// the callback is neither accepted nor refused.
+	APIKey, ResponseKey db.Millis
+	Alarm               string // kind of alarm to raise, or empty
 	// OpenFailure says that the answer did not open, opened to no answer, or was too
 	// large to be opened.
 	// OpenFailureLimit of them in an hour pause the merchant.
@@ -278,7 +260,17 @@ type CallbackFilter struct {
 	TrackingID string
 	TxID       string
 	CallBackID string
-	Told       Told // ToldUnknown: any
+	// TenantUserID and Address find what was taken since schema 26.
+	TenantUserID, Address string
+	Told                  Told // ToldUnknown: any
+	Span
+}
+
+// WithdrawalFilter selects withdrawals; empty members select all.
+type WithdrawalFilter struct {
+	Of                          []string // the merchants; one empty text: any
+	State                       WithdrawalState
+	TenantUserID, Address, TxID string // Address: that was confirmed, or else ordered
 	Span
 }
 
@@ -297,14 +289,6 @@ type LaneStats struct {
 	State     CallbackState
 	Count     int64
 	OldestDue db.Millis // of pending callbacks; Never if there is none
-}
-
-// BreakerState is a merchant's lane whose breaker is not closed.
-type BreakerState struct {
-	Merchant  string
-	Lane      countersign.Lane
-	Failures  int
-	OpenUntil db.Millis
 }
 
 // OpenFailureLimit is how many failures to open its answers within an hour pause a

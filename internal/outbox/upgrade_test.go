@@ -14,6 +14,7 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/merchants"
 )
 
 // schema2 are databases that the tree before wrote. See testdata/README.md.
@@ -72,7 +73,7 @@ func TestBesideALaterVersion(t *testing.T) {
 	defer d.Close()
 	prepared := New(d)
 	must(prepared.Merchant(ctx, "shop"))(t)
-	must(prepared.Merchants(ctx, "", 10))(t)
+	must(prepared.Merchants(ctx, false, "", 10))(t)
 	must(prepared.Decisions(ctx, 0, 10))(t)
 	must(prepared.Claim(ctx, ClaimRequest{Lane: countersign.LaneNotify, Node: "early", Now: 1, LeaseUntil: 2, Max: 50}))(t)
 	wide := End()
@@ -91,7 +92,7 @@ func testGoesOn(t *testing.T, s *Outbox) {
 		!m.Key.HasPrivate() || !m.ResponseKey.HasPrivate() || m.Key.Fingerprint() != m.Fingerprint || m.Settings.NotifyRetry.Every != 60_000 {
 		t.Errorf("the merchant is %+v", m)
 	}
-	if m := must(s.Merchant(ctx, "stall"))(t); m.State != MerchantPaused || m.Key.HasPrivate() || m.ResponseFingerprint != must(s.Merchant(ctx, "shop"))(t).Fingerprint {
+	if m := must(s.Merchant(ctx, "stall"))(t); m.State != merchants.Paused || m.Key.HasPrivate() || m.ResponseFingerprint != must(s.Merchant(ctx, "shop"))(t).Fingerprint {
 		t.Errorf("the other is %+v", m)
 	}
 	last := must(db.LastSeqs(ctx, s))(t)

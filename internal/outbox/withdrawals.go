@@ -117,7 +117,15 @@ func (o *Outbox) checkWithdrawal(ctx context.Context, n NewWithdrawal, now db.Mi
 		return newRow{}, err
 	}
 	return o.newRow(0, NewCallback{Merchant: n.Merchant, Type: countersign.TypeRequestWithdraw, EventID: n.CallBackID,
-		TrackingID: n.TrackingID, CallBackID: n.CallBackID, Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
+		TrackingID: n.TrackingID, CallBackID: n.CallBackID, TenantUserID: n.TenantUserID, Address: targetOf(n.Details),
+		Payload: n.Payload, Due: now, Deadline: n.Deadline}, now)
+}
+
+func targetOf(d *countersign.Details) string {
+	if d == nil {
+		return ""
+	}
+	return d.Address
 }
 
 // contentDiffers names a member in which n and w differ.
@@ -171,14 +179,14 @@ func (o *Outbox) WithdrawalByCallBackID(ctx context.Context, merchant, callBackI
 // Withdrawals lists withdrawals, newest first, beginning at cursor; merchant and
 // state may be empty. next is empty at the end.
 func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state WithdrawalState, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	return o.WithdrawalsOf(ctx, []string{merchant}, state, Span{}, limit, cursor)
+	return o.WithdrawalsWhere(ctx, WithdrawalFilter{Of: []string{merchant}, State: state}, limit, cursor)
 }
 
-// WithdrawalsOf is Withdrawals of several merchants, made in a time.
-func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state WithdrawalState, at Span, limit int, cursor string) (list []Withdrawal, next string, err error) {
+// WithdrawalsWhere is Withdrawals that f selects. As with Callbacks, a page may be short.
+func (o *Outbox) WithdrawalsWhere(ctx context.Context, f WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
 	var ls []page.Listing
-	for _, m := range merchants {
-		l, err := withdrawalListing(m, state, at, cursor)
+	for _, m := range f.Of {
+		l, err := f.listing(m, cursor)
 		if err != nil {
 			return nil, "", err
 		}
@@ -187,21 +195,49 @@ func (o *Outbox) WithdrawalsOf(ctx context.Context, merchants []string, state Wi
 	return readPage(ctx, o, withdrawalColumns, ls, limit, func(w Withdrawal) string { return w.ID }, readWithdrawal)
 }
 
-func withdrawalListing(merchant string, state WithdrawalState, at Span, cursor string) (page.Listing, error) {
-	l := page.Listing{Table: "withdrawals w", Owner: merchant}
-	if merchant != "" {
-		l.Add("w.merchant = ?", merchant)
+const targetColumn = `CASE WHEN w.confirmed_address <> '' THEN w.confirmed_address ELSE w.ordered_address END`
+
+// listing walks the index of the member that selects the fewest rows. The others are
+// filters, in COALESCE so that the planner takes no other index.
+func (f WithdrawalFilter) listing(merchant, cursor string) (page.Listing, error) {
+	l := page.Listing{Table: "withdrawals w"}
+	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", merchant); err != nil {
+		return l, err
 	}
-	switch state {
-	case "":
-	case WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired, WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked, WithdrawalLapsed:
-		l.Add("w.state = '" + string(state) + "'") // a literal: PostgreSQL sees whether the state is rare
+	switch f.State {
+	case "", WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired, WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked, WithdrawalLapsed:
 	default:
-		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, state)
+		return l, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
-	if err := from(&l, cursor, at); err != nil {
+	looks := []struct{ column, value, walk string }{
+		{"w.tx_id", f.TxID, "w.tx_id <> '' AND w.tx_id = ?"}, {targetColumn, f.Address, targetColumn + " = ?"},
+		{"w.tenant_user_id", f.TenantUserID, "w.tenant_user_id = ?"},
+		{"w.merchant", merchant, "w.merchant = ?"}, {"w.state", string(f.State), ""},
+	}
+	walked := -1
+	for i, look := range looks[:3] {
+		if look.value != "" && walked < 0 {
+			walked = i
+			l.Add(look.walk, look.value)
+		}
+	}
+	if walked < 0 {
+		walked, l.Owner = len(looks), merchant
+		if merchant != "" {
+			l.Add("w.merchant = ?", merchant)
+		}
+		if f.State != "" {
+			l.Add("w.state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether the state is rare
+		}
+	}
+	if err := from(&l, cursor, f.Span); err != nil {
 		return l, err
 	}
 	l.EndWalk()
+	for i, look := range looks {
+		if look.value != "" && i > walked {
+			l.Add("COALESCE("+look.column+", '') = ?", look.value)
+		}
+	}
 	return l, nil
 }

@@ -44,6 +44,7 @@ type Config struct {
 	Bits      int           // of the RSA keys; 0: 1024
 	Pace      time.Duration // between two transactions of the core; 0: 50 ms
 	Times     bool          // measure the way and kill nothing; see Times
+	Copies    Copies        // for Backup and Restore
 	// Line gives the address under which others reach one of a process; nil: that one.
 	Line func(addr string) string
 }
@@ -71,8 +72,13 @@ type Chain struct {
 	// Steps, Kills count by name. RolledBack are transactions that the core took back.
 	Steps, Kills map[string]int
 	RolledBack   int
-	failed       map[string]string // the last failure that each child told
-	times        map[string][2]int64
+	// Restores count by end, Found what they had reconcile find.
+	Restores, Found map[string]int
+	backups         map[string][]string // by end, the oldest first
+	copies          int
+	confirmedBefore map[string]bool   // orders that a gateway had confirmed before it was restored
+	failed          map[string]string // the last failure that each child told
+	times           map[string][2]int64
 }
 
 type process struct {
@@ -95,6 +101,7 @@ func Start(ctx context.Context, c Config) (*Chain, error) {
 		c.Line = func(addr string) string { return addr }
 	}
 	ch := &Chain{c: c, dir: c.Dir, token: map[string]string{}, addr: map[string]string{}, args: map[string][]string{}, roles: map[string]settings{},
+		Restores: map[string]int{}, Found: map[string]int{}, backups: map[string][]string{}, confirmedBefore: map[string]bool{},
 		alive: map[string]*process{}, Steps: map[string]int{}, Kills: map[string]int{}, failed: map[string]string{}, times: map[string][2]int64{}}
 	if err := ch.begin(ctx); err != nil {
 		ch.Close()

@@ -121,7 +121,7 @@ func (s *steps) say(words ...any) {
 func orderOf(callBackID string) countersign.Details {
 	var n int
 	_, _ = fmt.Sscanf(callBackID, "W%d", &n)
-	a, err := countersign.ParseAmount(fmt.Sprintf("%d.%018d", n, n*7919+1))
+	a, err := countersign.ParseAmount(amountOf(n))
 	if err != nil {
 		panic(err)
 	}
@@ -188,23 +188,16 @@ func book(ctx context.Context, db *sql.DB, times bool, at *steps) (stop bool, er
 		return false, err
 	}
 	kind, id := "deposit", fmt.Sprint("D", n)
-	var body map[string]any
 	if !times && n%4 == 0 {
 		kind, id = "withdrawal", fmt.Sprint("W", n/4)
-		d := orderOf(id)
-		body = map[string]any{"merchant": "shop", "callBackId": id, "tenantUserId": tenant,
-			"details": map[string]any{"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount.String()}}
 		_, err = tx.ExecContext(ctx, `INSERT INTO core_withdrawals (call_back_id) VALUES ($1)`, id)
 	} else {
-		amount := fmt.Sprintf("%d.%018d", n, n*7919+1)
-		body = map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amount,
-			"txId": fmt.Sprintf("%064x", n), "txIndex": 0, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
-		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amount)
+		_, err = tx.ExecContext(ctx, `INSERT INTO core_deposits (tracking_id, amount) VALUES ($1, $2)`, id, amountOf(n))
 	}
 	if err != nil {
 		return false, err
 	}
-	text, err := json.Marshal(body)
+	text, err := json.Marshal(bodyOf(kind, id))
 	if err != nil {
 		return false, err
 	}
@@ -226,6 +219,21 @@ func book(ctx context.Context, db *sql.DB, times bool, at *steps) (stop bool, er
 		return false, nil
 	}
 	return at.at("core.committed") == "stop", nil
+}
+
+func amountOf(n int) string { return fmt.Sprintf("%d.%018d", n, n*7919+1) }
+
+// bodyOf is what the core tells the service of a deposit or withdrawal, always the same.
+func bodyOf(kind, id string) map[string]any {
+	if kind == "withdrawal" {
+		d := orderOf(id)
+		return map[string]any{"merchant": "shop", "callBackId": id, "tenantUserId": tenant,
+			"details": map[string]any{"address": d.Address, "chainName": d.ChainName, "symbol": d.Symbol, "amount": d.Amount.String()}}
+	}
+	var n int
+	_, _ = fmt.Sscanf(id, "D%d", &n)
+	return map[string]any{"merchant": "shop", "trackingId": id, "tenantUserId": tenant, "chainName": "TRON", "symbol": "USDT", "amount": amountOf(n),
+		"txId": fmt.Sprintf("%064x", n), "txIndex": 0, "fromAddress": "TFrom", "toAddress": "TTo", "riskLevelFrom": 1, "riskLevelTo": 1}
 }
 
 // execute takes permits for what is confirmed, executes, and reports.
@@ -258,7 +266,7 @@ func execute(ctx context.Context, db *sql.DB, api *client.Service, executor stri
 		at.at("core.permitted")
 		// Only this claim's own record says whether it has executed before it died.
 		if _, err := db.ExecContext(ctx, `INSERT INTO core_executions (call_back_id, claim, permit, withdrawal)
-			SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM core_executions WHERE claim = $2)`, w[1], claim, permit.Permit, w[0]); err != nil {
+			SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM core_executions WHERE claim = $2)`, w[1], claim, permit.Permit.Reveal(), w[0]); err != nil {
 			return err
 		}
 		at.at("core.executed")

@@ -42,13 +42,12 @@ func (ch *Chain) Starve(victim string, while time.Duration) error {
 // names them.
 func (ch *Chain) Revive(ctx context.Context) (ended []string, err error) {
 	for _, name := range ch.Victims() {
-		select {
-		case <-ch.process(name).ended:
-			ended = append(ended, name)
-			if err := ch.start(ctx, name); err != nil {
-				return ended, err
-			}
-		default:
+		if ch.runs(name) {
+			continue
+		}
+		ended = append(ended, name)
+		if err := ch.start(ctx, name); err != nil {
+			return ended, err
 		}
 	}
 	return ended, nil
@@ -56,6 +55,16 @@ func (ch *Chain) Revive(ctx context.Context) (ended []string, err error) {
 
 // Addrs are where the processes listen.
 func (ch *Chain) Addrs() []string { return slices.Sorted(maps.Values(ch.addr)) }
+
+// runs reports whether a process has not ended.
+func (ch *Chain) runs(name string) bool {
+	select {
+	case <-ch.process(name).ended:
+		return false
+	default:
+		return true
+	}
+}
 
 func (ch *Chain) process(name string) *process {
 	ch.mu.Lock()

@@ -32,6 +32,9 @@ func (ch *Chain) Finish(ctx context.Context) (r Result, err error) {
 	ch.mu.Unlock()
 	for last := ""; ; time.Sleep(100 * time.Millisecond) {
 		left, err := ch.left(ctx)
+		if err == nil && len(ch.Restores) > 0 {
+			err = ch.decideContradiction(ctx)
+		}
 		if err == nil && left == "" && last == "" {
 			break
 		}
@@ -50,7 +53,14 @@ func (ch *Chain) Finish(ctx context.Context) (r Result, err error) {
 	if err := ch.compareDeposits(ctx, &r); err != nil {
 		return r, err
 	}
-	return r, ch.compareWithdrawals(ctx, &r)
+	if err := ch.compareWithdrawals(ctx, &r); err != nil {
+		return r, err
+	}
+	if len(ch.Restores) > 0 {
+		err = ch.compareByCommand(ctx, &r)
+	}
+	slices.Sort(r.Wrong)
+	return r, err
 }
 
 // left says what has not arrived yet.
@@ -92,13 +102,17 @@ func (ch *Chain) left(ctx context.Context) (string, error) {
 	if ch.gateway == nil {
 		return "", nil
 	}
-	var after int64
-	if err := ch.store.QueryRowContext(ctx, `SELECT after_seq FROM feed`).Scan(&after); err != nil {
+	var after, event int64
+	if err := ch.store.QueryRowContext(ctx, `SELECT after_seq, after_event FROM feed`).Scan(&after, &event); err != nil {
 		return "", err
 	}
 	page, err := ch.gateway.Deposits(ctx, client.FeedOptions{After: after, Limit: 1})
 	if err != nil || len(page.Deposits) > 0 {
 		return "entries of the feed", err
+	}
+	events, err := ch.gateway.Events(ctx, client.FeedOptions{After: event, Limit: 1})
+	if err != nil || len(events.Events) > 0 {
+		return "entries of the feed of events", err
 	}
 	return "", nil
 }
@@ -207,7 +221,7 @@ func (ch *Chain) compareWithdrawals(ctx context.Context, r *Result) error {
 			if err != nil {
 				return err
 			}
-			if o.Confirmed != 0 {
+			if o.Confirmed != 0 || ch.confirmedBefore[o.CallBackID] {
 				confirmed[o.CallBackID]++
 			}
 		}
@@ -239,6 +253,5 @@ func (ch *Chain) compareWithdrawals(ctx context.Context, r *Result) error {
 			r.Wrong = append(r.Wrong, id+" was confirmed, and never executed")
 		}
 	}
-	slices.Sort(r.Wrong)
-	return nil
+	return ch.comparePermits(ctx, r)
 }

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,8 +22,8 @@ var ledgerTables = []string{
 	`CREATE TABLE credits (tracking_id VARCHAR(100), user_id VARCHAR(100), amount VARCHAR(100))`,
 	`CREATE TABLE confirmed (call_back_id VARCHAR(100))`,
 	`CREATE TABLE executed (call_back_id VARCHAR(100))`,
-	`CREATE TABLE feed (after_seq BIGINT)`,
-	`INSERT INTO feed (after_seq) VALUES (0)`,
+	`CREATE TABLE feed (after_seq BIGINT, after_event BIGINT)`,
+	`INSERT INTO feed (after_seq, after_event) VALUES (0, 0)`,
 }
 
 const apiKey countersign.APIKey = "proof-merchant"
@@ -125,8 +126,8 @@ func (a *answering) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// runApp is the application behind a gateway. It reads the feed of deposits, and books in
-// one transaction what it credits and how far it has read.
+// runApp is the application behind a gateway. It reads the feeds of deposits and of events,
+// and books in one transaction what it credits and how far it has read.
 func runApp(ctx context.Context, s settings, at *steps) error {
 	db, err := s.Store.open()
 	if err != nil {
@@ -138,20 +139,62 @@ func runApp(ctx context.Context, s settings, at *steps) error {
 	}
 	fmt.Println("ready")
 	for {
-		if err := readFeed(ctx, s.Store, db, api, at); err != nil {
-			at.say("failed", err)
-			time.Sleep(50 * time.Millisecond)
+		for column, read := range map[string]func(context.Context, *client.Gateway, client.FeedOptions) ([]client.DepositEntry, int64, error){
+			"after_seq": deposits, "after_event": credited} {
+			if err := readFeed(ctx, s.Store, db, api, column, read, at); err != nil {
+				at.say("failed", err)
+				time.Sleep(50 * time.Millisecond)
+			}
 		}
 	}
 }
 
-func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, at *steps) error {
+// deposits gives what counts of the next deposits. Those that are held may count later,
+// which is an event.
+func deposits(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
+	o.Wait = 300 * time.Millisecond
+	page, err := api.Deposits(ctx, o)
+	for _, d := range page.Deposits {
+		switch d.State {
+		case client.DepositTaken:
+			list = append(list, d)
+		case client.DepositHeld:
+		default:
+			return nil, 0, fmt.Errorf("deposit %s is %s", d.TrackingID, d.State)
+		}
+	}
+	return list, page.Next, err
+}
+
+// credited gives the deposits that were held and count by the next events.
+func credited(ctx context.Context, api *client.Gateway, o client.FeedOptions) (list []client.DepositEntry, next int64, err error) {
+	page, err := api.Events(ctx, o)
+	for _, e := range page.Events {
+		if e.Kind != client.EventDepositCredited {
+			continue
+		}
+		d, err := api.Deposit(ctx, e.Deposit)
+		if err != nil {
+			return nil, 0, err
+		}
+		list = append(list, d)
+	}
+	return list, page.Next, err
+}
+
+// readFeed credits what the next page of a feed makes count. Behind a number that a
+// restore of the gateway lost, it goes on where the next epoch begins.
+func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, column string,
+	read func(context.Context, *client.Gateway, client.FeedOptions) ([]client.DepositEntry, int64, error), at *steps) error {
 	var after int64
-	if err := db.QueryRowContext(ctx, `SELECT after_seq FROM feed`).Scan(&after); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT `+column+` FROM feed`).Scan(&after); err != nil {
 		return err
 	}
-	page, err := api.Deposits(ctx, client.FeedOptions{After: after, Limit: 5, Wait: time.Second})
-	if err != nil || len(page.Deposits) == 0 {
+	list, next, err := read(ctx, api, client.FeedOptions{After: after, Limit: 5})
+	if errors.Is(err, client.ErrConflict) {
+		next, err = nextEpoch(ctx, api, after)
+	}
+	if err != nil || next == after {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -159,21 +202,36 @@ func readFeed(ctx context.Context, s Store, db *sql.DB, api *client.Gateway, at 
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, d := range page.Deposits {
-		if d.State != client.DepositTaken {
-			return fmt.Errorf("deposit %s is %s", d.TrackingID, d.State)
-		}
+	for _, d := range list {
 		if err := s.credit(ctx, tx, d.TrackingID, d.TenantUserID, d.Amount.String()); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, s.text(`UPDATE feed SET after_seq = ?`), page.Next); err != nil {
+	if _, err := tx.ExecContext(ctx, s.text(`UPDATE feed SET `+column+` = ?`), next); err != nil {
 		return err
 	}
-	at.at("app.written")
+	if len(list) > 0 {
+		at.at("app.written")
+	}
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	at.at("app.committed")
+	if len(list) > 0 {
+		at.at("app.committed")
+	}
 	return nil
+}
+
+// nextEpoch gives the place before the first entry of the epoch after a number.
+func nextEpoch(ctx context.Context, api *client.Gateway, after int64) (int64, error) {
+	e, err := api.Epoch(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, number := range append(e.Earlier, e.Epoch) {
+		if first := number * 1_000_000; first > after {
+			return first, nil
+		}
+	}
+	return 0, fmt.Errorf("no epoch begins after %d", after)
 }

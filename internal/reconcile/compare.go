@@ -212,6 +212,61 @@ func (c Config) confirmed(ctx context.Context, s service, b books) error {
 	})
 }
 
+// added finds what the core has added and the service does not know. What neither the
+// merchant has booked nor the core executed, nobody else misses.
+func (c Config) added(ctx context.Context, s service) error {
+	if c.Added == "" {
+		return nil
+	}
+	x, err := c.index(c.Added, coreID, true, nil)
+	if err != nil {
+		return err
+	}
+	err = s.deposits(ctx, "", func(d outbox.ToldDeposit) error {
+		f := Finding{Finding: AmountDiffers, Merchant: d.Merchant, TrackingID: d.TrackingID, State: string(d.State), Here: Sum(d.Symbol, d.Amount)}
+		if _, found, agrees := x.Match(d.Merchant, coreID(Line{TrackingID: d.TrackingID}), f.Here); found && !agrees {
+			return c.Report(f)
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.purged(ctx, "", func(merchant, id string) error {
+			x.Match(merchant, coreID(Line{TrackingID: id}), "")
+			return nil
+		})
+	}
+	if err == nil {
+		err = s.withdrawals(ctx, "", func(w withdrawal) error {
+			x.Match(w.Merchant, coreID(Line{CallBackID: w.CallBackID}), "")
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return Lines(c.Added, func(l Line) error {
+		if x.Matched(c.merchant(l), coreID(l)) {
+			return nil
+		}
+		f := Finding{Finding: AddedUnknown, Merchant: c.merchant(l), CallBackID: l.CallBackID, There: Sum(l.Symbol, l.Amount)}
+		if l.CallBackID == "" {
+			f.TrackingID = l.TrackingID
+		}
+		return c.Report(f)
+	})
+}
+
+// coreID names a deposit or a withdrawal of the core in one index of both.
+func coreID(l Line) string {
+	switch {
+	case l.CallBackID != "":
+		return "withdrawal " + l.CallBackID
+	case l.TrackingID != "":
+		return "deposit " + l.TrackingID
+	}
+	return ""
+}
+
 // sum is what both sides must agree on of a withdrawal.
 func (l Line) sum() string {
 	if s := Sum(l.Symbol, l.Amount); s != "" && l.Address != "" {

@@ -31,6 +31,7 @@ const (
 	ConfirmedUnknown     Kind = "confirmed_unknown"      // the merchant confirmed it, and the service does not know it
 	PermitDiffers        Kind = "permit_differs"         // another permit was given here than the core has
 	ReleasedNotExecuted  Kind = "released_not_executed"  // a permit was given here that the core does not know
+	AddedUnknown         Kind = "added_unknown"          // the core added it, and the service does not know it
 )
 
 // Finding is one disagreement.
@@ -52,6 +53,9 @@ type Config struct {
 	// Booked is a file of deposits that the merchant's application has booked, Executed
 	// one of withdrawals for which the wallet core had a permit. Empty: not compared.
 	Booked, Executed string
+	// Added is a file of deposits and withdrawals that the wallet core has added. A line
+	// with a callBackId is a withdrawal. Empty: not compared.
+	Added string
 	// Merchant is that of lines without one. It is needed with There.
 	Merchant string
 	// There is the API of the merchant's gateway, in place of Booked: its deposits and
@@ -125,6 +129,9 @@ func Service(ctx context.Context, o *outbox.Outbox, c Config) (ended bool, err e
 		if err := c.executed(ctx, o); err != nil {
 			return false, err
 		}
+	}
+	if err := c.added(ctx, local{o}); err != nil { // what was executed is known now
+		return false, err
 	}
 	if !c.Settle {
 		return false, nil
@@ -226,8 +233,9 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 			return false, err
 		}
 	}
+	has := func(id string) bool { return x.Has("", id) }
 	if c.Settle {
-		if _, _, err := b.SettleHeld(ctx, func(id string) bool { return x.Has("", id) }, c.Now); err != nil {
+		if err := b.SettleHeld(ctx, has, c.Now); err != nil {
 			return false, err
 		}
 	}
@@ -269,7 +277,7 @@ func Gateway(ctx context.Context, b *book.Book, c Config) (ended bool, err error
 	if err = errors.Join(err, keep(1)); err != nil || !c.Settle {
 		return false, err
 	}
-	return b.Reconcile(ctx, c.Now)
+	return b.Reconcile(ctx, has, c.Now)
 }
 
 // booked compares the deposits of a book with what the application booked.

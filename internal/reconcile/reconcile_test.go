@@ -10,11 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -47,7 +51,7 @@ type place struct {
 }
 
 func onEachDatabase(t *testing.T, end db.End, fn func(*testing.T, *place)) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+	for name, url := range ready.Kinds(end) {
 		t.Run(name, func(t *testing.T) { fn(t, &place{t: t, url: url(t), end: end}) })
 	}
 }
@@ -120,6 +124,12 @@ func amount(text string) countersign.Amount {
 	return a
 }
 
+// addShop makes the merchant.
+func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
+	t.Helper()
+	must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", Name: "Shop", State: merchants.Active, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Scheme: merchants.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
+}
+
 // withdrawalSteps are the path of a withdrawal at the service. Each can be taken again.
 var withdrawalSteps = []func(*testing.T, *outbox.Outbox){
 	func(t *testing.T, o *outbox.Outbox) {
@@ -187,8 +197,7 @@ func TestNoSecondPermit(t *testing.T) {
 			t.Run(fmt.Sprintf("backup after %d, %d lost", backed, lost), func(t *testing.T) {
 				onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
 					o := outbox.New(p.db(false))
-					must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", Name: "Shop", State: outbox.MerchantActive, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/",
-						Scheme: outbox.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
+					addShop(t, o, key)
 					for _, step := range withdrawalSteps[:backed] {
 						step(t, o)
 					}
@@ -370,6 +379,97 @@ func TestOrdersWait(t *testing.T) {
 		must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 200}))(t)
 		if n := must(b.ExpireOrders(ctx, start+200, 10))(t); n != 1 {
 			t.Errorf("%d orders expired afterwards", n)
+		}
+	})
+}
+
+// A backup that was made while an earlier restore was not reconciled holds deposits of that
+// epoch: they are decided on with the others.
+func TestRestoredTwice(t *testing.T) {
+	onEachDatabase(t, book.End(), func(t *testing.T, p *place) {
+		b := book.New(p.db(false), book.Config{})
+		first := must(b.Restored(ctx, 0, start+100))(t)
+		tell(t, b, "held")
+		b = book.New(p.restore(p.backup()), book.Config{})
+		must(b.Restored(ctx, 0, start+200))(t)
+		tell(t, b, "held too")
+		_, report := gather()
+		if ended := must(Gateway(ctx, b, Config{Booked: lines(t), Settle: true, Report: report, Now: start + 300}))(t); !ended {
+			t.Error("the epoch is still open")
+		}
+		credited := map[string]int{}
+		credit(t, b, credited, first.Base())
+		if credited["held"] != 1 || credited["held too"] != 1 {
+			t.Errorf("credited %v", credited)
+		}
+	})
+}
+
+// What a restore does not know may have been executed: while it is not reconciled no
+// withdrawal expires or lapses, and nobody is told that its funds are free.
+func TestNothingEndsUnreconciled(t *testing.T) {
+	key := must(envelope.GenerateKey(1024))(t)
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		o := outbox.New(p.db(false))
+		addShop(t, o, key)
+		for _, step := range withdrawalSteps[:2] {
+			step(t, o)
+		}
+		payload := []byte(`{"type":2,"callBackId":"late"}`)
+		must2(o.CreateWithdrawal(ctx, outbox.NewWithdrawal{Merchant: "shop", CallBackID: "late", TenantUserID: "user", TrackingID: "late",
+			Details: &details, Deadline: start + 1000, Payload: payload}, start))(t)
+		o = outbox.New(p.restore(p.backup()))
+		must(o.Restored(ctx, 0, start+650))(t)
+		const year = db.Millis(365 * 86400e3)
+		if done := must(o.Sweep(ctx, start+year))(t); len(done.Expired)+len(done.Lapsed) > 0 {
+			t.Errorf("ended before it was reconciled: %+v", done)
+		}
+		executed := lines(t, Line{Merchant: "shop", CallBackID: "order", Claim: "execution", Permit: "cpt_before"})
+		found, report := gather()
+		if ended := must(Service(ctx, o, Config{Executed: executed, Settle: true, Report: report, Now: start + year}))(t); !ended || len(*found) != 1 || !(*found)[0].Settled {
+			t.Errorf("ended %v, found %+v", ended, *found)
+		}
+		if done := must(o.Sweep(ctx, start+year))(t); len(done.Expired) != 1 || len(done.Lapsed) != 0 {
+			t.Errorf("and then: %+v", done)
+		}
+		if w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t); w.State != outbox.WithdrawalReleased {
+			t.Errorf("what was executed is %s", w.State)
+		}
+	})
+}
+
+// What the service lost before its merchant and the core's executor had it, only the core
+// misses.
+func TestAddedUnknown(t *testing.T) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, p *place) {
+		c := &chain{t: t, service: p, now: start}
+		o := c.outbox()
+		addShop(t, o, must(envelope.GenerateKey(1024))(t))
+		for _, step := range withdrawalSteps[:1] {
+			step(t, o)
+		}
+		depositSteps[0].do(c)
+		added := []any{
+			Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.40")}, Line{Merchant: "shop", CallBackID: "order", TrackingID: "order"},
+			Line{Merchant: "other", TrackingID: onlyDeposit}, Line{TrackingID: "order"}, Line{CallBackID: onlyDeposit}, Line{TrackingID: "lost", Symbol: "USDT", Amount: amount("1")},
+		}
+		found, report := gather()
+		config := Config{Added: lines(t, added...), Executed: lines(t, Line{Merchant: "shop", CallBackID: "executed", TenantUserID: "user", Claim: "c", Address: "T", ChainName: "TRON", Symbol: "USDT", Amount: amount("1")}),
+			Merchant: "shop", Report: report, Now: start}
+		must(Service(ctx, o, config))(t)
+		var names []string
+		for _, f := range *found {
+			names = append(names, fmt.Sprint(f.Finding, " ", f.Merchant, " ", f.TrackingID, f.CallBackID))
+		}
+		want := []string{"executed_unknown shop executed", "added_unknown other " + onlyDeposit, "added_unknown shop order", "added_unknown shop " + onlyDeposit, "added_unknown shop lost"}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Error(diff)
+		}
+		*found = nil
+		config.Added, config.Executed = lines(t, Line{TrackingID: onlyDeposit, Symbol: "USDT", Amount: amount("7.41")}), ""
+		must(Service(ctx, o, config))(t)
+		if len(*found) != 1 || (*found)[0].Finding != AmountDiffers {
+			t.Errorf("with another amount: %+v", *found)
 		}
 	})
 }

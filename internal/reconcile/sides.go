@@ -53,7 +53,7 @@ func (s local) purged(ctx context.Context, merchant string, fn func(merchant, tr
 
 func (s local) withdrawals(ctx context.Context, merchant string, fn func(withdrawal) error) error {
 	return s.o.EachWithdrawal(ctx, func(w outbox.Withdrawal) error {
-		if w.Merchant != merchant {
+		if merchant != "" && w.Merchant != merchant {
 			return nil
 		}
 		v := withdrawal{Merchant: w.Merchant, CallBackID: w.CallBackID, State: string(w.State),
@@ -125,7 +125,7 @@ func Remote(ctx context.Context, api *client.Service, c Config) error {
 	if c.Executed != "" {
 		return errors.New("--executed is compared with the database: leave out --service")
 	}
-	return c.steady(ctx, api, func() error { return c.compare(ctx, remote{api}) })
+	return c.steady(ctx, api, func() error { return errors.Join(c.compare(ctx, remote{api}), c.added(ctx, remote{api})) })
 }
 
 // steady fails if an end whose API is asked was restored while do ran: then a part of

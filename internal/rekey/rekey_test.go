@@ -17,7 +17,9 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/db/masterkey"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -30,7 +32,7 @@ func key(n byte) *db.MasterKey { return db.NewMasterKey([32]byte{n}) }
 var dialects = []struct {
 	name string
 	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.Postgres}}
+}{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
 
 func open(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	t.Helper()
@@ -42,15 +44,15 @@ func open(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	return outbox.New(d)
 }
 
-const merchants = 230 // more than one transaction of Rewrap
+const merchantCount = 230 // more than one transaction of Rewrap
 
 func fill(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	t.Helper()
 	if _, err := audit.Open(ctx, audit.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil { // makes the signing key
 		t.Fatal(err)
 	}
-	for i := range merchants {
-		m := outbox.Merchant{ID: fmt.Sprintf("m%03d", i), Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
+	for i := range merchantCount {
+		m := merchants.Merchant{ID: fmt.Sprintf("m%03d", i), Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
 			Concurrency: 1, ConfirmWithin: time.Hour, APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}
 		if _, err := o.CreateMerchant(ctx, m, 1); err != nil {
 			t.Fatal(err)
@@ -61,7 +63,7 @@ func fill(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 // opens checks that a node opens what is sealed.
 func opens(t *testing.T, o *outbox.Outbox, when string) {
 	t.Helper()
-	for _, i := range []int{0, 1, 199, 200, 201, merchants - 1} {
+	for _, i := range []int{0, 1, 199, 200, 201, merchantCount - 1} {
 		m, err := o.Merchant(ctx, fmt.Sprintf("m%03d", i))
 		if err != nil || m.APIKey.Reveal() != fmt.Sprintf("key-%d", i) {
 			t.Errorf("%s: merchant %d: %v", when, i, err)
@@ -135,7 +137,7 @@ func TestRekey(t *testing.T) {
 			}
 			both("all of it", a, b)
 			s, err = Look(ctx, o, o.Sealed(), b, true)
-			if err != nil || !s.Rewrapped() || !s.Rekeying() || s.Values[0] != 0 || s.Values[1] != merchants+2 {
+			if err != nil || !s.Rewrapped() || !s.Rekeying() || s.Values[0] != 0 || s.Values[1] != merchantCount+2 {
 				t.Errorf("all of it: %+v, %v", s, err)
 			}
 			if err := End(ctx, o.DB, 8, died); !errors.Is(err, errDied) {

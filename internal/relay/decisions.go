@@ -21,7 +21,12 @@ const (
 INSERT INTO countersign_decisions (seq, merchant, call_back_id, withdrawal, decision, body)
 VALUES ($1, $2, $3, $4, $5, $6::json) ON CONFLICT (merchant, call_back_id) DO NOTHING`
 
-	earlierDecisionSQL = `SELECT seq, decision FROM countersign_decisions WHERE merchant = $1 AND call_back_id = $2`
+	earlierDecisionSQL = `SELECT seq, decision, withdrawal FROM countersign_decisions WHERE merchant = $1 AND call_back_id = $2`
+
+	// anewDecisionSQL gives a known decision the withdrawal that the service has now. The
+	// number is new too, so that who reads by number learns of it.
+	anewDecisionSQL = `
+UPDATE countersign_decisions SET seq = $1, withdrawal = $4, body = $5::json WHERE merchant = $2 AND call_back_id = $3`
 )
 
 // ErrFeed means that the feed of decisions is not the one that was read before: the service
@@ -40,27 +45,29 @@ const (
 func (r *Relay) decisions(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := r.writeDecisions(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			failures = 0
-			r.state.set(partDecisions, nil)
-			r.metrics.stopped.Set(0)
-			continue
-		case errors.Is(err, ErrFeed):
-			r.metrics.stopped.Set(1)
-			if r.state.why(partDecisions) == "" {
-				r.c.Log.Error("decisions are stopped; docs/relay.md says how to go on", "error", err.Error())
-			}
-			r.state.set(partDecisions, err)
-			sleep(ctx, r.c.lastPause)
-			continue
 		}
 		r.state.set(partDecisions, err)
-		failures++
-		sleep(ctx, pauseAfter(failures, r.c.lastPause))
+		switch {
+		case err == nil:
+			failures = 0
+			r.metrics.stopped.Set(0)
+		case errors.Is(err, ErrFeed):
+			r.metrics.stopped.Set(1)
+			sleep(ctx, r.c.lastPause)
+		default:
+			failures++
+			sleep(ctx, pauseAfter(failures, r.c.lastPause))
+		}
 	}
+}
+
+// before gives the first n entries of a page, n > 0, up to one that stops the relay. They are
+// written first, and the next call fails: who passes that entry by the cursor would lose
+// them.
+func before(part client.Decisions, n int) client.Decisions {
+	return client.Decisions{Decisions: part.Decisions[:n], Next: part.Decisions[n-1].Seq}
 }
 
 // writeDecisions writes the next decisions, and waits for one for a while. No
@@ -84,8 +91,11 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for decisions: %w", err)
 	}
-	if err := r.checkFeed(ctx, after, part.Decisions); err != nil {
-		return err
+	if n, err := r.checkFeed(ctx, after, part.Decisions); err != nil {
+		if n == 0 {
+			return err
+		}
+		part = before(part, n)
 	}
 	if part.Next == after {
 		if time.Since(asked) < time.Second { // a service that stops does not wait
@@ -100,8 +110,13 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 		if err := tx.QueryRow(write, lockCursorSQL).Scan(&is); err != nil || is != after {
 			return err // another relay was first
 		}
-		for _, d := range part.Decisions {
-			if err := insertDecision(write, tx, d); err != nil {
+		for i, d := range part.Decisions {
+			err := insertDecision(write, tx, d)
+			if i > 0 && errors.Is(err, ErrFeed) {
+				part = before(part, i)
+				break
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -118,7 +133,8 @@ func (r *Relay) writeDecisions(ctx context.Context) error {
 }
 
 // insertDecision keeps a decision, once. A known withdrawal that is decided otherwise is
-// ErrFeed.
+// ErrFeed. One that the service lost in a restore, and was given again, has another id
+// there, under which alone it can be released: its row gets that.
 func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
 	w := d.Withdrawal
 	body, err := json.Marshal(w)
@@ -130,20 +146,24 @@ func insertDecision(ctx context.Context, tx pgx.Tx, d client.Decision) error {
 		return err
 	}
 	var seq int64
-	var decision string
-	if err := tx.QueryRow(ctx, earlierDecisionSQL, w.Merchant, w.CallBackID).Scan(&seq, &decision); err != nil {
+	var decision, withdrawal string
+	if err := tx.QueryRow(ctx, earlierDecisionSQL, w.Merchant, w.CallBackID).Scan(&seq, &decision, &withdrawal); err != nil {
 		return err
 	}
-	if decision != string(w.Decision) {
+	switch {
+	case decision != string(w.Decision):
 		return fmt.Errorf("%w: entry %d says %s of %s/%s, and entry %d said %s", ErrFeed, d.Seq, w.Decision, w.Merchant, w.CallBackID, seq, decision)
+	case withdrawal != w.ID:
+		_, err = tx.Exec(ctx, anewDecisionSQL, d.Seq, w.Merchant, w.CallBackID, w.ID, string(body))
 	}
-	return nil
+	return err
 }
 
-// checkFeed fails with ErrFeed where a page goes on in another epoch than the cursor's.
-// The feed has no gaps, but for a token that sees some merchants alone.
-func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decision) error {
-	for _, d := range list {
+// checkFeed fails with ErrFeed where a page goes on in another epoch than the cursor's,
+// and gives how many entries stand before that place. The feed has no gaps, but for a token
+// that sees some merchants alone.
+func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decision) (n int, err error) {
+	for i, d := range list {
 		if d.Seq == after+1 {
 			after = d.Seq
 			continue
@@ -153,11 +173,11 @@ func (r *Relay) checkFeed(ctx context.Context, after int64, list []client.Decisi
 		cancel()
 		switch {
 		case err != nil:
-			return fmt.Errorf("asking for the token's merchants: %w", err)
+			return 0, fmt.Errorf("asking for the token's merchants: %w", err)
 		case len(self.Merchants) == 0 || d.Seq-after >= epochGap || d.Seq <= after:
-			return fmt.Errorf("%w: entry %d follows entry %d", ErrFeed, d.Seq, after)
+			return i, fmt.Errorf("%w: entry %d follows entry %d", ErrFeed, d.Seq, after)
 		}
 		after = d.Seq
 	}
-	return nil
+	return len(list), nil
 }

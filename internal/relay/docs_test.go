@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/internal/db/dbtest"
 )
 
 // network makes a server that has only a socket listen on a port of this machine: Java's
@@ -115,6 +117,9 @@ func TestInsertsOfTheDocument(t *testing.T) {
 			}
 			if testing.Short() && b[1] != "sql" {
 				t.Skip("-short: other languages take their time")
+			}
+			if b[1] != "sql" {
+				dbtest.NotRaced(t, "other languages are processes of their own")
 			}
 			if lacking := l.lacking(); lacking != "" {
 				if os.Getenv("CI") == "true" {

@@ -250,7 +250,7 @@ func TestRights(t *testing.T) {
 	name := "relay_" + c.one(`SELECT current_database()`)
 	c.exec(`CREATE ROLE ` + name + ` LOGIN; CREATE ROLE core_` + name + ` LOGIN;
 		GRANT SELECT, UPDATE, DELETE ON countersign_outbox TO ` + name + `;
-		GRANT SELECT, INSERT ON countersign_decisions TO ` + name + `;
+		GRANT SELECT, INSERT, UPDATE (seq, withdrawal, body) ON countersign_decisions TO ` + name + `;
 		GRANT SELECT, UPDATE ON countersign_relay TO ` + name + `;
 		GRANT INSERT ON countersign_outbox TO core_` + name)
 	as := func(user string) string {
@@ -281,4 +281,12 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the decision", func() bool { return c.one(`SELECT count(*) FROM countersign_decisions`) == "1" })
+	relay, err := pgx.Connect(t.Context(), as(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close(context.Background())
+	if tag, err := relay.Exec(t.Context(), anewDecisionSQL, 9, "shop", "w-1", "shop.again", "{}"); err != nil || tag.RowsAffected() != 1 {
+		t.Errorf("giving it another id: %v, %v", tag, err)
+	}
 }

@@ -40,7 +40,12 @@ type core struct {
 
 func newCore(t testing.TB) *core {
 	t.Helper()
-	c := &core{t: t, url: dbtest.Postgres(t)}
+	return newCoreAt(t, dbtest.Postgres(t))
+}
+
+func newCoreAt(t testing.TB, url string) *core {
+	t.Helper()
+	c := &core{t: t, url: url}
 	c.conn = c.connect()
 	for range 2 { // applying it again changes nothing
 		c.exec(DDL(true))
@@ -189,13 +194,12 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	if before != nil && before(w, r, body) {
 		return
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	if after == nil {
-		s.direct.ServeHTTP(w, r)
+		s.passOn(w, r, body)
 		return
 	}
 	got := httptest.NewRecorder()
-	s.direct.ServeHTTP(got, r)
+	s.passOn(got, r, body)
 	if !after(r, body, got.Code, got.Body.Bytes()) {
 		panic(http.ErrAbortHandler)
 	}
@@ -204,6 +208,12 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(got.Code)
 	_, _ = w.Write(got.Body.Bytes())
+}
+
+// passOn gives a call to the API.
+func (s *service) passOn(w http.ResponseWriter, r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	s.direct.ServeHTTP(w, r)
 }
 
 // set changes what stands before the API.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
 )
@@ -22,6 +23,7 @@ const (
 	childFrom  = "COUNTERSIGN_TEST_RELAY_FROM"
 	childTo    = "COUNTERSIGN_TEST_RELAY_TO"
 	childToken = "COUNTERSIGN_TEST_RELAY_TOKEN"
+	childIdle  = "COUNTERSIGN_TEST_RELAY_IDLE" // Config.idle; empty: 0
 )
 
 // child runs a relay in place of the tests where the environment asks for it.
@@ -32,7 +34,8 @@ func child() bool {
 	api, err := client.NewService(client.Config{URL: os.Getenv(childTo), Token: client.Secret(os.Getenv(childToken))})
 	var r *Relay
 	if err == nil {
-		r, err = New(Config{From: os.Getenv(childFrom), Service: api, Decisions: true, Poll: 200 * time.Millisecond, Batch: 20})
+		idle, _ := time.ParseDuration(os.Getenv(childIdle))
+		r, err = New(Config{From: os.Getenv(childFrom), Service: api, Decisions: true, Poll: 200 * time.Millisecond, Batch: 20, idle: idle})
 	}
 	if err == nil {
 		err = r.Run(context.Background())
@@ -45,8 +48,15 @@ func child() bool {
 // spawn starts a relay as a process. kill ends it at once, and waits for its end.
 func (s *service) spawn(c *core) (kill func()) {
 	s.t.Helper()
+	_, kill = s.spawnIdle(c, 0)
+	return kill
+}
+
+// spawnIdle is spawn with a Config.idle, and gives the process.
+func (s *service) spawnIdle(c *core, idle time.Duration) (p *os.Process, kill func()) {
+	s.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childFrom+"="+c.url, childTo+"="+s.front.URL, childToken+"="+s.token)
+	cmd.Env = append(os.Environ(), childFrom+"="+c.url, childTo+"="+s.front.URL, childToken+"="+s.token, childIdle+"="+idle.String())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -59,7 +69,7 @@ func (s *service) spawn(c *core) (kill func()) {
 		}
 	}
 	s.t.Cleanup(kill)
-	return kill
+	return cmd.Process, kill
 }
 
 // A relay that is killed at any step leaves every row that is not acknowledged, and the
@@ -173,19 +183,38 @@ func TestKilledAtRandom(t *testing.T) {
 	}
 	c := newCore(t)
 	s := newService(t, "", "shop")
-	stop := make(chan struct{})
+	stop := insertSteadily(t, c.connect(), "r", 2*time.Millisecond)
+	other := s.spawn(c)
+	for range kills {
+		kill := s.spawn(c)
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		kill()
+	}
+	other()
+	want := stop()
+	s.spawn(c)
+	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+		t.Errorf("after %d kills: %s", kills, diff)
+	}
+	t.Logf("%d rows, %d kills", len(want), kills+1)
+}
+
+// insertSteadily inserts deposits and withdrawals until stop is called, which gives their
+// identifiers.
+func insertSteadily(t *testing.T, conn *pgx.Conn, name string, every time.Duration) (stop func() []string) {
+	end := make(chan struct{})
 	ended := make(chan []string)
-	conn := c.connect()
 	go func() {
 		var want []string
 		defer func() { ended <- want }()
 		for i := 0; ; i++ {
 			select {
-			case <-stop:
+			case <-end:
 				return
-			case <-time.After(2 * time.Millisecond):
+			case <-time.After(every):
 			}
-			id := fmt.Sprintf("r-%06d", i)
+			id := fmt.Sprintf("%s-%06d", name, i)
 			kind, body := kindDeposit, deposit("shop", id)
 			if i%9 == 0 {
 				kind, body = kindWithdrawal, withdrawal("shop", id)
@@ -197,19 +226,8 @@ func TestKilledAtRandom(t *testing.T) {
 			want = append(want, id)
 		}
 	}()
-	other := s.spawn(c)
-	for range kills {
-		kill := s.spawn(c)
-		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
-		kill()
+	return func() []string {
+		close(end)
+		return <-ended
 	}
-	other()
-	close(stop)
-	want := <-ended
-	s.spawn(c)
-	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
-	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
-		t.Errorf("after %d kills: %s", kills, diff)
-	}
-	t.Logf("%d rows, %d kills", len(want), kills+1)
 }

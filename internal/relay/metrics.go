@@ -51,6 +51,9 @@ func newMetrics(r *Relay) *metrics {
 	}
 	m.registry.MustRegister(m.carried, m.refusals, m.calls, m.lag, m.decided, m.stopped, scrape{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if r.c.Build != nil {
+		m.registry.MustRegister(r.c.Build)
+	}
 	return m
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"countersign/client"
 	"countersign/internal/db"
@@ -34,8 +35,13 @@ type Config struct {
 	// lastPause is the longest pause between two tries, and longestHold that of one
 	// merchant alone. 0: the constants of these names.
 	lastPause, longestHold time.Duration
-	// Log gets a line for each refused row and each change between working and not.
-	// Nil: discards.
+	// idle is after what time the core's database ends the transaction of a relay that does
+	// nothing in it. 0: idleTime.
+	idle time.Duration
+	// Build are the metrics of the build. Nil: none.
+	Build prometheus.Collector
+	// Log gets a line for each refused row, for each failure, and when what failed works
+	// again. Nil: discards.
 	Log *slog.Logger
 }
 
@@ -49,13 +55,15 @@ const (
 	turnTime = 3 * time.Second
 	// sqlTimeout bounds one statement in the core's database.
 	sqlTimeout = 20 * time.Second
+	// idleTime ends the transaction of a relay that was stopped, so that another takes its
+	// rows. It is longer than a turn can take.
+	idleTime = time.Minute
 )
 
-// sessionSettings are those of a relay's connections. The first ends the transaction of a
-// relay that was stopped, so that another takes its rows; it is longer than a turn can
-// take. The others keep every look at the table a look at its index.
+// sessionSettings are those of a relay's connections. Most keep every look at the table a
+// look at its index.
 const sessionSettings = `
-SET idle_in_transaction_session_timeout = '60s'; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+SET idle_in_transaction_session_timeout = %d; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET application_name = 'countersign relay'`
 
 // ErrNoTable means that the core's database lacks a table.
@@ -99,14 +107,14 @@ func New(c Config) (*Relay, error) {
 		return nil, fmt.Errorf("relay: Config.Poll is below 0, or Config.Batch is not from 1 to %d", maxBatch)
 	}
 	c.Poll, c.Batch = cmp.Or(c.Poll, defaultPoll), cmp.Or(c.Batch, maxBatch)
-	c.lastPause, c.longestHold = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold)
+	c.lastPause, c.longestHold, c.idle = cmp.Or(c.lastPause, lastPause), cmp.Or(c.longestHold, longestHold), cmp.Or(c.idle, idleTime)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Relay{c: c, wake: make(chan struct{}, 1), held: held{most: c.longestHold, until: map[string]pause{}}}
 	r.state.log, r.state.failed = c.Log, map[string]string{}
 	var err error
-	if r.pool, r.links, err = connect(c.From, c.Log); err != nil {
+	if r.pool, r.links, err = connect(c.From, c.idle, c.Log); err != nil {
 		return nil, err
 	}
 	r.metrics = newMetrics(r)
@@ -114,14 +122,14 @@ func New(c Config) (*Relay, error) {
 }
 
 // connect makes a pool, which connects when it is used.
-func connect(url string, log *slog.Logger) (*pgxpool.Pool, *pglink.Links, error) {
+func connect(url string, idle time.Duration, log *slog.Logger) (*pgxpool.Pool, *pglink.Links, error) {
 	c, links, err := db.PoolConfig(url, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from: %w", err)
 	}
 	c.MaxConns = 4 // a turn, the notifications, decisions, a look of /metrics
 	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sessionSettings)
+		_, err := conn.Exec(ctx, fmt.Sprintf(sessionSettings, idle.Milliseconds()))
 		return err
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -22,19 +23,24 @@ type state struct {
 	failed map[string]string // by part: why
 }
 
-// set notes what became of a part and logs each change, once.
+// set notes what became of a part. It logs each failure, since whoever limits the lines may
+// have left out the one before, and once that the part works again.
 func (s *state) set(part string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, failed := s.failed[part]
-	switch {
-	case err == nil && failed:
-		delete(s.failed, part)
-		s.log.Info("works again", "part", part)
-	case err != nil && was != err.Error():
-		s.failed[part] = err.Error()
-		s.log.Warn("does not work; it is tried again", "part", part, "error", err.Error())
+	if err == nil {
+		if _, failed := s.failed[part]; failed {
+			delete(s.failed, part)
+			s.log.Info("works again", "part", part)
+		}
+		return
 	}
+	s.failed[part] = err.Error()
+	if errors.Is(err, ErrFeed) {
+		s.log.Error("decisions are stopped; docs/relay.md says how to go on", "error", err.Error())
+		return
+	}
+	s.log.Warn("does not work; it is tried again", "part", part, "error", err.Error())
 }
 
 // why says what does not work of some parts; empty: nothing.

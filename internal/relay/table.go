@@ -3,13 +3,18 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"countersign/client"
+	"countersign/internal/db"
 )
 
 // Counts are the numbers of the table.
@@ -50,7 +55,7 @@ type Table struct{ pool *pgxpool.Pool }
 
 // OpenTable makes a Table at the URL of a core's database. It connects when it is used.
 func OpenTable(from string) (*Table, error) {
-	pool, _, err := connect(from, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	pool, _, err := connect(from, idleTime, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +105,62 @@ func (t *Table) Retry(ctx context.Context, all bool, ids ...int64) (n int64, err
 		return err
 	})
 	return n, explain(err)
+}
+
+// Cursor gives the number of the last decision that was written.
+func (t *Table) Cursor(ctx context.Context) (n int64, err error) {
+	err = t.pool.QueryRow(ctx, cursorSQL).Scan(&n)
+	return n, explain(err)
+}
+
+const setCursorSQL = `UPDATE countersign_relay SET decisions = $2 WHERE decisions = $1`
+
+// SetCursor moves the cursor of decisions. It fails if the cursor is not at from any more.
+func (t *Table) SetCursor(ctx context.Context, from, to int64) error {
+	tag, err := t.pool.Exec(ctx, setCursorSQL, from, to)
+	if err == nil && tag.RowsAffected() == 0 {
+		return fmt.Errorf("the cursor of decisions was moved meanwhile from %d: look again", from)
+	}
+	return explain(err)
+}
+
+// NextEpoch says where the cursor of decisions goes on after a restore of the service: the
+// place before the first decision of the epoch after the cursor's. It fails while the
+// service is not reconciled, and while decisions of before the restore are not written
+// yet: whoever moved the cursor then would lose them.
+//
+// If the cursor is of an epoch that the service does not know, its backup was made before
+// that epoch began, or apart from it. What was written may then have other ids than the
+// service has now, so the feed is read again from its beginning, which changes nothing else.
+func NextEpoch(ctx context.Context, api *client.Service, cursor int64) (int64, error) {
+	e, err := api.Epoch(ctx)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("asking for the service's epoch: %w", err)
+	case e.Open:
+		return 0, fmt.Errorf("the service was restored and is not reconciled: countersign reconcile comes first")
+	}
+	next, known := int64(0), append(e.Earlier, e.Epoch)
+	for _, number := range known {
+		if base := (db.Epoch{Number: number}).Base(); base > cursor && (next == 0 || base < next) {
+			next = base
+		}
+	}
+	if next == 0 {
+		return 0, fmt.Errorf("the service has no epoch behind %d, where the cursor is", cursor)
+	}
+	part, err := api.Decisions(ctx, client.FeedOptions{After: cursor, Limit: 1})
+	switch {
+	case errors.Is(err, client.ErrConflict): // the restore lost what the cursor stands at
+		if of := cursor / epochGap; of > 0 && !slices.Contains(known, of) {
+			return 0, nil
+		}
+	case err != nil:
+		return 0, fmt.Errorf("asking for decisions: %w", err)
+	case len(part.Decisions) > 0 && part.Decisions[0].Seq <= next:
+		return 0, fmt.Errorf("entry %d is of before the restore and not written yet: let a relay run with --decisions first; its log says what stops it", part.Decisions[0].Seq)
+	}
+	return next, nil
 }
 
 func explain(err error) error {

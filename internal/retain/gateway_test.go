@@ -23,7 +23,7 @@ func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) mer
 // TestGatewayPurgesOnlyWhatWasRead: a deposit stays until every reader and the application
 // have it, and what a person decides on stays. A repetition of any is known.
 func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
 		b := newBook(t, url)
 		p := must(Gateway(config(b.DB)))(t)
 		for i := range 10 {
@@ -124,7 +124,7 @@ func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 // TestForwardingBeginsAfterWhatWasPurged: a gateway that begins to forward does not leave
 // out silently what it does not have any more.
 func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
 		b := newBook(t, url)
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start+90*day)
@@ -143,7 +143,7 @@ func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
 
 // TestReadersHoldThePurge: a log line says who, once.
 func TestReadersHoldThePurge(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
 		b := newBook(t, url)
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start)

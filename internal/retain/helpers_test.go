@@ -15,12 +15,18 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(purgingChild); url != "" {
-		purgeForEver(url)
+		purgeForEver(url, Service)
+		return
+	}
+	if url := os.Getenv(purgingBodies); url != "" {
+		purgeForEver(url, ServiceBodies)
 		return
 	}
 	os.Exit(dbtest.Run(m))
@@ -46,8 +52,8 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func onEachDatabase(t *testing.T, fn func(t *testing.T, url string)) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+func onEachDatabase(t *testing.T, end db.End, fn func(t *testing.T, url string)) {
+	for name, url := range ready.Kinds(end) {
 		t.Run(name, func(t *testing.T) { fn(t, url(t)) })
 	}
 }
@@ -71,7 +77,7 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 func newService(t testing.TB, url string) *outbox.Outbox {
 	t.Helper()
 	o := outbox.New(open(t, url, outbox.End()))
-	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
+	must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
 		Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
 	return o
 }
@@ -91,6 +97,23 @@ func purgeAll(t testing.TB, p *Purger, now db.Millis) (total int64) {
 		}
 		now += db.Millis(done.Wait.Milliseconds()) + 1
 	}
+}
+
+// stepThrough purges from a time on beside others, and gives how many it purged. It can run
+// in a goroutine of its own.
+func stepThrough(t testing.TB, p *Purger, from db.Millis) (total int64) {
+	for at := from; at < from+day; at += 1000 {
+		done, err := p.Step(ctx, at)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		total += done.Purged
+		if done.Ended {
+			break
+		}
+	}
+	return total
 }
 
 func deposit(id string) outbox.NewCallback {

@@ -12,19 +12,23 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/db/dbtest"
+	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
 // purgingChild makes the test binary purge the database of this URL until it is killed.
-const purgingChild = "COUNTERSIGN_TEST_PURGE"
+const (
+	purgingChild  = "COUNTERSIGN_TEST_PURGE"
+	purgingBodies = "COUNTERSIGN_TEST_PURGE_BODIES"
+)
 
-func purgeForEver(url string) {
+func purgeForEver(url string, purger func(Config) (*Purger, error)) {
 	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End())
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	p, err := Service(config(d))
+	p, err := purger(config(d))
 	for now := start + 91*day; err == nil; now += 1000 {
 		_, err = p.Step(ctx, now)
 		fmt.Println("step")
@@ -32,14 +36,39 @@ func purgeForEver(url string) {
 	fmt.Println(err)
 }
 
+// killWhile kills processes that purge, some time after their first step.
+func killWhile(t *testing.T, purges, url string) {
+	t.Helper()
+	kills := 6
+	if testing.Short() {
+		kills = 3
+	}
+	for i := range kills {
+		cmd := exec.Command(must(os.Executable())(t))
+		cmd.Env = append(os.Environ(), purges+"="+url)
+		out := must(cmd.StdoutPipe())(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 1)
+		_, err := out.Read(buf) // a step was made
+		time.Sleep(time.Duration(i*700) * time.Microsecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if err != nil {
+			t.Fatalf("the child has made no step: %v", err)
+		}
+	}
+}
+
 // TestKilledWhilePurging: whenever a node dies, each callback is kept whole or purged
 // whole, and a repetition of it is known.
 func TestKilledWhilePurging(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		const n = 600
 		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
 		o := outbox.New(d)
-		must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
+		must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
 			Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
 		for i := 0; i < n; i += 200 {
 			var list []outbox.NewCallback
@@ -51,26 +80,7 @@ func TestKilledWhilePurging(t *testing.T) {
 			settle(t, o, countersign.LaneNotify, start, accept)
 		}
 		d.Close()
-		kills := 6
-		if testing.Short() {
-			kills = 3
-		}
-		for i := range kills {
-			cmd := exec.Command(must(os.Executable())(t))
-			cmd.Env = append(os.Environ(), purgingChild+"="+url)
-			out := must(cmd.StdoutPipe())(t)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			buf := make([]byte, 1)
-			_, err := out.Read(buf) // a step was made
-			time.Sleep(time.Duration(i*700) * time.Microsecond)
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			if err != nil {
-				t.Fatalf("the child has made no step: %v", err)
-			}
-		}
+		killWhile(t, purgingChild, url)
 		checkWhole := func(purged int) {
 			counts := dbtest.Query(t, url, `SELECT COUNT(*) FROM callbacks c WHERE EXISTS (SELECT 1 FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id)
 				UNION ALL SELECT COUNT(*) FROM callbacks UNION ALL SELECT COUNT(*) FROM attempts UNION ALL SELECT COUNT(*) FROM purged

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign"
+	"countersign/internal/book"
+	"countersign/internal/outbox"
 	"countersign/internal/reconcile"
 )
 
@@ -35,7 +37,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 			t.Errorf("%v: %s", err, diff)
 		}
 	}
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
 		ingest(t, o, deposit("old"), start)
 		ingest(t, o, deposit("lost"), start)
@@ -47,7 +49,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 		}
 		check(t, func(c reconcile.Config) error { _, err := reconcile.Service(ctx, o, c); return err })
 	})
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
 		b := newBook(t, url)
 		take(t, b, "old", "tx1", "2.5", start)
 		take(t, b, "lost", "tx2", "2.5", start)

@@ -12,27 +12,37 @@ import (
 	"countersign/internal/evidence"
 )
 
-// The pace. A batch begins small and grows while it is quick, so that nobody who writes to
-// SQLite waits for it long. After it comes a pause, of all nodes of a database together.
+// The pace. A batch begins small and grows while it is quick. After it comes a pause, of
+// all nodes of a database together.
 const (
 	leastRows  = 8
 	mostRows   = 256
-	quickBatch = 1 * time.Millisecond  // the next one is larger
-	slowBatch  = 3 * time.Millisecond  // the next one is smaller
-	leastPause = 10 * time.Millisecond // after each batch
-	pauses     = 8                     // times as long as the batch took
-	idlePause  = time.Minute           // after a walk over everything that is old
+	calm       = 40             // a pause is so many times as long as finding and purging a batch took
+	hurried    = 8              // likewise in a long walk
+	longWalk   = 24 * time.Hour // more gets old than a walk with long pauses purges
+	idlePause  = time.Minute    // after a walk over everything that is old
 	failPause  = 10 * time.Second
 	batchLimit = 30 * time.Second
+)
+
+// size says how long the transaction of a batch takes: after one that took less than quick
+// comes a larger one, after one that took longer than slow a smaller one.
+type size struct{ quick, slow time.Duration }
+
+// Whoever writes to SQLite waits for a batch that runs.
+var (
+	sizeConcurrent = size{quick: time.Millisecond, slow: 3 * time.Millisecond}
+	sizeOneWriter  = size{quick: 300 * time.Microsecond, slow: 900 * time.Microsecond}
 )
 
 // ShortestKeep is the shortest time that Config.Keep may be.
 const ShortestKeep = 24 * time.Hour
 
-// Config is what Service and Gateway need.
+// Config is what Service, Gateway, ServiceBodies and GatewayBodies need.
 type Config struct {
 	DB *db.DB // of that end. Required
-	// Keep is how long what is settled stays. Required: 0 is an error.
+	// Keep is how long what is settled stays, or a body of the audit log. Required: 0 is an
+	// error.
 	Keep time.Duration
 	Now  func() time.Time // the clock that all nodes share. Required
 	Log  *slog.Logger     // Required
@@ -43,7 +53,10 @@ type Purger struct {
 	c     Config
 	lists *db.DB // reads with connections of its own
 	end   end
-	rows  int // of the next batch
+	size  size
+	rows  int       // of the next batch
+	walk  db.Millis // when this walk began, or when this process found it begun
+	late  bool      // this walk is a long one
 	held  string
 }
 
@@ -57,6 +70,10 @@ type end interface {
 	move(s state) db.Statement
 	stateSQL() string
 	kind() string // of the audit record about a walk
+	// idle is how long nothing is done after a walk.
+	idle() time.Duration
+	// moved notes in the state that a batch was purged, beside its place.
+	moved(s *state, b batch)
 }
 
 // state is the row of the table retention.
@@ -64,7 +81,8 @@ type state struct {
 	next           db.Millis // no batch begins before
 	before         db.Millis // the latest cutoff of any batch
 	place          place     // the zero place: a walk begins
-	upto           int64     // of the gateway
+	upto           int64     // of the gateway: the last deposit that was purged; of bodies: the end of the walk
+	done           int64     // of bodies: all records up to here were looked at in some walk
 	walked, purged int64
 }
 
@@ -80,6 +98,13 @@ type batch struct {
 	place place  // its end
 	ended bool   // nothing that is old comes after it
 	held  string // why the walk cannot go on; empty: it can
+
+	// Of bodies of the audit log:
+	upto   int64     // the end of the walk
+	open   []int64   // records to look at again
+	note   bool      // the state has to be moved although no row goes
+	first  bool      // nothing was purged in this walk yet
+	before db.Millis // the cutoff
 }
 
 // Done says what a Step did.
@@ -93,7 +118,11 @@ func newPurger(c Config, e end) (*Purger, error) {
 	if c.DB == nil || c.Keep <= 0 || c.Now == nil || c.Log == nil {
 		return nil, errors.New("retain: Config is not complete")
 	}
-	return &Purger{c: c, lists: c.DB.Apart(), end: e, rows: leastRows}, nil
+	of := sizeOneWriter
+	if c.DB.Dialect().ConcurrentWriters {
+		of = sizeConcurrent
+	}
+	return &Purger{c: c, lists: c.DB.Apart(), end: e, size: of, rows: leastRows}, nil
 }
 
 // Run purges until ctx ends. A failure is logged, and tried again. A nil Purger does
@@ -108,7 +137,7 @@ func (p *Purger) Run(ctx context.Context) error {
 		done, err := p.Step(bounded, db.MillisOf(p.c.Now()))
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			p.c.Log.Error("purging failed", "cause", err.Error())
+			p.c.Log.Error("purging failed", "error", err.Error())
 			done.Wait = failPause
 		}
 		rest := time.NewTimer(done.Wait)
@@ -132,23 +161,30 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 	if err != nil {
 		return done, err
 	}
+	idle := p.end.idle()
 	if !found || epoch.Open() {
 		return Done{Wait: idlePause}, nil
 	}
-	if s.next > now && s.next <= now+db.Millis(idlePause.Milliseconds()) { // else the clock was set back
+	if s.place == (place{}) || p.walk == 0 {
+		p.walk, p.late = now, false
+	}
+	if s.next > now && s.next <= now+db.Millis(idle.Milliseconds()) { // else the clock was set back
 		return Done{Wait: s.next.Time().Sub(now.Time())}, nil
 	}
 	cutoff := now - db.Millis(p.c.Keep.Milliseconds())
+	began, times := time.Now(), p.pauses(now)
 	b, err := p.end.find(ctx, p.lists, s, cutoff, p.rows)
 	if err != nil {
 		return done, err
 	}
 	p.tell(b.held)
-	if done.Ended = b.ended; b.ended && len(b.rows) == 0 && s.place == (place{}) {
-		done.Wait = idlePause // nothing is old
-		return done, nil
+	if done.Ended = b.ended; b.ended && len(b.rows) == 0 && s.place == (place{}) && !b.note {
+		if done.Wait = idle; b.held != "" {
+			done.Wait = idlePause
+		}
+		return done, nil // nothing is old
 	}
-	var took time.Duration
+	var took time.Duration // of the transaction, without the commit
 	// A purge that a loss of power undoes is done again.
 	err = p.c.DB.WriteUnsynced(ctx, func(ctx context.Context, t *db.Tx) error {
 		begun := time.Now()
@@ -161,11 +197,11 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 		if done.Purged, err = p.end.purge(ctx, t, b); err != nil {
 			return err
 		}
-		done.Wait = max(leastPause, pauses*time.Since(begun))
+		done.Wait = times * time.Since(began)
 		is.place, is.before = b.place, max(is.before, cutoff)
 		is.walked, is.purged = is.walked+done.Purged, is.purged+done.Purged
-		if done.Purged > 0 {
-			is.upto = max(is.upto, b.rows[len(b.rows)-1].seq)
+		if done.Purged > 0 || b.note {
+			p.end.moved(&is, b)
 		}
 		if b.ended {
 			if is.walked > 0 {
@@ -173,25 +209,37 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 					return err
 				}
 			}
-			done.Wait, is.place, is.walked = idlePause, place{}, 0
+			done.Wait, is.place, is.walked = idle, place{}, 0
 		}
 		is.next = now + db.Millis(done.Wait.Milliseconds())
 		return t.Batch(ctx, []db.Statement{p.end.move(is)})
 	})
-	done.Wait = max(done.Wait, leastPause)
+	done.Wait = max(done.Wait, times*time.Since(began))
 	switch {
-	case took > slowBatch:
+	case took > p.size.slow:
 		p.rows = max(p.rows/2, leastRows)
-	case took < quickBatch && len(b.rows) > p.rows/2:
+	case took < p.size.quick && len(b.rows) > p.rows/2:
 		p.rows = min(p.rows*2, mostRows)
 	}
 	return done, err
 }
 
+// pauses says how many times as long as a batch the pause after it is.
+func (p *Purger) pauses(now db.Millis) time.Duration {
+	if now-p.walk <= db.Millis(longWalk.Milliseconds()) {
+		return calm
+	}
+	if !p.late {
+		p.late = true
+		p.c.Log.Warn("the purge lasts longer than a day and makes shorter pauses", "since", p.walk.Time().UTC())
+	}
+	return hurried
+}
+
 // tell logs once why the purge cannot go on.
 func (p *Purger) tell(held string) {
 	if held != p.held && held != "" {
-		p.c.Log.Warn("what is old is not purged", "cause", held)
+		p.c.Log.Warn("what is old is not purged", "reason", held)
 	}
 	p.held = held
 }
@@ -199,7 +247,7 @@ func (p *Purger) tell(held string) {
 func (p *Purger) read(ctx context.Context, q db.Querier, text string) (s state, found bool, err error) {
 	err = db.Each(ctx, q, text, nil, func(r db.Rows) error {
 		found = true
-		return r.Scan(&s.next, &s.before, &s.place.merchant, &s.place.id, &s.place.seq, &s.upto, &s.walked, &s.purged)
+		return r.Scan(&s.next, &s.before, &s.place.merchant, &s.place.id, &s.place.seq, &s.upto, &s.done, &s.walked, &s.purged)
 	})
 	return s, found, err
 }

@@ -1,11 +1,16 @@
 package retain
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -69,7 +74,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState,
 // TestServicePurgesOnlyWhatIsSettled: of each state of callbacks and withdrawals, what is
 // still needed stays, and what went is answered for as before.
 func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
 		states := []outbox.WithdrawalState{outbox.WithdrawalExpired, outbox.WithdrawalCancelled, outbox.WithdrawalDeclined, outbox.WithdrawalConfirmed, outbox.WithdrawalBlocked,
 			outbox.WithdrawalReleased, outbox.WithdrawalExecuted, outbox.WithdrawalFailed, outbox.WithdrawalAwaiting}
@@ -154,7 +159,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 
 // TestRestoredIsNotPurged: until a person has reconciled it, all of it may be needed.
 func TestRestoredIsNotPurged(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
 		ingest(t, o, deposit("a"), start)
 		settle(t, o, countersign.LaneNotify, start, accept)
@@ -171,10 +176,48 @@ func TestRestoredIsNotPurged(t *testing.T) {
 	})
 }
 
+// TestLongWalkHurries: a walk that lasts longer than a day makes shorter pauses, and the next
+// one is again as slow as it can be.
+func TestLongWalkHurries(t *testing.T) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
+		o := newService(t, url)
+		for i := range 20 * leastRows {
+			ingest(t, o, deposit(fmt.Sprint("d", i)), start)
+		}
+		for range 20 {
+			settle(t, o, countersign.LaneNotify, start, accept)
+		}
+		c := config(o.DB)
+		var log bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		p := must(Service(c))(t)
+		now := start + 91*day
+		step := func(want time.Duration) {
+			t.Helper()
+			if done := must(p.Step(ctx, now))(t); done.Purged == 0 || done.Ended || p.pauses(now) != want {
+				t.Errorf("%+v, pauses of %d", done, p.pauses(now))
+			}
+		}
+		step(calm)
+		now += day
+		step(calm)
+		now += day / 24
+		step(hurried)
+		if n := strings.Count(log.String(), "longer than a day"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, log.String())
+		}
+		purgeAll(t, p, now+day/24)
+		now += 2 * day
+		if must(p.Step(ctx, now))(t); p.pauses(now) != calm {
+			t.Error("the next walk is a long one")
+		}
+	})
+}
+
 // TestTwoNodesPurge: nodes share the work while repetitions come, and each of these finds
 // the callback it repeats.
 func TestTwoNodesPurge(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
 		nodes := []*outbox.Outbox{o, o}
 		if o.Dialect().Shared {
@@ -195,25 +238,10 @@ func TestTwoNodesPurge(t *testing.T) {
 		}
 		now := start + 91*day
 		var all sync.WaitGroup
-		var mu sync.Mutex
-		total := int64(0)
+		var total atomic.Int64
 		for _, node := range nodes {
 			p := must(Service(config(node.DB)))(t)
-			all.Go(func() {
-				for at := now; at < now+day; at += 1000 {
-					done, err := p.Step(ctx, at)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					total += done.Purged
-					mu.Unlock()
-					if done.Ended {
-						return
-					}
-				}
-			})
+			all.Go(func() { total.Add(stepThrough(t, p, now)) })
 			all.Go(func() {
 				for i := range n {
 					k := (i*37 + 11) % n
@@ -229,9 +257,9 @@ func TestTwoNodesPurge(t *testing.T) {
 			})
 		}
 		all.Wait()
-		total += purgeAll(t, must(Service(config(o.DB)))(t), now+2*day)
-		if total != n {
-			t.Errorf("purged %d of %d", total, n)
+		total.Add(purgeAll(t, must(Service(config(o.DB)))(t), now+2*day))
+		if total.Load() != n {
+			t.Errorf("purged %d of %d", total.Load(), n)
 		}
 	})
 }

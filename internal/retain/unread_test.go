@@ -13,7 +13,7 @@ import (
 // The beginning of a response that was not understood is sealed, belongs to the last
 // such attempt, and goes with its callback.
 func TestUnreadIsSealedAndPurged(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, url string) {
+	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
 		in := ingest(t, o, deposit("d1"), start)
 		at := start

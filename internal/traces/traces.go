@@ -43,6 +43,7 @@ type Config struct {
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
+	sampler  sdk.Sampler
 }
 
 // New makes a Tracer. The variables OTEL_EXPORTER_OTLP_… say where to and how; of
@@ -66,9 +67,9 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithIDGenerator(ids{}),
-		sdk.WithSampler(sdk.TraceIDRatioBased(share))) // by the trace alone, so both ends keep the same ones
-	return &Tracer{p, p.Tracer("countersign")}, nil
+	sampler := sdk.TraceIDRatioBased(share) // by the trace alone, so both ends keep the same ones
+	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sampler))
+	return &Tracer{p, p.Tracer("countersign"), sampler}, nil
 }
 
 // share is the part of the traces that are sent, from 0 to 1.
@@ -116,9 +117,15 @@ type Span struct {
 	Attributes []attribute.KeyValue
 }
 
+// Has says whether the trace named key is among those that are sent. The spans of others
+// need not be made.
+func (t *Tracer) Has(key string) bool {
+	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: traceOf(key)}).Decision == sdk.RecordAndSample
+}
+
 // Add tells of a span of the trace named key.
 func (t *Tracer) Add(key string, s Span) {
-	of := chosen{trace: trace.TraceID(digest("trace", key, 16))}
+	of := chosen{trace: traceOf(key)}
 	first := trace.SpanID(digest("first", key, 8))
 	ctx := context.Background()
 	switch {
@@ -145,6 +152,8 @@ func digest(kind, key string, n int) []byte {
 	sum := sha256.Sum256([]byte("countersign " + kind + "\x00" + key))
 	return sum[:n]
 }
+
+func traceOf(key string) trace.TraceID { return trace.TraceID(digest("trace", key, 16)) }
 
 func spanOf(id string) trace.SpanID { return trace.SpanID(digest("span", id, 8)) }
 

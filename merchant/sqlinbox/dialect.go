@@ -60,10 +60,7 @@ func Create(ctx context.Context, db *sql.DB, d Dialect) error {
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		err := repeated(ctx, d.createdByAnother, func() error {
-			_, err := db.ExecContext(ctx, text)
-			return err
-		})
+		err := d.repeated(ctx, func() error { return d.create(ctx, db, text) })
 		if err != nil {
 			return fmt.Errorf("sqlinbox: making the tables: %w", err)
 		}
@@ -71,14 +68,30 @@ func Create(ctx context.Context, db *sql.DB, d Dialect) error {
 	return nil
 }
 
-// createdByAnother reports whether err may be that of a CREATE … IF NOT EXISTS that
-// another process ran at the same time.
-func (d Dialect) createdByAnother(err error) bool {
-	switch state := sqlState(err); state {
-	case "23505", "42P07", "XX000": // PostgreSQL: unique key of the catalogue, exists, "tuple concurrently updated"
-		return d == PostgreSQL
+// createLock is PostgreSQL's advisory lock of processes that create.
+const createLock = 0x73716c696e626f78 // "sqlinbox"
+
+// create runs one statement of DDL. In PostgreSQL two CREATE … IF NOT EXISTS at once may
+// both find nothing, and one then fails, so only one runs at a time. Each has a
+// transaction of its own: a lock on one table that is held while the next is waited for
+// could end in a deadlock with an Inbox that works.
+func (d Dialect) create(ctx context.Context, db *sql.DB, text string) error {
+	if d != PostgreSQL {
+		_, err := db.ExecContext(ctx, text)
+		return err
 	}
-	return d.transient(err)
+	tx, err := db.BeginTx(ctx, d.options())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of what was not committed
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(createLock)); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, text); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // options are those of every transaction. In MySQL the default, REPEATABLE READ,

@@ -17,13 +17,13 @@ const (
 	repeatFor   = 30 * time.Second
 )
 
-// repeated calls once until it succeeds, fails with an error that again does not
-// accept, ctx ends, or repeatFor is over. It gives the last error of once.
-func repeated(ctx context.Context, again func(error) bool, once func() error) error {
+// repeated calls once until it succeeds, fails with an error that is not transient, ctx
+// ends, or repeatFor is over. It gives the last error of once.
+func (d Dialect) repeated(ctx context.Context, once func() error) error {
 	end := time.Now().Add(repeatFor)
 	for pause := repeatFirst; ; pause = min(2*pause, repeatMost) {
 		err := once()
-		if err == nil || !again(err) || time.Now().After(end) {
+		if err == nil || !d.transient(err) || time.Now().After(end) {
 			return err
 		}
 		// Two that ended each other's transaction must not meet again.
@@ -41,7 +41,7 @@ func repeated(ctx context.Context, again func(error) bool, once func() error) er
 // no error. If the commit fails, it may have happened or not. Repeating it is
 // harmless, because fn then finds what was recorded.
 func (in *Inbox) transact(ctx context.Context, fn func(t *transaction) error) error {
-	return repeated(ctx, in.c.Dialect.transient, func() error { return in.once(ctx, fn) })
+	return in.c.Dialect.repeated(ctx, func() error { return in.once(ctx, fn) })
 }
 
 func (in *Inbox) once(ctx context.Context, fn func(t *transaction) error) error {

@@ -77,7 +77,7 @@ var parts = []part{
 	{"rates", "system", "deposits, API to settled", rate, everywhere},
 	{"latency", "latency", "due to settled at 50/s", list(`_(p50|p99)$`, "deposits at 50.0/s, due to settled, "), everywhere[:4]},
 	{"prices", "prices", "µs of processor a callback", list(`prices\.(all|(service|merchant|load|go_s_runtime)_[a-z]*|postgresql.*)$`, ""), append(everywhere[2:4:4], everywhere[6:]...)},
-	{"ceiling", "ceiling", "the database alone, without RSA and HTTP", list(`.`, ""), []command{{1024, true, false}, {1024, true, true}}},
+	{"ceiling", "ceiling", "the database alone, without RSA and HTTP, and the limit it sets", list(`.`, ""), everywhere},
 	{"gateway", "gateway", "deposits taken by a gateway on one core", list(`.`, "deposits taken by a gateway on one core "), everywhere[:2]},
 	{"merchants", "merchants", "the same with many merchants", list(`.`, ""), plain},
 	{"faults", "faults", "p99 beside slow and hanging merchants", list(`_p99$`, ", p99"), twoDBs},

@@ -79,6 +79,12 @@ func missing(t testing.TB, err error) {
 // if the environment has CI=true.
 func Postgres(t testing.TB) (url string) {
 	t.Helper()
+	return postgres(t, "template1")
+}
+
+// postgres gives the URL of a new copy of a database.
+func postgres(t testing.TB, template string) (url string) {
+	t.Helper()
 	skipShort(t)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -103,7 +109,7 @@ func Postgres(t testing.TB) (url string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
 		t.Fatal(err)
 	}
 	return shared.cluster.url(name)
@@ -131,24 +137,9 @@ func TryExec(t testing.TB, url, text string) error {
 // Copy gives a copy of a PostgreSQL database that nothing has open.
 func Copy(t testing.TB, url string) string {
 	t.Helper()
-	to := Postgres(t)
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, shared.cluster.url("postgres"))
+	c, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx)
-	name := func(url string) string {
-		c, err := pgx.ParseConfig(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pgx.Identifier{c.Database}.Sanitize()
-	}
-	for _, text := range []string{"DROP DATABASE " + name(to), "CREATE DATABASE " + name(to) + " TEMPLATE " + name(url)} {
-		if _, err := conn.Exec(ctx, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return to
+	return postgres(t, c.Database)
 }

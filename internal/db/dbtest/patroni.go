@@ -14,22 +14,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Patroni is a PostgreSQL cluster as docs/cluster.md sets it up: an etcd, three servers
-// under Patroni with a synchronous standby, and HAProxy, which leads to the leader.
+// Patroni is a PostgreSQL cluster as docs/cluster.md sets it up: three members of etcd,
+// three servers under Patroni with a synchronous standby, and HAProxy, which leads to the
+// leader.
 type Patroni struct {
 	t     testing.TB
 	dir   string
 	attr  *syscall.SysProcAttr
-	etcd  *program
+	etcd  []*etcdMember
 	proxy *program
 	Nodes []*PatroniNode
 	Addr  string // HAProxy's, host and port
+}
+
+// etcdMember is one etcd of the three.
+type etcdMember struct {
+	args    []string
+	addr    string   // where it listens to clients
+	program *program // nil: killed
 }
 
 // PatroniNode is one server with its Patroni.
@@ -49,6 +58,9 @@ type program struct {
 	log   *bytes.Buffer
 	ended chan error
 }
+
+// PatroniRetry is how long a leader asks etcd again before it gives up its role.
+const PatroniRetry = patroniRetry * time.Second
 
 // patroniTTL is how long a leader that is silent keeps its role, in seconds. Patroni's
 // default is 30; it must be at least loop_wait and twice retry_timeout.
@@ -94,25 +106,42 @@ func (p *Patroni) start(line func(int, string) string) error {
 		}
 	}
 	var addrs []string
-	for range 9 {
+	for range 13 {
 		addr, err := FreePort()
 		if err != nil {
 			return err
 		}
 		addrs = append(addrs, addr)
 	}
-	etcd, peer := addrs[0], addrs[1]
-	p.Addr = addrs[2]
-	p.etcd, err = p.run("etcd", "--name", "e", "--data-dir", filepath.Join(p.dir, "etcd"), "--listen-client-urls", "http://"+etcd, "--advertise-client-urls", "http://"+etcd,
-		"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "e=http://"+peer, "--unsafe-no-fsync", "--logger", "zap", "--log-level", "error")
-	if err != nil {
+	p.Addr = addrs[12]
+	var members []string
+	for i := range 3 {
+		members = append(members, fmt.Sprintf("e%d=http://%s", i, addrs[6+i]))
+	}
+	for i := range 3 {
+		client, peer := "http://"+addrs[9+i], "http://"+addrs[6+i]
+		m := &etcdMember{addr: addrs[9+i], args: []string{"--name", fmt.Sprint("e", i), "--data-dir", filepath.Join(p.dir, fmt.Sprint("etcd", i)),
+			"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+			"--initial-cluster", strings.Join(members, ","), "--unsafe-no-fsync", "--logger", "zap", "--log-level", "error"}}
+		p.etcd = append(p.etcd, m)
+		if err := p.startEtcd(m); err != nil {
+			return err
+		}
+	}
+	// Until the members have agreed on their version, Patroni fails.
+	if err := p.await(func() bool {
+		return !slices.ContainsFunc(p.etcd, func(m *etcdMember) bool { return !m.agreed() })
+	}); err != nil {
 		return err
 	}
 	var servers strings.Builder
 	for i := range 3 {
-		n := &PatroniNode{Name: fmt.Sprint("n", i+1), pg: addrs[3+2*i], rest: addrs[4+2*i]}
+		n := &PatroniNode{Name: fmt.Sprint("n", i+1), pg: addrs[2*i], rest: addrs[2*i+1]}
 		n.dir = filepath.Join(p.dir, n.Name)
-		n.Lines = []string{line(i, n.pg), line(i, n.rest), line(i, etcd)}
+		n.Lines = []string{line(i, n.pg), line(i, n.rest)}
+		for _, m := range p.etcd {
+			n.Lines = append(n.Lines, line(i, m.addr))
+		}
 		p.Nodes = append(p.Nodes, n)
 		if err := os.Mkdir(n.dir, 0o700); err != nil {
 			return err
@@ -168,7 +197,7 @@ scope: countersign
 name: %[1]s
 log: {level: WARNING}
 restapi: {listen: "%[2]s", connect_address: "%[3]s"}
-etcd3: {hosts: ["%[4]s"], use_proxies: true} # or it would learn the address behind the line
+etcd3: {hosts: ["%[4]s"], use_proxies: true} # or it would learn the addresses behind the lines
 bootstrap:
   dcs:
     ttl: %[5]d
@@ -191,7 +220,7 @@ postgresql:
   parameters: {unix_socket_directories: %[10]s, fsync: "%[12]s"}
   pg_hba: ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"]
 watchdog: {mode: "off"}
-`, n.Name, n.rest, n.Lines[1], n.Lines[2], patroniTTL, patroniLoop, patroniRetry, "127.0.0.1:"+port, n.Lines[0], n.dir, bin, fsync())
+`, n.Name, n.rest, n.Lines[1], strings.Join(n.Lines[2:], `", "`), patroniTTL, patroniLoop, patroniRetry, "127.0.0.1:"+port, n.Lines[0], n.dir, bin, fsync())
 }
 
 func (p *Patroni) run(name string, args ...string) (*program, error) {
@@ -205,6 +234,80 @@ func (p *Patroni) run(name string, args ...string) (*program, error) {
 	return r, nil
 }
 
+func (p *Patroni) startEtcd(m *etcdMember) (err error) {
+	m.program, err = p.run("etcd", m.args...)
+	return err
+}
+
+// KillEtcd ends a member of etcd, the one that leads or one that does not, as a power cut
+// would. The function that it gives starts the member again.
+func (p *Patroni) KillEtcd(leader bool) (again func() error) {
+	p.t.Helper()
+	var m *etcdMember
+	if err := p.await(func() bool {
+		for _, of := range p.etcd {
+			if of.program == nil {
+				continue
+			}
+			if leads, err := of.leads(); err == nil && leads == leader {
+				m = of
+			}
+		}
+		return m != nil
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	m.kill()
+	return func() error { return p.startEtcd(m) }
+}
+
+// ask calls the member and reads its answer into out.
+func (m *etcdMember) ask(method, path, body string, out any) error {
+	client := http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequest(method, "http://"+m.addr+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// agreed asks the member whether it knows its cluster's version.
+func (m *etcdMember) agreed() bool {
+	var version struct{ EtcdCluster string }
+	return m.ask("GET", "/version", "", &version) == nil && strings.Contains(version.EtcdCluster, ".")
+}
+
+// leads asks the member whether it leads.
+func (m *etcdMember) leads() (bool, error) {
+	var status struct {
+		Header struct {
+			MemberID string `json:"member_id"`
+		}
+		Leader string
+	}
+	if err := m.ask("POST", "/v3/maintenance/status", "{}", &status); err != nil {
+		return false, err
+	}
+	if status.Leader == "" {
+		return false, errors.New("there is no leader")
+	}
+	return status.Leader == status.Header.MemberID, nil
+}
+
+func (m *etcdMember) kill() {
+	if m.program != nil {
+		_ = m.program.cmd.Process.Kill()
+		<-m.program.ended
+		m.program = nil
+	}
+}
+
 // Start starts Patroni on a server, which it starts in turn.
 func (p *Patroni) Start(n *PatroniNode) (err error) {
 	n.agent, err = p.run("patroni", n.dir+".yml")
@@ -213,35 +316,42 @@ func (p *Patroni) Start(n *PatroniNode) (err error) {
 
 // Kill ends Patroni and every process of its server at once, as a power cut would.
 func (p *Patroni) Kill(n *PatroniNode) {
-	if n.agent == nil {
-		return
-	}
-	n.signal(syscall.SIGKILL)
-	<-n.agent.ended
-	n.agent = nil
-}
-
-// signal signals Patroni, the server that it started and all processes of that.
-func (n *PatroniNode) signal(sig syscall.Signal) {
-	_ = n.agent.cmd.Process.Signal(syscall.SIGSTOP)
-	if text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid")); err == nil {
-		var pid int
-		if _, err := fmt.Sscan(string(text), &pid); err == nil && pid > 1 && ownedBy(pid, n.dir) {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more children
-			for _, child := range children(pid) {
-				_ = syscall.Kill(child, sig)
-			}
-			_ = syscall.Kill(pid, sig)
+	for n.agent != nil {
+		n.kill()
+		select {
+		case <-n.agent.ended:
+			n.agent = nil
+		case <-time.After(100 * time.Millisecond): // Patroni was just starting a server
 		}
 	}
-	_ = n.agent.cmd.Process.Signal(sig)
 }
 
-// ownedBy reports whether pid is a server on the data under dir: a pid in a file may be
-// another process's by now.
-func ownedBy(pid int, dir string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err == nil && strings.Contains(string(text), dir)
+// kill kills the server, all processes of it, and Patroni.
+func (n *PatroniNode) kill() {
+	_ = n.agent.cmd.Process.Signal(syscall.SIGSTOP) // so that it starts nothing more
+	for _, pid := range naming(n.dir + "/") {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+		for _, child := range children(pid) {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = n.agent.cmd.Process.Kill()
+}
+
+// naming gives the processes whose command lines have text in them.
+func naming(text string) (list []int) {
+	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
+	if err != nil {
+		panic("a test needs the program ps: " + err.Error())
+	}
+	for line := range strings.Lines(string(out)) {
+		var pid int
+		if _, err := fmt.Sscan(line, &pid); err == nil && strings.Contains(line, text) {
+			list = append(list, pid)
+		}
+	}
+	return list
 }
 
 type member struct {
@@ -349,7 +459,12 @@ func (p *Patroni) await(ok func() bool) error {
 					fmt.Fprintf(&said, "%s:\n%s\n", n.Name, n.agent.log)
 				}
 			}
-			return errors.New("the cluster does not get whole:\n" + said.String() + p.etcd.log.String())
+			for _, m := range p.etcd {
+				if m.program != nil {
+					fmt.Fprintf(&said, "%s: %s\n", m.args[1], m.program.log)
+				}
+			}
+			return errors.New("the cluster does not get whole:\n" + said.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -360,11 +475,12 @@ func (p *Patroni) stop() {
 	for _, n := range p.Nodes {
 		p.Kill(n)
 	}
-	for _, r := range []*program{p.proxy, p.etcd} {
-		if r != nil {
-			_ = r.cmd.Process.Kill()
-			<-r.ended
-		}
+	for _, m := range p.etcd {
+		m.kill()
+	}
+	if p.proxy != nil {
+		_ = p.proxy.cmd.Process.Kill()
+		<-p.proxy.ended
 	}
 	if p.dir != "" {
 		if err := os.RemoveAll(p.dir); err != nil {

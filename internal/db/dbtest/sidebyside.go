@@ -62,11 +62,11 @@ func each(t testing.TB, files fs.FS, fn func(path string, number int, text []byt
 }
 
 // EachSchema runs fn for every schema after number 2 and before the last, with the migrations
-// up to it. -short, and PostgreSQL, take every fourth and the last two.
+// up to it. -short, the race detector and PostgreSQL take every fourth and the last two.
 func EachSchema(t *testing.T, kind string, files fs.FS, fn func(t *testing.T, before fs.FS)) {
 	last := Numbers(t, files)
 	for n := 3; n < last; n++ {
-		if (testing.Short() || kind == "postgres") && n%4 != 0 && n < last-2 {
+		if (testing.Short() || Race || kind == "postgres") && n%4 != 0 && n < last-2 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s/%d", kind, n), func(t *testing.T) { fn(t, Before(t, files, n)) })

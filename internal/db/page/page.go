@@ -15,19 +15,22 @@ import (
 const Most = 500
 
 // Numbered reads the newest rows of a table that c selects, by their column seq, which
-// number gives. next is the number to begin the next page below, 0 at the end. A page may
+// number gives, down to the number from (0: all). next is the number to begin the next page below, 0 at the end. A page may
 // have fewer than limit rows, also none, and a next one.
-func Numbered[T any](ctx context.Context, q db.Querier, table, columns string, c *db.Conditions, limit int,
+func Numbered[T any](ctx context.Context, q db.Querier, table, columns string, c *db.Conditions, from int64, limit int,
 	number func(T) int64, scan func(db.Rows) (T, error)) (list []T, next int64, err error) {
 	if c.Filtered() {
-		text, args := NumberedEnd(table, c)
+		text, args := NumberedEnd(table, c, from)
 		more, err := db.One(ctx, q, text, args, &next)
 		if err != nil {
 			return nil, 0, err
 		}
 		if more {
-			c.Add("seq >= ?", next)
+			from = next // it is not below, and the index serves one bound alone
 		}
+	}
+	if from > 0 {
+		c.Add("seq >= ?", from)
 	}
 	list, err = db.List(ctx, q, NumberedText(table, columns, c, limit), c.Args, scan)
 	if err != nil {
@@ -41,8 +44,11 @@ func Numbered[T any](ctx context.Context, q db.Querier, table, columns string, c
 }
 
 // NumberedEnd finds the last row that a page of Numbered with filters looks at.
-func NumberedEnd(table string, c *db.Conditions) (text string, args []any) {
+func NumberedEnd(table string, c *db.Conditions, from int64) (text string, args []any) {
 	walk := c.Walk()
+	if from > 0 {
+		walk.Add("seq >= ?", from)
+	}
 	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), Most-1), walk.Args
 }
 

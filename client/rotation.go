@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+)
+
+// RotationState says which keys of a merchant seal requests while keys are replaced.
+type RotationState string
+
+// The states of a rotation.
+const (
+	RotationStaged RotationState = "staged" // the older ones; answers under the newer ones count already
+	RotationActive RotationState = "active" // the newer ones; answers under the older ones still count
+)
+
+// Values lists both.
+func (RotationState) Values() []RotationState { return []RotationState{RotationStaged, RotationActive} }
+
+// KeyKind says what a key is for.
+type KeyKind string
+
+// The kinds of keys.
+const (
+	KeyRequest     KeyKind = "request"      // RSA: seals or opens requests
+	KeyResponse    KeyKind = "response"     // RSA: opens or seals answers
+	KeyAPI         KeyKind = "api"          // the API key of responses
+	KeyCallbackAPI KeyKind = "callback-api" // the X-API-KEY of requests
+	KeyMaster      KeyKind = "master"       // seals what is secret in the database
+	KeyAudit       KeyKind = "audit"        // signs the audit log
+	KeyToken       KeyKind = "token"        // the token of an API
+)
+
+// Values lists every kind.
+func (KeyKind) Values() []KeyKind {
+	return []KeyKind{KeyRequest, KeyResponse, KeyAPI, KeyCallbackAPI, KeyMaster, KeyAudit, KeyToken}
+}
+
+// Key names a key without showing it.
+type Key struct {
+	Kind        KeyKind `json:"kind" doc:"what it is for"`
+	Fingerprint string  `json:"fingerprint,omitempty" doc:"of an RSA key the SHA-256 of its SubjectPublicKeyInfo, of any other the beginning of a SHA-256, in hexadecimal digits; a list of merchants leaves those of API keys out"`
+	Since       Time    `json:"since,omitzero" doc:"since when it is there"`
+}
+
+// KeyList is the answer of the list of keys.
+type KeyList struct {
+	Keys []Key `json:"keys" nullable:"false" doc:"the keys of this end that are not a merchant's: at a gateway also those of its settings, while keys change the newer ones too"`
+}
+
+// Keys lists the keys of the end, but those of merchants and tokens.
+func (c *caller) Keys(ctx context.Context) ([]Key, error) {
+	out, err := ask[KeyList](ctx, c, http.MethodGet, "/v1/keys", nil)
+	return out.Keys, err
+}
+
+// Rotation is the time in which a merchant has two sets of keys.
+type Rotation struct {
+	State     RotationState `json:"state" doc:"which of them seal"`
+	Staged    Time          `json:"staged" doc:"when the newer keys were made"`
+	Activated Time          `json:"activated,omitzero" doc:"when they began to seal; absent: they do not yet"`
+	Until     Time          `json:"until,omitzero" doc:"when the older keys end, unless they are ended before; absent: the newer ones are not active"`
+	Others    []Key         `json:"others" nullable:"false" doc:"the keys that do not seal, where they differ from those that do: staged, the newer ones; active, the older ones"`
+}
+
+// NewRotation says which keys of a merchant are replaced. The empty request does what the
+// empty NewKeys does.
+type NewRotation struct {
+	Key                *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service, publicKey in the others"`
+	ResponseKey        *KeySpec `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey"`
+	APIKey             Secret   `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses will carry, 1 to 256 visible ASCII characters"`
+	CallbackAPIKey     Secret   `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the X-API-KEY that requests will carry, 1 to 256 visible ASCII characters"`
+	MakeAPIKey         bool     `json:"makeApiKey,omitempty" doc:"in place of apiKey: the service makes one and shows it once"`
+	MakeCallbackAPIKey bool     `json:"makeCallbackApiKey,omitempty" doc:"in place of callbackApiKey: the service makes one and shows it once"`
+}
+
+// LogValue keeps the keys out of a log.
+func (NewRotation) LogValue() slog.Value { return slog.StringValue("new keys") }
+
+// StagedKeys are the newer keys, which the merchant must be given. They are shown only
+// once.
+type StagedKeys struct {
+	PublicKey         string    `json:"publicKey,omitempty" doc:"the key with which the merchant opens requests: Base64 SubjectPublicKeyInfo of the request pair; absent if it stays, or the merchant made it"`
+	ResponsePublicKey string    `json:"responsePublicKey,omitempty" doc:"the key with which the merchant seals answers: Base64 SubjectPublicKeyInfo of the response pair; absent if it stays, or is the request pair"`
+	APIKey            Secret    `json:"apiKey,omitempty" doc:"the API key of responses, where the service made it"`
+	CallbackAPIKey    Secret    `json:"callbackApiKey,omitempty" doc:"the X-API-KEY of requests, where the service made it"`
+	Rotation          *Rotation `json:"rotation,omitempty" doc:"what was staged"`
+	Warnings          []string  `json:"warnings,omitempty" nullable:"false" doc:"dangers of the keys, such as their size"`
+
+	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver, and answers under these keys do not count yet
+}
+
+// LogValue keeps the keys out of a log.
+func (StagedKeys) LogValue() slog.Value { return slog.StringValue("staged keys") }
+
+// Activation says how long the older keys still count.
+type Activation struct {
+	Overlap Duration `json:"overlap,omitzero" doc:"how long after the activation answers under the older keys still count, 1s to 2160h; absent: 168h"`
+}
+
+// StageRotation gives a merchant a second set of keys. The present ones still seal, and
+// answers under either count. Where the answer has a Change, an approver must approve it
+// first.
+func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (StagedKeys, error) {
+	out, w, err := propose[StagedKeys](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, "/rotation"), n)
+	if w.waiting() != nil {
+		out = StagedKeys{PublicKey: w.PublicKey, ResponsePublicKey: w.ResponsePublicKey, APIKey: w.APIKey, CallbackAPIKey: w.CallbackAPIKey,
+			Warnings: w.Warnings, Change: w.waiting()}
+	}
+	return out, err
+}
+
+// ActivateRotation makes the newer keys of a merchant seal. The older ones count for
+// overlap from then on; 0 is 168 h.
+func (s *Service) ActivateRotation(ctx context.Context, id string, overlap Duration) (UpdatedMerchant, error) {
+	return s.rotation(ctx, id, "/rotation/activate", Activation{overlap})
+}
+
+// FinishRotation ends the older keys of a merchant now.
+func (s *Service) FinishRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
+	return s.rotation(ctx, id, "/rotation/finish", nil)
+}
+
+// CancelRotation ends the newer keys of a merchant: the older ones seal, alone.
+func (s *Service) CancelRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
+	return s.rotation(ctx, id, "/rotation/cancel", nil)
+}
+
+func (s *Service) rotation(ctx context.Context, id, step string, in any) (UpdatedMerchant, error) {
+	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, step), in)
+	if w.waiting() != nil {
+		out.Change, out.ID = w.waiting(), id
+	}
+	return out, err
+}

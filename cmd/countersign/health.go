@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// healthCmd asks a daemon whether it works. An image without a shell has nothing else to
+// ask with.
+type healthCmd struct {
+	apiTLSFlags
+	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
+	Ready bool   `help:"Ask whether it can do its work, for which it needs its database."`
+}
+
+// healthTime bounds the question: a daemon that takes longer does not work.
+const healthTime = 5 * time.Second
+
+func (c *healthCmd) Run(std streams) error {
+	web, err := c.web()
+	if err != nil {
+		return err
+	}
+	web.Timeout = healthTime
+	path := "/healthz"
+	if c.Ready {
+		path = "/readyz"
+	}
+	resp, err := web.Get(strings.TrimSuffix(c.API, "/") + path)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s\n", strings.TrimSpace(string(said)))
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", path, resp.Status)
+	}
+	return nil
+}

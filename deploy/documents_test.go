@@ -1,0 +1,94 @@
+package deploy_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestIndexOfDocuments: docs/README.md names every page, and every page that it names is
+// there.
+func TestIndexOfDocuments(t *testing.T) {
+	index := read(t, "../docs/README.md")
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not name %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(index, -1) {
+		if _, err := os.Stat(filepath.Join("../docs", m[1])); err != nil {
+			t.Errorf("docs/README.md names %s, which is not there", m[1])
+		}
+	}
+}
+
+// TestGoTestOfDocuments: each go test command of a document runs a test or benchmark that is
+// there. go test takes the name of a package for an argument of the tests if it comes
+// after one of their own flags.
+func TestGoTestOfDocuments(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	command := regexp.MustCompile("`[^`\n]*\\bgo test ([^`\n]+)`")
+	commands := 0
+	for _, page := range pages {
+		for _, m := range command.FindAllStringSubmatch(read(t, page), -1) {
+			commands++
+			checkCommand(t, page, m[1])
+		}
+	}
+	if commands < 20 {
+		t.Errorf("%d commands were found", commands)
+	}
+}
+
+func checkCommand(t *testing.T, page, command string) {
+	t.Helper()
+	goFlags := []string{"-v", "-benchmem", "-run", "-bench", "-benchtime", "-count", "-timeout", "-tags", "-fuzz"}
+	var dir, foreign string
+	runs := map[string]string{} // patterns by the kind of function
+	words := strings.Fields(strings.ReplaceAll(command, "'", ""))
+	for i, word := range words {
+		switch {
+		case strings.HasPrefix(word, "."):
+			if dir = filepath.Join("..", strings.TrimSuffix(word, "/...")); foreign != "" {
+				t.Errorf("%s: %q: %s comes after %s, which is not a flag of go test", page, command, word, foreign)
+			}
+		case strings.HasPrefix(word, "-") && !slices.Contains(goFlags, word):
+			foreign = word
+		case word == "-run" || word == "-bench" || word == "-fuzz":
+			if kind := map[string]string{"-run": "Test", "-bench": "Benchmark", "-fuzz": "Fuzz"}[word]; i+1 < len(words) && words[i+1] != "XXX" {
+				runs[kind], _, _ = strings.Cut(words[i+1], "/")
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || dir == "" || len(files) == 0 {
+		t.Errorf("%s: %q names no package with tests", page, command)
+	}
+	for kind, pattern := range runs {
+		named, err := regexp.Compile(pattern)
+		if err != nil {
+			t.Errorf("%s: %q: %v", page, command, err)
+			continue
+		}
+		function := regexp.MustCompile(`(?m)^func (` + kind + `\w*)\(`)
+		if !slices.ContainsFunc(files, func(file string) bool {
+			return slices.ContainsFunc(function.FindAllStringSubmatch(read(t, file), -1), func(m []string) bool { return named.MatchString(m[1]) })
+		}) {
+			t.Errorf("%s: %q: no %s of the package is meant by %q", page, command, kind, pattern)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"countersign/client"
+	"countersign/internal/control"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
+)
+
+// deleted is the fault of a merchant that was deleted.
+const deleted = "was deleted: nothing is accepted for it any more"
+
+// problemOf is the one place that says what a call for a deleted merchant is answered.
+func problemOf(err error) *client.Problem {
+	if errors.Is(err, merchants.ErrDeleted) {
+		return jsonapi.NewProblem(http.StatusGone, "the merchant was deleted: its keys are erased, nothing is sent to it, and its settings do not change any more")
+	}
+	return nil
+}
+
+// deleteMerchant deletes a merchant, or proposes it where there is an approver's token.
+func (s *Server) deleteMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, *client.Proposed, error) {
+	ctx := c.R.Context()
+	id, err := c.PathID()
+	if err != nil {
+		return client.Merchant{}, nil, err
+	}
+	for {
+		m, err := s.Outbox.Merchant(ctx, id)
+		if err != nil || m.State == merchants.Deleted {
+			return merchantOf(m), nil, err
+		}
+		if err := s.Outbox.WorkLeft(ctx, id); err != nil {
+			return client.Merchant{}, nil, err
+		}
+		before, err := membersOf(&m)
+		if err != nil {
+			return client.Merchant{}, nil, err
+		}
+		before["state"] = string(m.State)
+		after := map[string]string{"state": string(client.MerchantDeleted)}
+		for _, erased := range []string{"requestKey", "responseKey", "apiKey", "callbackApiKey"} {
+			if before[erased] != "" {
+				after[erased] = ""
+			}
+		}
+		change := &control.Change{Kind: client.ChangeDelete, Merchant: id, Version: m.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		switch err := s.Control.Propose(ctx, change, nil); {
+		case errors.Is(err, control.ErrStale): // it was changed meanwhile
+			continue
+		case err != nil:
+			return client.Merchant{}, nil, err
+		case change.State == client.ChangeWaiting:
+			return client.Merchant{}, &client.Proposed{Change: change.Shown()}, nil
+		}
+		m, err = s.Outbox.Merchant(ctx, id)
+		return merchantOf(m), nil, err
+	}
+}
+
+// applyDelete deletes a merchant. Its other changes end with it: what is sealed in them may
+// be keys.
+func (s *Server) applyDelete() control.Apply {
+	return func(ctx context.Context, c *control.Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+		_, err := s.Outbox.DeleteMerchant(ctx, c.Merchant, c.Version, now, func(ctx context.Context, t *db.Tx) error {
+			if err := control.EndChanges(ctx, t, c.Merchant, c.ID, "the merchant was deleted", now); err != nil {
+				return err
+			}
+			return also(ctx, t)
+		})
+		return staleIf(err)
+	}
+}

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/control"
+	"countersign/internal/db"
+	"countersign/internal/jsonapi"
+	"countersign/internal/merchants"
+	"countersign/internal/outbox"
+)
+
+// How long the older keys of a merchant count after the newer ones were activated.
+const (
+	defaultOverlap = 7 * 24 * time.Hour
+	minOverlap     = time.Second
+	maxOverlap     = 90 * 24 * time.Hour
+)
+
+// rotationStep is a step of the replacement of a merchant's keys, and the content of its
+// change.
+type rotationStep struct {
+	Step    string        `json:"step"` // stage, activate, finish or cancel
+	Keys    newKeys       `json:"keys"`
+	Overlap time.Duration `json:"overlap"`
+}
+
+func (r rotationStep) apply(m *merchants.Merchant) error {
+	switch r.Step {
+	case "stage":
+		k, err := r.Keys.keys()
+		if err != nil {
+			return err
+		}
+		return m.Stage(k)
+	case "activate":
+		return m.Activate(r.Overlap)
+	case "finish":
+		return m.Finish()
+	case "cancel":
+		return m.Cancel()
+	}
+	return fmt.Errorf("rotation is %w: step %q", db.ErrInvalid, r.Step)
+}
+
+func (s *Server) applyRotation() control.Apply {
+	return s.applied(func(m *merchants.Merchant, content []byte) error {
+		var r rotationStep
+		if err := json.Unmarshal(content, &r); err != nil {
+			return err
+		}
+		return r.apply(m)
+	})
+}
+
+func (s *Server) stageRotation(c *jsonapi.Call, _ jsonapi.None, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
+	id, err := c.PathID()
+	if err != nil {
+		return out, nil, err
+	}
+	m, err := s.Outbox.Merchant(c.R.Context(), id)
+	if err != nil {
+		return out, nil, err
+	}
+	if m.Rotation != nil {
+		return out, nil, merchants.ErrRotating // before keys are made for nothing
+	}
+	var faults jsonapi.Faults
+	k := keyMaker{scheme: m.Scheme, faults: &faults}
+	k.check(in.Key, in.ResponseKey, false)
+	if in.MakeAPIKey && in.APIKey != "" {
+		faults.Add("body.makeApiKey", "is there beside apiKey; give one of them")
+	}
+	if in.MakeCallbackAPIKey && in.CallbackAPIKey != "" {
+		faults.Add("body.makeCallbackApiKey", "is there beside callbackApiKey; give one of them")
+	}
+	if err := faults.Err(); err != nil {
+		return out, nil, err
+	}
+	if in.MakeAPIKey {
+		out.APIKey = client.Secret(jsonapi.RandomText(24))
+	}
+	if in.MakeCallbackAPIKey {
+		out.CallbackAPIKey = client.Secret(jsonapi.RandomText(24))
+	}
+	step := rotationStep{Step: "stage"}
+	apiKeys := [2]string{or(in.APIKey, out.APIKey).Reveal(), or(in.CallbackAPIKey, out.CallbackAPIKey).Reveal()}
+	if in.Key != nil || in.ResponseKey != nil || apiKeys == [2]string{} {
+		if err := k.make(in.Key, in.ResponseKey, false); err != nil {
+			return out, nil, err
+		}
+	}
+	if step.Keys, err = k.content(); err != nil {
+		return out, nil, err
+	}
+	step.Keys.APIKey, step.Keys.CallbackAPIKey = apiKeys[0], apiKeys[1]
+	out.PublicKey, out.ResponsePublicKey, out.Warnings = k.publicPart(), k.responsePublicPart(), k.warnings
+	is, waits, err := s.takeStep(c, id, step)
+	if err != nil {
+		return client.StagedKeys{}, nil, err
+	}
+	if waits != nil {
+		waits.PublicKey, waits.ResponsePublicKey, waits.APIKey, waits.CallbackAPIKey, waits.Warnings = out.PublicKey, out.ResponsePublicKey, out.APIKey, out.CallbackAPIKey, out.Warnings
+		return client.StagedKeys{}, waits, nil
+	}
+	out.Rotation = is.Rotation
+	return out, nil, nil
+}
+
+func (s *Server) activateRotation(c *jsonapi.Call, _ jsonapi.None, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
+	overlap := time.Duration(or(in.Overlap, client.Duration(defaultOverlap)))
+	if overlap < minOverlap || overlap > maxOverlap {
+		var faults jsonapi.Faults
+		faults.Add("body.overlap", "is not between 1s and 2160h")
+		return client.UpdatedMerchant{}, nil, faults.Err()
+	}
+	return s.stepOf(c, rotationStep{Step: "activate", Overlap: overlap})
+}
+
+func (s *Server) finishRotation(c *jsonapi.Call, _, _ jsonapi.None) (client.UpdatedMerchant, *client.Proposed, error) {
+	return s.stepOf(c, rotationStep{Step: "finish"})
+}
+
+func (s *Server) cancelRotation(c *jsonapi.Call, _, _ jsonapi.None) (client.UpdatedMerchant, *client.Proposed, error) {
+	return s.stepOf(c, rotationStep{Step: "cancel"})
+}
+
+func (s *Server) stepOf(c *jsonapi.Call, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
+	id, err := c.PathID()
+	if err != nil {
+		return client.UpdatedMerchant{}, nil, err
+	}
+	m, waits, err := s.takeStep(c, id, r)
+	return client.UpdatedMerchant{Merchant: m}, waits, err
+}
+
+// takeStep does the step, or proposes it.
+func (s *Server) takeStep(c *jsonapi.Call, id string, r rotationStep) (client.Merchant, *client.Proposed, error) {
+	_, waits, err := s.change(c, client.ChangeRotation, id, r, r.apply)
+	if err != nil {
+		return client.Merchant{}, nil, err
+	}
+	if waits != nil {
+		return client.Merchant{}, &client.Proposed{Change: waits.Shown()}, nil
+	}
+	m, err := s.Outbox.Merchant(c.R.Context(), id) // with its times
+	return merchantOf(m), nil, err
+}
+
+// endsEvery is how often RunRotations looks for older keys that have come to their end.
+const endsEvery = time.Second
+
+// RunRotations ends the older keys of merchants at their time, on whichever node is first,
+// until ctx ends.
+func (s *Server) RunRotations(ctx context.Context) error {
+	look := time.NewTicker(endsEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		if err := s.EndRotations(ctx, db.MillisOf(s.Now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
+			s.Log.Error("ending older keys", "error", err.Error())
+		}
+	}
+}
+
+// EndRotations ends the older keys of merchants whose time has come, and raises the alarm
+// of a change.
+func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
+	ids, err := s.Outbox.EndedRotations(ctx, now)
+	errs := []error{err}
+	for _, id := range ids {
+		m, err := s.Outbox.Merchant(ctx, id)
+		if err != nil || m.Rotation == nil || m.Rotation.Until() > now {
+			errs = append(errs, err)
+			continue
+		}
+		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*merchants.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
+			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: id, Kind: control.AlarmMerchantChanged, Subject: "older keys ended at the end of their overlap", At: now}})
+		})
+		if !errors.Is(err, outbox.ErrVersion) { // else another node was faster, or a person
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rotationOf shows how far the replacement of m's keys is.
+func rotationOf(m merchants.Merchant) *client.Rotation {
+	r := m.Rotation
+	if r == nil {
+		return nil
+	}
+	out := &client.Rotation{State: client.RotationStaged, Staged: jsonapi.TimeOf(r.Staged), Others: []client.Key{}}
+	if r.Active {
+		out.State, out.Activated, out.Until = client.RotationActive, jsonapi.TimeOf(r.Activated), jsonapi.TimeOf(r.Until())
+	}
+	for _, k := range m.Others() {
+		out.Others = append(out.Others, client.Key{Kind: client.KeyKind(k.Kind), Fingerprint: k.Fingerprint, Since: jsonapi.TimeOf(k.Since)})
+	}
+	return out
+}
+
+// keys are the keys of a change's content.
+func (n newKeys) keys() (k merchants.Keys, err error) {
+	var made keyMaker
+	if err := n.into(&made); err != nil {
+		return k, err
+	}
+	return merchants.Keys{APIKey: countersign.APIKey(n.APIKey), CallbackAPIKey: countersign.APIKey(n.CallbackAPIKey), Key: made.request, ResponseKey: made.response}, nil
+}

@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+	"countersign/internal/db/dbtest"
+	"countersign/internal/merchants"
+)
+
+// Each step of a replacement of keys waits for another person, who sees fingerprints, and
+// raises the alarm of a change.
+func TestRotationWaitsForAnApprover(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, h *harness) {
+		ctx := t.Context()
+		made := h.merchant("acme")
+		alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
+		staged := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}, MakeAPIKey: true, CallbackAPIKey: "callback-key-staged"}))(t)
+		secrets.add("staged public key", staged.PublicKey)
+		secrets.add("staged API key", staged.APIKey.Reveal())
+		secrets.add("staged X-API-KEY", "callback-key-staged")
+		if staged.Change == nil || staged.PublicKey == "" || staged.Rotation != nil || len(staged.Warnings) != 1 || staged.CallbackAPIKey != "" ||
+			staged.Change.After["rotation"] != "staged" || staged.Change.After["nextRequestKey"] == "" || staged.Change.After["nextApiKey"] == "" || staged.Change.After["nextCallbackApiKey"] == "" || staged.Change.Before["rotation"] != "" {
+			t.Fatalf("%+v", staged.Change)
+		}
+		if m := must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil {
+			t.Errorf("it is staged already: %+v", m.Rotation)
+		}
+		_, err := alice.ApproveChange(ctx, staged.Change.ID)
+		refused(t, err, client.ErrForbidden, "")
+		must(bob.ApproveChange(ctx, staged.Change.ID))(t)
+		m := must(alice.Merchant(ctx, "acme"))(t)
+		if m.Rotation == nil || m.Rotation.State != client.RotationStaged || m.Fingerprint != made.Fingerprint || len(m.Rotation.Others) < 3 || m.Rotation.Others[0].Fingerprint != staged.Change.After["nextRequestKey"] {
+			t.Fatalf("%+v", m.Rotation)
+		}
+		// What would change one set or the other is refused meanwhile.
+		_, err = alice.RotateKeys(ctx, "acme", client.NewKeys{})
+		refused(t, err, client.ErrConflict, "being replaced")
+		_, err = alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true})
+		refused(t, err, client.ErrConflict, "being replaced")
+		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{APIKey: client.Change(client.Secret("another-key"))})
+		refused(t, err, client.ErrConflict, "being replaced")
+		_, err = alice.FinishRotation(ctx, "acme")
+		refused(t, err, client.ErrConflict, "no newer keys")
+		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{Name: client.Change("Acme 2")}))(t); u.Change != nil {
+			t.Errorf("a name waits: %+v", u.Change)
+		}
+
+		waits := must(alice.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
+		if waits.Change == nil || waits.Change.After["oldRequestKey"] != made.Fingerprint || waits.Change.After["requestKey"] != staged.Change.After["nextRequestKey"] || waits.Change.After["overlap"] != "1h0m0s" {
+			t.Fatalf("%+v", waits.Change)
+		}
+		h.pass(time.Minute) // the overlap begins when it is approved
+		must(bob.ApproveChange(ctx, waits.Change.ID))(t)
+		m = must(alice.Merchant(ctx, "acme"))(t)
+		if m.Rotation == nil || m.Rotation.State != client.RotationActive || m.Fingerprint != staged.Change.After["nextRequestKey"] || int64(m.Rotation.Until) != h.now().Add(time.Hour).UnixMilli() || m.APIKeyFingerprint != staged.Change.After["nextApiKey"] {
+			t.Errorf("%+v", m.Rotation)
+		}
+		waits = must(alice.FinishRotation(ctx, "acme"))(t)
+		if waits.Change == nil || waits.Change.Before["oldRequestKey"] != made.Fingerprint || waits.Change.After["rotation"] != "" {
+			t.Fatalf("%+v", waits.Change)
+		}
+		must(bob.ApproveChange(ctx, waits.Change.ID))(t)
+		if m = must(alice.Merchant(ctx, "acme"))(t); m.Rotation != nil || m.Fingerprint != staged.Change.After["nextRequestKey"] {
+			t.Errorf("%+v", m.Rotation)
+		}
+		alarms := 0
+		for _, a := range must(alice.Alarms(ctx, client.FeedOptions{Limit: 100}))(t).Alarms {
+			if a.Kind == client.AlarmMerchantChanged {
+				alarms++
+			}
+		}
+		if alarms != 3 {
+			t.Errorf("%d alarms for three steps", alarms)
+		}
+	})
+}
+
+// Without an approver all is done at once; keys of the merchant's own, and answers alone,
+// are replaced the same way, and cancelled.
+func TestRotationAtOnce(t *testing.T) {
+	h := sqlite(t)
+	c, ctx := h.client(client.RoleAdmin), t.Context()
+	in := newMerchant("theirs")
+	in.Scheme, in.Key, in.ResponseKey = "merchant-oaep", &client.KeySpec{PublicKey: testKey().PublicBase64()}, &client.KeySpec{Bits: 1024}
+	made := must(c.CreateMerchant(ctx, in))(t)
+	secrets.add("response public key", made.ResponsePublicKey)
+	theirs := otherKey()
+	for what, bad := range map[string]client.NewRotation{
+		"has no place here": {Key: &client.KeySpec{Bits: 1024}},
+		"give one of them":  {MakeAPIKey: true, APIKey: "beside"},
+		"is refused":        {Key: &client.KeySpec{PublicKey: "no key"}},
+	} {
+		_, err := c.StageRotation(ctx, "theirs", bad)
+		refused(t, err, client.ErrInvalid, what)
+	}
+	_, err := c.ActivateRotation(ctx, "theirs", client.Duration(100*24*time.Hour))
+	refused(t, err, client.ErrInvalid, "body.overlap")
+	_, err = c.CancelRotation(ctx, "theirs")
+	refused(t, err, client.ErrConflict, "no keys")
+	_, err = c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: testKey().PublicBase64()}})
+	refused(t, err, client.ErrConflict, "has these keys already")
+
+	staged := must(c.StageRotation(ctx, "theirs", client.NewRotation{Key: &client.KeySpec{PublicKey: theirs.PublicBase64()}, ResponseKey: &client.KeySpec{Bits: 2048}}))(t)
+	secrets.add("staged response public key", staged.ResponsePublicKey)
+	if staged.Rotation == nil || staged.PublicKey != "" || staged.ResponsePublicKey == "" || len(staged.Rotation.Others) != 2 || staged.Rotation.Staged == 0 {
+		t.Fatalf("%+v", staged.Rotation)
+	}
+	active := must(c.ActivateRotation(ctx, "theirs", 0))(t)
+	if active.Fingerprint != theirs.Fingerprint() || active.Rotation == nil || int64(active.Rotation.Until) != h.now().Add(7*24*time.Hour).UnixMilli() {
+		t.Errorf("%+v", active.Rotation)
+	}
+	back := must(c.CancelRotation(ctx, "theirs"))(t)
+	if back.Fingerprint != made.Fingerprint || back.ResponseFingerprint != made.ResponseFingerprint || back.Rotation != nil {
+		t.Errorf("%+v", back)
+	}
+	staged = must(c.StageRotation(ctx, "theirs", client.NewRotation{APIKey: "api-key-of-theirs"}))(t)
+	secrets.add("given API key", "api-key-of-theirs")
+	if len(staged.Rotation.Others) != 1 || staged.Rotation.Others[0].Kind != client.KeyAPI || staged.PublicKey+staged.ResponsePublicKey != "" {
+		t.Errorf("the API key alone: %+v", staged.Rotation)
+	}
+	must(c.ActivateRotation(ctx, "theirs", client.Duration(time.Hour)))(t)
+	if done := must(c.FinishRotation(ctx, "theirs"))(t); done.Rotation != nil || done.Fingerprint != made.Fingerprint {
+		t.Errorf("%+v", done)
+	}
+	keys := must(c.Keys(ctx))(t)
+	if len(keys) != 2 || keys[0].Kind != client.KeyAudit || keys[0].Since == 0 || keys[1].Kind != client.KeyMaster || keys[1].Fingerprint == "" || keys[1].Since == 0 {
+		t.Errorf("%+v", keys)
+	}
+	if list := must(c.Tokens(ctx))(t); len(list[0].Fingerprint) != 16 {
+		t.Errorf("%+v", list[0])
+	}
+}
+
+// At the end of the overlap the older keys end by themselves, once, on whichever node looks
+// first, with an alarm.
+func TestRotationEnds(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, url(t))
+			c, ctx := h.client(client.RoleAdmin), t.Context()
+			old := h.merchant("acme")
+			staged := must(c.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
+			secrets.add("staged public key", staged.PublicKey)
+			must(c.ActivateRotation(ctx, "acme", client.Duration(time.Hour)))(t)
+			look := func() {
+				var nodes sync.WaitGroup
+				for range 3 {
+					nodes.Go(func() {
+						if err := h.server.EndRotations(ctx, db.MillisOf(h.now())); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				nodes.Wait()
+			}
+			alarms := func() (n int) {
+				for _, a := range must(c.Alarms(ctx, client.FeedOptions{Limit: 100}))(t).Alarms {
+					if a.Kind == client.AlarmMerchantChanged {
+						n++
+					}
+				}
+				return n
+			}
+			before := alarms()
+			h.pass(time.Hour - time.Millisecond)
+			look()
+			if m := must(c.Merchant(ctx, "acme"))(t); m.Rotation == nil {
+				t.Error("it ended too early")
+			}
+			h.pass(time.Millisecond)
+			look()
+			look()
+			m := must(h.store.Merchant(ctx, "acme"))(t)
+			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != merchants.Active {
+				t.Errorf("%+v", m.Rotation)
+			}
+			if n := alarms() - before; n != 1 {
+				t.Errorf("%d alarms", n)
+			}
+		})
+	}
+}

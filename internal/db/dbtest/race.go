@@ -1,0 +1,22 @@
+package dbtest
+
+import "testing"
+
+// NotRaced skips a test under the race detector, in which the detector sees nothing that it
+// does not see elsewhere: processes of others, or a command that does one thing after another.
+// The test runs without the detector.
+func NotRaced(t testing.TB, why string) {
+	t.Helper()
+	if Race {
+		t.Skip("-race: " + why)
+	}
+}
+
+// Times is how often a test does something: fewer times under the race detector, which makes
+// it several times slower and sees as much in few.
+func Times(plain, raced int) int {
+	if Race {
+		return raced
+	}
+	return plain
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package dbtest
+
+// Race: the race detector watches this test binary.
+const Race = true

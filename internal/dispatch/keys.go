@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"errors"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/merchants"
+)
+
+// keySet are keys of a merchant that belong together.
+type keySet struct {
+	apiKey      countersign.APIKey
+	callbackKey countersign.APIKey
+	sealKey     *envelope.Key
+	openKey     *envelope.Key
+	sealPad     envelope.Padding
+	openPad     envelope.Padding
+	since       merchants.KeySince
+}
+
+// keys are those of a merchant: the set that seals, and while keys are replaced a second
+// one, under which answers count too.
+type keys struct {
+	keySet
+	other *keySet   // nil: there is one set
+	until db.Millis // when other ends
+}
+
+func keysOf(s merchants.Merchant) keys {
+	k := keys{keySet: newKeySet(s.Scheme, s.Keys(), s.Since)}
+	if r := s.Rotation; r != nil {
+		other := newKeySet(s.Scheme, r.Other, r.Since)
+		k.other, k.until = &other, r.Until()
+	}
+	return k
+}
+
+// newKeySet chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
+func newKeySet(scheme merchants.Scheme, from merchants.Keys, since merchants.KeySince) keySet {
+	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey, since: since}
+	if scheme != merchants.SchemeService {
+		// The merchant's pair: the service uses only the public part.
+		k.sealKey = k.sealKey.Public()
+	}
+	if k.openKey == nil {
+		k.openKey = k.sealKey
+	}
+	if scheme == merchants.SchemeMerchantOAEP {
+		k.sealPad = envelope.OAEP
+		if k.openKey.HasPrivate() {
+			k.openPad = envelope.OAEP // a public part opens no OAEP
+		}
+	}
+	return k
+}
+
+func (k *keySet) seal(w envelope.Worker, plaintext, prevPlain, prevBody []byte) ([]byte, error) {
+	if prevBody != nil {
+		return w.Reseal(k.sealKey, k.sealPad, prevPlain, prevBody, plaintext)
+	}
+	return w.Seal(k.sealKey, k.sealPad, plaintext)
+}
+
+func (k *keySet) open(w envelope.Worker, data string) (plaintext []byte, blocks []int, err error) {
+	return w.OpenBlocks(k.openKey, k.openPad, []byte(data))
+}
+
+// asksAlike reports whether requests under both look alike to the merchant.
+func (k *keySet) asksAlike(o *keySet) bool {
+	return k.sealKey.Fingerprint() == o.sealKey.Fingerprint() && k.callbackKey == o.callbackKey
+}
+
+// at gives the sets that count at now: the one that seals and the other, nil if there is
+// none.
+func (k *keys) at(now db.Millis) (sealing, other *keySet) {
+	if now >= k.until {
+		return &k.keySet, nil
+	}
+	return &k.keySet, k.other
+}
+
+// forRequest gives the set for a request at now. It is the other one after the merchant
+// did not take a request under the one that seals: a merchant that cannot have two keys
+// changes at a moment of its own.
+func (k *keys) forRequest(lastReason string, now db.Millis) *keySet {
+	sealing, other := k.at(now)
+	if other != nil && lastReason == string(ReasonKeyRefused) {
+		return other
+	}
+	return sealing
+}
+
+// forAnswer gives the sets that count for an answer, at now, to a request under asked:
+// that one first, since a merchant seals an answer for the pair that belongs to the key of
+// the request (PROTOCOL.md, K9).
+func (k *keys) forAnswer(asked *keySet, now db.Millis) []*keySet {
+	sealing, other := k.at(now)
+	switch {
+	case other == nil:
+		return []*keySet{sealing}
+	case asked == other:
+		return []*keySet{other, sealing}
+	}
+	return []*keySet{sealing, other}
+}
+
+// openAnswer opens data under the first of sets under which it is an answer to a callback
+// of type t, and gives that set. Where it is none under any, the error is that of a
+// failure that counts, if there is one. Whether the padding under the first set was right
+// makes no difference for what follows, so it cannot be told (PROTOCOL.md, Sealing, S7).
+func openAnswer(sets []*keySet, w envelope.Worker, t countersign.Type, data string) (under *keySet, plaintext []byte, blocks []int, err error) {
+	under = sets[0]
+	plaintext, blocks, err = under.open(w, data)
+	if len(sets) == 1 || under.openKey.Fingerprint() == sets[1].openKey.Fingerprint() || err == nil && isAnswer(t, plaintext) {
+		return under, plaintext, blocks, err
+	}
+	p, b, e := sets[1].open(w, data)
+	if e == nil && isAnswer(t, p) || err != nil && !openFailure(err) {
+		return sets[1], p, b, e
+	}
+	return under, plaintext, blocks, err
+}
+
+func isAnswer(t countersign.Type, plaintext []byte) bool {
+	_, err := countersign.ParseAnswer(t, plaintext)
+	return err == nil
+}
+
+// openFailure reports whether an error of opening counts towards the pause.
+func openFailure(err error) bool {
+	return errors.Is(err, envelope.ErrOpen) || errors.Is(err, envelope.ErrTooLarge)
+}
+
+// keyRefused reports whether a response says that the merchant did not take the keys of
+// the request, and another set of keys is to be tried at once.
+func (k *keys) keyRefused(asked *keySet, v Verdict, status int, now db.Millis) bool {
+	sealing, other := k.at(now)
+	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != Retry || v.Decision != countersign.DecisionNone {
+		return false
+	}
+	return status == 400 || status == 401 || status == 403 || v.ErrCode != nil && *v.ErrCode == int64(countersign.CodeCannotOpen)
+}

@@ -1,0 +1,282 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/db"
+	"countersign/internal/merchants"
+	"countersign/internal/outbox"
+)
+
+// The times that stand for the keys of a rotating merchant.
+var (
+	oldSince = merchants.KeySince{Key: 1, ResponseKey: 2, APIKey: 3, CallbackAPIKey: 4}
+	newSince = merchants.KeySince{Key: 11, ResponseKey: 12, APIKey: 13, CallbackAPIKey: 14}
+)
+
+// rotating gives m1 of r two sets of keys. Active with an overlap that has passed: the
+// older one has ended, and nothing has noted it yet.
+func rotating(r *rig, active bool, overlap time.Duration, fresh merchants.Keys) {
+	m := r.merchants["m1"]
+	m.Since = oldSince
+	must(m.Stage(fresh))
+	m.Rotation.Since, m.Rotation.Staged = newSince, 1
+	if active {
+		must(m.Activate(overlap))
+		m.Since, m.Rotation.Since, m.Rotation.Activated = newSince, oldSince, db.MillisOf(time.Now())
+	}
+	r.merchants["m1"] = m
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// held is a merchant's end with some of the keys.
+type held struct {
+	opens  []*testMerchant           // the first that opens a request answers it
+	seals  func(*testMerchant)       // the one that answers, to be changed; nil: as it is
+	checks func(r request) *Response // nil: takes every request
+}
+
+func (h held) post(_ context.Context, r request) Response {
+	if h.checks != nil {
+		if resp := h.checks(r); resp != nil {
+			return *resp
+		}
+	}
+	for _, m := range h.opens {
+		cb, err := m.open(r.body)
+		if err != nil {
+			continue
+		}
+		by := *m
+		if h.seals != nil {
+			h.seals(&by)
+		}
+		plaintext, err := by.answer(cb)
+		must(err)
+		body, err := by.seal(plaintext)
+		must(err)
+		return Response{Status: 200, Body: body}
+	}
+	return Response{Status: 400, Page: h.opens[0].fail(countersign.CodeCannotOpen)}
+}
+
+// TestTwoSetsOfKeys: whatever of both sets a merchant has, and answers with, its callbacks
+// are settled without an attempt that counts, before and after the newer one seals.
+func TestTwoSetsOfKeys(t *testing.T) {
+	pair, fresh := testPair(), mustKey(2048)
+	older, newer := newTestMerchant(pair), newTestMerchant(fresh)
+	newer.apiKey = "api-new"
+	keys := merchants.Keys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
+	with := func(key string) func(request) *Response {
+		return func(r request) *Response {
+			if r.apiKey.Reveal() != key {
+				return &Response{Status: 401}
+			}
+			return nil
+		}
+	}
+	for _, c := range []struct {
+		name           string
+		m              held
+		staged, active int // attempts that a callback needs
+		last           [2]merchants.KeySince
+	}{
+		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]merchants.KeySince{oldSince, newSince}},
+		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]merchants.KeySince{oldSince, oldSince}},
+		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]merchants.KeySince{newSince, newSince}},
+		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]merchants.KeySince{oldSince, oldSince}},
+		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]merchants.KeySince{newSince, newSince}},
+		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1,
+			[2]merchants.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}},
+		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]merchants.KeySince{oldSince, oldSince}},
+		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]merchants.KeySince{newSince, newSince}},
+	} {
+		for state, attempts := range []int{c.staged, c.active} {
+			t.Run(fmt.Sprintf("%s, %s", c.name, []string{"staged", "active"}[state]), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, nil)
+					rotating(r, state == 1, time.Hour, keys)
+					r.d.post = c.m.post
+					r.start(t)
+					synctest.Wait()
+					began := time.Now()
+					deposit, asked := r.addDeposit("m1", 1), r.addWithdrawal("m1", 1, time.Hour, false)
+					synctest.Wait()
+					r.stop()
+					if took := time.Since(began); took != 0 {
+						t.Errorf("it took %v", took)
+					}
+					for _, id := range []string{deposit, asked} {
+						cb := r.callback(id)
+						if a := r.attemptsOf(id); cb.State != outbox.CallbackAccepted || len(a) != attempts || cb.Failed != 0 {
+							t.Errorf("%+v, %+v", cb, a)
+						} else if attempts == 2 && a[0].Reason != string(ReasonKeyRefused) {
+							t.Errorf("%+v", a)
+						}
+					}
+					if w := r.withdrawal(asked); w.State != outbox.WithdrawalConfirmed {
+						t.Errorf("%+v", w)
+					}
+					if len(r.alarms) > 0 {
+						t.Errorf("alarms: %v", r.alarms)
+					}
+					for _, s := range r.settled {
+						if s.State == outbox.CallbackAccepted && (s.APIKey != c.last[state].APIKey || s.ResponseKey != c.last[state].ResponseKey) {
+							t.Errorf("judged under %d and %d, want %+v", s.APIKey, s.ResponseKey, c.last[state])
+						}
+						if !s.Reached {
+							t.Error("it counts for the breaker")
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestRefusedUnderBothKeys: a merchant that takes neither key gets two attempts for each of
+// its schedule, and the alarm of one that takes none.
+func TestRefusedUnderBothKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		rotating(r, true, 365*24*time.Hour, merchants.Keys{Key: mustKey(1024)})
+		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeCannotOpen)})
+		r.start(t)
+		id := r.addDeposit("m1", 1)
+		time.Sleep(70 * time.Hour)
+		r.stop()
+		c, a := r.callback(id), r.attemptsOf(id)
+		if most := len(notifySchedule.Delays); c.State != outbox.CallbackExhausted || c.Failed != most || len(a) != 2*most {
+			t.Errorf("%+v after %d attempts", c, len(a))
+		}
+		for i, x := range a {
+			if want := []Reason{ReasonKeyRefused, ReasonNotUnderstood}[i%2]; x.Reason != string(want) {
+				t.Errorf("attempt %d: %+v", i, x)
+			}
+		}
+		if len(r.alarms) != len(a)/2 {
+			t.Errorf("%d alarms", len(r.alarms))
+		}
+	})
+}
+
+// TestOlderKeysEnd: at the end of the overlap nothing is asked and nothing counts under the
+// older keys any more, also before a sweep has noted it, and for a question under way.
+func TestOlderKeysEnd(t *testing.T) {
+	pair, fresh := testPair(), mustKey(1024)
+	older := newTestMerchant(pair)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		rotating(r, true, time.Minute, merchants.Keys{APIKey: "api-new", Key: fresh})
+		asked := map[bool]int{}
+		slow := time.Duration(0)
+		var mu sync.Mutex
+		r.d.post = func(ctx context.Context, q request) Response {
+			mu.Lock()
+			wait := slow
+			mu.Unlock()
+			time.Sleep(wait)
+			_, err := older.open(q.body)
+			mu.Lock()
+			asked[err == nil]++
+			mu.Unlock()
+			// The thief of the older keys reads what he can and answers everything.
+			if err != nil {
+				return Response{Status: 400}
+			}
+			return older.post(ctx, q)
+		}
+		r.start(t)
+		first := r.addDeposit("m1", 1)
+		synctest.Wait()
+		if c := r.callback(first); c.State != outbox.CallbackAccepted {
+			t.Fatalf("within the overlap: %+v", c)
+		}
+		time.Sleep(55 * time.Second)
+		mu.Lock()
+		slow = 6 * time.Second // past its end
+		mu.Unlock()
+		under := r.addWithdrawal("m1", 2, time.Hour, true)
+		time.Sleep(30 * time.Second)
+		mu.Lock()
+		slow, asked = 0, map[bool]int{}
+		mu.Unlock()
+		late := r.addWithdrawal("m1", 3, time.Hour, true)
+		time.Sleep(59 * time.Minute)
+		r.stop()
+		for _, id := range []string{under, late} {
+			if w := r.withdrawal(id); w.State == outbox.WithdrawalConfirmed || w.Decision == countersign.DecisionDeclined {
+				t.Errorf("%+v", w)
+			}
+		}
+		if asked[true] > 0 || asked[false] == 0 {
+			t.Errorf("asked under the older key %d times, under the newer one %d times", asked[true], asked[false])
+		}
+	})
+}
+
+// TestTwoKeysAreNoOracle: with two keys, nonsense for either of them is one failure,
+// whatever its size and whether its padding is right, and ten pause the merchant.
+func TestTwoKeysAreNoOracle(t *testing.T) {
+	pair, fresh := testPair(), mustKey(2048)
+	respond := func(data []byte) Response {
+		b, err := countersign.Response{APIKey: testKey, Data: string(data)}.Marshal()
+		must(err)
+		return Response{Status: 200, Body: b}
+	}
+	seal := func(k *envelope.Key) []byte {
+		b, err := envelope.Seal(k.Public(), envelope.PKCS1v15, []byte("\x17garbage\xff"))
+		must(err)
+		return b
+	}
+	bad := func(size int) []byte {
+		return []byte(base64.StdEncoding.EncodeToString(make([]byte, size)))
+	}
+	seen := map[string]string{}
+	for name, answer := range map[string]Response{
+		"padding of the older": respond(seal(pair)), "padding of the newer": respond(seal(fresh)),
+		"size of the older": respond(bad(128)), "size of the newer": respond(bad(256)),
+	} {
+		for _, active := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				rotating(r, active, 24*time.Hour, merchants.Keys{Key: fresh})
+				r.d.post = failing(answer)
+				r.addDeposit("m1", 1)
+				r.addWithdrawal("m1", 2, time.Hour, false)
+				r.start(t)
+				time.Sleep(20 * time.Minute)
+				r.stop()
+				var all strings.Builder
+				for _, s := range r.settled[:outbox.OpenFailureLimit] {
+					fmt.Fprintln(&all, s.State, s.Counts, s.Reached, s.Decision, s.Alarm, s.OpenFailure, s.Attempt.Result, s.Attempt.Reason)
+				}
+				fmt.Fprintln(&all, r.merchants["m1"].State, len(r.settled))
+				seen[fmt.Sprint(name, active)] = all.String()
+			})
+		}
+	}
+	first := ""
+	for name, all := range seen {
+		if first == "" {
+			first = all
+		}
+		if all != first || !strings.Contains(all, "paused") || !strings.Contains(all, "data_unopened") {
+			t.Errorf("%s:\n%s\nanother:\n%s", name, all, first)
+		}
+	}
+}

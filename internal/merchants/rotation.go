@@ -1,0 +1,237 @@
+package merchants
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/envelope"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+)
+
+// Keys are the keys of a merchant that belong together.
+type Keys struct {
+	APIKey         countersign.APIKey
+	CallbackAPIKey countersign.APIKey
+	Key            *envelope.Key
+	ResponseKey    *envelope.Key // nil: same as Key
+}
+
+// response is the key that opens answers.
+func (k Keys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
+
+// Rotation is the time in which a merchant has two sets of keys. Answers under both
+// count. One of them seals requests: the older one until the newer one is activated.
+type Rotation struct {
+	Staged    db.Millis     // when the newer keys were made
+	Active    bool          // the newer keys seal
+	Activated db.Millis     // since when
+	Overlap   time.Duration // how long after that the older keys still count
+
+	// Other are the keys that do not seal: the newer ones, or if Active the older ones.
+	// Since and the fingerprints are theirs.
+	Other                            Keys
+	Since                            KeySince
+	Fingerprint, ResponseFingerprint string
+}
+
+// Until is when the older keys end.
+func (r *Rotation) Until() db.Millis {
+	if !r.Active {
+		return db.Never
+	}
+	return r.Activated + db.Millis(r.Overlap.Milliseconds())
+}
+
+// Keys are those that seal.
+func (m *Merchant) Keys() Keys {
+	return Keys{m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey}
+}
+
+func (m *Merchant) setKeys(k Keys) {
+	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = k.APIKey, k.CallbackAPIKey, k.Key, k.ResponseKey
+	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
+}
+
+// ErrRotating: the merchant has two sets of keys already, so it is not clear which of
+// them would change.
+var ErrRotating = &db.ConflictError{Reason: "keys of the merchant are being replaced: finish or cancel that first"}
+
+// Stage gives m a second set of keys. What k does not have is as in the present set.
+func (m *Merchant) Stage(k Keys) error {
+	if m.Rotation != nil {
+		return ErrRotating
+	}
+	k = Keys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)}
+	r := &Rotation{Other: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
+	if len(r.differ(m)) == 0 {
+		return &db.ConflictError{Reason: "the merchant has these keys already"}
+	}
+	m.Rotation = r
+	return nil
+}
+
+// Activate makes the newer keys seal. The older ones count for overlap from then on.
+func (m *Merchant) Activate(overlap time.Duration) error {
+	r := m.Rotation
+	if r == nil || r.Active {
+		return &db.ConflictError{Reason: "no keys of the merchant wait to be activated"}
+	}
+	next := &Rotation{Staged: r.Staged, Active: true, Overlap: overlap, Other: m.Keys(), Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint}
+	m.setKeys(r.Other)
+	m.Rotation = next
+	return nil
+}
+
+// Finish ends the older keys, after the newer ones were activated.
+func (m *Merchant) Finish() error {
+	if m.Rotation == nil || !m.Rotation.Active {
+		return &db.ConflictError{Reason: "no newer keys of the merchant are active"}
+	}
+	m.Rotation = nil
+	return nil
+}
+
+// Cancel ends the newer keys: the older ones seal, alone.
+func (m *Merchant) Cancel() error {
+	r := m.Rotation
+	if r == nil {
+		return &db.ConflictError{Reason: "no keys of the merchant are being replaced"}
+	}
+	if r.Active {
+		m.setKeys(r.Other)
+	}
+	m.Rotation = nil
+	return nil
+}
+
+// aged are keys with since when a merchant has them.
+type aged struct {
+	Keys
+	KeySince
+}
+
+// Aged sets since when m has its keys: now for those that was does not have, in either of
+// its sets. A nil was has none. No two keys of a merchant that follow each other have the
+// same time, also where the clock was set back, so a time stands for a key.
+func (m *Merchant) Aged(was *Merchant, now db.Millis) {
+	var known []aged
+	if was != nil {
+		known = append(known, aged{was.Keys(), was.Since})
+		if r := was.Rotation; r != nil {
+			known = append(known, aged{r.Other, r.Since})
+		}
+	}
+	fresh := now
+	for _, k := range known {
+		fresh = max(fresh, k.KeySince.Key+1, k.KeySince.ResponseKey+1, k.KeySince.APIKey+1, k.KeySince.CallbackAPIKey+1)
+	}
+	find := func(since func(aged) db.Millis, same func(Keys) bool) db.Millis {
+		for _, k := range known {
+			if at := since(k); at != 0 && same(k.Keys) {
+				return at
+			}
+		}
+		return fresh
+	}
+	sinceOf := func(k Keys) (s KeySince) {
+		s.Key = find(func(o aged) db.Millis { return o.KeySince.Key }, func(o Keys) bool { return o.Key.Fingerprint() == k.Key.Fingerprint() })
+		s.ResponseKey = find(func(o aged) db.Millis { return o.KeySince.ResponseKey }, func(o Keys) bool { return o.response().Fingerprint() == k.response().Fingerprint() })
+		if k.APIKey != "" {
+			s.APIKey = find(func(o aged) db.Millis { return o.KeySince.APIKey }, func(o Keys) bool { return o.APIKey.Equal(k.APIKey) })
+		}
+		if k.CallbackAPIKey != "" {
+			s.CallbackAPIKey = find(func(o aged) db.Millis { return o.KeySince.CallbackAPIKey }, func(o Keys) bool { return o.CallbackAPIKey.Equal(k.CallbackAPIKey) })
+		}
+		return s
+	}
+	m.Since = sinceOf(m.Keys())
+	if m.Rotation == nil {
+		return
+	}
+	r := *m.Rotation // the caller may hold the merchant as it was
+	r.Since = sinceOf(r.Other)
+	if r.Staged == 0 {
+		r.Staged = now
+	}
+	if r.Active && r.Activated == 0 {
+		r.Activated = now
+	}
+	m.Rotation = &r
+}
+
+// The kinds of a merchant's keys.
+const (
+	KindRequest     = "request"
+	KindResponse    = "response"
+	KindAPI         = "api"
+	KindCallbackAPI = "callback-api"
+)
+
+// OtherKey is a key of the set that does not seal.
+type OtherKey struct {
+	Kind        string
+	Fingerprint string // empty: the secrets were not read
+	Since       db.Millis
+}
+
+// Others are the keys of the other set that differ from those that seal.
+func (m *Merchant) Others() []OtherKey {
+	if m.Rotation == nil {
+		return nil
+	}
+	return m.Rotation.differ(m)
+}
+
+func (r *Rotation) differ(m *Merchant) (list []OtherKey) {
+	add := func(kind, fingerprint string, since db.Millis, is bool) {
+		if is {
+			list = append(list, OtherKey{kind, fingerprint, since})
+		}
+	}
+	if r.Other.Key == nil { // of a list: the times tell
+		add(KindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
+		add(KindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
+		add(KindAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
+		add(KindCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
+		return list
+	}
+	text := func(k countersign.APIKey) string { return audit.Fingerprint(k.Reveal()) }
+	is := m.Keys()
+	add(KindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
+	add(KindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
+	add(KindAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
+	add(KindCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
+	return list
+}
+
+// RotationTexts says for people and records how far a replacement of keys is: which keys
+// are next, or old, by their fingerprints. Nil: there is none.
+func (m *Merchant) RotationTexts() map[string]string {
+	r := m.Rotation
+	if r == nil {
+		return nil
+	}
+	texts, prefix := map[string]string{"rotation": "staged"}, "next"
+	if r.Active {
+		texts["rotation"], texts["overlap"], prefix = "active", r.Overlap.String(), "old"
+	}
+	names := map[string]string{KindRequest: "RequestKey", KindResponse: "ResponseKey", KindAPI: "ApiKey", KindCallbackAPI: "CallbackApiKey"}
+	for _, k := range r.differ(m) {
+		texts[prefix+names[k.Kind]] = k.Fingerprint
+	}
+	return texts
+}
+
+// check checks what the rows rely on.
+func (r *Rotation) check() error {
+	if r.Other.Key == nil || r.Other.APIKey == "" {
+		return fmt.Errorf("rotation is %w: a key is missing", db.ErrInvalid)
+	}
+	if r.Active && r.Overlap < time.Millisecond {
+		return fmt.Errorf("overlap is %w: want at least 1 ms", db.ErrInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+//go:build unix
+
+package relay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shortIdle is after what time the database ends the transaction of a stopped relay here.
+const shortIdle = time.Second
+
+// A relay that stands still for longer than the database waits for it loses its merchants
+// to another. What it had sent arrives late, and what it was answered it reads late: both
+// change nothing, and it works again.
+func TestStopped(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	var want []string
+	insert := func(name string) {
+		for n := range 5 {
+			id := fmt.Sprintf("%s-%d", name, n)
+			want = append(want, id)
+			if n == 3 {
+				c.insert(kindWithdrawal, withdrawal("shop", id))
+			} else {
+				c.insert(kindDeposit, deposit("shop", id))
+			}
+		}
+	}
+	carried := func(what string) { t.Helper(); until(t, what, func() bool { return c.waiting() == "0" }) }
+	for _, late := range []string{"request", "answer"} {
+		t.Run("its "+late+" is late", func(t *testing.T) {
+			reached, on, passed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var once atomic.Bool
+			hang := func(r *http.Request) (first bool) {
+				first = r.Method == http.MethodPost && once.CompareAndSwap(false, true)
+				if first {
+					close(reached)
+					<-on
+				}
+				return first
+			}
+			if late == "request" {
+				s.set(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+					if !hang(r) {
+						return false
+					}
+					defer close(passed)
+					s.passOn(w, r, body)
+					return true
+				}, nil)
+			} else {
+				s.set(nil, func(r *http.Request, _ []byte, _ int, _ []byte) bool {
+					if hang(r) {
+						close(passed)
+					}
+					return true
+				})
+			}
+			stopped, kill := s.spawnIdle(c, shortIdle)
+			insert(late)
+			<-reached
+			signal(t, stopped, syscall.SIGSTOP)
+			_, killOther := s.spawnIdle(c, shortIdle)
+			carried("another relay carries")
+			insert(late + "-meanwhile")
+			carried("another relay goes on")
+			close(on)
+			<-passed
+			signal(t, stopped, syscall.SIGCONT)
+			insert(late + "-again")
+			carried("both carry")
+			killOther()
+			insert(late + "-alone")
+			carried("it carries alone")
+			kill()
+			s.set(nil, nil)
+			if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if n := c.refused(); n != "0" {
+		t.Errorf("%s rows are refused", n)
+	}
+}
+
+func signal(t *testing.T, p *os.Process, sig syscall.Signal) {
+	t.Helper()
+	if err := p.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two of three relays stand still at any moment, for longer than the database waits.
+func TestStoppedAtRandom(t *testing.T) {
+	rounds := 4
+	if testing.Short() {
+		rounds = 1
+	}
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	stop := insertSteadily(t, c.connect(), "s", 5*time.Millisecond)
+	var relays []*os.Process
+	for range 3 {
+		p, _ := s.spawnIdle(c, shortIdle)
+		relays = append(relays, p)
+	}
+	for range rounds {
+		two := rand.Perm(3)[:2]
+		for _, i := range two {
+			time.Sleep(rand.N(100 * time.Millisecond))
+			signal(t, relays[i], syscall.SIGSTOP)
+		}
+		time.Sleep(shortIdle + rand.N(shortIdle))
+		for _, i := range two {
+			signal(t, relays[i], syscall.SIGCONT)
+		}
+	}
+	want := stop()
+	until(t, "everything is carried", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff(want, s.told("shop")); diff != "" {
+		t.Error(diff)
+	}
+}
