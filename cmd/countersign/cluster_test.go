@@ -34,6 +34,7 @@ type cluster struct {
 	token       string
 	concurrency int
 	nodes       []*clusterNode
+	stopped     map[string]int // by node: how often SIGSTOP met it
 
 	// parted: two servers may answer at present. A node that has not noticed
 	// yet reads from the one that was replaced, and does not find what others
@@ -62,7 +63,7 @@ type clusterNode struct {
 func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
 	c := &cluster{
 		t: t, m: newRecorder(t), dir: t.TempDir(), concurrency: concurrency,
-		deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
+		stopped: map[string]int{}, deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
 	}
 	for i, url := range urls {
 		n := &clusterNode{name: string(rune('a' + i)), db: url}

@@ -30,6 +30,7 @@ var nodeFaults = []nodeFault{
 	{"stopped", // with its hands full
 		func(c *cluster, n *clusterNode, _ *tcpProxy) {
 			c.burst(n)
+			c.stopped[n.name]++
 			n.daemon().cmd.Process.Signal(syscall.SIGSTOP)
 		},
 		func(_ *cluster, n *clusterNode, _ *tcpProxy) { n.daemon().cmd.Process.Signal(syscall.SIGCONT) }},

@@ -10,7 +10,9 @@
 // question. The number of cores bounds the RSA work of both, but not how many
 // exchanges wait for merchants. Every claim has a lease. One deadline, shorter than
 // the lease, bounds the whole exchange up to the last byte of the response, so no
-// callback is ever in two attempts at once.
+// callback is ever in two attempts at once. One case no lease can exclude: a process that
+// is stopped between its last look at the clock and its write sends that request when it
+// goes on. Its answer counts for nothing, because settlements name their attempt.
 //
 // # What decides
 //

@@ -99,7 +99,8 @@ var errTooLate = errors.New("too late to send")
 // fencedConn is a connection to a merchant that sends nothing more when it is too late
 // for its request. The context's deadline is not enough: after a process was stopped
 // or a machine slept, it may write before any timer fires, although another node has
-// claimed the callback meanwhile. The body's reader could check this too, but then
+// claimed the callback meanwhile. (It can still be stopped between the look at the clock
+// and the write: see the package comment.) The body's reader could check this too, but then
 // http.Transport would send the header in a packet of its own.
 type fencedConn struct {
 	net.Conn
