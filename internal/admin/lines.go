@@ -98,8 +98,10 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 		if s.stopping() {
 			drain, err = stoppedFor, jsonapi.ErrStopping
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(drain))
+		deadline := time.Now().Add(drain)
+		_ = conn.SetReadDeadline(deadline)
 		<-readerGone
+		_ = conn.SetReadDeadline(deadline) // the reader may have set its own after it
 		_, _ = io.CopyN(io.Discard, c.R.Body, drainLimit)
 	}
 	<-readerGone
@@ -127,6 +129,11 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 	in := bufio.NewReaderSize(c.R.Body, maxLine)
 	for n := int64(1); ; n++ {
 		_ = conn.SetReadDeadline(time.Now().Add(lineTimeout))
+		select {
+		case <-done: // else it would wait here for all of lineTimeout
+			return
+		default:
+		}
 		text, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

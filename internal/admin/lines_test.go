@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -345,6 +346,27 @@ func TestLinesEndWhenTheServiceStops(t *testing.T) {
 				t.Errorf("then %v, want the end of the answer", err)
 			}
 		})
+	}
+}
+
+// countedReader counts how often it is read.
+type countedReader struct{ reads int }
+
+func (r *countedReader) Read(p []byte) (int, error) {
+	r.reads++
+	return copy(p, "{}\n"), nil
+}
+
+// Where the lines ended while one was handed over, the reader does not wait for another:
+// the service would stop only when its time is over.
+func TestNoLineIsReadAfterTheEnd(t *testing.T) {
+	body := &countedReader{}
+	c := &jsonapi.Call{R: httptest.NewRequest(post, "/v1/deposits", body)}
+	done := make(chan struct{})
+	close(done)
+	(&Server{}).readLines(c, http.NewResponseController(httptest.NewRecorder()), make(chan line, maxBatch), done)
+	if body.reads != 0 {
+		t.Errorf("the body was read %d times", body.reads)
 	}
 }
 
