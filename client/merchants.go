@@ -211,19 +211,12 @@ type CreatedMerchant struct {
 // LogValue keeps the secrets out of logs.
 func (m CreatedMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
 
-// UpdatedMerchant is a merchant after a change.
+// UpdatedMerchant is a merchant after a change, a step of a rotation or its deletion.
 type UpdatedMerchant struct {
 	Merchant
 	Warnings []string `json:"warnings,omitempty" nullable:"false" doc:"what is dangerous about the merchant's settings"`
 
 	Change *ChangeEntry `json:"-"` // not nil: it waits for an approver; of the merchant only the id is set
-}
-
-// DeletedMerchant is a merchant after its deletion.
-type DeletedMerchant struct {
-	Merchant
-
-	Change *ChangeEntry `json:"-"` // not nil: the deletion waits for an approver; of the merchant only the id is set
 }
 
 // NewKeys selects the keys of a merchant to replace. The empty request makes a new
@@ -290,12 +283,8 @@ func (s *Service) AllDeletedMerchants(ctx context.Context) iter.Seq2[Merchant, e
 // again, and what happened is kept. While it has work left the error is ErrConflict. Where
 // the answer has a Change, nothing has changed yet: it waits for an approver. Repeating it
 // changes nothing.
-func (s *Service) DeleteMerchant(ctx context.Context, id string) (DeletedMerchant, error) {
-	out, w, err := propose[DeletedMerchant](ctx, &s.caller, http.MethodDelete, pathOf("merchants", id, ""), nil)
-	if w.waiting() != nil {
-		out.Change, out.ID = w.waiting(), id
-	}
-	return out, err
+func (s *Service) DeleteMerchant(ctx context.Context, id string) (UpdatedMerchant, error) {
+	return s.changeMerchant(ctx, http.MethodDelete, id, "", nil)
 }
 
 // Merchant gives one merchant.
@@ -306,7 +295,12 @@ func (s *Service) Merchant(ctx context.Context, id string) (Merchant, error) {
 // UpdateMerchant changes the members that p sets. Where the answer has a Change, nothing
 // has changed yet: it waits for an approver.
 func (s *Service) UpdateMerchant(ctx context.Context, id string, p MerchantPatch) (UpdatedMerchant, error) {
-	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, http.MethodPatch, pathOf("merchants", id, ""), p)
+	return s.changeMerchant(ctx, http.MethodPatch, id, "", p)
+}
+
+// changeMerchant calls what changes a merchant, or proposes it.
+func (s *Service) changeMerchant(ctx context.Context, method, id, rest string, in any) (UpdatedMerchant, error) {
+	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, method, pathOf("merchants", id, rest), in)
 	if w.waiting() != nil {
 		out.Change, out.ID, out.Warnings = w.waiting(), id, w.Warnings
 	}

@@ -114,23 +114,15 @@ func (s *Service) StageRotation(ctx context.Context, id string, n NewRotation) (
 // ActivateRotation makes the newer keys of a merchant seal. The older ones count for
 // overlap from then on; 0 is 168 h.
 func (s *Service) ActivateRotation(ctx context.Context, id string, overlap Duration) (UpdatedMerchant, error) {
-	return s.rotation(ctx, id, "/rotation/activate", Activation{overlap})
+	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/activate", Activation{overlap})
 }
 
 // FinishRotation ends the older keys of a merchant now.
 func (s *Service) FinishRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
-	return s.rotation(ctx, id, "/rotation/finish", nil)
+	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/finish", nil)
 }
 
 // CancelRotation ends the newer keys of a merchant: the older ones seal, alone.
 func (s *Service) CancelRotation(ctx context.Context, id string) (UpdatedMerchant, error) {
-	return s.rotation(ctx, id, "/rotation/cancel", nil)
-}
-
-func (s *Service) rotation(ctx context.Context, id, step string, in any) (UpdatedMerchant, error) {
-	out, w, err := propose[UpdatedMerchant](ctx, &s.caller, http.MethodPost, pathOf("merchants", id, step), in)
-	if w.waiting() != nil {
-		out.Change, out.ID = w.waiting(), id
-	}
-	return out, err
+	return s.changeMerchant(ctx, http.MethodPost, id, "/rotation/cancel", nil)
 }

@@ -259,10 +259,5 @@ func (c *merchantsDeleteCmd) Run(ctx context.Context, std streams, api *client.S
 	if !c.Yes {
 		return fmt.Errorf("the keys of %s are erased for ever: give --yes", c.ID)
 	}
-	m, err := api.DeleteMerchant(ctx, c.ID)
-	if err != nil || m.Change == nil {
-		return std.show(m, err)
-	}
-	tellWaiting(std, m.Change)
-	return printJSON(std.out, m.Change, "  ")
+	return showChanged(std)(api.DeleteMerchant(ctx, c.ID))
 }

@@ -153,24 +153,10 @@ func (s *Server) takeStep(c *jsonapi.Call, id string, r rotationStep) (client.Me
 	return merchantOf(m), nil, err
 }
 
-// endsEvery is how often RunRotations looks for older keys that have come to their end.
-const endsEvery = time.Second
-
 // RunRotations ends the older keys of merchants at their time, on whichever node is first,
 // until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
-	look := time.NewTicker(endsEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-		}
-		if err := s.EndRotations(ctx, db.MillisOf(s.Now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
-			s.Log.Error("ending older keys", "error", err.Error())
-		}
-	}
+	return control.DoDue(ctx, s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
 }
 
 // EndRotations ends the older keys of merchants whose time has come, and raises the alarm

@@ -149,14 +149,7 @@ func (v *visit) merchantDelete() error {
 	if err := v.typed(id); err != nil {
 		return err
 	}
-	m, err := v.service.DeleteMerchant(v.r.Context(), id)
-	switch {
-	case err != nil:
-		return err
-	case m.Change != nil:
-		return v.done(changePath(m.Change.ID), "waits")
-	}
-	return v.done(merchantPath(id), "deleted")
+	return v.changed("deleted", v.service.DeleteMerchant)
 }
 
 func (v *visit) merchantKeys() error {

@@ -38,21 +38,21 @@ func (v *visit) rotationStage() error {
 }
 
 func (v *visit) rotationActivate() error {
-	return v.rotationStep("activated", func(ctx context.Context, id string) (client.UpdatedMerchant, error) {
+	return v.changed("activated", func(ctx context.Context, id string) (client.UpdatedMerchant, error) {
 		return v.service.ActivateRotation(ctx, id, 0)
 	})
 }
 
-func (v *visit) rotationFinish() error { return v.rotationStep("finished", v.service.FinishRotation) }
+func (v *visit) rotationFinish() error { return v.changed("finished", v.service.FinishRotation) }
 
 func (v *visit) rotationCancel() error {
-	return v.rotationStep("went-back", v.service.CancelRotation)
+	return v.changed("went-back", v.service.CancelRotation)
 }
 
-// rotationStep takes a step, or proposes it where an approver must approve it.
-func (v *visit) rotationStep(deed string, step func(context.Context, string) (client.UpdatedMerchant, error)) error {
+// changed changes the merchant, or proposes it where an approver must approve it.
+func (v *visit) changed(deed string, change func(context.Context, string) (client.UpdatedMerchant, error)) error {
 	id := v.r.PathValue("id")
-	m, err := step(v.r.Context(), id)
+	m, err := change(v.r.Context(), id)
 	switch {
 	case err != nil:
 		return err

@@ -274,12 +274,18 @@ func (k *Control) find(ctx context.Context, id string, by jsonapi.Token) (Change
 	return c, err
 }
 
-// dueEvery is how often Run looks for approved changes whose time has come.
+// dueEvery is how often DoDue looks for what has come to its time.
 const dueEvery = time.Second
 
 // Run applies approved changes at their time, on whichever node is first, until ctx
 // ends.
 func (k *Control) Run(ctx context.Context) error {
+	return DoDue(ctx, k.c.Now, k.ApplyDue, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
+}
+
+// DoDue calls do with the time each second until ctx ends, and then returns nil. failed gets
+// its errors, but not that the database is away, which others report.
+func DoDue(ctx context.Context, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
 	look := time.NewTicker(dueEvery)
 	defer look.Stop()
 	for {
@@ -288,8 +294,8 @@ func (k *Control) Run(ctx context.Context) error {
 			return nil
 		case <-look.C:
 		}
-		if err := k.ApplyDue(ctx, db.MillisOf(k.c.Now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
-			k.c.Log.Error("applying changes", "error", err.Error())
+		if err := do(ctx, db.MillisOf(now())); err != nil && ctx.Err() == nil && !errors.Is(err, db.ErrUnavailable) {
+			failed(err)
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package daemon
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"countersign/client"
@@ -14,8 +11,7 @@ import (
 
 // auditKey names the key that signs an audit log, by its public part.
 func auditKey(l *audit.Log) client.Key {
-	sum := sha256.Sum256([]byte(l.Key()))
-	return client.Key{Kind: client.KeyAudit, Fingerprint: hex.EncodeToString(sum[:8])}
+	return client.Key{Kind: client.KeyAudit, Fingerprint: audit.Fingerprint(l.Key())}
 }
 
 // gatewayKeys names the keys of a gateway's settings.
