@@ -28,7 +28,7 @@ var madeOf = map[string][]string{
 	"internal/dispatch/settler.go":   {"settling failed", "giving back failed"},
 	"internal/gateway/config.go":     {"ending orders failed", "forgetting blocks failed", "counting refusals failed"},
 	"internal/gateway/forwarding.go": {"forwarded", "not forwarded"},
-	"internal/jsonapi/call.go":       {"request", "request failed", "request refused"},
+	"internal/api/call.go":           {"request", "request failed", "request refused"},
 }
 
 var levelOf = map[string]string{"Debug": "debug", "Info": "info", "Warn": "warn", "Error": "error"}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"countersign/internal/bench"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestBench runs one suite from the command line; package bench tests what is

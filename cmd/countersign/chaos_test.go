@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
-	"countersign/internal/proof"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/proof"
 )
 
 var chaosFor = flag.Duration("chaos", 0, "how long TestChaos breaks things, over all kinds of chains")

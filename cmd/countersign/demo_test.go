@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestDemo runs the demo from the command line; package demo tests what it does.

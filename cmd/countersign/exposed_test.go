@@ -9,7 +9,7 @@ import (
 
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestExposedFiles: a file with a secret that others may read or write is refused,

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestFailover kills the database's primary under the load of three nodes and

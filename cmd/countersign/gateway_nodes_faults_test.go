@@ -17,7 +17,7 @@ import (
 
 	"countersign"
 	"countersign/countersigntest"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // gwLoad lets the service call several gateways and their merchant order, take

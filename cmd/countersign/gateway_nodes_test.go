@@ -20,7 +20,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )

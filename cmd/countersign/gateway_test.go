@@ -18,7 +18,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 

@@ -21,7 +21,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/audit"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // kills is how often each database's process is killed.

@@ -9,7 +9,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestGatewayLists: what a person of the merchant looks at and decides on, from the

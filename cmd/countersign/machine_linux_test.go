@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // The faults of a machine: a full disk, too few files, a data directory that goes, a

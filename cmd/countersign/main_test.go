@@ -8,8 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"countersign/internal/db/dbtest"
-	"countersign/internal/proof"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/proof"
 )
 
 // runAsCountersign makes the test binary be the program, for tests that need a

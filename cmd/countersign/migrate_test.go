@@ -10,7 +10,7 @@ import (
 
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // asRole gives the URL of a database for another role.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/envelope"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // either is what the two nodes of a test are asked.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // nodeFault is what becomes of one node while the others go on.

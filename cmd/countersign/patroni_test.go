@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestPatroni works on a real cluster, as docs/cluster.md sets one up, under the load of

@@ -14,8 +14,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"countersign/internal/db/dbtest"
-	"countersign/internal/proof"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/proof"
 	"countersign/internal/relay"
 	"countersign/merchant/sqlinbox"
 )

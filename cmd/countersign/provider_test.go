@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // runDocument runs every sh block of a document, in order and in one shell, in

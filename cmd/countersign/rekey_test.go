@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // rekeyProcess starts rekey as a process of its own.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestResponseKeyApart runs both ends with a pair for answers apart from that of

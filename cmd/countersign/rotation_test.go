@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestKeysChangeUnderLoad does the steps of docs/keys.md while deposits and withdrawals go

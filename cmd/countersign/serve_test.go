@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // shell runs a subcommand in this process as a shell would.

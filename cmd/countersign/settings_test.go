@@ -11,7 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/settings"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
@@ -107,15 +107,15 @@ func TestAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.decide(w.ID, countersign.DecisionConfirmed)
-	victim := jsonapi.NewStoreToken("victim", client.RoleViewer, 1)
+	victim := api.NewStoreToken("victim", client.RoleViewer, 1)
 	victim.Merchants = "mine"
 	h.keep(victim)
-	h.keep(jsonapi.NewStoreToken("sleeper", client.RoleApprover, 1))
+	h.keep(api.NewStoreToken("sleeper", client.RoleApprover, 1))
 	waits, err := h.client(client.RoleAdmin).UpdateMerchant(t.Context(), "mine", client.MerchantPatch{WithdrawURL: client.Change("https://mine.example/new")})
 	if err != nil || waits.Change == nil {
 		t.Fatal(waits, err)
 	}
-	path := func(rt *jsonapi.Endpoint) string {
+	path := func(rt *api.Endpoint) string {
 		collection, _, _ := strings.Cut(strings.TrimPrefix(rt.Path, "/v1/"), "/")
 		id := map[string]string{"merchants": "mine", "withdrawals": w.ID, "callbacks": list[0].ID, "tokens": victim.ID, "changes": waits.Change.ID, "passkeys": "none"}[collection]
 		return strings.NewReplacer("{id}", id, "{seq}", "1").Replace(rt.Path)
@@ -123,15 +123,15 @@ func TestAccess(t *testing.T) {
 	known := map[string]bool{}
 	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleApprover, client.RoleAdmin, client.RoleApp, ""} {
 		tokens := map[string]string{}
-		for what, change := range map[string]func(*jsonapi.Token){
-			"unbound": func(*jsonapi.Token) {}, "bound": func(k *jsonapi.Token) { k.Merchants = "mine" },
-			"elsewhere": func(k *jsonapi.Token) { k.Merchants = "others theirs" },
-			"expired":   func(k *jsonapi.Token) { k.Expires = 5 }, "revoked": func(*jsonapi.Token) {},
+		for what, change := range map[string]func(*api.Token){
+			"unbound": func(*api.Token) {}, "bound": func(k *api.Token) { k.Merchants = "mine" },
+			"elsewhere": func(k *api.Token) { k.Merchants = "others theirs" },
+			"expired":   func(k *api.Token) { k.Expires = 5 }, "revoked": func(*api.Token) {},
 		} {
 			if role == "" {
 				continue
 			}
-			k := jsonapi.NewStoreToken(what, role, 1)
+			k := api.NewStoreToken(what, role, 1)
 			change(&k)
 			tokens[what] = h.keep(k)
 			if what == "revoked" {
@@ -153,7 +153,7 @@ func TestAccess(t *testing.T) {
 				h.pass(2 * time.Second) // so that no rate is exceeded
 				contentType := ""
 				if rule.body != "" {
-					contentType = jsonapi.TypeJSON
+					contentType = api.TypeJSON
 				}
 				a := h.as(secret, rt.Method, path(rt), contentType, rule.body)
 				may := slices.Contains(strings.Fields(rule.roles), string(role))
@@ -220,7 +220,7 @@ func TestWrongTokens(t *testing.T) {
 		"empty":          {""},
 		"no scheme":      {good},
 		"other scheme":   {"Basic " + good},
-		"unknown":        {"Bearer cst_" + jsonapi.RandomText(32)},
+		"unknown":        {"Bearer cst_" + api.RandomText(32)},
 		"cut":            {"Bearer " + good[:len(good)-1]},
 		"longer":         {"Bearer " + good + "A"},
 		"space":          {"Bearer  " + good},
@@ -313,7 +313,7 @@ func TestAudit(t *testing.T) {
 	h.merchant("acme-audit")
 	addDeposit(h, newDeposit("acme-audit", 1))
 	h.raw(client.RoleViewer, post, "/v1/merchants/acme-audit/pause", "", nil)
-	h.raw(client.RoleAdmin, post, "/v1/merchants/acme-audit/pause", jsonapi.TypeJSON, `{"reason":5}`)
+	h.raw(client.RoleAdmin, post, "/v1/merchants/acme-audit/pause", api.TypeJSON, `{"reason":5}`)
 	log := everything.String()
 	for _, want := range []string{
 		`msg=request token=tok_`,

@@ -5,20 +5,20 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
 // addAddress queues the callback about a user's new deposit address.
-func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddress) (client.AcceptedAddress, error) {
+func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (client.AcceptedAddress, error) {
 	c.Concerns(in.Merchant)
 	if !c.Sees(in.Merchant) {
 		return client.AcceptedAddress{}, unknownMerchant(db.ErrNotFound)
 	}
 	callback, err := addressCallback(&in, c.Now)
 	if err != nil {
-		return client.AcceptedAddress{}, jsonapi.Invalid(memberFault("body", err))
+		return client.AcceptedAddress{}, api.Invalid(memberFault("body", err))
 	}
 	kept, err := s.Outbox.Ingest(c.R.Context(), []outbox.NewCallback{callback}, c.Now)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) addAddress(c *jsonapi.Call, _ jsonapi.None, in client.NewAddres
 		return client.AcceptedAddress{}, err
 	}
 	k := kept[0]
-	c.Trace(time.Time{}, jsonapi.Traced{Merchant: in.Merchant, TrackingID: callback.TrackingID, First: !kept[0].Duplicate})
+	c.Trace(time.Time{}, api.Traced{Merchant: in.Merchant, TrackingID: callback.TrackingID, First: !kept[0].Duplicate})
 	return client.AcceptedAddress{
 		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate,
 	}, nil

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // audit answers the routes of the audit log.
-func (s *Server) audit() jsonapi.Audit {
-	return jsonapi.Audit{Log: s.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
+func (s *Server) audit() api.Audit {
+	return api.Audit{Log: s.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
 		if withdrawal == "" {
 			subject, err := s.Lists.Subject(ctx, callback)
 			if err == nil && len(subject.Items) == 0 { // its attempts may have been purged

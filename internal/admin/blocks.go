@@ -7,8 +7,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -19,7 +19,7 @@ type blocksQuery struct {
 
 // callbackBlocks says how an attempt lies in the blocks of its body. It seals nothing: the
 // lengths follow from the key and the plaintext.
-func (s *Server) callbackBlocks(c *jsonapi.Call, q blocksQuery, _ jsonapi.None) (client.Blocks, error) {
+func (s *Server) callbackBlocks(c *api.Call, q blocksQuery, _ api.None) (client.Blocks, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Blocks{}, err

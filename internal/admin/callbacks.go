@@ -6,8 +6,8 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
@@ -16,7 +16,7 @@ type callbackQuery struct {
 	page
 }
 
-func kept(c *jsonapi.Call, f client.CallbackFilter) outbox.CallbackFilter {
+func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
 		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: told[f.Told], Span: span(f.Since, f.Until),
@@ -40,7 +40,7 @@ func toldOf(kept outbox.Told) client.Told {
 	return ""
 }
 
-func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.CallbackPage, error) {
+func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.CallbackPage, error) {
 	out := client.CallbackPage{Callbacks: []client.Callback{}}
 	list, next, err := s.Lists.Callbacks(c.R.Context(), kept(c, q.CallbackFilter), q.Limit, q.Cursor)
 	for i := range list {
@@ -50,7 +50,7 @@ func (s *Server) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (cl
 	return out, cursorFault(err, q.page)
 }
 
-func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.CallbackDetail, error) {
+func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackDetail, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.CallbackDetail{}, err
@@ -73,7 +73,7 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	}
 	for _, a := range attempts {
 		out.Attempts = append(out.Attempts, client.Attempt{
-			Number: a.Number, RequestUUID: a.RequestUUID, Started: jsonapi.TimeOf(a.Started),
+			Number: a.Number, RequestUUID: a.RequestUUID, Started: api.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
 			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Text: reasonTexts[reasonOf(a.Reason)], Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
@@ -87,7 +87,7 @@ func (s *Server) callback(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 
 // unread is what was kept of a response, for roles that may change the merchant: it may
 // hold what the merchant meant to seal.
-func (s *Server) unread(c *jsonapi.Call, id string) (number int, head []byte, err error) {
+func (s *Server) unread(c *api.Call, id string) (number int, head []byte, err error) {
 	if c.Token.Role != client.RoleOperator && c.Token.Role != client.RoleAdmin {
 		return 0, nil, nil
 	}
@@ -105,7 +105,7 @@ func withoutUUID(payload []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, in client.ResendOne) (client.Callback, error) {
+func (s *Server) resendCallback(c *api.Call, _ api.None, in client.ResendOne) (client.Callback, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Callback{}, err
@@ -122,19 +122,19 @@ func (s *Server) resendCallback(c *jsonapi.Call, _ jsonapi.None, in client.Resen
 	return shownCallback(&cb), err
 }
 
-func (s *Server) resendCallbacks(c *jsonapi.Call, _ jsonapi.None, in client.Resend) (client.Resent, error) {
+func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (client.Resent, error) {
 	c.Concerns(in.Filter.Merchant)
 	if in.Filter == (client.CallbackFilter{}) {
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter", "is empty; give at least one member"))
+		return client.Resent{}, api.Invalid(api.At("body.filter", "is empty; give at least one member"))
 	}
 	switch in.Filter.State {
 	case "", client.CallbackPending:
 	case client.CallbackRefused, client.CallbackExhausted:
 		if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
-			return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
+			return client.Resent{}, api.Invalid(api.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
 		}
 	default:
-		return client.Resent{}, jsonapi.Invalid(jsonapi.At("body.filter.state", "is neither refused, exhausted nor pending"))
+		return client.Resent{}, api.Invalid(api.At("body.filter.state", "is neither refused, exhausted nor pending"))
 	}
 	n, err := s.Lists.ResendMatching(c.R.Context(), kept(c, in.Filter), in.DryRun, c.Now)
 	return client.Resent{Count: n, DryRun: in.DryRun}, err
@@ -145,14 +145,14 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: jsonapi.TimeOf(cb.Deadline), LastReason: reasonOf(cb.LastReason),
-		Created: jsonapi.TimeOf(cb.Created), Settled: jsonapi.TimeOf(cb.Settled), Told: toldOf(cb.Told),
+		Deadline: api.TimeOf(cb.Deadline), LastReason: reasonOf(cb.LastReason),
+		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: toldOf(cb.Told),
 	}
 	switch cb.State {
 	case outbox.CallbackPending:
-		out.Due = jsonapi.TimeOf(cb.Due)
+		out.Due = api.TimeOf(cb.Due)
 	case outbox.CallbackSending:
-		out.LeaseUntil = jsonapi.TimeOf(cb.LeaseUntil)
+		out.LeaseUntil = api.TimeOf(cb.LeaseUntil)
 	}
 	return out
 }

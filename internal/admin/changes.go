@@ -8,10 +8,10 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -78,7 +78,7 @@ func differences(was, is *merchants.Merchant) (before, after map[string]string, 
 
 // change changes a merchant, or proposes it where something guarded changes. content is
 // what apply of the kind needs to do the same. Where it waits, the change is not nil.
-func (s *Server) change(c *jsonapi.Call, kind client.ChangeKind, id string, content any, apply func(*merchants.Merchant) error) (merchants.Merchant, *control.Change, error) {
+func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*merchants.Merchant) error) (merchants.Merchant, *control.Change, error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)

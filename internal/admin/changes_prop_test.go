@@ -12,9 +12,9 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 )
 
@@ -41,7 +41,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		bound := rapid.SampledFrom([]string{"", merchant}).Draw(r, "bound")
 		role := rapid.SampledFrom([]client.Role{client.RoleAdmin, client.RoleOperator, client.RoleApprover, client.RoleCore}).Draw(r, "role")
 		agrees := rapid.Bool().Draw(r, "the honest approver agrees to tokens")
-		k := jsonapi.NewStoreToken("who acts alone", role, 1)
+		k := api.NewStoreToken("who acts alone", role, 1)
 		k.Merchants = bound
 		held := []string{h.keep(k)} // secrets of all tokens that one person has
 		ids := []string{k.ID, honest.id, other.id, alice.id}
@@ -75,11 +75,11 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			"patch": func(r *rapid.T) {
 				body := rapid.SampledFrom([]string{`{"withdrawUrl":"` + url() + `w"}`, `{"notifyUrl":"` + url() + `n","name":"x"}`, `{"apiKey":"another-api-key-of-it"}`, `{"callbackApiKey":null}`,
 					`{"collect":"any"}`, `{"finalCodes":[{"from":7,"to":8}]}`, `{"allowPrivate":true}`, `{"name":"y","concurrency":5}`}).Draw(r, "body")
-				note(h.as(by(), patch, "/v1/merchants/"+merchant, jsonapi.TypeMerge, body))
+				note(h.as(by(), patch, "/v1/merchants/"+merchant, api.TypeMerge, body))
 			},
 			"keys": func(r *rapid.T) {
 				body := client.NewKeys{Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(spare))}}
-				note(h.as(by(), post, "/v1/merchants/"+merchant+"/keys", jsonapi.TypeJSON, body))
+				note(h.as(by(), post, "/v1/merchants/"+merchant+"/keys", api.TypeJSON, body))
 			},
 			"pause and resume": func(r *rapid.T) {
 				h.as(by(), post, "/v1/merchants/"+merchant+"/pause", "", nil)
@@ -88,14 +88,14 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 			"make a merchant again": func(r *rapid.T) {
 				again := newMerchant(merchant)
 				again.WithdrawURL = url()
-				h.as(by(), post, "/v1/merchants", jsonapi.TypeJSON, again)
+				h.as(by(), post, "/v1/merchants", api.TypeJSON, again)
 			},
 			"make a token": func(r *rapid.T) {
 				in := client.NewToken{Name: "more", Role: rapid.SampledFrom(client.ServiceRoles()).Draw(r, "new role")}
 				if rapid.Bool().Draw(r, "of the merchant") {
 					in.Merchants = []string{merchant}
 				}
-				p := note(h.as(by(), post, "/v1/tokens", jsonapi.TypeJSON, in))
+				p := note(h.as(by(), post, "/v1/tokens", api.TypeJSON, in))
 				if p.Secret == "" {
 					return
 				}
@@ -137,7 +137,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 				if err != nil {
 					r.Fatal(err)
 				}
-				if i := slices.IndexFunc(list, func(k jsonapi.Token) bool {
+				if i := slices.IndexFunc(list, func(k api.Token) bool {
 					return k.Role == client.RoleApprover && k.Maker != "" && !agrees && slices.Contains(ids, k.ID)
 				}); i >= 0 {
 					r.Fatalf("an approver was made alone: %+v", list[i])
@@ -152,7 +152,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if m.State == merchants.Paused {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
-		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, jsonapi.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {
+		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {
 			var p client.Proposed
 			decodeInto(r, a.body, &p)
 			if a := h.as(honest.secret, post, "/v1/changes/"+p.Change.ID+"/approve", "", nil); a.status != 200 || guardedNow() == before {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/ready"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -24,7 +24,7 @@ type person struct {
 // person makes somebody with a token that no other made.
 func (h *harness) person(role client.Role, merchants string) person {
 	h.t.Helper()
-	k := jsonapi.NewStoreToken("a person", role, 1)
+	k := api.NewStoreToken("a person", role, 1)
 	k.Merchants = merchants
 	return h.holder(k.ID, h.keep(k))
 }
@@ -308,7 +308,7 @@ func TestTokensAreChanges(t *testing.T) {
 		must(bob.ApproveChange(ctx, change))(t)
 		url := func(by person) string {
 			t.Helper()
-			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://x.example/" + jsonapi.RandomText(6))}))(t).Change.ID
+			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://x.example/" + api.RandomText(6))}))(t).Change.ID
 		}
 		for name, c := range map[string]struct{ proposer, approver person }{
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},

@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 )
 
@@ -18,13 +18,13 @@ const deleted = "was deleted: nothing is accepted for it any more"
 // problemOf is the one place that says what a call for a deleted merchant is answered.
 func problemOf(err error) *client.Problem {
 	if errors.Is(err, merchants.ErrDeleted) {
-		return jsonapi.NewProblem(http.StatusGone, "the merchant was deleted: its keys are erased, nothing is sent to it, and its settings do not change any more")
+		return api.NewProblem(http.StatusGone, "the merchant was deleted: its keys are erased, nothing is sent to it, and its settings do not change any more")
 	}
 	return nil
 }
 
 // deleteMerchant deletes a merchant, or proposes it where there is an approver's token.
-func (s *Server) deleteMerchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, *client.Proposed, error) {
+func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Merchant, *client.Proposed, error) {
 	ctx := c.R.Context()
 	id, err := c.PathID()
 	if err != nil {

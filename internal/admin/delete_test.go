@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 )
 

@@ -9,20 +9,20 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
-func (s *Server) depositsHandler() jsonapi.Handler {
-	h := jsonapi.Handle(s.addDeposits)
+func (s *Server) depositsHandler() api.Handler {
+	h := api.Handle(s.addDeposits)
 	h.Lines, h.LineIn, h.LineOut = s.addDepositLines, reflect.TypeFor[client.NewDeposit](), reflect.TypeFor[client.AcceptedLine]()
 	return h
 }
 
 // addDeposits accepts one deposit or an array, all or nothing.
-func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (client.AcceptedDeposits, error) {
+func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.AcceptedDeposits, error) {
 	place := func(i int) string {
 		if in.array {
 			return fmt.Sprintf("body[%d]", i)
@@ -30,7 +30,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 		return "body"
 	}
 	batch := make([]outbox.NewCallback, len(in.list))
-	var faults jsonapi.Faults
+	var faults api.Faults
 	for i := range in.list {
 		c.Concerns(in.list[i].Merchant)
 		var err error
@@ -40,7 +40,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 		if !c.Sees(in.list[i].Merchant) {
 			faults.Add(place(i)+".merchant", notKnown)
 		}
-		if len(faults) == jsonapi.MaxFaults {
+		if len(faults) == api.MaxFaults {
 			break
 		}
 	}
@@ -58,7 +58,7 @@ func (s *Server) addDeposits(c *jsonapi.Call, _ jsonapi.None, in depositsBody) (
 	out := client.AcceptedDeposits{Callbacks: make([]client.Accepted, len(kept))}
 	for i, k := range kept {
 		out.Callbacks[i] = acceptedOf(k)
-		c.Trace(time.Time{}, jsonapi.Traced{Merchant: in.list[i].Merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
+		c.Trace(time.Time{}, api.Traced{Merchant: in.list[i].Merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
 	}
 	return out, nil
 }
@@ -97,9 +97,9 @@ func callbackOf(d *client.NewDeposit, now db.Millis) (outbox.NewCallback, error)
 func memberFault(place string, err error) client.Fault {
 	var m *countersign.MemberError
 	if errors.As(err, &m) {
-		return jsonapi.At(place+"."+m.Member, m.Problem)
+		return api.At(place+"."+m.Member, m.Problem)
 	}
-	return jsonapi.At(place, err.Error())
+	return api.At(place, err.Error())
 }
 
 // itemProblem finds the item that an error of Ingest is about; -1 if the error is
@@ -107,12 +107,12 @@ func memberFault(place string, err error) client.Fault {
 func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	var conflict *db.ConflictError
 	if errors.As(err, &conflict) {
-		p := jsonapi.NewProblem(http.StatusConflict, conflict.Error())
+		p := api.NewProblem(http.StatusConflict, conflict.Error())
 		at := place(conflict.Item)
 		if conflict.Member != "" {
 			at += "." + conflict.Member
 		}
-		p.Faults = []client.Fault{jsonapi.At(at, conflict.Reason)}
+		p.Faults = []client.Fault{api.At(at, conflict.Reason)}
 		return conflict.Item, p
 	}
 	var item *db.ItemError
@@ -122,13 +122,13 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	at := place(item.Item)
 	switch {
 	case errors.Is(err, merchants.ErrDeleted):
-		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", deleted))
+		return item.Item, api.Invalid(api.At(at+".merchant", deleted))
 	case errors.Is(err, db.ErrNotFound):
-		return item.Item, jsonapi.Invalid(jsonapi.At(at+".merchant", notKnown))
+		return item.Item, api.Invalid(api.At(at+".merchant", notKnown))
 	case errors.Is(err, db.ErrInvalid) && item.Member != "":
-		return item.Item, jsonapi.Invalid(jsonapi.At(at+"."+item.Member, "cannot be stored"))
+		return item.Item, api.Invalid(api.At(at+"."+item.Member, "cannot be stored"))
 	case errors.Is(err, db.ErrInvalid):
-		return item.Item, jsonapi.Invalid(jsonapi.At(at, "cannot be stored"))
+		return item.Item, api.Invalid(api.At(at, "cannot be stored"))
 	}
 	return -1, nil
 }
@@ -138,7 +138,7 @@ type toldQuery struct {
 	page
 }
 
-func (s *Server) toldDeposits(c *jsonapi.Call, q toldQuery, _ jsonapi.None) (client.ToldDeposits, error) {
+func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.ToldDeposits, error) {
 	out := client.ToldDeposits{Deposits: []client.ToldDeposit{}}
 	list, next, err := s.Lists.ToldDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
 	for _, d := range list {

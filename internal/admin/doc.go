@@ -2,5 +2,5 @@
 // Package client has the types of requests and answers.
 //
 // One table (routes.go) names every route and the role that it needs; package
-// jsonapi serves and describes the routes of the table.
+// api serves and describes the routes of the table.
 package admin

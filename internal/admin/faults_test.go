@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
@@ -45,7 +45,7 @@ func TestStoreFails(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) {
 		return nil, fmt.Errorf("committing: %w", errDisk)
 	})
-	for _, contentType := range []string{jsonapi.TypeJSON, jsonapi.TypeNDJSON} {
+	for _, contentType := range []string{api.TypeJSON, api.TypeNDJSON} {
 		a := h.raw(client.RoleCore, post, "/v1/deposits", contentType, encodeLine(t, newDeposit("acme", 1)))
 		if a.status != 500 || strings.Contains(a.body, "disk") {
 			t.Errorf("%s: %d %s, want a 500 that does not say why", contentType, a.status, a.body)
@@ -111,7 +111,7 @@ func TestStoreFailsAmidLines(t *testing.T) {
 
 func TestPanicIsA500(t *testing.T) {
 	h, log := onFaultyStore(t, func(int, func() ([]outbox.Ingested, error)) ([]outbox.Ingested, error) { panic("a bug") })
-	a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeJSON, newDeposit("acme", 1))
+	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, newDeposit("acme", 1))
 	if a.status != 500 || strings.Contains(a.body, "bug") || !strings.Contains(log.String(), "msg=panic") {
 		t.Errorf("%d %s\n%s", a.status, a.body, log)
 	}
@@ -156,18 +156,18 @@ func TestTwiceWithinABatch(t *testing.T) {
 func TestNewRefusesAHalfConfig(t *testing.T) {
 	check := func(string, bool) error { return nil }
 	for name, c := range map[string]Config{
-		"no outbox":      {Tokens: &jsonapi.Tokens{}, Control: &control.Control{}, CheckURL: check},
+		"no outbox":      {Tokens: &api.Tokens{}, Control: &control.Control{}, CheckURL: check},
 		"no tokens":      {Outbox: &outbox.Outbox{DB: &db.DB{}}, CheckURL: check},
-		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}},
-		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, Control: &control.Control{}, CheckURL: check, MaxBody: -1},
-		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, Control: &control.Control{}, CheckURL: check, RatePerSecond: -1},
+		"no CheckURL":    {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}},
+		"body below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &control.Control{}, CheckURL: check, MaxBody: -1},
+		"rate below 0":   {Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &control.Control{}, CheckURL: check, RatePerSecond: -1},
 		"nothing at all": {},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &jsonapi.Tokens{}, Control: &control.Control{}, CheckURL: check}); err != nil {
+	if _, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &control.Control{}, CheckURL: check}); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,13 +179,13 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 	h.merchant("acme")
 	yes, in := true, newMerchant("local")
 	in.AllowPrivate = &yes
-	h.raw(client.RoleAdmin, post, "/v1/merchants", jsonapi.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
 	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Settings.AllowPrivate {
 		t.Errorf("%+v, %v", m.Settings, err)
 	}
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeJSON, `{"allowPrivate":false}`)
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":false}`)
 }
 
 func TestDefaultAllowPrivate(t *testing.T) {
@@ -197,5 +197,5 @@ func TestDefaultAllowPrivate(t *testing.T) {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	// The allowance cannot be taken away from under a URL that needs it.
-	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", jsonapi.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
+	h.raw(client.RoleAdmin, patch, "/v1/merchants/local", api.TypeJSON, `{"allowPrivate":false}`).names(t, 422, "body.notifyUrl")
 }

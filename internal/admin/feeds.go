@@ -6,12 +6,12 @@ import (
 
 	"countersign/client"
 	"countersign/internal/advice"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
-func (s *Server) decisions(c *jsonapi.Call, q feed, _ jsonapi.None) (client.Decisions, error) {
+func (s *Server) decisions(c *api.Call, q feed, _ api.None) (client.Decisions, error) {
 	out := client.Decisions{Decisions: []client.Decision{}, Next: q.After}
 	wake, stop := s.Outbox.Watch(outbox.TopicDecisions)
 	defer stop()
@@ -45,7 +45,7 @@ type alarmFeed struct {
 	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
-func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.ServiceAlarms, error) {
+func (s *Server) alarms(c *api.Call, q alarmFeed, _ api.None) (client.ServiceAlarms, error) {
 	out := client.ServiceAlarms{Alarms: []client.ServiceAlarm{}, Next: q.After}
 	err := c.Follow(time.Duration(q.Wait), nil, func(ctx context.Context) (bool, error) {
 		list, next, err := s.Lists.AlarmsWhere(ctx, db.AlarmFilter{Of: c.Token.BoundTo(), Kind: string(q.Kind), State: db.AlarmState(q.State)}, q.After, q.Limit)
@@ -64,7 +64,7 @@ func (s *Server) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Se
 	return out, err
 }
 
-func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (client.ServiceAlarm, error) {
+func (s *Server) ackAlarm(c *api.Call, _ api.None, in client.Ack) (client.ServiceAlarm, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.ServiceAlarm{}, err
@@ -82,5 +82,5 @@ func (s *Server) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (clien
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(a db.Alarm) client.ServiceAlarm {
 	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: advice.Service(a.Kind), Subject: a.Subject,
-		At: jsonapi.TimeOf(a.At), Acked: jsonapi.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
+		At: api.TimeOf(a.At), Acked: api.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

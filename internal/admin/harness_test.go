@@ -24,12 +24,12 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -143,7 +143,7 @@ const recorded = ", with a record in the audit log"
 type harness struct {
 	t       testing.TB
 	store   *outbox.Outbox
-	kept    *jsonapi.Tokens
+	kept    *api.Tokens
 	control *control.Control
 	server  *Server
 	url     string
@@ -172,7 +172,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: jsonapi.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
+	h := &harness{t: t, dbURL: url, store: outbox.New(d), kept: api.NewTokens(d), clock: time.UnixMilli(1_750_000_000_000), tokens: map[client.Role]string{}}
 	log := slog.New(slog.NewTextHandler(&everything, nil))
 	trail, err := audit.Open(t.Context(), audit.Config{DB: d, End: "service", Now: h.now, Log: log})
 	if err != nil {
@@ -187,7 +187,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		Outbox:  h.store,
 		Control: changes,
 		Audit:   trail,
-		Tokens:  h.kept, Passkeys: jsonapi.NewPasskeys(h.kept),
+		Tokens:  h.kept, Passkeys: api.NewPasskeys(h.kept),
 		Now: h.now,
 		Log: log,
 		CheckURL: func(raw string, allowPrivate bool) error {
@@ -204,7 +204,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "countersign_up 1\n") }),
 	}
-	if c.Keys, err = jsonapi.NewKeys(t.Context(), d, db.MillisOf(h.clock), client.Key{Kind: client.KeyAudit, Fingerprint: "fingerprint"}); err != nil {
+	if c.Keys, err = api.NewKeys(t.Context(), d, db.MillisOf(h.clock), client.Key{Kind: client.KeyAudit, Fingerprint: "fingerprint"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range opts {
@@ -224,15 +224,15 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	t.Cleanup(h.server.Stop)
 	h.url = srv.URL
 	for _, role := range []client.Role{client.RoleViewer, client.RoleIngest, client.RoleCore, client.RoleOperator, client.RoleAdmin} {
-		h.tokens[role] = h.keep(jsonapi.NewStoreToken("test "+string(role), role, 1))
+		h.tokens[role] = h.keep(api.NewStoreToken("test "+string(role), role, 1))
 	}
 	return h
 }
 
 // keep stores a token and gives its secret.
-func (h *harness) keep(k jsonapi.Token) string {
+func (h *harness) keep(k api.Token) string {
 	h.t.Helper()
-	secret, hash := jsonapi.MintToken()
+	secret, hash := api.MintToken()
 	secrets.add("token", secret.Reveal())
 	if err := h.kept.Create(h.t.Context(), k, hash); err != nil {
 		h.t.Fatal(err)
@@ -292,7 +292,7 @@ func (h *harness) checked(next http.Handler) http.Handler {
 		before := h.records(r)
 		next.ServeHTTP(t, r)
 		_, pattern := h.server.api.Mux().Handler(r)
-		i := slices.IndexFunc(h.server.api.Endpoints(), func(rt *jsonapi.Endpoint) bool { return rt.Pattern() == pattern })
+		i := slices.IndexFunc(h.server.api.Endpoints(), func(rt *api.Endpoint) bool { return rt.Pattern() == pattern })
 		if i < 0 {
 			return
 		}
@@ -325,7 +325,7 @@ func (h *harness) records(r *http.Request) (n int64) {
 	return n
 }
 
-func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
+func (h *harness) fitsDocument(rt *api.Endpoint, t *tee) string {
 	op := rt.Operation()
 	resp := op.Responses[fmt.Sprint(t.status)]
 	if resp == nil {
@@ -343,7 +343,7 @@ func (h *harness) fitsDocument(rt *jsonapi.Endpoint, t *tee) string {
 		return "media type " + mediaType
 	}
 	bodies := [][]byte{t.body.Bytes()}
-	if mediaType == jsonapi.TypeNDJSON {
+	if mediaType == api.TypeNDJSON {
 		// The last line may be cut where the client went away.
 		whole := t.body.Bytes()[:bytes.LastIndexByte(t.body.Bytes(), '\n')+1]
 		bodies = bytes.Split(bytes.TrimSpace(whole), []byte("\n"))
@@ -433,7 +433,7 @@ func (h *harness) as(secret, method, path, contentType string, body any) answer 
 
 func (h *harness) postJSON(path string, body any) answer {
 	h.t.Helper()
-	return h.raw(client.RoleAdmin, post, path, jsonapi.TypeJSON, body)
+	return h.raw(client.RoleAdmin, post, path, api.TypeJSON, body)
 }
 
 // names fails unless a is a refusal with this status that names location.

@@ -5,7 +5,7 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 	"countersign/internal/merchants"
 )
 
@@ -17,7 +17,7 @@ const defaultBits = 2048
 // answers need a pair of the service.
 type keyMaker struct {
 	scheme   merchants.Scheme
-	faults   *jsonapi.Faults
+	faults   *api.Faults
 	warnings []string
 
 	request, response *envelope.Key // given in the request; nil: to be generated or kept
@@ -158,7 +158,7 @@ func (k *keyMaker) responsePublicPart() string {
 	return k.response.PublicBase64()
 }
 
-func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) (client.Keys, *client.Proposed, error) {
+func (s *Server) rotateKeys(c *api.Call, _ api.None, in client.NewKeys) (client.Keys, *client.Proposed, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Keys{}, nil, err
@@ -173,7 +173,7 @@ func (s *Server) rotateKeys(c *jsonapi.Call, _ jsonapi.None, in client.NewKeys) 
 	if m.State == merchants.Deleted { // before a key is made
 		return client.Keys{}, nil, merchants.ErrDeleted
 	}
-	var faults jsonapi.Faults
+	var faults api.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
 	if err := faults.Err(); err != nil {

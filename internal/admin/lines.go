@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
@@ -48,7 +48,7 @@ type line struct {
 // One goroutine reads while this one commits, so that each commit has all lines
 // that have arrived meanwhile. Neither the body nor the answer is ever held in
 // memory whole.
-func (s *Server) addDepositLines(c *jsonapi.Call) error {
+func (s *Server) addDepositLines(c *api.Call) error {
 	conn := http.NewResponseController(c.W)
 	// Without full duplex the server would read the rest of the body before the
 	// first byte of the answer. A test's recorder does not support it and does not
@@ -88,7 +88,7 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 	}()
 	if err != nil {
 		if !c.W.Answered() {
-			jsonapi.WriteProblem(c.W, s.api.ProblemOf(err))
+			api.WriteProblem(c.W, s.api.ProblemOf(err))
 			_ = conn.Flush()
 		}
 		// The client may still be sending. It reads the answer only if the
@@ -96,7 +96,7 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 		// within bounds.
 		drain := drainFor
 		if s.stopping() {
-			drain, err = stoppedFor, jsonapi.ErrStopping
+			drain, err = stoppedFor, api.ErrStopping
 		}
 		deadline := time.Now().Add(drain)
 		_ = conn.SetReadDeadline(deadline)
@@ -110,7 +110,7 @@ func (s *Server) addDepositLines(c *jsonapi.Call) error {
 
 // readLines reads and checks lines until the body ends, one is at fault, or
 // done is closed.
-func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
+func (s *Server) readLines(c *api.Call, conn *http.ResponseController, lines chan<- line, done <-chan struct{}) {
 	put := func(l line) bool {
 		select {
 		case lines <- l:
@@ -137,10 +137,10 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 		text, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			put(line{number: n, fault: jsonapi.NewProblem(http.StatusRequestEntityTooLarge, "", jsonapi.At("body", fmt.Sprintf("is a line of more than %d bytes", maxLine)))})
+			put(line{number: n, fault: api.NewProblem(http.StatusRequestEntityTooLarge, "", api.At("body", fmt.Sprintf("is a line of more than %d bytes", maxLine)))})
 			return
 		case err != nil && err != io.EOF:
-			put(line{number: n, fault: jsonapi.NewProblem(http.StatusBadRequest, "the body could not be read")})
+			put(line{number: n, fault: api.NewProblem(http.StatusBadRequest, "the body could not be read")})
 			return
 		}
 		if len(bytes.TrimSpace(text)) > 0 && !put(s.readLine(c, n, text)) {
@@ -155,7 +155,7 @@ func (s *Server) readLines(c *jsonapi.Call, conn *http.ResponseController, lines
 	}
 }
 
-func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
+func (s *Server) readLine(c *api.Call, n int64, text []byte) line {
 	l := line{number: n}
 	if err := c.Hold(len(text)); err != nil {
 		l.fault = s.api.ProblemOf(err)
@@ -169,9 +169,9 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 	}
 	var err error
 	if l.callback, err = callbackOf(&d, db.MillisOf(s.Now())); err != nil {
-		l.fault = jsonapi.Invalid(memberFault("body", err))
+		l.fault = api.Invalid(memberFault("body", err))
 	} else if !c.Sees(d.Merchant) {
-		l.fault = jsonapi.Invalid(jsonapi.At("body.merchant", notKnown))
+		l.fault = api.Invalid(api.At("body.merchant", notKnown))
 	}
 	l.merchant = d.Merchant
 	return l
@@ -179,7 +179,7 @@ func (s *Server) readLine(c *jsonapi.Call, n int64, text []byte) line {
 
 // commitLines commits what has been read and answers it, until lines is closed
 // or a line is at fault.
-func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.ResponseController, lines <-chan line) error {
+func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.ResponseController, lines <-chan line) error {
 	out := bufio.NewWriterSize(c.W, 64<<10)
 	next := int64(1)   // number of the line that comes next
 	var waiting []line // have come and do not fit in the token's rate yet
@@ -214,18 +214,18 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 				bad.fault.Detail = fmt.Sprintf("line %d: %s; nothing was taken", bad.number, or(bad.fault.Detail, bad.fault.Title))
 				return bad.fault
 			case len(chunk) == 0:
-				return jsonapi.NewProblem(http.StatusBadRequest, "", jsonapi.At("body", "is empty"))
+				return api.NewProblem(http.StatusBadRequest, "", api.At("body", "is empty"))
 			}
-			c.WriteHeader(jsonapi.TypeNDJSON)
+			c.WriteHeader(api.TypeNDJSON)
 		}
 		c.Items += len(taken)
 		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
-			c.Trace(from, jsonapi.Traced{Merchant: chunk[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
-			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate})
+			c.Trace(from, api.Traced{Merchant: chunk[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
+			_ = api.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate})
 		}
 		if bad != nil {
-			_ = jsonapi.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})
+			_ = api.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})
 		}
 		// If the client is gone, committed lines stay accepted; sending them again
 		// gives duplicates.
@@ -241,7 +241,7 @@ func (s *Server) commitLines(life context.Context, c *jsonapi.Call, conn *http.R
 }
 
 // release returns what lines hold of the budget of bodies.
-func release(c *jsonapi.Call, lines []line) {
+func release(c *api.Call, lines []line) {
 	for i := range lines {
 		c.Release(lines[i].size)
 		lines[i].size = 0
@@ -251,17 +251,17 @@ func release(c *jsonapi.Call, lines []line) {
 // mayTake waits until lines fit in the token's rate and says how many of most do, or
 // why none is taken: the token was revoked, the request has gone on for too long, or
 // the service stops.
-func (s *Server) mayTake(life context.Context, c *jsonapi.Call, most int) (n int, fault *client.Problem) {
+func (s *Server) mayTake(life context.Context, c *api.Call, most int) (n int, fault *client.Problem) {
 	n, err := c.Spend(life, most)
 	switch {
 	case c.R.Context().Err() != nil: // the client is gone
 		err = c.R.Context().Err()
 	case s.stopping():
-		err = jsonapi.ErrStopping
+		err = api.ErrStopping
 	default:
 		over := err != nil || life.Err() != nil
 		if err = c.CheckToken(); err == nil && over {
-			err = jsonapi.NewProblem(http.StatusRequestTimeout,
+			err = api.NewProblem(http.StatusRequestTimeout,
 				fmt.Sprintf("a request of lines ends after %v; send this line and those after it in a new one", s.StreamLife))
 		}
 	}
@@ -315,7 +315,7 @@ func gather(life context.Context, lines <-chan line) (chunk []line, more bool) {
 }
 
 // takeLines commits the lines of chunk up to the first at fault.
-func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []outbox.Ingested, bad *line) {
+func (s *Server) takeLines(c *api.Call, chunk []line) (taken []outbox.Ingested, bad *line) {
 	batch := make([]outbox.NewCallback, 0, len(chunk))
 	for i := range chunk {
 		if chunk[i].fault != nil {
@@ -333,7 +333,7 @@ func (s *Server) takeLines(c *jsonapi.Call, chunk []line) (taken []outbox.Ingest
 }
 
 // ingestLines commits batch. A fault is about the first item that was not accepted.
-func (s *Server) ingestLines(c *jsonapi.Call, batch []outbox.NewCallback) ([]outbox.Ingested, *client.Problem) {
+func (s *Server) ingestLines(c *api.Call, batch []outbox.NewCallback) ([]outbox.Ingested, *client.Problem) {
 	if len(batch) == 0 {
 		return nil, nil
 	}

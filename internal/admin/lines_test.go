@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 	"countersign/internal/outbox"
 )
 
@@ -115,9 +115,9 @@ func TestLinesUpToAConflict(t *testing.T) {
 		case "dep-50":
 			d.Merchant = "none"
 		}
-		_ = jsonapi.EncodeJSON(&body, d)
+		_ = api.EncodeJSON(&body, d)
 	}
-	a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeNDJSON, body.String())
+	a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeNDJSON, body.String())
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
 	var last client.AcceptedLine
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
@@ -130,7 +130,7 @@ func TestLinesUpToAConflict(t *testing.T) {
 		t.Errorf("%d stored, want 40", stored)
 	}
 	// The first line of all at fault: an ordinary problem.
-	h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
+	h.raw(client.RoleCore, post, "/v1/deposits", api.TypeNDJSON, encodeLine(t, newDeposit("none", 1))).names(t, 422, "body.merchant")
 }
 
 func encodeLine(t *testing.T, d client.NewDeposit) string { return string(encode(t, d)) + "\n" }
@@ -209,7 +209,7 @@ func (h *harness) open(t *testing.T) *stream {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+h.tokens[client.RoleCore])
-	req.Header.Set("Content-Type", jsonapi.TypeNDJSON)
+	req.Header.Set("Content-Type", api.TypeNDJSON)
 	go func() { _, _ = io.WriteString(w, encodeLine(t, newDeposit("acme", 1))) }()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -361,7 +361,7 @@ func (r *countedReader) Read(p []byte) (int, error) {
 // the service would stop only when its time is over.
 func TestNoLineIsReadAfterTheEnd(t *testing.T) {
 	body := &countedReader{}
-	c := &jsonapi.Call{R: httptest.NewRequest(post, "/v1/deposits", body)}
+	c := &api.Call{R: httptest.NewRequest(post, "/v1/deposits", body)}
 	done := make(chan struct{})
 	close(done)
 	(&Server{}).readLines(c, http.NewResponseController(httptest.NewRecorder()), make(chan line, maxBatch), done)
@@ -449,7 +449,7 @@ func TestGather(t *testing.T) {
 	for i := range maxBatch + 3 {
 		lines <- line{number: int64(i + 1)}
 	}
-	lines <- line{number: maxBatch + 4, fault: jsonapi.Invalid()}
+	lines <- line{number: maxBatch + 4, fault: api.Invalid()}
 	lines <- line{number: maxBatch + 5}
 	close(lines)
 	for i, want := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 // asMembers gives v as members that a test can spoil.
@@ -109,7 +109,7 @@ func spoil(t testing.TB, reg huma.Registry, s *huma.Schema, good any, location s
 		if s.MaxLength != nil {
 			as("too long", strings.Repeat("ü", *s.MaxLength+1))
 		}
-		if len(s.Enum) > 0 || s.Format == jsonapi.FormatDuration || s.Pattern != "" {
+		if len(s.Enum) > 0 || s.Format == api.FormatDuration || s.Pattern != "" {
 			as("no such value", "Ä no such value")
 		}
 	case huma.TypeInteger, huma.TypeNumber:
@@ -210,7 +210,7 @@ func TestEveryWrongMember(t *testing.T) {
 		body, ok := good[rt.ID]
 		if !ok {
 			// A route without a body refuses one that has a member.
-			h.raw(client.RoleAdmin, rt.Method, path, jsonapi.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
+			h.raw(client.RoleAdmin, rt.Method, path, api.TypeJSON, `{"zzz":1}`).names(t, 422, "body.zzz")
 			continue
 		}
 		cases := spoil(t, h.server.api.Registry(), rt.Body(), body, "body")
@@ -225,7 +225,7 @@ func TestEveryWrongMember(t *testing.T) {
 			t.Errorf("%s: only %d wrong bodies", rt.ID, len(cases))
 		}
 		for _, c := range cases {
-			a := h.raw(client.RoleAdmin, rt.Method, path, jsonapi.TypeJSON, c.body)
+			a := h.raw(client.RoleAdmin, rt.Method, path, api.TypeJSON, c.body)
 			if a.status == 422 && slices.ContainsFunc(a.Faults, func(d client.Fault) bool { return d.Location == c.location }) {
 				continue
 			}
@@ -239,7 +239,7 @@ func TestEveryWrongMember(t *testing.T) {
 	t.Logf("%d wrong bodies refused", total)
 }
 
-func idFor(rt *jsonapi.Endpoint, merchant, withdrawal, callback string) string {
+func idFor(rt *api.Endpoint, merchant, withdrawal, callback string) string {
 	switch {
 	case strings.HasPrefix(rt.Path, "/v1/merchants"):
 		return merchant
@@ -360,7 +360,7 @@ func TestWrongByMeaning(t *testing.T) {
 		"resend of the decided":   {post, "/v1/callbacks/" + decided.Callback + "/resend", nil, 409, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			contentType := jsonapi.TypeJSON
+			contentType := api.TypeJSON
 			if c.body == nil {
 				contentType = ""
 			}
@@ -477,18 +477,18 @@ func TestBodiesThatAreNone(t *testing.T) {
 		"form":              {"application/x-www-form-urlencoded", good, 415, "header.Content-Type"},
 		"other text":        {"text/json", good, 415, "header.Content-Type"},
 		"other characters":  {"application/json; charset=utf-16", good, 415, "header.Content-Type"},
-		"empty":             {jsonapi.TypeJSON, "", 400, "body"},
-		"white space":       {jsonapi.TypeJSON, " \n", 400, "body"},
-		"half":              {jsonapi.TypeJSON, good[:40], 400, "body"},
-		"two":               {jsonapi.TypeJSON, good + good, 400, "body"},
-		"byte order mark":   {jsonapi.TypeJSON, "\ufeff" + good, 400, "body"},
-		"not UTF-8":         {jsonapi.TypeJSON, strings.Replace(good, "TFrom", "\xff", 1), 400, "body"},
-		"too long":          {jsonapi.TypeJSON, `"` + longText(4096) + `"`, 413, "body"},
-		"deep":              {jsonapi.TypeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
-		"lines, empty":      {jsonapi.TypeNDJSON, "\n\n", 400, "body"},
-		"lines, first bad":  {jsonapi.TypeNDJSON, "{}\n" + good, 422, "body.merchant"},
-		"lines, first long": {jsonapi.TypeNDJSON, `"` + longText(maxLine) + `"`, 413, "body"},
-		"lines, an array":   {jsonapi.TypeNDJSON, "[" + good + "]\n", 422, "body"},
+		"empty":             {api.TypeJSON, "", 400, "body"},
+		"white space":       {api.TypeJSON, " \n", 400, "body"},
+		"half":              {api.TypeJSON, good[:40], 400, "body"},
+		"two":               {api.TypeJSON, good + good, 400, "body"},
+		"byte order mark":   {api.TypeJSON, "\ufeff" + good, 400, "body"},
+		"not UTF-8":         {api.TypeJSON, strings.Replace(good, "TFrom", "\xff", 1), 400, "body"},
+		"too long":          {api.TypeJSON, `"` + longText(4096) + `"`, 413, "body"},
+		"deep":              {api.TypeJSON, strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 422, "body[0]"},
+		"lines, empty":      {api.TypeNDJSON, "\n\n", 400, "body"},
+		"lines, first bad":  {api.TypeNDJSON, "{}\n" + good, 422, "body.merchant"},
+		"lines, first long": {api.TypeNDJSON, `"` + longText(maxLine) + `"`, 413, "body"},
+		"lines, an array":   {api.TypeNDJSON, "[" + good + "]\n", 422, "body"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.raw(client.RoleCore, post, "/v1/deposits", c.contentType, c.body).names(t, c.status, c.location)

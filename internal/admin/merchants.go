@@ -9,8 +9,8 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -29,7 +29,7 @@ const (
 	defaultPauseReason   = "paused by an operator"
 )
 
-func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMerchant) (client.CreatedMerchant, error) {
+func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := merchants.Merchant{
 		ID: in.ID, Name: in.Name, State: merchants.Active,
@@ -45,7 +45,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 			AllowPrivate: s.DefaultAllowPrivate, Collect: merchants.Collect(in.Collect),
 		},
 	}
-	var faults jsonapi.Faults
+	var faults api.Faults
 	if in.AllowPrivate != nil {
 		s.checkAllowPrivate(*in.AllowPrivate, &faults)
 		m.Settings.AllowPrivate = *in.AllowPrivate
@@ -67,7 +67,7 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 	}
 	out := client.CreatedMerchant{Warnings: append(k.warnings, warnings(&m)...), PublicKey: k.publicPart(), ResponsePublicKey: k.responsePublicPart()}
 	if m.APIKey == "" {
-		out.APIKey = client.Secret(jsonapi.RandomText(24))
+		out.APIKey = client.Secret(api.RandomText(24))
 		m.APIKey = countersign.APIKey(out.APIKey)
 	}
 	made, err := s.Outbox.CreateMerchant(c.R.Context(), m, c.Now)
@@ -80,14 +80,14 @@ func (s *Server) createMerchant(c *jsonapi.Call, _ jsonapi.None, in client.NewMe
 
 // checkAllowPrivate refuses private networks unless the service was started with
 // them: a token of the API must not open them.
-func (s *Server) checkAllowPrivate(allow bool, faults *jsonapi.Faults) {
+func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
 	if allow && !s.DefaultAllowPrivate {
 		faults.Add("body.allowPrivate", "needs a service that was started with --allow-private")
 	}
 }
 
 // checkMerchant names faults that a schema cannot find.
-func (s *Server) checkMerchant(m *merchants.Merchant, faults *jsonapi.Faults) {
+func (s *Server) checkMerchant(m *merchants.Merchant, faults *api.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
@@ -124,13 +124,13 @@ func warnings(m *merchants.Merchant) []string {
 	return nil
 }
 
-func checkWithin(location string, d time.Duration, faults *jsonapi.Faults) {
+func checkWithin(location string, d time.Duration, faults *api.Faults) {
 	if d < minConfirmWithin || d > maxConfirmWithin {
 		faults.Add(location, "is not between 10s and 168h")
 	}
 }
 
-func checkRetry(r *merchants.Retry, location string, faults *jsonapi.Faults) {
+func checkRetry(r *merchants.Retry, location string, faults *api.Faults) {
 	if r == nil {
 		return
 	}
@@ -163,7 +163,7 @@ type merchantQuery struct {
 	page
 }
 
-func (s *Server) merchants(c *jsonapi.Call, q merchantQuery, _ jsonapi.None) (client.MerchantPage, error) {
+func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.MerchantPage, error) {
 	var list []merchants.Merchant
 	var err error
 	if of := c.Token.BoundTo(); of != nil {
@@ -185,7 +185,7 @@ func (s *Server) merchants(c *jsonapi.Call, q merchantQuery, _ jsonapi.None) (cl
 	return out, nil
 }
 
-func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Merchant, error) {
+func (s *Server) merchant(c *api.Call, _ api.None, _ api.None) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Merchant{}, err
@@ -197,12 +197,12 @@ func (s *Server) merchant(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 	out := merchantOf(m)
 	list, err := s.Lists.Waiting(c.R.Context(), id)
 	for _, f := range list {
-		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: jsonapi.TimeOf(f.Due)})
+		out.OldestDue = append(out.OldestDue, client.OldestDue{Lane: client.Lane(f.Lane.String()), Callback: f.Callback, Due: api.TimeOf(f.Due)})
 	}
 	return out, err
 }
 
-func (s *Server) updateMerchant(c *jsonapi.Call, _ jsonapi.None, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) updateMerchant(c *api.Call, _ api.None, in client.MerchantPatch) (client.UpdatedMerchant, *client.Proposed, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.UpdatedMerchant{}, nil, err
@@ -220,7 +220,7 @@ func (s *Server) patched(m *merchants.Merchant, in client.MerchantPatch) error {
 		return merchants.ErrRotating
 	}
 	s.applyPatch(m, in)
-	var faults jsonapi.Faults
+	var faults api.Faults
 	s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
 	s.checkMerchant(m, &faults)
 	return faults.Err()
@@ -282,11 +282,11 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-func (s *Server) pauseMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Pause) (client.Merchant, error) {
+func (s *Server) pauseMerchant(c *api.Call, _ api.None, in client.Pause) (client.Merchant, error) {
 	return s.setState(c, merchants.Paused, or(in.Reason, defaultPauseReason))
 }
 
-func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Resume) (client.Merchant, error) {
+func (s *Server) resumeMerchant(c *api.Call, _ api.None, in client.Resume) (client.Merchant, error) {
 	m, err := s.setState(c, merchants.Active, "")
 	if err == nil && in.Resend {
 		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
@@ -294,7 +294,7 @@ func (s *Server) resumeMerchant(c *jsonapi.Call, _ jsonapi.None, in client.Resum
 	return m, err
 }
 
-func (s *Server) setState(c *jsonapi.Call, state merchants.State, reason string) (client.Merchant, error) {
+func (s *Server) setState(c *api.Call, state merchants.State, reason string) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Merchant{}, err
@@ -352,14 +352,14 @@ func merchantOf(m merchants.Merchant) client.Merchant {
 		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
-		KeySince: jsonapi.TimeOf(m.Since.Key), ResponseKeySince: jsonapi.TimeOf(m.Since.ResponseKey),
-		APIKeySince: jsonapi.TimeOf(m.Since.APIKey), CallbackAPIKeySince: jsonapi.TimeOf(m.Since.CallbackAPIKey),
+		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
+		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),
 		APIKeyFingerprint: audit.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: audit.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
 		Collect: client.Collect(or(m.Settings.Collect, merchants.CollectBound)),
-		Version: m.Version, Created: jsonapi.TimeOf(m.Created), Updated: jsonapi.TimeOf(m.Updated),
+		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {
 		out.FinalCodes = append(out.FinalCodes, client.CodeRange{From: int64(r.From), To: int64(r.To)})

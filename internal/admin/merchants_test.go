@@ -11,8 +11,8 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -158,7 +158,7 @@ func TestMerchantIsPatched(t *testing.T) {
 		}
 		h.server.DefaultAllowPrivate = false
 		// JSON Merge Patch by hand: null clears, absent stays.
-		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", jsonapi.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
+		a := h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeMerge, `{"retry":{"notify":null},"finalCodes":null,"concurrency":null,"ratePerSecond":null,"confirmWithin":null,"allowPrivate":null,"contentType":null,"body":null}`)
 		var m client.Merchant
 		if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 200 {
 			t.Fatal(a.body, err)
@@ -215,7 +215,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 			expect("loose", m.Collect, m.Warnings, step.want)
 		}
 		for _, wrong := range []string{`"loose"`, `""`, `true`, `"ANY"`} {
-			if a := h.raw(client.RoleAdmin, patch, "/v1/merchants/loose", jsonapi.TypeMerge, `{"collect":`+wrong+`}`); a.status/100 != 4 {
+			if a := h.raw(client.RoleAdmin, patch, "/v1/merchants/loose", api.TypeMerge, `{"collect":`+wrong+`}`); a.status/100 != 4 {
 				t.Errorf("collect %s gave %d", wrong, a.status)
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/advice"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/ready"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 
@@ -27,7 +27,7 @@ func TestDepositBecomesItsCallback(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, h *harness) {
 		h.merchant("acme")
 		c := h.client(client.RoleCore)
-		a := h.raw(client.RoleCore, post, "/v1/deposits", jsonapi.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
+		a := h.raw(client.RoleCore, post, "/v1/deposits", api.TypeJSON, strings.Replace(string(encode(t, newDeposit("acme", 1))), `"2.500000"`, `2.500000`, 1))
 		if a.status != 202 {
 			t.Fatal(a.body)
 		}

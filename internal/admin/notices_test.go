@@ -6,7 +6,7 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 // says gives what the callback called id tells the merchant.
@@ -86,7 +86,7 @@ func TestAddressBecomesItsCallback(t *testing.T) {
 		if got, err := c.AddAddress(ctx, least); err != nil || got.Duplicate {
 			t.Errorf("with the least: %+v, %v", got, err)
 		}
-		h.raw(client.RoleCore, post, "/v1/addresses", jsonapi.TypeJSON, string(encode(t, newAddress("none", 1)))).names(t, 422, "body.merchant")
+		h.raw(client.RoleCore, post, "/v1/addresses", api.TypeJSON, string(encode(t, newAddress("none", 1)))).names(t, 422, "body.merchant")
 		found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", Type: 4}, client.PageOptions{})
 		if err != nil || len(found.Callbacks) != 4 || found.Callbacks[0].Name != "NOTIFY_ADDRESS" {
 			t.Errorf("%+v, %v", found, err)

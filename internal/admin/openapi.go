@@ -3,13 +3,13 @@ package admin
 import (
 	"encoding/json"
 
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 const (
 	title       = "countersign service API"
 	description = "Tells merchants of deposits, asks them to confirm withdrawals, and gives at most one permit to execute each withdrawal. " +
-		"Errors are problem details (RFC 9457) that name the member at fault. " + jsonapi.Notation
+		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
 	tokenUse = "a token of this service; its role must be one of the operation's x-roles"
 )
 
@@ -34,6 +34,6 @@ var tags = map[string]string{
 	"operation":   "Probes, metrics and this document",
 }
 
-func (s *Server) openapi(*jsonapi.Call, jsonapi.None, jsonapi.None) (json.RawMessage, error) {
+func (s *Server) openapi(*api.Call, api.None, api.None) (json.RawMessage, error) {
 	return s.api.Document(), nil
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/lab/passkeytest"
 	"countersign/internal/outbox"
-	"countersign/internal/passkey/passkeytest"
 )
 
 // passkeyed gives a device whose key the client's token has registered.

@@ -9,9 +9,9 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -59,7 +59,7 @@ func (s *Server) applyRotation() control.Apply {
 	})
 }
 
-func (s *Server) stageRotation(c *jsonapi.Call, _ jsonapi.None, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
+func (s *Server) stageRotation(c *api.Call, _ api.None, in client.NewRotation) (out client.StagedKeys, _ *client.Proposed, err error) {
 	id, err := c.PathID()
 	if err != nil {
 		return out, nil, err
@@ -71,7 +71,7 @@ func (s *Server) stageRotation(c *jsonapi.Call, _ jsonapi.None, in client.NewRot
 	if m.Rotation != nil {
 		return out, nil, merchants.ErrRotating // before keys are made for nothing
 	}
-	var faults jsonapi.Faults
+	var faults api.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, false)
 	if in.MakeAPIKey && in.APIKey != "" {
@@ -84,10 +84,10 @@ func (s *Server) stageRotation(c *jsonapi.Call, _ jsonapi.None, in client.NewRot
 		return out, nil, err
 	}
 	if in.MakeAPIKey {
-		out.APIKey = client.Secret(jsonapi.RandomText(24))
+		out.APIKey = client.Secret(api.RandomText(24))
 	}
 	if in.MakeCallbackAPIKey {
-		out.CallbackAPIKey = client.Secret(jsonapi.RandomText(24))
+		out.CallbackAPIKey = client.Secret(api.RandomText(24))
 	}
 	step := rotationStep{Step: "stage"}
 	apiKeys := [2]string{or(in.APIKey, out.APIKey).Reveal(), or(in.CallbackAPIKey, out.CallbackAPIKey).Reveal()}
@@ -113,25 +113,25 @@ func (s *Server) stageRotation(c *jsonapi.Call, _ jsonapi.None, in client.NewRot
 	return out, nil, nil
 }
 
-func (s *Server) activateRotation(c *jsonapi.Call, _ jsonapi.None, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) activateRotation(c *api.Call, _ api.None, in client.Activation) (client.UpdatedMerchant, *client.Proposed, error) {
 	overlap := time.Duration(or(in.Overlap, client.Duration(defaultOverlap)))
 	if overlap < minOverlap || overlap > maxOverlap {
-		var faults jsonapi.Faults
+		var faults api.Faults
 		faults.Add("body.overlap", "is not between 1s and 2160h")
 		return client.UpdatedMerchant{}, nil, faults.Err()
 	}
 	return s.stepOf(c, rotationStep{Step: "activate", Overlap: overlap})
 }
 
-func (s *Server) finishRotation(c *jsonapi.Call, _, _ jsonapi.None) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) finishRotation(c *api.Call, _, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
 	return s.stepOf(c, rotationStep{Step: "finish"})
 }
 
-func (s *Server) cancelRotation(c *jsonapi.Call, _, _ jsonapi.None) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) cancelRotation(c *api.Call, _, _ api.None) (client.UpdatedMerchant, *client.Proposed, error) {
 	return s.stepOf(c, rotationStep{Step: "cancel"})
 }
 
-func (s *Server) stepOf(c *jsonapi.Call, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
+func (s *Server) stepOf(c *api.Call, r rotationStep) (client.UpdatedMerchant, *client.Proposed, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.UpdatedMerchant{}, nil, err
@@ -141,7 +141,7 @@ func (s *Server) stepOf(c *jsonapi.Call, r rotationStep) (client.UpdatedMerchant
 }
 
 // takeStep does the step, or proposes it.
-func (s *Server) takeStep(c *jsonapi.Call, id string, r rotationStep) (client.Merchant, *client.Proposed, error) {
+func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Merchant, *client.Proposed, error) {
 	_, waits, err := s.change(c, client.ChangeRotation, id, r, r.apply)
 	if err != nil {
 		return client.Merchant{}, nil, err
@@ -186,12 +186,12 @@ func rotationOf(m merchants.Merchant) *client.Rotation {
 	if r == nil {
 		return nil
 	}
-	out := &client.Rotation{State: client.RotationStaged, Staged: jsonapi.TimeOf(r.Staged), Others: []client.Key{}}
+	out := &client.Rotation{State: client.RotationStaged, Staged: api.TimeOf(r.Staged), Others: []client.Key{}}
 	if r.Active {
-		out.State, out.Activated, out.Until = client.RotationActive, jsonapi.TimeOf(r.Activated), jsonapi.TimeOf(r.Until())
+		out.State, out.Activated, out.Until = client.RotationActive, api.TimeOf(r.Activated), api.TimeOf(r.Until())
 	}
 	for _, k := range m.Others() {
-		out.Others = append(out.Others, client.Key{Kind: client.KeyKind(k.Kind), Fingerprint: k.Fingerprint, Since: jsonapi.TimeOf(k.Since)})
+		out.Others = append(out.Others, client.Key{Kind: client.KeyKind(k.Kind), Fingerprint: k.Fingerprint, Since: api.TimeOf(k.Since)})
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 const (
@@ -16,79 +16,79 @@ const (
 )
 
 // route is one row of the table of routes.
-type route jsonapi.Route
+type route api.Route
 
 // Who may call a route (docs/control.md). An operator neither adds nor releases a
 // withdrawal, so that whoever sets up a merchant cannot also take its money out.
 var (
-	readers         = jsonapi.Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
-	deciders        = jsonapi.Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
-	operators       = jsonapi.Roles{client.RoleOperator, client.RoleAdmin}
-	ingesters       = jsonapi.Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
-	approvers       = jsonapi.Roles{client.RoleApprover, client.RoleAdmin}
-	everybody       = jsonapi.Roles(client.ServiceRoles())
-	cores           = jsonapi.Roles{client.RoleCore, client.RoleAdmin}
+	readers         = api.Roles{client.RoleViewer, client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	deciders        = api.Roles{client.RoleOperator, client.RoleApprover, client.RoleAdmin}
+	operators       = api.Roles{client.RoleOperator, client.RoleAdmin}
+	ingesters       = api.Roles{client.RoleIngest, client.RoleCore, client.RoleAdmin}
+	approvers       = api.Roles{client.RoleApprover, client.RoleAdmin}
+	everybody       = api.Roles(client.ServiceRoles())
+	cores           = api.Roles{client.RoleCore, client.RoleAdmin}
 	coresAndReaders = readers.And(client.RoleCore)
 )
 
 const (
-	whole     = jsonapi.Whole
-	byPath    = jsonapi.ByPath
-	byHandler = jsonapi.ByHandler
+	whole     = api.Whole
+	byPath    = api.ByPath
+	byHandler = api.ByHandler
 )
 
 // routes is the whole API but /metrics, which is not JSON.
 func (s *Server) routes() []route {
 	log := s.audit()
 	return []route{
-		{post, "/v1/merchants", "createMerchant", operators, whole, 201, jsonapi.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
-		{get, "/v1/merchants", "merchants", readers, byHandler, 200, jsonapi.Handle(s.merchants), "List merchants by id", nil},
-		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, jsonapi.Handle(s.merchant), "Show one merchant", nil},
-		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, jsonapi.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
-		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, jsonapi.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, jsonapi.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{410}},
-		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, jsonapi.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{410}},
-		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, jsonapi.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation", "stageRotation", operators, byPath, 200, jsonapi.HandleChange(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", operators, byPath, 200, jsonapi.HandleChange(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", operators, byPath, 200, jsonapi.HandleChange(s.finishRotation), "End the older keys of a merchant now", []int{409, 410}},
-		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", operators, byPath, 200, jsonapi.HandleChange(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409, 410}},
+		{post, "/v1/merchants", "createMerchant", operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
+		{get, "/v1/merchants", "merchants", readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
+		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
+		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, api.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
+		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{410}},
+		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, api.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{410}},
+		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, api.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation", "stageRotation", operators, byPath, 200, api.HandleChange(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/activate", "activateRotation", operators, byPath, 200, api.HandleChange(s.activateRotation), "Make the newer keys of a merchant seal; answers under the older ones count until the end of the overlap", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/finish", "finishRotation", operators, byPath, 200, api.HandleChange(s.finishRotation), "End the older keys of a merchant now", []int{409, 410}},
+		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", operators, byPath, 200, api.HandleChange(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409, 410}},
 
-		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, jsonapi.Handle(s.frozen), "Show whether the service is frozen", nil},
-		{post, "/v1/freeze", "freeze", approvers, whole, 200, jsonapi.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", approvers, whole, 200, jsonapi.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
+		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
+		{post, "/v1/freeze", "freeze", approvers, whole, 200, api.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", approvers, whole, 200, api.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
-		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, jsonapi.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
-		{post, "/v1/addresses", "addAddress", ingesters, byHandler, 202, jsonapi.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
+		{post, "/v1/addresses", "addAddress", ingesters, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
-		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, jsonapi.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
-		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, jsonapi.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
-		{get, "/v1/withdrawals/{id}", "withdrawal", coresAndReaders, byPath, 200, jsonapi.Handle(s.withdrawal), "Show one withdrawal", nil},
-		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, jsonapi.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
-		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", cores, byPath, 200, jsonapi.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
-		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, jsonapi.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, jsonapi.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
-		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, jsonapi.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
-		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, jsonapi.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
+		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
+		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},
+		{get, "/v1/withdrawals/{id}", "withdrawal", coresAndReaders, byPath, 200, api.Handle(s.withdrawal), "Show one withdrawal", nil},
+		{post, "/v1/withdrawals/{id}/cancel", "cancelWithdrawal", cores, byPath, 200, api.Handle(s.cancelWithdrawal), "Cancel a withdrawal that awaits the merchant's answer", []int{409}},
+		{post, "/v1/withdrawals/{id}/release", "releaseWithdrawal", cores, byPath, 200, api.Handle(s.releaseWithdrawal), "Take the one permit to execute a confirmed withdrawal", []int{409}},
+		{post, "/v1/withdrawals/{id}/block", "blockWithdrawal", deciders, byPath, 200, api.Handle(s.blockWithdrawal), "Block a confirmed withdrawal for ever: it is never released", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/outcome", "reportOutcome", cores, byPath, 200, api.Handle(s.reportOutcome), "Report how a released withdrawal ended; the merchant is told", []int{409, 410}},
+		{post, "/v1/withdrawals/{id}/waiting", "reportWaiting", cores, byPath, 202, api.Handle(s.reportWaiting), "Report that a released withdrawal waits; each call tells the merchant once more", []int{409, 410}},
+		{get, "/v1/decisions", "decisions", coresAndReaders, byHandler, 200, api.Handle(s.decisions), "Read the feed of decisions, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 
-		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, jsonapi.Handle(s.callbacks), "List callbacks, the newest first", nil},
-		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, jsonapi.Handle(s.callback), "Show one callback with its attempts", []int{410}},
-		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, jsonapi.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
-		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, jsonapi.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
-		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, jsonapi.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
+		{get, "/v1/callbacks", "callbacks", readers, byHandler, 200, api.Handle(s.callbacks), "List callbacks, the newest first", nil},
+		{get, "/v1/callbacks/{id}", "callback", readers, byPath, 200, api.Handle(s.callback), "Show one callback with its attempts", []int{410}},
+		{get, "/v1/callbacks/{id}/blocks", "callbackBlocks", readers, byPath, 200, api.Handle(s.callbackBlocks), "Show how an attempt lies in the blocks of its body", []int{410}},
+		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, api.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
+		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
-		{get, "/v1/alarms", "alarms", readers, byHandler, 200, jsonapi.Handle(s.alarms), "Read the feed of alarms", []int{409}},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", operators, byHandler, 200, jsonapi.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{get, "/v1/audit", "audit", readers, whole, 200, jsonapi.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, jsonapi.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, jsonapi.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", operators, whole, 200, jsonapi.Handle(log.Exported), "Acknowledge an export of the audit log: from the first one on no record is purged that is in none", nil},
-		{get, "/v1/epoch", "epoch", coresAndReaders, byHandler, 200, jsonapi.Epoch(s.Lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
-		{get, "/v1/stats", "stats", readers, whole, 200, jsonapi.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
-		{get, "/v1/stats/hour", "hour", readers, whole, 200, jsonapi.Handle(s.hour), "Show what this node did in the last hour", nil},
+		{get, "/v1/alarms", "alarms", readers, byHandler, 200, api.Handle(s.alarms), "Read the feed of alarms", []int{409}},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", operators, byHandler, 200, api.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/audit", "audit", readers, whole, 200, api.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, api.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, api.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
+		{post, "/v1/audit/exported", "auditExported", operators, whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log: from the first one on no record is purged that is in none", nil},
+		{get, "/v1/epoch", "epoch", coresAndReaders, byHandler, 200, api.Epoch(s.Lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
+		{get, "/v1/stats", "stats", readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
+		{get, "/v1/stats/hour", "hour", readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},
 		{get, "/v1/keys", "keys", readers, whole, 200, s.Keys.Show(), "List the keys of the service that are not a merchant's, by fingerprint and age", nil},
-		{get, "/v1/nodes", "nodes", readers, whole, 200, jsonapi.Handle(s.nodes), "List the processes of the service, silent ones too", nil},
+		{get, "/v1/nodes", "nodes", readers, whole, 200, api.Handle(s.nodes), "List the processes of the service, silent ones too", nil},
 
 		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
 		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Change(), "Show one change", nil},
@@ -97,25 +97,25 @@ func (s *Server) routes() []route {
 		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
 
 		{post, "/v1/tokens", "createToken", operators, byHandler, 201, s.Control.CreateToken(s.knownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
-		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, jsonapi.Handle(s.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, jsonapi.Handle(s.self), "Show the caller's token and what it may do", nil},
+		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, api.Handle(s.listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, api.Handle(s.self), "Show the caller's token and what it may do", nil},
 		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, s.Control.RevokeToken(s.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
-		{post, "/v1/passkeys", "addPasskey", everybody, byHandler, 201, jsonapi.Handle(s.Passkeys.Add), "Register a passkey with the caller's token", []int{409}},
-		{get, "/v1/passkeys", "passkeys", everybody, byHandler, 200, jsonapi.Handle(s.Passkeys.List), "List the passkeys of the caller's token", nil},
-		{post, "/v1/passkeys/challenge", "passkeyChallenge", everybody, byHandler, 200, jsonapi.Handle(s.Passkeys.Challenge), "Begin the registration of a passkey", nil},
-		{post, "/v1/passkeys/{id}/remove", "removePasskey", everybody, byHandler, 204, jsonapi.Handle(s.Passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
-		{post, "/v1/passkeys/signin/challenge", "signInChallenge", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(s.Passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
-		{post, "/v1/passkeys/signin", "signIn", jsonapi.Open, jsonapi.Whole, 200, jsonapi.Handle(s.Passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
+		{post, "/v1/passkeys", "addPasskey", everybody, byHandler, 201, api.Handle(s.Passkeys.Add), "Register a passkey with the caller's token", []int{409}},
+		{get, "/v1/passkeys", "passkeys", everybody, byHandler, 200, api.Handle(s.Passkeys.List), "List the passkeys of the caller's token", nil},
+		{post, "/v1/passkeys/challenge", "passkeyChallenge", everybody, byHandler, 200, api.Handle(s.Passkeys.Challenge), "Begin the registration of a passkey", nil},
+		{post, "/v1/passkeys/{id}/remove", "removePasskey", everybody, byHandler, 204, api.Handle(s.Passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
+		{post, "/v1/passkeys/signin/challenge", "signInChallenge", api.Open, api.Whole, 200, api.Handle(s.Passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
+		{post, "/v1/passkeys/signin", "signIn", api.Open, api.Whole, 200, api.Handle(s.Passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
 
-		{get, "/healthz", "healthz", jsonapi.Open, whole, 200, jsonapi.Handle(s.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", jsonapi.Open, whole, 200, jsonapi.Handle(s.readyz), "Say whether the service can work", []int{503}},
-		{get, "/openapi.json", "openapi", jsonapi.Open, whole, 200, jsonapi.Handle(s.openapi), "Give this document", nil},
+		{get, "/healthz", "healthz", api.Open, whole, 200, api.Handle(s.healthz), "Say that the process runs", nil},
+		{get, "/readyz", "readyz", api.Open, whole, 200, api.Handle(s.readyz), "Say whether the service can work", []int{503}},
+		{get, "/openapi.json", "openapi", api.Open, whole, 200, api.Handle(s.openapi), "Give this document", nil},
 	}
 }
 
 // concernsPath notes the merchant whose id begins the id in the path.
-func concernsPath(c *jsonapi.Call) {
+func concernsPath(c *api.Call) {
 	id, err := c.PathID()
 	if path := c.Endpoint().Path; err != nil || strings.HasPrefix(path, "/v1/tokens/") || strings.HasPrefix(path, "/v1/changes/") {
 		return

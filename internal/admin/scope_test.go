@@ -9,14 +9,14 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // bound gives a client whose token is bound to merchants.
 func (h *harness) bound(role client.Role, merchants string) *client.Service {
 	h.t.Helper()
-	k := jsonapi.NewStoreToken("bound", role, 1)
+	k := api.NewStoreToken("bound", role, 1)
 	k.Merchants = merchants
 	c, err := client.NewService(client.Config{URL: h.url, Token: client.Secret(h.keep(k))})
 	if err != nil {
@@ -201,7 +201,7 @@ func TestBadTokensAreNotMade(t *testing.T) {
 func TestLongCallsOfAnExpiredToken(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	k := jsonapi.NewStoreToken("short", client.RoleCore, 1)
+	k := api.NewStoreToken("short", client.RoleCore, 1)
 	k.Expires = db.MillisOf(h.now()) + 60_000
 	h.tokens[client.RoleCore] = h.keep(k)
 	ended := make(chan error, 1)

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
@@ -81,16 +81,16 @@ type Config struct {
 	// Audit is the service's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
 	// Trace is told of what calls did. Nil: nothing is.
-	Trace func(jsonapi.Traced)
+	Trace func(api.Traced)
 	// Tokens keeps the service's tokens. Required.
-	Tokens jsonapi.TokenStore
+	Tokens api.TokenStore
 	// Control keeps the changes that wait for an approver. New says how those of
 	// merchants are applied. Required.
 	Control *control.Control
 	// Passkeys are those of these tokens. Required.
-	Passkeys jsonapi.Passkeys
+	Passkeys api.Passkeys
 	// Keys are the service's keys beside those of merchants. Nil: none are shown.
-	Keys *jsonapi.Keys
+	Keys *api.Keys
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
 	// to the caller. Required.
 	CheckURL func(rawURL string, allowPrivate bool) error
@@ -130,7 +130,7 @@ const maxBatch = 1000
 // Server answers the API. Make it with New.
 type Server struct {
 	Config
-	api *jsonapi.API
+	api *api.API
 }
 
 // New checks c. It starts nothing.
@@ -172,16 +172,16 @@ func New(c Config) (*Server, error) {
 	c.Control.Handle(client.ChangeKeys, s.applyKeys())
 	c.Control.Handle(client.ChangeRotation, s.applyRotation())
 	c.Control.Handle(client.ChangeDelete, s.applyDelete())
-	var routes []jsonapi.Route
+	var routes []api.Route
 	for _, r := range s.routes() {
-		routes = append(routes, jsonapi.Route(r))
+		routes = append(routes, api.Route(r))
 	}
 	var err error
-	s.api, err = jsonapi.New(jsonapi.Config{
+	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
 		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
-		Aliases: aliases(), Webhooks: []jsonapi.Webhook{jsonapi.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
+		Aliases: aliases(), Webhooks: []api.Webhook{api.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
 	}, routes)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

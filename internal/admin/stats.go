@@ -2,10 +2,10 @@ package admin
 
 import (
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
-func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.ServiceStats, error) {
+func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats, error) {
 	ctx := c.R.Context()
 	out := client.ServiceStats{Lanes: []client.LaneStats{}, Withdrawals: map[client.WithdrawalState]int64{}, Breakers: []client.Breaker{}}
 	numbers, err := s.Lists.Stats(ctx)
@@ -13,7 +13,7 @@ func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.
 		return out, err
 	}
 	for _, l := range numbers.Lanes {
-		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: jsonapi.TimeOf(l.OldestDue)})
+		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: api.TimeOf(l.OldestDue)})
 	}
 	for state, n := range numbers.Withdrawals {
 		out.Withdrawals[client.WithdrawalState(state)] = n
@@ -23,24 +23,24 @@ func (s *Server) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.
 		return out, err
 	}
 	for _, b := range breakers {
-		out.Breakers = append(out.Breakers, client.Breaker{Merchant: b.Merchant, Lane: client.Lane(b.Lane.String()), Failures: b.Failures, OpenUntil: jsonapi.TimeOf(b.OpenUntil)})
+		out.Breakers = append(out.Breakers, client.Breaker{Merchant: b.Merchant, Lane: client.Lane(b.Lane.String()), Failures: b.Failures, OpenUntil: api.TimeOf(b.OpenUntil)})
 	}
 	return out, nil
 }
 
-func (s *Server) hour(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.Hour, error) {
+func (s *Server) hour(*api.Call, api.None, api.None) (client.Hour, error) {
 	return s.Hour(), nil
 }
 
-func (s *Server) nodes(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Nodes, error) {
-	return jsonapi.Nodes(c, s.Lists.Nodes, s.Node)
+func (s *Server) nodes(c *api.Call, _ api.None, _ api.None) (client.Nodes, error) {
+	return api.Nodes(c, s.Lists.Nodes, s.Node)
 }
 
-func (s *Server) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
+func (s *Server) healthz(*api.Call, api.None, api.None) (Health, error) {
 	return Health{Status: "ok"}, nil
 }
 
-func (s *Server) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
+func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {
 	if err := c.Ready(s.Outbox.Ready); err != nil {
 		return Health{}, err
 	}

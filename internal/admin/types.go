@@ -8,41 +8,41 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 // aliases describe the types of package client in the document.
-func aliases() jsonapi.Aliases {
-	a := jsonapi.Aliases{}
-	jsonapi.Describe[countersign.Amount, amountSchema](a)
-	jsonapi.Describe[client.Role, roles](a)
-	jsonapi.Enumerate[client.ChangeKind](a)
-	jsonapi.Enumerate[client.ChangeState](a)
-	jsonapi.Enumerate[client.MerchantState](a)
-	jsonapi.Enumerate[client.RotationState](a)
-	jsonapi.Enumerate[client.KeyKind](a)
-	jsonapi.Enumerate[client.Scheme](a)
-	jsonapi.Enumerate[client.BodyForm](a)
-	jsonapi.Enumerate[client.Collect](a)
-	jsonapi.Enumerate[client.CallbackState](a)
-	jsonapi.Enumerate[client.Told](a)
-	jsonapi.Enumerate[client.WithdrawalState](a)
-	jsonapi.Enumerate[client.Lane](a)
-	jsonapi.Enumerate[client.ServiceAlarmKind](a)
-	jsonapi.Enumerate[client.AlarmMessage](a)
-	jsonapi.Enumerate[client.AttemptResult](a)
-	jsonapi.Enumerate[client.Reason](a)
-	jsonapi.Patched[string](a)
-	jsonapi.Patched[client.Secret](a)
-	jsonapi.Patched[[]client.CodeRange](a)
-	jsonapi.Patched[client.RetryPatch](a)
-	jsonapi.Patched[client.Schedule](a)
-	jsonapi.Patched[int](a)
-	jsonapi.Patched[float64](a)
-	jsonapi.Patched[client.Duration](a)
-	jsonapi.Patched[bool](a)
-	jsonapi.Patched[client.BodyForm](a)
-	jsonapi.Patched[client.Collect](a)
+func aliases() api.Aliases {
+	a := api.Aliases{}
+	api.Describe[countersign.Amount, amountSchema](a)
+	api.Describe[client.Role, roles](a)
+	api.Enumerate[client.ChangeKind](a)
+	api.Enumerate[client.ChangeState](a)
+	api.Enumerate[client.MerchantState](a)
+	api.Enumerate[client.RotationState](a)
+	api.Enumerate[client.KeyKind](a)
+	api.Enumerate[client.Scheme](a)
+	api.Enumerate[client.BodyForm](a)
+	api.Enumerate[client.Collect](a)
+	api.Enumerate[client.CallbackState](a)
+	api.Enumerate[client.Told](a)
+	api.Enumerate[client.WithdrawalState](a)
+	api.Enumerate[client.Lane](a)
+	api.Enumerate[client.ServiceAlarmKind](a)
+	api.Enumerate[client.AlarmMessage](a)
+	api.Enumerate[client.AttemptResult](a)
+	api.Enumerate[client.Reason](a)
+	api.Patched[string](a)
+	api.Patched[client.Secret](a)
+	api.Patched[[]client.CodeRange](a)
+	api.Patched[client.RetryPatch](a)
+	api.Patched[client.Schedule](a)
+	api.Patched[int](a)
+	api.Patched[float64](a)
+	api.Patched[client.Duration](a)
+	api.Patched[bool](a)
+	api.Patched[client.BodyForm](a)
+	api.Patched[client.Collect](a)
 	return a
 }
 
@@ -50,7 +50,7 @@ func aliases() jsonapi.Aliases {
 type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
-	return jsonapi.Enumeration(client.ServiceRoles()...)
+	return api.Enumeration(client.ServiceRoles()...)
 }
 
 // amountSchema stands for countersign.Amount in the document: a decimal in a
@@ -64,8 +64,8 @@ func (amountSchema) Schema(huma.Registry) *huma.Schema {
 		Description: "an exact decimal of at most 78 digits, without sign and exponent; kept as written",
 		Examples:    []any{"2.500000"},
 		OneOf: []*huma.Schema{
-			{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Pattern: digits},
-			{Type: huma.TypeNumber, Format: jsonapi.FormatDecimal},
+			{Type: huma.TypeString, Format: api.FormatDecimal, Pattern: digits},
+			{Type: huma.TypeNumber, Format: api.FormatDecimal},
 		},
 	}
 }

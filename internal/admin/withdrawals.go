@@ -8,13 +8,13 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
-func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
+func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdrawal) (client.AcceptedWithdrawal, error) {
 	c.Concerns(in.Merchant)
 	if !c.Sees(in.Merchant) {
 		return client.AcceptedWithdrawal{}, unknownMerchant(db.ErrNotFound)
@@ -25,7 +25,7 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: trackingID, TenantUserID: in.TenantUserID, Business: in.Business},
 		CallBackID: in.CallBackID,
 	}).Marshal()
-	var faults jsonapi.Faults
+	var faults api.Faults
 	if err != nil {
 		faults = append(faults, memberFault("body", err))
 	}
@@ -61,22 +61,22 @@ func (s *Server) createWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.New
 }
 
 // trace tells of what the call did to w.
-func trace(c *jsonapi.Call, w outbox.Withdrawal, first bool) {
-	c.Trace(time.Time{}, jsonapi.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first})
+func trace(c *api.Call, w outbox.Withdrawal, first bool) {
+	c.Trace(time.Time{}, api.Traced{Merchant: w.Merchant, CallBackID: w.CallBackID, TrackingID: w.TrackingID, First: first})
 }
 
 // unknownMerchant turns "not found" and "deleted" into faults of the member merchant.
 func unknownMerchant(err error) error {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
-		return jsonapi.Invalid(jsonapi.At("body.merchant", notKnown))
+		return api.Invalid(api.At("body.merchant", notKnown))
 	case errors.Is(err, merchants.ErrDeleted):
-		return jsonapi.Invalid(jsonapi.At("body.merchant", deleted))
+		return api.Invalid(api.At("body.merchant", deleted))
 	}
 	return err
 }
 
-func (s *Server) withdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Withdrawal, error) {
+func (s *Server) withdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Withdrawal{}, err
@@ -112,7 +112,7 @@ func (q withdrawalQuery) selects(w client.Withdrawal) bool {
 		(q.Since == 0 || w.Created >= q.Since) && (q.Until == 0 || w.Created < q.Until)
 }
 
-func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None) (client.WithdrawalPage, error) {
+func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client.WithdrawalPage, error) {
 	ctx := c.R.Context()
 	out := client.WithdrawalPage{Withdrawals: []client.Withdrawal{}}
 	if q.CallBackID == "" {
@@ -125,7 +125,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 		return out, cursorFault(err, q.page)
 	}
 	if q.Merchant == "" {
-		return out, jsonapi.Invalid(jsonapi.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
+		return out, api.Invalid(api.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
 	}
 	w, err := s.Lists.WithdrawalByCallBackID(ctx, q.Merchant, q.CallBackID)
 	switch {
@@ -141,7 +141,7 @@ func (s *Server) withdrawals(c *jsonapi.Call, q withdrawalQuery, _ jsonapi.None)
 
 // seen gives the merchants of a list that a filter selects, for the call's token; the
 // empty text stands for all.
-func seen(c *jsonapi.Call, merchant string) []string {
+func seen(c *api.Call, merchant string) []string {
 	switch {
 	case merchant != "" && !c.Sees(merchant):
 		return []string{}
@@ -155,7 +155,7 @@ func seen(c *jsonapi.Call, merchant string) []string {
 // been checked before.
 func cursorFault(err error, p page) error {
 	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
-		return jsonapi.Invalid(jsonapi.At("query.cursor", "is not from a list of this kind"))
+		return api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func nextOf(cursor string) *string {
 	return &cursor
 }
 
-func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Withdrawal, error) {
+func (s *Server) cancelWithdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Withdrawal{}, err
@@ -176,14 +176,14 @@ func (s *Server) cancelWithdrawal(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.Non
 	return withdrawalOf(w), err
 }
 
-func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Claim) (client.Permit, error) {
+func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (client.Permit, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Permit{}, err
 	}
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
-	p, err := s.Outbox.Release(c.R.Context(), id, in.Holder, "cpt_"+jsonapi.RandomText(24), c.Now)
+	p, err := s.Outbox.Release(c.R.Context(), id, in.Holder, "cpt_"+api.RandomText(24), c.Now)
 	if err != nil {
 		return client.Permit{}, err
 	}
@@ -194,23 +194,23 @@ func (s *Server) releaseWithdrawal(c *jsonapi.Call, _ jsonapi.None, in client.Cl
 	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
-func (s *Server) reportOutcome(c *jsonapi.Call, _ jsonapi.None, in client.Outcome) (client.AcceptedWithdrawal, error) {
+func (s *Server) reportOutcome(c *api.Call, _ api.None, in client.Outcome) (client.AcceptedWithdrawal, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
 	switch {
 	case in.Executed == nil && in.Failed == nil:
-		return client.AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.executed", "is missing, and so is failed; give one of them"))
+		return client.AcceptedWithdrawal{}, api.Invalid(api.At("body.executed", "is missing, and so is failed; give one of them"))
 	case in.Executed != nil && in.Failed != nil:
-		return client.AcceptedWithdrawal{}, jsonapi.Invalid(jsonapi.At("body.failed", "is there beside executed; give one of them"))
+		return client.AcceptedWithdrawal{}, api.Invalid(api.At("body.failed", "is there beside executed; give one of them"))
 	}
 	w, err := s.Outbox.Withdrawal(c.R.Context(), id)
 	if err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
 	if w.Released == 0 || w.Details == nil {
-		return client.AcceptedWithdrawal{}, jsonapi.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
+		return client.AcceptedWithdrawal{}, api.NewProblem(http.StatusConflict, fmt.Sprintf("the withdrawal is %s: only a released one has an outcome", w.State))
 	}
 	o, err := outcomeOf(w, in, c.Now)
 	if err != nil {
@@ -242,7 +242,7 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	}
 	payload, err := message.Marshal()
 	if err != nil {
-		return o, jsonapi.Invalid(memberFault("body.executed", err))
+		return o, api.Invalid(memberFault("body.executed", err))
 	}
 	o.Callback = outbox.NewCallback{
 		Merchant: w.Merchant, Type: message.CallbackType(), EventID: w.CallBackID, TrackingID: w.TrackingID,
@@ -266,7 +266,7 @@ var waitingTypes = map[client.WaitingFor]countersign.Type{
 // reportWaiting queues one more callback with each call. Repeated requests need no
 // id: the merchant takes the first callback of each type and answers the others as
 // repetitions (PROTOCOL.md, Deposit identity).
-func (s *Server) reportWaiting(c *jsonapi.Call, _ jsonapi.None, in client.Waiting) (client.AcceptedWaiting, error) {
+func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (client.AcceptedWaiting, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.AcceptedWaiting{}, err
@@ -296,9 +296,9 @@ func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
 		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: reasonOf(w.Reason), Text: reasonTexts[reasonOf(w.Reason)],
-		Deadline: jsonapi.TimeOf(w.Deadline), Created: jsonapi.TimeOf(w.Created), Decided: jsonapi.TimeOf(w.Decided),
-		Released: jsonapi.TimeOf(w.Released), Ended: jsonapi.TimeOf(w.Ended),
-		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: jsonapi.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,
+		Deadline: api.TimeOf(w.Deadline), Created: api.TimeOf(w.Created), Decided: api.TimeOf(w.Decided),
+		Released: api.TimeOf(w.Released), Ended: api.TimeOf(w.Ended),
+		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: api.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 

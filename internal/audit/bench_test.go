@@ -10,7 +10,7 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // BenchmarkVerify verifies an export of a million records, each as long as that of a

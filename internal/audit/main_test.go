@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

@@ -13,8 +13,8 @@ import (
 	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/plan"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/plan"
 )
 
 // purge removes the bodies of records, in a log that says so if upto is not 0.

@@ -21,7 +21,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // wantFigures are the figures of each suite, by patterns of their names, with

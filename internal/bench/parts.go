@@ -32,7 +32,7 @@ var whatRules = []rule{
 	{"countersign/internal/db.", "SQL"}, {"countersign/internal/outbox.", "SQL"}, {"countersign/internal/book.", "SQL"},
 	{"log/slog.", "log"},
 	{"encoding/json", "JSON"}, {"countersign/internal/strictjson.", "JSON"}, {"countersign.", "JSON"},
-	{"github.com/danielgtaylor/huma/", "JSON"}, {"countersign/internal/jsonapi.", "JSON"},
+	{"github.com/danielgtaylor/huma/", "JSON"}, {"countersign/internal/api.", "JSON"},
 	{"net/http", "HTTP"}, {"countersign/internal/dispatch.(*transport)", "HTTP"}, {"countersign/internal/dispatch.(*fencedConn)", "HTTP"}, {"countersign/internal/bodies.", "HTTP"},
 	{"countersign/", "rest"},
 }

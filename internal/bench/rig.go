@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/merchant"
@@ -129,8 +129,8 @@ func pauseAll(ctx context.Context, o *outbox.Outbox) error {
 // newToken makes an admin's token. The first token of a database will not do:
 // an earlier bench may have made it.
 func newToken(ctx context.Context, d *db.DB) (string, error) {
-	secret, hash := jsonapi.MintToken()
-	err := jsonapi.NewTokens(d).Create(ctx, jsonapi.NewStoreToken("bench", client.RoleAdmin, db.MillisOf(time.Now())), hash)
+	secret, hash := api.MintToken()
+	err := api.NewTokens(d).Create(ctx, api.NewStoreToken("bench", client.RoleAdmin, db.MillisOf(time.Now())), hash)
 	return secret.Reveal(), err
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

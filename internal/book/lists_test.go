@@ -11,8 +11,8 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/plan"
 	"countersign/internal/db/page"
+	"countersign/internal/lab/dbtest/plan"
 )
 
 // TestListPlans asks the planner of both databases: every list reads an index in its

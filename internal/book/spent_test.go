@@ -13,7 +13,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/plan"
+	"countersign/internal/lab/dbtest/plan"
 	"countersign/merchant"
 )
 

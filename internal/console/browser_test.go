@@ -20,8 +20,8 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
 	"countersign/internal/demo"
+	"countersign/internal/lab/dbtest"
 )
 
 // chromium gives the browser, in which each tab has cookies of its own. The test is skipped where there is none, and fails in CI.

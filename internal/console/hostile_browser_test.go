@@ -11,7 +11,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // evil is text that tries to be markup, code, a template and another direction of

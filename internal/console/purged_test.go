@@ -9,7 +9,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/console"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // withoutScripts turns JavaScript off for the pages of the tab.

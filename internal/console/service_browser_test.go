@@ -9,7 +9,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/console"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // world is a service with the demo's merchant, and a merchant that cannot be reached, with

@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/console"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 func TestSession(t *testing.T) {

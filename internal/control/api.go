@@ -2,7 +2,7 @@ package control
 
 import (
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 // query selects a page of changes.
@@ -13,8 +13,8 @@ type query struct {
 }
 
 // Changes is the handler that lists changes. A bound token finds those of its merchants.
-func (k *Control) Changes() jsonapi.Handler {
-	return jsonapi.Handle(func(c *jsonapi.Call, q query, _ jsonapi.None) (client.ChangePage, error) {
+func (k *Control) Changes() api.Handler {
+	return api.Handle(func(c *api.Call, q query, _ api.None) (client.ChangePage, error) {
 		out := client.ChangePage{Changes: []client.ChangeEntry{}}
 		all, err := list(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
 		if err != nil {
@@ -32,15 +32,15 @@ func (k *Control) Changes() jsonapi.Handler {
 }
 
 // Change is the handler that shows one change.
-func (k *Control) Change() jsonapi.Handler {
-	return onOne(func(c *jsonapi.Call, id string, _ jsonapi.None) (Change, error) {
+func (k *Control) Change() api.Handler {
+	return onOne(func(c *api.Call, id string, _ api.None) (Change, error) {
 		return k.find(c.R.Context(), id, c.Token)
 	})
 }
 
 // ApproveChange is the handler that approves a change.
-func (k *Control) ApproveChange() jsonapi.Handler {
-	return onOne(func(c *jsonapi.Call, id string, in client.SignedAct) (Change, error) {
+func (k *Control) ApproveChange() api.Handler {
+	return onOne(func(c *api.Call, id string, in client.SignedAct) (Change, error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return change, err
@@ -55,8 +55,8 @@ func (k *Control) ApproveChange() jsonapi.Handler {
 }
 
 // ChangeApproval is the handler that gives what an approval must be signed with.
-func (k *Control) ChangeApproval() jsonapi.Handler {
-	return jsonapi.Handle(func(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Statement, error) {
+func (k *Control) ChangeApproval() api.Handler {
+	return api.Handle(func(c *api.Call, _ api.None, _ api.None) (client.Statement, error) {
 		id, err := c.PathID()
 		if err != nil {
 			return client.Statement{}, err
@@ -69,7 +69,7 @@ func (k *Control) ChangeApproval() jsonapi.Handler {
 	})
 }
 
-func (k *Control) keys() jsonapi.Passkeys { return jsonapi.NewPasskeys(jsonapi.NewTokens(k.c.DB)) }
+func (k *Control) keys() api.Passkeys { return api.NewPasskeys(api.NewTokens(k.c.DB)) }
 
 // signedPart is what a person with passkeys signs: all of a change that people are shown
 // and that does not change when it is decided.
@@ -78,14 +78,14 @@ func signedPart(c *Change) changeRecord {
 }
 
 // RejectChange is the handler that rejects a change.
-func (k *Control) RejectChange() jsonapi.Handler {
-	return onOne(func(c *jsonapi.Call, id string, in client.Decide) (Change, error) {
+func (k *Control) RejectChange() api.Handler {
+	return onOne(func(c *api.Call, id string, in client.Decide) (Change, error) {
 		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
 	})
 }
 
-func onOne[In any](act func(c *jsonapi.Call, id string, in In) (Change, error)) jsonapi.Handler {
-	return jsonapi.Handle(func(c *jsonapi.Call, _ jsonapi.None, in In) (client.ChangeEntry, error) {
+func onOne[In any](act func(c *api.Call, id string, in In) (Change, error)) api.Handler {
+	return api.Handle(func(c *api.Call, _ api.None, in In) (client.ChangeEntry, error) {
 		id, err := c.PathID()
 		if err != nil {
 			return client.ChangeEntry{}, err

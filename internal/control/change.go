@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // Change is a row of the table of changes.
@@ -19,7 +19,7 @@ type Change struct {
 	Merchant   string // that is changed; empty: none
 	Version    int64  // of the merchant when it was proposed
 	Token      string // that is made or revoked; empty: none
-	Bound      string // the merchants of that token, as jsonapi.Token has them
+	Bound      string // the merchants of that token, as api.Token has them
 	State      client.ChangeState
 	Before     map[string]string // for people
 	After      map[string]string
@@ -58,9 +58,9 @@ func (c *Change) open() bool {
 
 // for the caller of the API there is no change of a merchant or of a token that it is
 // not bound to.
-func (c *Change) visible(t jsonapi.Token) bool {
+func (c *Change) visible(t api.Token) bool {
 	if c.Token != "" {
-		return t.Merchants == "" || jsonapi.Token{Merchants: c.Bound}.Within(t)
+		return t.Merchants == "" || api.Token{Merchants: c.Bound}.Within(t)
 	}
 	return t.Sees(c.Merchant)
 }
@@ -185,6 +185,6 @@ func list(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string,
 // Shown is a change as the API shows it.
 func (c *Change) Shown() client.ChangeEntry {
 	return client.ChangeEntry{ID: c.ID, Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, State: c.State, Before: c.Before, After: c.After,
-		ProposedBy: c.ProposedBy, Proposed: jsonapi.TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: jsonapi.TimeOf(c.Decided),
-		Reason: c.Reason, TakesEffect: jsonapi.TimeOf(c.Due)}
+		ProposedBy: c.ProposedBy, Proposed: api.TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: api.TimeOf(c.Decided),
+		Reason: c.Reason, TakesEffect: api.TimeOf(c.Due)}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // Apply makes a change. content is what was proposed. It calls also as a part of its
@@ -37,7 +37,7 @@ type Config struct {
 // Control decides on the changes of one end. Make it with New.
 type Control struct {
 	c      Config
-	tokens *jsonapi.Tokens
+	tokens *api.Tokens
 	kinds  map[client.ChangeKind]Apply
 }
 
@@ -52,7 +52,7 @@ func New(c Config) (*Control, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Control{c: c, tokens: jsonapi.NewTokens(c.DB), kinds: map[client.ChangeKind]Apply{}}
+	k := &Control{c: c, tokens: api.NewTokens(c.DB), kinds: map[client.ChangeKind]Apply{}}
 	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
 	return k, nil
 }
@@ -78,14 +78,14 @@ var errWaits = errors.New("it waits for an approver")
 // is what its kind needs to apply it. c has been filled up to Proposed, without the
 // id.
 func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error {
-	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), jsonapi.RandomText(6))
+	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), api.RandomText(6))
 	var err error
 	var sealed [][]byte
 	if c.dataKey, sealed, err = k.c.DB.Seal(ctx, placeOf(c.ID), sealedPurpose, [][]byte{content}); err != nil {
 		return err
 	}
 	c.sealed = sealed[0]
-	waits, err := jsonapi.ApproverExists(ctx, k.c.DB, c.Proposed, "")
+	waits, err := api.ApproverExists(ctx, k.c.DB, c.Proposed, "")
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error 
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
 			// Again, in the transaction: an approver may have been made meanwhile. The
 			// token that this change makes does not count.
-			if waits, err := jsonapi.ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
+			if waits, err := api.ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
 				return errors.Join(err, errWaits)
 			}
 			if err := done.insert(ctx, t); err != nil {
@@ -118,9 +118,9 @@ func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error 
 }
 
 var (
-	errOwn     = jsonapi.NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
-	errKin     = jsonapi.NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
-	errEnded   = jsonapi.NewProblem(http.StatusForbidden, "the token is no longer valid")
+	errOwn     = api.NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
+	errKin     = api.NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
+	errEnded   = api.NewProblem(http.StatusForbidden, "the token is no longer valid")
 	errRevoked = "the token that proposed it was revoked"
 )
 
@@ -131,14 +131,14 @@ func (k *Control) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 	if c.ProposedBy == by {
 		return errOwn
 	}
-	approver, err := jsonapi.FindToken(ctx, q, by)
+	approver, err := api.FindToken(ctx, q, by)
 	if err != nil {
 		return err
 	}
 	if !approver.Valid(now) {
 		return errEnded
 	}
-	proposer, err := jsonapi.FindToken(ctx, q, c.ProposedBy)
+	proposer, err := api.FindToken(ctx, q, c.ProposedBy)
 	switch {
 	case err != nil:
 		return err
@@ -153,7 +153,7 @@ func (k *Control) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 // Approve approves a change in the name of a token, and applies it where there is no
 // delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
 // it is final or stale.
-func (k *Control) Approve(ctx context.Context, id string, by jsonapi.Token, now db.Millis) (Change, error) {
+func (k *Control) Approve(ctx context.Context, id string, by api.Token, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	if err != nil {
 		return c, err
@@ -244,7 +244,7 @@ func (k *Control) settled(ctx context.Context, c Change, err error, now db.Milli
 
 // Reject ends a change that is not applied yet. An operator rejects only what the same
 // token proposed.
-func (k *Control) Reject(ctx context.Context, id string, by jsonapi.Token, reason string, now db.Millis) (Change, error) {
+func (k *Control) Reject(ctx context.Context, id string, by api.Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	switch {
 	case err != nil:
@@ -252,7 +252,7 @@ func (k *Control) Reject(ctx context.Context, id string, by jsonapi.Token, reaso
 	case !c.open():
 		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
 	case c.ProposedBy != by.ID && by.Role != client.RoleApprover && by.Role != client.RoleAdmin:
-		return c, jsonapi.NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
+		return c, api.NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
 	}
 	from := c.State
 	c.State, c.DecidedBy, c.Decided, c.Reason, c.Due = client.ChangeRejected, by.ID, now, reason, 0
@@ -266,7 +266,7 @@ func (k *Control) Reject(ctx context.Context, id string, by jsonapi.Token, reaso
 }
 
 // find gives a change if there is one for the token.
-func (k *Control) find(ctx context.Context, id string, by jsonapi.Token) (Change, error) {
+func (k *Control) find(ctx context.Context, id string, by api.Token) (Change, error) {
 	c, err := findChange(ctx, k.c.DB, id)
 	if err == nil && !c.visible(by) {
 		return Change{}, db.ErrNotFound
@@ -332,7 +332,7 @@ func (k *Control) ApplyDue(ctx context.Context, now db.Millis) error {
 
 // as lets the audit log tell who approved what is done now.
 func (k *Control) as(ctx context.Context, id string) context.Context {
-	t, err := jsonapi.FindToken(ctx, k.c.DB, id)
+	t, err := api.FindToken(ctx, k.c.DB, id)
 	if err != nil {
 		return ctx
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 func TestDecisionsOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var nodes [2]*Control
-	var tokens [2]*jsonapi.Tokens
+	var tokens [2]*api.Tokens
 	for i := range nodes {
 		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
 		if err != nil {
@@ -32,22 +32,22 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 		if nodes[i], err = New(Config{DB: d}); err != nil {
 			t.Fatal(err)
 		}
-		tokens[i] = jsonapi.NewTokens(d)
+		tokens[i] = api.NewTokens(d)
 	}
-	approver := [2]jsonapi.Token{}
+	approver := [2]api.Token{}
 	for i := range approver {
-		approver[i] = jsonapi.NewStoreToken("approver", client.RoleApprover, 1)
+		approver[i] = api.NewStoreToken("approver", client.RoleApprover, 1)
 		if err := tokens[0].Create(t.Context(), approver[i], [32]byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	proposer := jsonapi.NewStoreToken("operator", client.RoleOperator, 1)
+	proposer := api.NewStoreToken("operator", client.RoleOperator, 1)
 	if err := tokens[0].Create(t.Context(), proposer, [32]byte{9}); err != nil {
 		t.Fatal(err)
 	}
 	approved := 0
 	for round := range 40 {
-		made := jsonapi.NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
+		made := api.NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
 		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hash(round))
 		c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}
 		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.ChangeWaiting {

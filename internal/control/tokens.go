@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // newToken is the content of a change that makes a token.
 type newToken struct {
-	Token jsonapi.Token
+	Token api.Token
 	Hash  []byte
 }
 
@@ -28,7 +28,7 @@ func (k *Control) applyToken(ctx context.Context, c *Change, content []byte, now
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if c.DecidedBy != "" {
 			// Whoever proposed it was shown the secret.
-			proposer, err := jsonapi.FindToken(ctx, t, c.ProposedBy)
+			proposer, err := api.FindToken(ctx, t, c.ProposedBy)
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ func (k *Control) applyToken(ctx context.Context, c *Change, content []byte, now
 		if n.Token.Expires != 0 && n.Token.Expires <= now {
 			return fmt.Errorf("%w: the token would have expired", ErrStale)
 		}
-		if err := jsonapi.CreateToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
+		if err := api.CreateToken(ctx, t, n.Token, [32]byte(n.Hash)); err != nil {
 			return err
 		}
 		return also(ctx, t)
@@ -46,15 +46,15 @@ func (k *Control) applyToken(ctx context.Context, c *Change, content []byte, now
 
 func (k *Control) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 	return k.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := jsonapi.RevokeToken(ctx, t, c.Token, now, nil); err != nil {
+		if err := api.RevokeToken(ctx, t, c.Token, now, nil); err != nil {
 			return err
 		}
 		// Approvers that are bound to merchants decide on nothing else, so nobody would.
-		any, err := jsonapi.ApproverExists(ctx, t, now, "")
+		any, err := api.ApproverExists(ctx, t, now, "")
 		if err != nil {
 			return err
 		}
-		if unbound, err := jsonapi.UnboundApproverExists(ctx, t, now); err != nil {
+		if unbound, err := api.UnboundApproverExists(ctx, t, now); err != nil {
 			return err
 		} else if any && !unbound {
 			return &db.ConflictError{Reason: "this is the last approver's token that is for all merchants; revoke those that are bound first"}
@@ -63,9 +63,9 @@ func (k *Control) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 	})
 }
 
-// CreateToken makes the handler that makes tokens. known is as in jsonapi.Call.NewToken.
-func (k *Control) CreateToken(known func(c *jsonapi.Call, id string) error) jsonapi.Handler {
-	return jsonapi.HandleChange(func(c *jsonapi.Call, _ jsonapi.None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
+// CreateToken makes the handler that makes tokens. known is as in api.Call.NewToken.
+func (k *Control) CreateToken(known func(c *api.Call, id string) error) api.Handler {
+	return api.HandleChange(func(c *api.Call, _ api.None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
 		ctx := c.R.Context()
 		var check func(string) error
 		if known != nil {
@@ -78,7 +78,7 @@ func (k *Control) CreateToken(known func(c *jsonapi.Call, id string) error) json
 		if err := k.mayMake(ctx, c, t); err != nil {
 			return client.CreatedToken{}, nil, err
 		}
-		secret, hash := jsonapi.MintToken()
+		secret, hash := api.MintToken()
 		content, err := json.Marshal(newToken{t, hash[:]})
 		if err != nil {
 			return client.CreatedToken{}, nil, err
@@ -90,25 +90,25 @@ func (k *Control) CreateToken(known func(c *jsonapi.Call, id string) error) json
 		if change.State == client.ChangeWaiting {
 			return client.CreatedToken{}, &client.Proposed{Change: change.Shown(), Secret: secret}, nil
 		}
-		return client.CreatedToken{Token: jsonapi.ShownToken(t), Secret: secret}, nil, nil
+		return client.CreatedToken{Token: api.ShownToken(t), Secret: secret}, nil, nil
 	})
 }
 
 // mayMake refuses what nobody could undo or decide on. Where there is no approver a
 // token is made at once, so only an admin makes any: an operator could else make a token
 // that does what an operator may not.
-func (k *Control) mayMake(ctx context.Context, c *jsonapi.Call, t jsonapi.Token) error {
-	any, err := jsonapi.ApproverExists(ctx, k.c.DB, c.Now, "")
+func (k *Control) mayMake(ctx context.Context, c *api.Call, t api.Token) error {
+	any, err := api.ApproverExists(ctx, k.c.DB, c.Now, "")
 	if err != nil {
 		return err
 	}
 	if !any && c.Token.Role != client.RoleAdmin {
-		return jsonapi.NewProblem(http.StatusForbidden, "while there is no approver's token, only an admin's makes tokens")
+		return api.NewProblem(http.StatusForbidden, "while there is no approver's token, only an admin's makes tokens")
 	}
 	if t.Role == client.RoleApprover && t.Merchants != "" {
-		unbound, err := jsonapi.UnboundApproverExists(ctx, k.c.DB, c.Now)
+		unbound, err := api.UnboundApproverExists(ctx, k.c.DB, c.Now)
 		if err == nil && !unbound {
-			err = jsonapi.Invalid(jsonapi.At("body.merchants", "binds the first approver, and then nobody decides on what is not of these merchants; make an approver for all first"))
+			err = api.Invalid(api.At("body.merchants", "binds the first approver, and then nobody decides on what is not of these merchants; make an approver for all first"))
 		}
 		return err
 	}
@@ -116,7 +116,7 @@ func (k *Control) mayMake(ctx context.Context, c *jsonapi.Call, t jsonapi.Token)
 }
 
 // membersOf tells a person what a token is.
-func membersOf(t jsonapi.Token) map[string]string {
+func membersOf(t api.Token) map[string]string {
 	m := map[string]string{"name": t.Name, "role": string(t.Role), "merchants": "all", "expires": "never"}
 	if t.Merchants != "" {
 		m["merchants"] = strings.ReplaceAll(t.Merchants, " ", ", ")
@@ -130,9 +130,9 @@ func membersOf(t jsonapi.Token) map[string]string {
 // RevokeToken is the handler that revokes tokens. An approver's token is revoked by a
 // change, since without it the others' changes would need nobody; every other is revoked
 // at once, so that a stolen one can be stopped.
-func (k *Control) RevokeToken(revoke func(c *jsonapi.Call, id string) error) jsonapi.Handler {
-	return jsonapi.HandleChange(func(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (jsonapi.None, *client.Proposed, error) {
-		none := jsonapi.None{}
+func (k *Control) RevokeToken(revoke func(c *api.Call, id string) error) api.Handler {
+	return api.HandleChange(func(c *api.Call, _ api.None, _ api.None) (api.None, *client.Proposed, error) {
+		none := api.None{}
 		id, err := c.PathID()
 		if err != nil {
 			return none, nil, err
@@ -144,7 +144,7 @@ func (k *Control) RevokeToken(revoke func(c *jsonapi.Call, id string) error) jso
 		case !t.Within(c.Token):
 			return none, nil, db.ErrNotFound
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
-			return none, nil, jsonapi.NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
+			return none, nil, api.NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
 		case t.Role != client.RoleApprover || !t.Valid(c.Now):
 			return none, nil, revoke(c, id)
 		}

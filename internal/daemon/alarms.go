@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/signed"
 )
 
@@ -124,6 +124,6 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 // whether somebody has acknowledged it meanwhile is not in it.
 func (p *alarmPoster) message(a db.Alarm) (id string, body []byte, err error) {
 	a.Acked, a.AckedBy, a.AckedName, a.AckedNote = 0, "", "", ""
-	body, err = json.Marshal(p.show(a, client.MessageAlarmRaised, jsonapi.TimeOf(a.At)))
+	body, err = json.Marshal(p.show(a, client.MessageAlarmRaised, api.TimeOf(a.At)))
 	return fmt.Sprintf("%s_alarm_%d", p.end, a.Seq), body, err
 }

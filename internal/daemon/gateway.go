@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
-	"countersign/internal/jsonapi"
 	"countersign/internal/retain"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -190,12 +190,12 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.traces, err = newTracing(ctx, c.Traces, "countersign-gateway", c.Log); err != nil {
 		return err
 	}
-	var traceCall func(jsonapi.Traced)
+	var traceCall func(api.Traced)
 	c.Callbacks.OnSteps = nil
 	if g.traces != nil {
 		traceCall, c.Callbacks.OnSteps = g.traces.Call, g.traces.Steps
 	}
-	if metrics.keys, err = jsonapi.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit))...); err != nil {
+	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit))...); err != nil {
 		return err
 	}
 	if g.gateway, err = gateway.New(gateway.Config{

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
-	"countersign/internal/jsonapi"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -25,7 +25,7 @@ type gatewayMetrics struct {
 	log *slog.Logger
 	now func() time.Time
 
-	keys                                                           *jsonapi.Keys // set before the first scrape
+	keys                                                           *api.Keys // set before the first scrape
 	registry                                                       *prometheus.Registry
 	callbacks, forwards                                            *prometheus.CounterVec
 	callbackTime                                                   *prometheus.HistogramVec

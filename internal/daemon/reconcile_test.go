@@ -14,7 +14,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 	"countersign/internal/reconcile"
 	"countersign/merchant"

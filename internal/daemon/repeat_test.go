@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestRepeated sends all that two merchants have accepted once more, by name. Both

@@ -13,12 +13,12 @@ import (
 
 	"countersign/client"
 	"countersign/internal/admin"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/console"
 	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 	"countersign/internal/retain"
 )
@@ -100,7 +100,7 @@ type Service struct {
 	console *console.Console // nil: none
 	leave   func()           // makes /readyz answer 503
 	rotate  func(context.Context) error
-	keys    *jsonapi.Keys
+	keys    *api.Keys
 }
 
 // NewService checks c. It opens and starts nothing.
@@ -183,7 +183,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	var tracer dispatch.Tracer
-	var traceCall func(jsonapi.Traced)
+	var traceCall func(api.Traced)
 	if s.traces != nil {
 		tracer, traceCall = s.traces, s.traces.Call
 	}
@@ -195,13 +195,13 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	s.heart = newHeart(d, c.Node, now)
-	started := jsonapi.TimeOf(s.heart.node.Started)
-	if s.keys, err = jsonapi.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit)); err != nil {
+	started := api.TimeOf(s.heart.node.Started)
+	if s.keys, err = api.NewKeys(ctx, d, db.MillisOf(now()), auditKey(s.audit)); err != nil {
 		return err
 	}
 	metrics.keys = s.keys
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: jsonapi.NewTokens(d), Passkeys: jsonapi.NewPasskeys(jsonapi.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Passkeys: api.NewPasskeys(api.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}

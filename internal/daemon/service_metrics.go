@@ -14,9 +14,9 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/jsonapi"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
@@ -30,7 +30,7 @@ type serviceMetrics struct {
 	now      func() time.Time
 	registry *prometheus.Registry
 	hour     hour
-	keys     *jsonapi.Keys // set before the first scrape
+	keys     *api.Keys // set before the first scrape
 
 	attempts    *prometheus.CounterVec
 	exchange    *prometheus.HistogramVec

@@ -9,11 +9,11 @@ import (
 	"net/http"
 
 	"countersign/internal/admin"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/console"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 )
 
@@ -55,8 +55,8 @@ func OpenStraight(ctx context.Context, s Storage, log *slog.Logger) (_ *Straight
 	if err != nil {
 		return nil, err
 	}
-	tokens := jsonapi.NewTokens(d)
-	api, err := admin.New(admin.Config{Outbox: outbox.New(d), Lists: outbox.New(d.Apart()), Tokens: tokens, Passkeys: jsonapi.NewPasskeys(tokens), Control: changes,
+	tokens := api.NewTokens(d)
+	api, err := admin.New(admin.Config{Outbox: outbox.New(d), Lists: outbox.New(d.Apart()), Tokens: tokens, Passkeys: api.NewPasskeys(tokens), Control: changes,
 		Now: clock.Now, Log: log, Version: Version,
 		CheckURL: func(string, bool) error { return errors.New("is set at the service") }})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // firstToken makes the first token of the API, with that role, if the database has
@@ -16,21 +16,21 @@ import (
 // in the database could not be used, and no other could be made. show is called
 // with the token and its file; it may be nil.
 func (s Storage) firstToken(ctx context.Context, d *db.DB, role client.Role, now time.Time, show func(token, file string)) error {
-	tokens := jsonapi.NewTokens(d)
+	tokens := api.NewTokens(d)
 	has, err := tokens.Any(ctx)
 	if err != nil || has {
 		return err
 	}
 	path := s.file(TokenFile)
-	fresh, _ := jsonapi.MintToken()
+	fresh, _ := api.MintToken()
 	token, err := keepSecret(path, fresh.Reveal())
 	if err != nil {
 		return fmt.Errorf("admin token: %w", err)
 	}
-	if !jsonapi.IsToken(token) {
+	if !api.IsToken(token) {
 		return fmt.Errorf("admin token: %s does not hold a token", path)
 	}
-	err = tokens.Create(ctx, jsonapi.NewStoreToken("first", role, db.MillisOf(now)), jsonapi.HashToken(token))
+	err = tokens.Create(ctx, api.NewStoreToken("first", role, db.MillisOf(now)), api.HashToken(token))
 	if errors.Is(err, db.ErrConflict) {
 		return nil // another node with the same directory, started at the same time, has stored and shown it
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
@@ -40,7 +40,7 @@ func TestFirstTokenOfNodesThatStartTogether(t *testing.T) {
 			})
 		}
 		nodes.Wait()
-		list, err := jsonapi.NewTokens(d).List(t.Context())
+		list, err := api.NewTokens(d).List(t.Context())
 		if err != nil || len(list) != 1 || shown.Load() != 1 {
 			t.Errorf("%d tokens, shown %d times, error %v", len(list), shown.Load(), err)
 		}

@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"countersign"
+	"countersign/internal/api"
 	"countersign/internal/dispatch"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 	"countersign/internal/traces"
 	"countersign/merchant"
@@ -53,7 +53,7 @@ func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
 }
 
 // Call is the Trace of an API.
-func (t *tracing) Call(c jsonapi.Traced) {
+func (t *tracing) Call(c api.Traced) {
 	key := traces.Key(c.CallBackID, c.TrackingID)
 	if !t.Has(key) {
 		return

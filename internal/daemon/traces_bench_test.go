@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"countersign/countersigntest"
+	"countersign/internal/api"
 	"countersign/internal/dispatch"
-	"countersign/internal/jsonapi"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -40,7 +40,7 @@ func BenchmarkTraces(b *testing.B) {
 				d, now := countersigntest.Deposit(i), time.Now()
 				d.RequestUUID = strconv.Itoa(i)
 				claimed := outbox.Claimed{Callback: outbox.Callback{ID: "01J9", Merchant: "shop", Type: d.CallbackType(), TrackingID: d.TrackingID, Attempts: 1}}
-				t.Call(jsonapi.Traced{Route: "POST /v1/deposits", Merchant: "shop", TrackingID: d.TrackingID, First: true, Began: now, Ended: now})
+				t.Call(api.Traced{Route: "POST /v1/deposits", Merchant: "shop", TrackingID: d.TrackingID, First: true, Began: now, Ended: now})
 				t.Claimed([]outbox.Claimed{claimed}, now, now)
 				t.Attempted(dispatch.Attempted{Callback: claimed, Attempt: outbox.Attempt{Number: 1, RequestUUID: d.RequestUUID, Node: "a", HTTPStatus: 200},
 					Verdict: dispatch.Verdict{Result: dispatch.Accepted}, Steps: dispatch.Steps{Began: now, Sealed: now, Posted: now, Judged: now, Settling: now, Kept: now}})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // A copy of the file alone says that its log is missing, whenever it was made; one

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"countersign/internal/db/dbtest"
 	"countersign/internal/db/steps"
+	"countersign/internal/lab/dbtest"
 )
 
 func TestIncompleteConfig(t *testing.T) {

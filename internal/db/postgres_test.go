@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // What connections are set to, and that the URL goes first.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // later is testEnd with one migration more.

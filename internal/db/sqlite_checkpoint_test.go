@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestLogBeginsAnew: the log is copied beside the writer, and does not grow for

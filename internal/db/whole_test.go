@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // filled gives a database with many pages that was closed.

@@ -6,7 +6,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // withDatabases stops the databases of the tests before goroutines are counted.

@@ -9,8 +9,8 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )

@@ -11,7 +11,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )

@@ -10,40 +10,40 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // maxBody is the longest body of a request of the API, in bytes.
 const maxBody = 64 << 10
 
-// api is the private JSON API.
-type api struct {
+// server is the private JSON API.
+type server struct {
 	c        Config
 	book     *book.Book
 	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
-	tokens   *jsonapi.Tokens
+	tokens   *api.Tokens
 	control  *control.Control
-	passkeys jsonapi.Passkeys
-	base     *jsonapi.API
+	passkeys api.Passkeys
+	base     *api.API
 	mux      *http.ServeMux
 }
 
-func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
-	a := &api{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: jsonapi.NewTokens(b.DB)}
+func newAPI(b *book.Book, r *refusals, c Config) (*server, error) {
+	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: api.NewTokens(b.DB)}
 	var err error
 	if a.control, err = control.New(control.Config{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.passkeys = jsonapi.NewPasskeys(a.tokens)
-	var routes []jsonapi.Route
+	a.passkeys = api.NewPasskeys(a.tokens)
+	var routes []api.Route
 	for _, r := range a.routes() {
-		routes = append(routes, jsonapi.Route(r))
+		routes = append(routes, api.Route(r))
 	}
-	a.base, err = jsonapi.New(jsonapi.Config{
+	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
@@ -60,7 +60,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*api, error) {
 const callTimeout = 15 * time.Second
 
 // ServeHTTP answers within a bounded time.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := callTimeout
 	if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil && wait > 0 {
 		limit += min(wait, time.Hour) // more than a minute is refused later on
@@ -70,12 +70,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r.WithContext(ctx))
 }
 
-func (a *api) stop() { a.base.Stop() }
+func (a *server) stop() { a.base.Stop() }
 
 // problemOf names the member that the database could not keep.
 func problemOf(err error) *client.Problem {
 	if errors.Is(err, book.ErrOwnOrder) {
-		return jsonapi.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it, nor can one that was made with it: another approver's token can, "+
+		return api.NewProblem(http.StatusForbidden, "the token that ordered a withdrawal cannot approve it, nor can one that was made with it: another approver's token can, "+
 			"or set self-approval = true in the policy file")
 	}
 	if !errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
@@ -85,9 +85,9 @@ func problemOf(err error) *client.Problem {
 	var member *countersign.MemberError
 	switch {
 	case errors.As(err, &item) && item.Member != "":
-		return jsonapi.Invalid(jsonapi.At("body."+item.Member, strings.TrimPrefix(item.Error(), item.Member+" ")))
+		return api.Invalid(api.At("body."+item.Member, strings.TrimPrefix(item.Error(), item.Member+" ")))
 	case errors.As(err, &member):
-		return jsonapi.Invalid(jsonapi.At("body."+member.Member, member.Problem))
+		return api.Invalid(api.At("body."+member.Member, member.Problem))
 	}
-	return jsonapi.Invalid()
+	return api.Invalid()
 }

@@ -2,15 +2,15 @@ package gateway
 
 import (
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
-func (a *api) revoke(c *jsonapi.Call, id string) error { return a.base.Revoke(c, id) }
+func (a *server) revoke(c *api.Call, id string) error { return a.base.Revoke(c, id) }
 
-func (a *api) self(c *jsonapi.Call, q jsonapi.None, in jsonapi.None) (client.Self, error) {
+func (a *server) self(c *api.Call, q api.None, in api.None) (client.Self, error) {
 	return a.base.Self(c, q, in)
 }
 
-func (a *api) listTokens(c *jsonapi.Call, q jsonapi.None, in jsonapi.None) (client.Tokens, error) {
+func (a *server) listTokens(c *api.Call, q api.None, in api.None) (client.Tokens, error) {
 	return a.base.ListTokens(c, q, in)
 }

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // after is the number after which a reader of a feed starts: the one given, or the
 // one that its cursor has acknowledged.
-func (a *api) after(c *jsonapi.Call, q readerFeed, feed book.Feed) (int64, error) {
+func (a *server) after(c *api.Call, q readerFeed, feed book.Feed) (int64, error) {
 	if q.Reader == "" {
 		return int64(q.After), nil
 	}
 	if c.R.URL.Query().Has("after") {
-		return 0, jsonapi.Invalid(jsonapi.At("query.reader", "and after exclude each other"))
+		return 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
 	}
 	cursor, err := a.lists.Cursor(c.R.Context(), q.Reader)
 	if feed == book.FeedEvents {
@@ -32,7 +32,7 @@ type depositQuery struct {
 	readerFeed
 }
 
-func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.Deposits, error) {
+func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Deposits, error) {
 	after, err := a.after(c, q.readerFeed, book.FeedDeposits)
 	if err != nil {
 		return client.Deposits{}, err
@@ -67,7 +67,7 @@ func (a *api) deposits(c *jsonapi.Call, q depositQuery, _ jsonapi.None) (client.
 	return out, err
 }
 
-func (a *api) events(c *jsonapi.Call, q readerFeed, _ jsonapi.None) (client.Events, error) {
+func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, error) {
 	after, err := a.after(c, q, book.FeedEvents)
 	if err != nil {
 		return client.Events{}, err
@@ -97,7 +97,7 @@ type alarmFeed struct {
 	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
-func (a *api) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.GatewayAlarms, error) {
+func (a *server) alarms(c *api.Call, q alarmFeed, _ api.None) (client.GatewayAlarms, error) {
 	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
 	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
 		list, next, err := a.lists.AlarmsWhere(ctx, db.AlarmFilter{Kind: string(q.Kind), State: db.AlarmState(q.State)}, int64(q.After), int(q.Limit))
@@ -116,7 +116,7 @@ func (a *api) alarms(c *jsonapi.Call, q alarmFeed, _ jsonapi.None) (client.Gatew
 	return out, err
 }
 
-func (a *api) ackAlarm(c *jsonapi.Call, _ jsonapi.None, in client.Ack) (client.GatewayAlarm, error) {
+func (a *server) ackAlarm(c *api.Call, _ api.None, in client.Ack) (client.GatewayAlarm, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.GatewayAlarm{}, err
@@ -132,13 +132,13 @@ func AlarmOf(x db.Alarm) client.GatewayAlarm {
 }
 
 // follow reads a feed that a topic wakes, and waits if there is no entry.
-func (a *api) follow(c *jsonapi.Call, wait spanParam, topic db.Topic, read func(context.Context) (bool, error)) error {
+func (a *server) follow(c *api.Call, wait spanParam, topic db.Topic, read func(context.Context) (bool, error)) error {
 	wake, stop := a.book.Watch(topic)
 	defer stop()
 	return c.Follow(time.Duration(wait), wake, read)
 }
 
-func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Cursor, error) {
+func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, error) {
 	cursor, err := a.lists.Cursor(c.R.Context(), c.R.PathValue("name"))
 	return cursorOf(cursor), err
 }
@@ -146,20 +146,20 @@ func (a *api) cursor(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Cu
 // maxCursorName is the longest name of a reader, in bytes.
 const maxCursorName = 100
 
-func (a *api) moveCursor(c *jsonapi.Call, _ jsonapi.None, in client.CursorMove) (client.Cursor, error) {
+func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (client.Cursor, error) {
 	name := c.R.PathValue("name")
 	if len(name) > maxCursorName {
-		return client.Cursor{}, jsonapi.Invalid(jsonapi.At("path.name", "is longer than 100 bytes"))
+		return client.Cursor{}, api.Invalid(api.At("path.name", "is longer than 100 bytes"))
 	}
 	cursor, err := a.book.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 	return cursorOf(cursor), err
 }
 
-func (a *api) nodes(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Nodes, error) {
-	return jsonapi.Nodes(c, a.lists.Nodes, a.c.Node)
+func (a *server) nodes(c *api.Call, _ api.None, _ api.None) (client.Nodes, error) {
+	return api.Nodes(c, a.lists.Nodes, a.c.Node)
 }
 
-func (a *api) stats(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.GatewayStats, error) {
+func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats, error) {
 	if err := a.refusals.keep(c.R.Context()); err != nil {
 		return client.GatewayStats{}, err
 	}
@@ -180,10 +180,10 @@ type Health struct {
 	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: the gateway can work"`
 }
 
-func (a *api) healthz(*jsonapi.Call, jsonapi.None, jsonapi.None) (Health, error) {
+func (a *server) healthz(*api.Call, api.None, api.None) (Health, error) {
 	return Health{"ok"}, nil
 }
 
-func (a *api) readyz(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (Health, error) {
+func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {
 	return Health{"ready"}, c.Ready(a.book.Ready)
 }

@@ -6,15 +6,15 @@ import (
 	"strconv"
 
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
 // lastErrors is how many of the entries that failed the state of the forwarding shows.
 const lastErrors = 10
 
-func (a *api) forwarding(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Forwarding, error) {
+func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forwarding, error) {
 	s, err := a.lists.Stats(c.R.Context())
 	if err != nil {
 		return client.Forwarding{}, err
@@ -34,12 +34,12 @@ type forwardQuery struct {
 	Cursor string     `query:"cursor" doc:"the member next of the previous page; absent: the first page"`
 }
 
-func (a *api) forwards(c *jsonapi.Call, q forwardQuery, _ jsonapi.None) (client.ForwardsPage, error) {
+func (a *server) forwards(c *api.Call, q forwardQuery, _ api.None) (client.ForwardsPage, error) {
 	feed, seq := book.FeedDeposits, int64(0)
 	if q.Cursor != "" {
 		var known bool
 		if feed, seq, known = parseForwardID(q.Cursor); !known {
-			return client.ForwardsPage{}, jsonapi.Invalid(jsonapi.At("query.cursor", "is not the next of a page"))
+			return client.ForwardsPage{}, api.Invalid(api.At("query.cursor", "is not the next of a page"))
 		}
 	}
 	list, err := a.lists.ForwardRows(c.R.Context(), q.State == "skipped", feed, seq, int(q.Limit))
@@ -50,12 +50,12 @@ func (a *api) forwards(c *jsonapi.Call, q forwardQuery, _ jsonapi.None) (client.
 	return out, err
 }
 
-func (a *api) retryForwards(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.RetriedForwards, error) {
+func (a *server) retryForwards(c *api.Call, _ api.None, _ api.None) (client.RetriedForwards, error) {
 	n, err := a.book.RetryForwards(c.R.Context(), c.Now)
 	return client.RetriedForwards{Retried: n}, err
 }
 
-func (a *api) retryForward(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Forward, error) {
+func (a *server) retryForward(c *api.Call, _ api.None, _ api.None) (client.Forward, error) {
 	feed, seq, known := parseForwardID(c.R.PathValue("id"))
 	if !known {
 		return client.Forward{}, db.ErrNotFound
@@ -64,7 +64,7 @@ func (a *api) retryForward(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cli
 	return forwardOf(f), err
 }
 
-func (a *api) skipForward(c *jsonapi.Call, _ jsonapi.None, in client.SkipForward) (client.Forward, error) {
+func (a *server) skipForward(c *api.Call, _ api.None, in client.SkipForward) (client.Forward, error) {
 	feed, seq, known := parseForwardID(c.R.PathValue("id"))
 	if !known {
 		return client.Forward{}, db.ErrNotFound
@@ -116,10 +116,10 @@ func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
 	if f.Feed == book.FeedEvents {
-		err = jsonapi.EncodeJSON(&b, client.ForwardedEvent{Type: client.EventKind(f.Event.Kind), Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
+		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: client.EventKind(f.Event.Kind), Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
 		return forwardID(f.Feed, f.Seq), b.Bytes(), err
 	}
 	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same
-	err = jsonapi.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: timeOf(d.Taken), Data: depositOf(d)})
+	err = api.EncodeJSON(&b, client.ForwardedDeposit{Type: client.DepositMessage("deposit." + d.State), Timestamp: timeOf(d.Taken), Data: depositOf(d)})
 	return forwardID(f.Feed, f.Seq), b.Bytes(), err
 }

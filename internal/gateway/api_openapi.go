@@ -5,13 +5,13 @@ import (
 	"reflect"
 
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 const (
 	title       = "countersign gateway API"
 	description = "The merchant's end: orders to be confirmed, deposits that were taken, and what happened to both. " +
-		"Errors are problem details (RFC 9457) that name the member at fault. " + jsonapi.Notation
+		"Errors are problem details (RFC 9457) that name the member at fault. " + api.Notation
 	tokenUse = "a token of this gateway; its role must be one of the operation's x-roles"
 )
 
@@ -37,7 +37,7 @@ var tags = map[string]string{
 }
 
 // webhooks are the messages of the forwarding.
-var webhooks = []jsonapi.Webhook{
+var webhooks = []api.Webhook{
 	{Name: "deposit", ID: "forwardedDeposit", Tag: "deposits", Summary: "Tell the application of a deposit",
 		Description: "Each deposit is told once, as it was when it was taken. " + forwardNotation, Headers: forwardHeaders, Body: reflect.TypeFor[client.ForwardedDeposit]()},
 	{Name: "event", ID: "forwardedEvent", Tag: "events", Summary: "Tell the application of an event",
@@ -45,15 +45,15 @@ var webhooks = []jsonapi.Webhook{
 	{Name: "verify", ID: "depositQuestion", Tag: "deposits", Summary: "Ask whether a deposit is true",
 		Description: "The gateway posts it to --verify-url before the deposit counts, signed as Standard Webhooks 1.0 says. The answer is status 200 and a JSON object with the member " +
 			`verdict, "yes", "no" or "not_yet", and, if there is something to say in the log, the text reason. docs/verify.md says what each does.`,
-		Headers: jsonapi.SignedHeaders("verify_ and 32 hexadecimal digits of the digest of the deposit"), Body: reflect.TypeFor[client.DepositQuestion]()},
-	jsonapi.AlarmPosted(reflect.TypeFor[client.PostedGatewayAlarm]()),
+		Headers: api.SignedHeaders("verify_ and 32 hexadecimal digits of the digest of the deposit"), Body: reflect.TypeFor[client.DepositQuestion]()},
+	api.AlarmPosted(reflect.TypeFor[client.PostedGatewayAlarm]()),
 }
 
 const forwardNotation = "The gateway posts it to --forward-url, signed as Standard Webhooks 1.0 says, until an answer has a status 2xx. " +
 	"The same message may come more than once, and messages come in any order; docs/forwarding.md says how to read them."
 
-var forwardHeaders = jsonapi.SignedHeaders("deposit_ or event_ and the seq of the entry")
+var forwardHeaders = api.SignedHeaders("deposit_ or event_ and the seq of the entry")
 
-func (a *api) openapi(*jsonapi.Call, jsonapi.None, jsonapi.None) (json.RawMessage, error) {
+func (a *server) openapi(*api.Call, api.None, api.None) (json.RawMessage, error) {
 	return a.base.Document(), nil
 }

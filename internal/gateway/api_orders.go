@@ -9,12 +9,12 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
-func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (client.AddedOrder, error) {
+func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
 	if err := checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
@@ -23,7 +23,7 @@ func (a *api) addOrder(c *jsonapi.Call, _ jsonapi.None, in client.NewOrder) (cli
 		c.Status = http.StatusOK
 	}
 	if err == nil {
-		c.Trace(time.Time{}, jsonapi.Traced{CallBackID: o.CallBackID})
+		c.Trace(time.Time{}, api.Traced{CallBackID: o.CallBackID})
 	}
 	return client.AddedOrder{Order: orderOf(o), Duplicate: duplicate}, err
 }
@@ -43,7 +43,7 @@ func between(since, until client.Time) book.Span {
 	return book.Span{Since: db.Millis(since), Until: db.Millis(until)}
 }
 
-func (a *api) orders(c *jsonapi.Call, q orderQuery, _ jsonapi.None) (client.OrderPage, error) {
+func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage, error) {
 	out := client.OrderPage{Orders: []client.Order{}}
 	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
 		TxID: q.TxID, Span: between(q.Since, q.Until)},
@@ -64,7 +64,7 @@ func cursorText(seq int64) *string {
 	return &text
 }
 
-func (a *api) order(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Order, error) {
+func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
 	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	return orderOf(o), err
 }
@@ -90,7 +90,7 @@ func approvalOf(o book.Order) approval {
 // recordApproved is the kind of the record of an approval, which its statement says.
 const recordApproved = "order.approved"
 
-func (a *api) orderApproval(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.Statement, error) {
+func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (client.Statement, error) {
 	o, err := a.lists.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	if err != nil {
 		return client.Statement{}, err
@@ -100,7 +100,7 @@ func (a *api) orderApproval(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (cl
 
 // approveOrder wants the signature of a person whose token has passkeys: whoever has the
 // token alone must not get past it.
-func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Approve) (client.Order, error) {
+func (a *server) approveOrder(c *api.Call, _ api.None, in client.Approve) (client.Order, error) {
 	o, err := a.book.Order(c.R.Context(), c.R.PathValue("callBackId"))
 	if err != nil {
 		return client.Order{}, err
@@ -118,7 +118,7 @@ func (a *api) approveOrder(c *jsonapi.Call, _ jsonapi.None, in client.Approve) (
 
 // refuseKin fails with book.ErrOwnOrder if the token of the call comes from the one that
 // ordered, unless the policy allows that the same token does both.
-func (a *api) refuseKin(c *jsonapi.Call) error {
+func (a *server) refuseKin(c *api.Call) error {
 	if a.c.Policy.SelfApproval() {
 		return nil
 	}
@@ -127,35 +127,35 @@ func (a *api) refuseKin(c *jsonapi.Call) error {
 	if err != nil || o.OrderedBy == "" || o.State == book.OrderApproved { // repeating an approval changes nothing
 		return err
 	}
-	orderer, err := jsonapi.FindToken(ctx, a.book, o.OrderedBy)
+	orderer, err := api.FindToken(ctx, a.book, o.OrderedBy)
 	if errors.Is(err, db.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	comes, err := jsonapi.ComesFrom(ctx, a.book, c.Token, orderer)
+	comes, err := api.ComesFrom(ctx, a.book, c.Token, orderer)
 	if err == nil && comes {
 		err = book.ErrOwnOrder
 	}
 	return err
 }
 
-func (a *api) declineOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
+func (a *server) declineOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.book.DeclineOrder)
 }
 
-func (a *api) cancelOrder(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.Order, error) {
+func (a *server) cancelOrder(c *api.Call, _ api.None, in client.Decide) (client.Order, error) {
 	return decideOrder(c, in, a.book.CancelOrder)
 }
 
 // decideOrder changes an order in the name of the call's token.
-func decideOrder(c *jsonapi.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
+func decideOrder(c *api.Call, in client.Decide, change func(ctx context.Context, callBackID, by, reason string, now db.Millis) (book.Order, error)) (client.Order, error) {
 	o, err := change(c.R.Context(), c.R.PathValue("callBackId"), c.Token.ID, in.Reason, c.Now)
 	return orderOf(o), err
 }
 
-func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.DepositEntry, error) {
+func (a *server) deposit(c *api.Call, _ api.None, _ api.None) (client.DepositEntry, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.DepositEntry{}, err
@@ -164,15 +164,15 @@ func (a *api) deposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.D
 	return depositOf(d), err
 }
 
-func (a *api) creditDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
+func (a *server) creditDeposit(c *api.Call, _ api.None, in client.Decide) (client.DepositEntry, error) {
 	return a.decideDeposit(c, in, book.DepositCredited)
 }
 
-func (a *api) rejectDeposit(c *jsonapi.Call, _ jsonapi.None, in client.Decide) (client.DepositEntry, error) {
+func (a *server) rejectDeposit(c *api.Call, _ api.None, in client.Decide) (client.DepositEntry, error) {
 	return a.decideDeposit(c, in, book.DepositRejected)
 }
 
-func (a *api) decideDeposit(c *jsonapi.Call, in client.Decide, to book.DepositState) (client.DepositEntry, error) {
+func (a *server) decideDeposit(c *api.Call, in client.Decide, to book.DepositState) (client.DepositEntry, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.DepositEntry{}, err
@@ -189,7 +189,7 @@ type callbackQuery struct {
 	page
 }
 
-func (a *api) callbacks(c *jsonapi.Call, q callbackQuery, _ jsonapi.None) (client.InboxPage, error) {
+func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
 	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	t, _ := strconv.Atoi(q.Type) // one of the list, or none
 	f := book.Filter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}

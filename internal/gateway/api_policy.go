@@ -6,17 +6,17 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
-func (a *api) policy(*jsonapi.Call, jsonapi.None, jsonapi.None) (client.PolicyInForce, error) {
+func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, error) {
 	p := a.c.Policy
 	return client.PolicyInForce{Source: p.Source(), Summary: p.Summary(), SelfApproval: p.SelfApproval(), MayAsk: p.MayAsk()}, nil
 }
 
-func (a *api) tryPolicy(c *jsonapi.Call, _ jsonapi.None, in client.TryOrder) (client.Ruling, error) {
+func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {
 	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName, Symbol: in.Symbol,
 		Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
 	if err := checkOrder(n); err != nil {
@@ -29,7 +29,7 @@ func (a *api) tryPolicy(c *jsonapi.Call, _ jsonapi.None, in client.TryOrder) (cl
 	return a.ruling(c.R.Context(), book.Order{NewOrder: storedOrder(n, ""), Created: now}, now)
 }
 
-func (a *api) orderRuling(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.OrderRuling, error) {
+func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderRuling, error) {
 	asked, err := a.lists.AskedFor(c.R.Context(), c.R.PathValue("callBackId"), 0)
 	if err == nil && !asked.Known {
 		err = db.ErrNotFound
@@ -46,7 +46,7 @@ func (a *api) orderRuling(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (clie
 }
 
 // ruling asks the policy as the service's question does, and changes nothing.
-func (a *api) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
+func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
 	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
 	r.Trace = func(s Step) {
@@ -77,7 +77,7 @@ type depositSearch struct {
 	page
 }
 
-func (a *api) searchDeposits(c *jsonapi.Call, q depositSearch, _ jsonapi.None) (client.DepositsPage, error) {
+func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
 	out := client.DepositsPage{Deposits: []client.DepositEntry{}}
 	f := book.DepositFilter{State: book.DepositState(q.State), TrackingID: q.TrackingID, TxID: q.TxID, TenantUserID: q.TenantUserID, Address: q.Address, Span: between(q.Since, q.Until)}
 	list, next, err := a.lists.SearchDeposits(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
@@ -88,7 +88,7 @@ func (a *api) searchDeposits(c *jsonapi.Call, q depositSearch, _ jsonapi.None) (
 	return out, err
 }
 
-func (a *api) firstDeposit(c *jsonapi.Call, _ jsonapi.None, _ jsonapi.None) (client.DepositEntry, error) {
+func (a *server) firstDeposit(c *api.Call, _ api.None, _ api.None) (client.DepositEntry, error) {
 	seq, err := c.PathSeq()
 	if err != nil {
 		return client.DepositEntry{}, err

@@ -15,7 +15,7 @@ import (
 
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 )
 
 // user is somebody at the API: a client, and what it is made of.
@@ -243,11 +243,11 @@ func TestAccess(t *testing.T) {
 	callers := []caller{{r.client.anonymous(t), "", "a valid token is needed"}}
 	for _, role := range []client.Role{client.RoleViewer, client.RoleApp, client.RoleApprover, client.RoleAdmin, client.RoleCore} { // core: of a service
 		callers = append(callers, caller{r.withRole(r.client.url, role), string(role), ""})
-		expired, revoked := jsonapi.NewStoreToken("test", role, 1), jsonapi.NewStoreToken("test", role, 1)
+		expired, revoked := api.NewStoreToken("test", role, 1), api.NewStoreToken("test", role, 1)
 		expired.Expires = 5
 		callers = append(callers, caller{r.withToken(r.client.url, expired), string(role), "the token has expired"},
 			caller{r.withToken(r.client.url, revoked), string(role), "the token was revoked"})
-		if err := jsonapi.NewTokens(r.db).Revoke(t.Context(), revoked.ID, 5, nil); err != nil {
+		if err := api.NewTokens(r.db).Revoke(t.Context(), revoked.ID, 5, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -387,8 +387,8 @@ func TestLists(t *testing.T) {
 // TestPanicInHandler answers and logs, and goes on.
 func TestPanicInHandler(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	e := r.api.base.Endpoint(jsonapi.Route{Method: get, Path: "/v1/x", Roles: jsonapi.Open, Status: 200,
-		Handler: jsonapi.Handle(func(*jsonapi.Call, jsonapi.None, jsonapi.None) (jsonapi.None, error) { panic("SECRET") })})
+	e := r.api.base.Endpoint(api.Route{Method: get, Path: "/v1/x", Roles: api.Open, Status: 200,
+		Handler: api.Handle(func(*api.Call, api.None, api.None) (api.None, error) { panic("SECRET") })})
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest("GET", "/v1/x", nil))
 	if w.Code != 500 || strings.Contains(w.Body.String(), "SECRET") || !strings.Contains(r.log.String(), "panic") {

@@ -9,29 +9,29 @@ import (
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 )
 
-func timeOf(m db.Millis) client.Time { return jsonapi.TimeOf(m) }
+func timeOf(m db.Millis) client.Time { return api.TimeOf(m) }
 
 // aliases describe the types of package client in the document.
-func aliases() jsonapi.Aliases {
-	a := jsonapi.Aliases{}
-	jsonapi.Describe[countersign.Amount, amountSchema](a)
-	jsonapi.Describe[client.Role, roles](a)
-	jsonapi.Enumerate[client.KeyKind](a)
-	jsonapi.Enumerate[client.ChangeKind](a)
-	jsonapi.Enumerate[client.ChangeState](a)
-	jsonapi.Enumerate[client.OrderState](a)
-	jsonapi.Enumerate[client.DepositState](a)
-	jsonapi.Enumerate[client.DepositMessage](a)
-	jsonapi.Enumerate[client.FeedName](a)
-	jsonapi.Enumerate[client.GatewayAlarmKind](a)
-	jsonapi.Enumerate[client.AlarmMessage](a)
-	jsonapi.Enumerate[client.EventKind](a)
-	jsonapi.Enumerate[client.Effect](a)
+func aliases() api.Aliases {
+	a := api.Aliases{}
+	api.Describe[countersign.Amount, amountSchema](a)
+	api.Describe[client.Role, roles](a)
+	api.Enumerate[client.KeyKind](a)
+	api.Enumerate[client.ChangeKind](a)
+	api.Enumerate[client.ChangeState](a)
+	api.Enumerate[client.OrderState](a)
+	api.Enumerate[client.DepositState](a)
+	api.Enumerate[client.DepositMessage](a)
+	api.Enumerate[client.FeedName](a)
+	api.Enumerate[client.GatewayAlarmKind](a)
+	api.Enumerate[client.AlarmMessage](a)
+	api.Enumerate[client.EventKind](a)
+	api.Enumerate[client.Effect](a)
 	return a
 }
 
@@ -39,7 +39,7 @@ func aliases() jsonapi.Aliases {
 type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
-	return jsonapi.Enumeration(client.GatewayRoles()...)
+	return api.Enumeration(client.GatewayRoles()...)
 }
 
 // amountSchema stands for countersign.Amount in the OpenAPI document.
@@ -47,7 +47,7 @@ type amountSchema struct{}
 
 // Schema describes an amount.
 func (amountSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: jsonapi.FormatDecimal, Description: "an exact decimal of at most 78 digits, without sign and exponent", Examples: []any{"2.50"}}
+	return &huma.Schema{Type: huma.TypeString, Format: api.FormatDecimal, Description: "an exact decimal of at most 78 digits, without sign and exponent", Examples: []any{"2.50"}}
 }
 
 func orderOf(o book.Order) client.Order {
@@ -68,7 +68,7 @@ const (
 
 // checkOrder names faults of n that a schema cannot find.
 func checkOrder(n client.NewOrder) error {
-	var faults jsonapi.Faults
+	var faults api.Faults
 	if !n.Amount.IsPositive() {
 		faults.Add("body.amount", "is not above 0")
 	}

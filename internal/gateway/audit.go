@@ -4,15 +4,15 @@ import (
 	"context"
 	"strconv"
 
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/merchant"
 )
 
 // audit answers the routes of the audit log.
-func (a *api) audit() jsonapi.Audit {
-	return jsonapi.Audit{Log: a.c.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
+func (a *server) audit() api.Audit {
+	return api.Audit{Log: a.c.Audit, Subject: func(ctx context.Context, withdrawal, callback string) (audit.Subject, error) {
 		if withdrawal != "" {
 			return a.lists.SubjectOfOrder(ctx, withdrawal)
 		}

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/jsonapi"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -46,7 +46,7 @@ type Config struct {
 	// nobody is asked.
 	Verify Verifying
 	// Keys are the gateway's keys. Nil: none are shown.
-	Keys *jsonapi.Keys
+	Keys *api.Keys
 	// Audit is the merchant's audit log. Nil: its routes find nothing.
 	Audit *audit.Log
 	// Node is the id of this process among the nodes of the database. Empty: it is none of
@@ -58,7 +58,7 @@ type Config struct {
 	// MaxBodies is how many bytes of bodies the private API holds at once. Zero: 256 MiB.
 	MaxBodies int64
 	// Trace is told of what calls of the API did. Nil: nothing is.
-	Trace func(jsonapi.Traced)
+	Trace func(api.Traced)
 	// Observer counts. Nil: nothing is counted.
 	Observer Observer
 	// Now is the clock of leases, expiry and records. Nil: time.Now.
@@ -93,7 +93,7 @@ type Gateway struct {
 	c        Config
 	book     *book.Book
 	handler  *merchant.Handler
-	api      *api
+	api      *server
 	refusals *refusals
 	sender   *sender // nil where nothing is forwarded
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/signed"
 )
 

@@ -17,12 +17,12 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
-	"countersign/internal/jsonapi"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 func TestMain(m *testing.M) {
@@ -144,14 +144,14 @@ func newRig(t testing.TB, url string, service *countersigntest.Service, change f
 // withRole gives a user whose token has a role.
 func (r *rig) withRole(url string, role client.Role) user {
 	r.t.Helper()
-	return r.withToken(url, jsonapi.NewStoreToken("test", role, 1))
+	return r.withToken(url, api.NewStoreToken("test", role, 1))
 }
 
 // withToken gives a user with a token.
-func (r *rig) withToken(url string, k jsonapi.Token) user {
+func (r *rig) withToken(url string, k api.Token) user {
 	r.t.Helper()
-	secret, hash := jsonapi.MintToken()
-	err := jsonapi.NewTokens(r.db).Create(r.t.Context(), k, hash)
+	secret, hash := api.MintToken()
+	err := api.NewTokens(r.db).Create(r.t.Context(), k, hash)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/jsonapi"
+	"countersign/internal/api"
 	"countersign/internal/signed"
 	"countersign/internal/strictjson"
 	"countersign/merchant"
@@ -65,7 +65,7 @@ func newVerifier(c Config) (*verifier, error) {
 func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
 	content := merchant.NewEntry(&d).Content
 	var body bytes.Buffer
-	err := jsonapi.EncodeJSON(&body, client.DepositQuestion{Type: client.MessageDepositVerify, Data: client.DepositToVerify{
+	err := api.EncodeJSON(&body, client.DepositQuestion{Type: client.MessageDepositVerify, Data: client.DepositToVerify{
 		TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
 		FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex,
 	}})

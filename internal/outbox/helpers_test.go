@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/merchants"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest/plan"
 	"countersign/internal/db/page"
 	"countersign/internal/ids"
+	"countersign/internal/lab/dbtest/plan"
 	"countersign/internal/merchants"
 )
 
@@ -221,7 +221,7 @@ func asSeq(f func(func(CallbackFilter, ...string) bool)) func(func(CallbackFilte
 	}
 }
 
-// tokensSQL is the list of tokens, which package jsonapi reads.
+// tokensSQL is the list of tokens, which package api reads.
 const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
 
 func placeOf(id string) page.Place {

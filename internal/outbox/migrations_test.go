@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )

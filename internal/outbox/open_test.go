@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/merchants"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/internal/db/dbtest/plan"
+	"countersign/internal/lab/dbtest/plan"
 )
 
 // TestHotPlans: what is run for every callback looks up by the index that it was

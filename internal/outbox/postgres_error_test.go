@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // A session that ends while a read waits for its rows is the database's

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // A commit that waits for the standby and is given up stays invisible: nobody

@@ -15,7 +15,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // lossyServer leads to the PostgreSQL at dbURL through a socket of its own, and

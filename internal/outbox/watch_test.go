@@ -7,7 +7,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // woken waits, a long time at most: nothing here depends on how long.

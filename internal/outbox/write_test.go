@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // TestCallerGone: a caller that gives up while others are at work has changed

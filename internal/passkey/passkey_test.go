@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"countersign/internal/lab/passkeytest"
 	"countersign/internal/passkey"
-	"countersign/internal/passkey/passkeytest"
 )
 
 const page = "https://console.example:8443"

@@ -9,8 +9,8 @@ import (
 	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )

@@ -16,9 +16,9 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
-	"countersign/internal/db/dbtest/ready"
 	"countersign/internal/db/masterkey"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // The core's database fails over to its synchronous standby under two relays. What the

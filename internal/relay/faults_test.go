@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // Nothing that a body holds stops the relay, reaches the service as something else, or

@@ -21,7 +21,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 func TestMain(m *testing.M) {

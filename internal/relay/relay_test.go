@@ -16,7 +16,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 )
 
 // straight calls the API in this process over the service's PostgreSQL.

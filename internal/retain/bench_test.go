@@ -14,8 +14,8 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
 	"countersign/internal/evidence"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 

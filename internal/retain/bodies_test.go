@@ -21,7 +21,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"countersign"
 	"countersign/countersigntest"
-	"countersign/internal/db/dbtest"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 	"countersign/merchant/sqlinbox"
 )

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+	"countersign/internal/bodies"
+)
+
+// Config is what an API is made of.
+type Config struct {
+	// Self is what the end calls itself in problems, such as "the service".
+	// Required.
+	Self string
+	// Title, Description and TokenDescription are texts of the OpenAPI document.
+	// Required.
+	Title, Description, TokenDescription string
+	// Tags describes each collection in the OpenAPI document. A key is the
+	// collection's name in the paths; "operation" stands for the routes outside
+	// /v1. Required.
+	Tags map[string]string
+	// Version is told in the OpenAPI document.
+	Version string
+	// Tokens keeps the end's tokens. Required.
+	Tokens TokenStore
+	// Metrics answers /metrics, without a token. Nil: there is no such route.
+	Metrics http.Handler
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Log gets one line for every call that changes something, is refused or
+	// fails. Required.
+	Log *slog.Logger
+	// Trace is told of what calls did to callbacks, withdrawals and orders. Nil: nothing
+	// is.
+	Trace func(Traced)
+	// MaxBody is the longest body in bytes. Required.
+	MaxBody int64
+	// MaxBodies is how many bytes of bodies are held at once, in all calls together.
+	// A call beyond it gets 503. 0: 256 MiB.
+	MaxBodies int64
+	// RatePerSecond is how many requests a second one token may make, and how
+	// many at once. 0: no limit.
+	RatePerSecond float64
+	// ProblemOf maps the end's own errors. Where it returns nil, the table of
+	// errors decides. Nil: only the table decides.
+	ProblemOf func(error) *client.Problem
+	// Concerns notes, before the call is handled, the merchant that it is about.
+	// Nil: the audit names no merchant.
+	Concerns func(*Call)
+	// Aliases maps types of the API to the types that describe them in the
+	// document.
+	Aliases Aliases
+	// Webhooks describes, in the document alone, the requests that this end makes.
+	Webhooks []Webhook
+}
+
+// Webhook is a request that this end makes to its user's application.
+type Webhook struct {
+	Name, ID, Tag, Summary, Description string // all required
+	Headers                             []Header
+	Body                                reflect.Type
+}
+
+// Header is a header of a Webhook.
+type Header struct{ Name, Text string }
+
+// API answers the routes of one end. Make it with New.
+type API struct {
+	c         Config
+	registry  huma.Registry
+	endpoints []*Endpoint
+	mux       *http.ServeMux
+	document  []byte
+	tokens    tokens
+	leaving   atomic.Bool
+	reads     *reads
+	guesses   *guesses
+	bodies    *bodies.Budget
+	stopOnce  sync.Once
+	stopping  chan struct{}
+}
+
+// New makes the mux and the document from the one table of routes. It starts
+// nothing.
+func New(c Config, routes []Route) (*API, error) {
+	if c.Self == "" || c.Tokens == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 {
+		return nil, errors.New("api: Config is not complete")
+	}
+	if c.MaxBodies == 0 {
+		c.MaxBodies = bodies.DefaultBudget
+	}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(),
+		bodies: bodies.NewBudget(c.MaxBodies), stopping: make(chan struct{})}
+	a.tokens.init()
+	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	aliases := common()
+	maps.Copy(aliases, c.Aliases)
+	for t, alias := range aliases {
+		a.registry.RegisterTypeAlias(t, alias)
+	}
+	for _, r := range routes {
+		if c.Tags[tagOf(r.Path)] == "" {
+			return nil, fmt.Errorf("api: Config.Tags has no text for %s", tagOf(r.Path))
+		}
+		if len(r.Roles) == 0 {
+			return nil, fmt.Errorf("api: %s says no roles", r.ID)
+		}
+		rt := a.Endpoint(r)
+		a.endpoints = append(a.endpoints, rt)
+		a.mux.Handle(rt.Pattern(), rt)
+	}
+	if c.Metrics != nil {
+		a.mux.Handle("GET /metrics", c.Metrics)
+	}
+	a.mux.HandleFunc("/", a.noRoute)
+	var err error
+	if a.document, err = published(a.describe()); err != nil {
+		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)
+	}
+	return a, nil
+}
+
+// schemaName names a type in the document, without the prefix Service or Gateway: a
+// document is about one end only.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for _, end := range []string{"Service", "Gateway"} {
+		if rest, ok := strings.CutPrefix(name, end); ok && rest != "" {
+			return rest
+		}
+	}
+	return name
+}
+
+// Mux answers every route.
+func (a *API) Mux() *http.ServeMux { return a.mux }
+
+// Endpoints gives the prepared routes, in the order of the table.
+func (a *API) Endpoints() []*Endpoint { return a.endpoints }
+
+// Registry has the schemas of the document.
+func (a *API) Registry() huma.Registry { return a.registry }
+
+// Document is the OpenAPI document.
+func (a *API) Document() json.RawMessage { return a.document }
+
+// Leave makes /readyz answer 503 while everything else goes on, so that no new calls
+// are sent to this process.
+func (a *API) Leave() { a.leaving.Store(true) }
+
+// Stop makes calls that wait for something to happen answer at once, and /readyz
+// answer 503.
+func (a *API) Stop() {
+	a.Leave()
+	a.stopOnce.Do(func() { close(a.stopping) })
+}
+
+// Stopping is closed by Stop.
+func (a *API) Stopping() <-chan struct{} { return a.stopping }
+
+// noRoute answers a request that no route takes: 405 if the path has a route for
+// another method, else 404.
+func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+		other := &http.Request{Method: m, URL: r.URL, Host: r.Host}
+		if _, pattern := a.mux.Handler(other); pattern != "" && pattern != "/" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		WriteProblem(w, NewProblem(http.StatusNotFound, "there is no such path"))
+		return
+	}
+	allow := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", allow)
+	WriteProblem(w, NewProblem(http.StatusMethodNotAllowed, "this path takes "+allow))
+}

@@ -1,0 +1,255 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// tokenList is a store of tokens in memory.
+type tokenList struct {
+	byHash map[[sha256.Size]byte]Token
+	asked  int
+	fails  error
+}
+
+func (l *tokenList) BySession(context.Context, string) (Token, error) { return Token{}, db.ErrNotFound }
+
+func (l *tokenList) ByHash(_ context.Context, hash [sha256.Size]byte) (Token, error) {
+	l.asked++
+	t, ok := l.byHash[hash]
+	if !ok && l.fails == nil {
+		return t, db.ErrNotFound
+	}
+	return t, l.fails
+}
+
+func (l *tokenList) ByID(_ context.Context, id string) (Token, error) {
+	for _, t := range l.byHash {
+		if t.ID == id {
+			return t, l.fails
+		}
+	}
+	return Token{}, db.ErrNotFound
+}
+
+func (l *tokenList) Create(context.Context, Token, [sha256.Size]byte) error { return l.fails }
+
+func (l *tokenList) List(context.Context) (list []Token, err error) {
+	for _, t := range l.byHash {
+		list = append(list, t)
+	}
+	return list, l.fails
+}
+
+func (l *tokenList) Hashes(context.Context) (list [][sha256.Size]byte, err error) {
+	l.asked++
+	for hash, t := range l.byHash {
+		if t.Revoked == 0 {
+			list = append(list, hash)
+		}
+	}
+	return list, l.fails
+}
+
+func (l *tokenList) Revoke(_ context.Context, id string, now db.Millis, _ func(client.Role) bool) error {
+	for hash, t := range l.byHash {
+		if t.ID == id {
+			t.Revoked = now
+			l.byHash[hash] = t
+		}
+	}
+	return l.fails
+}
+
+func (l *tokenList) add(role client.Role) (id, secret string) {
+	minted, hash := MintToken()
+	t := NewStoreToken("test", role, 1)
+	l.byHash[hash] = t
+	return t.ID, minted.Reveal()
+}
+
+// end is an API with a clock that tests move.
+type end struct {
+	*API
+	tokens *tokenList
+	at     time.Time
+}
+
+func newEnd(t *testing.T, routes ...Route) *end {
+	t.Helper()
+	e := &end{tokens: &tokenList{byHash: map[[sha256.Size]byte]Token{}}, at: time.UnixMilli(1_750_000_000_000)}
+	var err error
+	e.API, err = New(Config{
+		Self: "the end", Tags: map[string]string{"operation": "what the tests call"}, Tokens: e.tokens, Now: func() time.Time { return e.at }, Log: slog.New(slog.DiscardHandler), MaxBody: 1000,
+	}, routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *end) ask(secret string) error {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	_, err := e.authenticate(r, false)
+	return err
+}
+
+func (e *end) call(method, path, secret string) int {
+	r, w := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+	r.Header.Set("Authorization", "Bearer "+secret)
+	e.Mux().ServeHTTP(w, r)
+	return w.Code
+}
+
+// Another node has a revoked token in its cache, and asks again after a second.
+func TestRevokedTokenEndsWithTheCache(t *testing.T) {
+	e := newEnd(t)
+	id, secret := e.tokens.add("viewer")
+	if err := e.ask(secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.tokens.Revoke(t.Context(), id, 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.ask(secret); err != nil {
+		t.Errorf("within the cache's time: %v", err)
+	}
+	e.at = e.at.Add(tokenTTL)
+	if err := e.ask(secret); !errors.Is(err, errRevoked) {
+		t.Errorf("after the cache's time: %v, want it refused", err)
+	}
+}
+
+// A wrong token is looked up each time and is not cached.
+func TestGuessesFillNothing(t *testing.T) {
+	e := newEnd(t)
+	for range 3 {
+		if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, errToken) {
+			t.Fatalf("a wrong token: %v", err)
+		}
+	}
+	if e.tokens.asked != 3 || len(e.API.tokens.known) != 0 {
+		t.Errorf("%d look-ups, %d cached tokens", e.tokens.asked, len(e.API.tokens.known))
+	}
+	e.tokens.fails = errors.New("disk says no")
+	if err := e.ask(tokenPrefix + RandomText(32)); !errors.Is(err, e.tokens.fails) || e.ProblemOf(err).Status != 500 {
+		t.Errorf("a store that fails: %v, want a 500", err)
+	}
+}
+
+// TestGuessesAreThrottled: an address that guesses tokens is refused without a look at
+// the database, its memory is bounded, and a caller from there with a valid token, which
+// this node has not seen before, gets through.
+func TestGuessesAreThrottled(t *testing.T) {
+	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Roles: Roles{"viewer", "operator"}, Status: 204, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	_, secret := e.tokens.add("viewer")
+	from := func(addr, secret string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest("GET", "/a", nil), httptest.NewRecorder()
+		r.RemoteAddr = addr
+		r.Header.Set("Authorization", "Bearer "+secret)
+		e.Mux().ServeHTTP(w, r)
+		return w
+	}
+	wrong := func() string { return tokenPrefix + RandomText(32) }
+	for i := range guessesAtOnce {
+		if w := from(fmt.Sprintf("[2001:db8::%x]:1", i+1), wrong()); w.Code != 401 { // one network: one machine
+			t.Fatalf("guess %d: %d", i, w.Code)
+		}
+	}
+	asked := e.tokens.asked
+	for range 1000 {
+		if w := from("[2001:db8::1]:2", wrong()); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Fatalf("one guess more: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+	}
+	if e.tokens.asked > asked+1 {
+		t.Errorf("the database was asked %d times", e.tokens.asked-asked)
+	}
+	if w := from("[2001:db8::1]:2", "no token"); w.Code != 429 {
+		t.Errorf("what is no token: %d", w.Code)
+	}
+	if w := from("[2001:db8::1]:2", secret); w.Code != 204 {
+		t.Errorf("the valid token from there: %d", w.Code)
+	}
+	if w := from("192.0.2.1:1", wrong()); w.Code != 401 {
+		t.Errorf("a guess from elsewhere: %d", w.Code)
+	}
+	e.at = e.at.Add(2 * time.Second)
+	if w := from("[2001:db8::1]:2", wrong()); w.Code != 401 {
+		t.Errorf("a guess later: %d", w.Code)
+	}
+	// Many addresses together.
+	refused := 0
+	for i := range 3 * maxGuessers {
+		if w := from(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), wrong()); w.Code == 429 {
+			refused++
+		}
+	}
+	if n := len(e.guesses.of); refused < maxGuessers || n > maxGuessers {
+		t.Errorf("%d of %d guesses from everywhere were throttled, %d addresses are remembered", refused, 3*maxGuessers, n)
+	}
+	if w := from("10.0.0.1:1", secret); w.Code != 204 {
+		t.Errorf("the valid token then: %d", w.Code)
+	}
+}
+
+// A role that the end does not have opens no route that needs one.
+func TestForeignRole(t *testing.T) {
+	e := newEnd(t, Route{Method: "GET", Path: "/a", ID: "a", Roles: Roles{"viewer", "operator"}, Status: 200, Handler: Handle(func(*Call, None, None) (None, error) { return None{}, nil })})
+	_, foreign := e.tokens.add("app")
+	_, own := e.tokens.add("viewer")
+	if status := e.call("GET", "/a", foreign); status != 403 {
+		t.Errorf("a foreign role: %d, want 403", status)
+	}
+	if status := e.call("GET", "/a", own); status != 200 {
+		t.Errorf("a viewer: %d, want 200", status)
+	}
+}
+
+// A reader that waits is answered when something comes and when the end stops.
+func TestFollowEnds(t *testing.T) {
+	wake := make(chan struct{}, 1)
+	waiting := make(chan struct{}, 10)
+	found := false
+	e := newEnd(t, Route{Method: "GET", Path: "/feed", ID: "feed", Roles: Open, Status: 200, Handler: Handle(func(c *Call, _ None, _ None) (None, error) {
+		return None{}, c.Follow(time.Minute, wake, func(context.Context) (bool, error) {
+			defer func() { waiting <- struct{}{} }()
+			return found, nil
+		})
+	})})
+	ask := func(end func()) {
+		t.Helper()
+		done := make(chan int)
+		go func() { done <- e.call("GET", "/feed", "") }()
+		<-waiting
+		end()
+		if status := <-done; status != 200 {
+			t.Errorf("%d, want 200", status)
+		}
+	}
+	ask(func() { found = true; wake <- struct{}{} })
+	<-waiting
+	found = false
+	ask(e.Stop)
+}
+
+func TestFollowRefusesLongWaits(t *testing.T) {
+	c := &Call{}
+	for _, wait := range []time.Duration{-1, maxWait + 1} {
+		var p *client.Problem
+		if err := c.Follow(wait, nil, nil); !errors.As(err, &p) || p.Status != 422 {
+			t.Errorf("%v: %v, want a 422", wait, err)
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+	"countersign/internal/bodies"
+	"countersign/internal/db"
+)
+
+// Call is one request while it is handled.
+type Call struct {
+	W      *Recorder
+	R      *http.Request
+	Now    db.Millis // when it arrived
+	Token  Token     // of the caller, once admitted
+	Status int       // of success; a handler may change it
+	Items  int       // for the audit: how many items were accepted
+
+	a        *API
+	rt       *Endpoint
+	began    time.Time        // set where there is a Config.Trace
+	waits    *client.Proposed // the answer in place of the handler's, with status 202
+	merchant string           // for the audit
+	deadline bool             // WriteWithin was called
+	body     bodies.Body
+	endRead  func() // ends the turn of a call that reads; see beginRead
+}
+
+// Traced is what a call did to one callback, withdrawal or order.
+type Traced struct {
+	Route                            string
+	Merchant, CallBackID, TrackingID string // an order has no merchant; of the ids one may be empty
+	First                            bool   // the call made it
+	Began, Ended                     time.Time
+}
+
+// Trace tells Config.Trace what the call did, from a time on; the zero time is the
+// beginning of the call.
+func (c *Call) Trace(from time.Time, t Traced) {
+	if c.a.c.Trace == nil {
+		return
+	}
+	if from.IsZero() {
+		from = c.began
+	}
+	t.Route, t.Began, t.Ended = c.rt.Pattern(), from, time.Now()
+	c.a.c.Trace(t)
+}
+
+// Endpoint is the route of the call.
+func (c *Call) Endpoint() *Endpoint { return c.rt }
+
+// WriteWithin sets the deadline for writing the answer to d from now, in place of
+// the server's time-out.
+func (c *Call) WriteWithin(d time.Duration) {
+	c.deadline = true
+	_ = http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(d))
+}
+
+// Concerns notes whose data the call is about.
+func (c *Call) Concerns(merchant string) {
+	switch c.merchant {
+	case "", merchant:
+		c.merchant = merchant
+	default:
+		c.merchant = "several"
+	}
+}
+
+var idText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+
+// PathID gives the id in the path. A text that cannot be an id gives
+// db.ErrNotFound.
+func (c *Call) PathID() (string, error) {
+	id := c.R.PathValue("id")
+	if !idText.MatchString(id) {
+		return "", db.ErrNotFound
+	}
+	return id, nil
+}
+
+// PathSeq gives the number in the path. A text that is no number from 1 gives
+// db.ErrNotFound.
+func (c *Call) PathSeq() (int64, error) {
+	n, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, db.ErrNotFound
+	}
+	return n, nil
+}
+
+// mediaType gives the request's content type without its parameters.
+func (c *Call) mediaType() string {
+	t, params, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
+	if cs := params["charset"]; err != nil || cs != "" && !strings.EqualFold(cs, "utf-8") {
+		return ""
+	}
+	return t
+}
+
+// errBodies is the problem of a body that does not fit in the budget of all bodies.
+var errBodies = busy("too many bodies are under way; repeat the request later")
+
+// Hold takes n bytes of what the caller has sent from the budget of all bodies, or gives
+// the problem to answer with.
+func (c *Call) Hold(n int) error {
+	if !c.a.bodies.Take(n) {
+		return errBodies
+	}
+	return nil
+}
+
+// Release returns n bytes of Hold.
+func (c *Call) Release(n int) { c.a.bodies.Give(n) }
+
+// readBody fills the value that v points to.
+func (c *Call) readBody(v any) error {
+	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
+		return nil
+	}
+	limit := c.a.c.MaxBody
+	if c.R.ContentLength > limit {
+		return &http.MaxBytesError{Limit: limit}
+	}
+	var err error
+	c.body, err = bodies.Read(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), c.a.bodies)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+	case errors.As(err, &tooLarge):
+		return err
+	case errors.Is(err, bodies.ErrBudget):
+		return errBodies
+	default:
+		return NewProblem(http.StatusBadRequest, "the body could not be read")
+	}
+	body := c.body.Bytes
+	if len(body) == 0 && c.rt.mayBeEmpty {
+		return nil
+	}
+	if !slices.Contains(c.rt.accepts, c.mediaType()) {
+		return NewProblem(http.StatusUnsupportedMediaType, "", At("header.Content-Type", "is not "+strings.Join(c.rt.accepts, " or ")))
+	}
+	return c.a.Decode(c.rt.schema, body, v)
+}
+
+// DecodeLine checks one line of the body and fills the value that v points to.
+func (c *Call) DecodeLine(line []byte, v any) error { return c.a.Decode(c.rt.lineSchema, line, v) }
+
+// Decode checks src against a schema and fills the value that v points to. The
+// error is a 400 if src is not JSON, and a 422 if src does not fit the schema.
+func (a *API) Decode(schema *huma.Schema, src []byte, v any) error {
+	if len(bytes.TrimSpace(src)) == 0 {
+		return NewProblem(http.StatusBadRequest, "", At(inBody, "is empty"))
+	}
+	faults, err := checkJSON(a.registry, schema, src, a.c.MaxBody)
+	if err != nil {
+		return NewProblem(http.StatusBadRequest, "", At(inBody, "is not JSON: "+err.Error()))
+	}
+	if len(faults) > 0 {
+		return Invalid(faults...)
+	}
+	if isNone(reflect.TypeOf(v).Elem()) {
+		return nil
+	}
+	if err := unmarshal(src, v); err != nil {
+		// A schema should be as strict as its type. If the type is stricter, the
+		// caller learns the member and not its value.
+		var at *json.UnmarshalTypeError
+		if errors.As(err, &at) && at.Field != "" {
+			return Invalid(At(inBody+"."+at.Field, "is out of range"))
+		}
+		return Invalid(At(inBody, "does not fit its schema"))
+	}
+	return nil
+}
+
+// unmarshal calls UnmarshalJSON directly: json.Unmarshal would scan the body of a
+// batch twice more.
+func unmarshal(body []byte, v any) error {
+	if u, ok := v.(json.Unmarshaler); ok {
+		return u.UnmarshalJSON(bytes.TrimSpace(body))
+	}
+	return json.Unmarshal(body, v)
+}
+
+// ServeHTTP handles every request: it checks token, role and rate, reads the body,
+// runs the handler and writes the answer. Every request reaches the audit, also
+// after a panic.
+func (rt *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := rt.a
+	start := a.c.Now()
+	c := &Call{a: a, rt: rt, W: &Recorder{ResponseWriter: w}, R: r, Now: db.MillisOf(start), Status: rt.Status}
+	if a.c.Trace != nil {
+		c.began = time.Now()
+	}
+	var err error
+	defer func() {
+		c.stopRead()
+		c.body.Free()
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			a.c.Log.Error("panic", "route", rt.Pattern(), "stack", string(debug.Stack()))
+			err = errors.New("panic")
+			if c.W.status == 0 {
+				WriteProblem(c.W, a.ProblemOf(err))
+			}
+		}
+		if c.deadline { // it must not hold for the connection's next request
+			_ = http.NewResponseController(c.W).SetWriteDeadline(time.Time{})
+		}
+		c.audit(err, a.c.Now().Sub(start))
+	}()
+	if a.c.Concerns != nil {
+		a.c.Concerns(c)
+	}
+	if err = a.admit(c); err == nil {
+		err = c.answer()
+	}
+	if err != nil && c.W.status == 0 {
+		WriteProblem(c.W, rt.problemOf(err))
+	}
+}
+
+// problemOf is API.ProblemOf with the name of what was not found.
+func (rt *Endpoint) problemOf(err error) *client.Problem {
+	p := rt.a.ProblemOf(err)
+	if p.Status == http.StatusNotFound && p.Detail == noSuchThing {
+		p.Detail = "there is no such " + strings.TrimSuffix(tagOf(rt.Path), "s")
+	}
+	return p
+}
+
+// answer runs the handler and writes what it gives.
+func (c *Call) answer() error {
+	if c.rt.Lines != nil && c.mediaType() == TypeNDJSON {
+		return c.rt.Lines(c)
+	}
+	if err := c.beginRead(); err != nil {
+		return err
+	}
+	out, err := c.rt.run(c)
+	c.stopRead() // before the answer, which the caller may read slowly
+	if err != nil {
+		return err
+	}
+	if c.waits != nil {
+		c.Status, out = http.StatusAccepted, *c.waits
+	}
+	if _, empty := out.(None); empty {
+		c.W.WriteHeader(c.Status)
+		return nil
+	}
+	var b bytes.Buffer
+	if err := EncodeJSON(&b, out); err != nil {
+		return err
+	}
+	c.WriteHeader(TypeJSON)
+	_, err = c.W.Write(b.Bytes())
+	return err
+}
+
+// WriteHeader begins the answer of success.
+func (c *Call) WriteHeader(mediaType string) { writeHeader(c.W, c.Status, mediaType) }
+
+// audit writes one line for every call that may have changed something, was refused
+// or failed. The line never holds a body, a query or a header.
+func (c *Call) audit(err error, took time.Duration) {
+	level, message := slog.LevelInfo, "request"
+	status := c.W.status
+	switch {
+	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
+		level, message = slog.LevelError, "request failed"
+	case errors.Is(err, errGuesses):
+		return // whoever guesses must not fill the log too
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
+		level, message = slog.LevelWarn, "request refused"
+	case c.R.Method == http.MethodGet || c.R.Method == http.MethodHead:
+		return
+	}
+	attrs := []slog.Attr{slog.String("token", c.Token.ID), slog.String("route", c.rt.Pattern())}
+	if c.a.c.Concerns != nil {
+		attrs = append(attrs, slog.String("merchant", c.merchant))
+	}
+	attrs = append(attrs, slog.Int("status", status), slog.Int64("ms", took.Milliseconds()))
+	if c.Items > 0 {
+		attrs = append(attrs, slog.Int("taken", c.Items))
+	}
+	var told *client.Problem
+	if level == slog.LevelError && err != nil && !errors.As(err, &told) {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	c.a.c.Log.LogAttrs(c.R.Context(), level, message, attrs...)
+}
+
+// Recorder remembers what was answered.
+type Recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// Answered says whether the answer has begun.
+func (w *Recorder) Answered() bool { return w.status != 0 }
+
+// WriteHeader begins the answer.
+func (w *Recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the answer.
+func (w *Recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,10 @@
+// Package api is what the JSON APIs of both ends share: strict requests,
+// problems, tokens and roles, audit, long polls, the OpenAPI document.
+//
+// An end gives its table of routes: the access that each needs and the Go types of
+// package client that go in and come out. The schemas of the OpenAPI document are
+// made from those types, and every request is checked against the schemas, so the
+// document and the handlers agree. Every request passes the same steps: token,
+// role, rate, size, strict JSON, schema, handler, audit. One table (problem.go)
+// turns errors into statuses.
+package api

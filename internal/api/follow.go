@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// maxWait bounds how long a reader of a feed waits. The reader also looks every
+// pollEvery, because a wake-up between nodes can get lost.
+const (
+	maxWait       = time.Minute
+	pollEvery     = 2 * time.Second
+	answerTimeout = 30 * time.Second // to write an answer after the wait
+)
+
+// Follow calls read until it finds something, wait (at most a minute) has passed or
+// the end stops. Without a find the answer is empty. The caller subscribes to wake
+// before it calls Follow, or a change in between is missed. A nil wake is never
+// ready.
+func (c *Call) Follow(wait time.Duration, wake <-chan struct{}, read func(context.Context) (found bool, err error)) error {
+	if wait < 0 || wait > maxWait {
+		return Invalid(At("query.wait", "is not between 0s and 60s"))
+	}
+	found, err := read(c.R.Context())
+	if found || err != nil || wait == 0 {
+		return err
+	}
+	c.stopRead() // waiting reads nothing
+	ctx := c.R.Context()
+	// The server's own time-outs are for answers that do not wait.
+	c.WriteWithin(wait + answerTimeout)
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	// The token may be revoked meanwhile: it is looked up every second and before an
+	// answer.
+	look := time.NewTicker(tokenTTL)
+	defer look.Stop()
+	for polled := time.Now(); ; {
+		waits := false
+		select {
+		case <-wake:
+		case <-look.C:
+			if waits = time.Since(polled) < pollEvery-tokenTTL/2; !waits {
+				polled = time.Now()
+			}
+		case <-over.C:
+			return nil
+		case <-c.a.stopping:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := c.CheckToken(); err != nil {
+			return err
+		}
+		if waits {
+			continue
+		}
+		if err := c.beginRead(); err != nil {
+			return err
+		}
+		found, err := read(c.R.Context())
+		c.stopRead()
+		if found || err != nil {
+			return err
+		}
+	}
+}

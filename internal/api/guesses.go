@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	guessesAtOnce   = 100 // requests without a valid token of one address, before it is throttled
+	guessRate       = 1   // of one address, a second, from then on
+	allGuessesBurst = 10 * guessesAtOnce
+	allGuessRate    = 50 // of all addresses together
+	// maxGuessers bounds the addresses that are remembered; those beyond are throttled
+	// together with all others.
+	maxGuessers = 4096
+)
+
+// errGuesses is the problem of an address that sent too many requests without a valid
+// token.
+var errGuesses = func() error {
+	p := NewProblem(http.StatusTooManyRequests, "too many requests without a valid token; valid ones are not refused")
+	p.RetryAfter = time.Second / guessRate
+	return p
+}()
+
+// guesses counts requests without a valid token by address, and all of them. Where
+// there are too many, the database is not asked about a token that cannot be valid.
+type guesses struct {
+	mu  sync.Mutex
+	of  map[netip.Addr]*rate.Limiter
+	all *rate.Limiter
+
+	validMu sync.Mutex                 // held while they are read
+	valid   map[[sha256.Size]byte]bool // hashes of all valid tokens
+	asked   time.Time                  // when they were read
+}
+
+func newGuesses() *guesses {
+	return &guesses{of: map[netip.Addr]*rate.Limiter{}, all: rate.NewLimiter(allGuessRate, allGuessesBurst)}
+}
+
+// guesser is the address of a caller. Of IPv6 it is the network, whose addresses one
+// machine can have all.
+func guesser(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := at.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		p, _ := a.Prefix(64)
+		a = p.Addr()
+	}
+	return a
+}
+
+// throttled reports whether the address, or all together, have guessed too much.
+func (g *guesses) throttled(a netip.Addr, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.of[a]
+	return l != nil && l.TokensAt(now) < 1 || g.all.TokensAt(now) < 1
+}
+
+// note counts a request without a valid token.
+func (g *guesses) note(a netip.Addr, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all.AllowN(now, 1)
+	l := g.of[a]
+	if l == nil {
+		if len(g.of) >= maxGuessers {
+			for other, l := range g.of {
+				if l.TokensAt(now) >= guessesAtOnce {
+					delete(g.of, other)
+				}
+			}
+		}
+		if len(g.of) >= maxGuessers {
+			return
+		}
+		l = rate.NewLimiter(guessRate, guessesAtOnce)
+		g.of[a] = l
+	}
+	l.AllowN(now, 1)
+}
+
+// mayBeValid reports whether a token with this hash was valid within the last second.
+// It reads all valid tokens at most once a second, however many are guessed.
+func (a *API) mayBeValid(r *http.Request, hash [sha256.Size]byte, now time.Time) (bool, error) {
+	g := a.guesses
+	g.validMu.Lock()
+	defer g.validMu.Unlock()
+	if g.valid == nil || now.Sub(g.asked) >= tokenTTL || now.Before(g.asked) {
+		ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+		defer cancel()
+		list, err := a.c.Tokens.Hashes(ctx)
+		if err != nil {
+			return false, err
+		}
+		g.valid, g.asked = make(map[[sha256.Size]byte]bool, len(list)), now
+		for _, h := range list {
+			g.valid[h] = true
+		}
+	}
+	return g.valid[hash], nil
+}

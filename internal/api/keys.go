@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Keys are the keys of an end that no row of a merchant has. Make it with NewKeys.
+type Keys struct {
+	d   *db.DB
+	own []client.Key
+}
+
+const (
+	noteKeySQL = `INSERT INTO known_keys (kind, fingerprint, since) VALUES ($1, $2, $3) ON CONFLICT (kind, fingerprint) DO NOTHING`
+
+	keySinceSQL = `SELECT since FROM known_keys WHERE kind = $1 AND fingerprint = $2`
+)
+
+// NewKeys keeps since when d knows of each of own, which have no Since: from now on those
+// that it has not known.
+func NewKeys(ctx context.Context, d *db.DB, now db.Millis, own ...client.Key) (*Keys, error) {
+	k := &Keys{d: d, own: slices.Clone(own)}
+	for i := range k.own {
+		key := &k.own[i]
+		err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+			if _, err := t.Exec(ctx, noteKeySQL, string(key.Kind), key.Fingerprint, int64(now)); err != nil {
+				return err
+			}
+			var since db.Millis
+			_, err := db.One(ctx, t, keySinceSQL, []any{string(key.Kind), key.Fingerprint}, &since)
+			key.Since = TimeOf(since)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// All are the keys of the process and the master keys that open the database; of nil none.
+func (k *Keys) All() []client.Key {
+	if k == nil {
+		return []client.Key{}
+	}
+	all := slices.Clone(k.own)
+	for _, m := range k.d.MasterKeys() {
+		if m.Ended == 0 {
+			all = append(all, client.Key{Kind: client.KeyMaster, Fingerprint: m.Fingerprint, Since: TimeOf(db.Millis(m.Since))})
+		}
+	}
+	return all
+}
+
+// Show is the handler that lists them.
+func (k *Keys) Show() Handler {
+	return Handle(func(*Call, None, None) (client.KeyList, error) { return client.KeyList{Keys: k.All()}, nil })
+}
+
+const oldestTokenSQL = `SELECT COALESCE(MIN(created), 0) FROM tokens WHERE revoked = 0 AND (expires = 0 OR expires > $1)`
+
+// Oldest gives since when the oldest key of each kind is there, that of valid tokens too.
+func (k *Keys) Oldest(ctx context.Context, now db.Millis) (map[client.KeyKind]db.Millis, error) {
+	oldest := map[client.KeyKind]db.Millis{}
+	note := func(kind client.KeyKind, since db.Millis) {
+		if was := oldest[kind]; since != 0 && (was == 0 || since < was) {
+			oldest[kind] = since
+		}
+	}
+	for _, key := range k.All() {
+		note(key.Kind, db.Millis(key.Since))
+	}
+	var token db.Millis
+	_, err := db.One(ctx, k.d, oldestTokenSQL, []any{int64(now)}, &token)
+	note(client.KeyToken, token)
+	return oldest, err
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+)
+
+// Notation tells how both APIs write times, durations and lengths.
+const Notation = "Times are RFC 3339 in UTC with milliseconds. Durations are texts of numbers with the units h, m, s and ms, " +
+	"such as 1h30m or 500ms. Lengths of texts are in characters."
+
+// describe writes the OpenAPI document from the routes and the types in them.
+func (a *API) describe() *huma.OpenAPI {
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info:    &huma.Info{Title: a.c.Title, Version: a.c.Version, Description: a.c.Description},
+		Servers: []*huma.Server{{URL: "/", Description: "the listener that gives this document"}},
+		Components: &huma.Components{
+			Schemas: a.registry,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer", Description: a.c.TokenDescription},
+			},
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.c.Tags)) {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: name, Description: a.c.Tags[name]})
+	}
+	for _, rt := range a.endpoints {
+		doc.AddOperation(rt.Operation())
+	}
+	if a.c.Metrics != nil {
+		doc.AddOperation(&huma.Operation{
+			Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "Give the metrics in the Prometheus text format",
+			Tags:       []string{tagOf("/metrics")},
+			Responses:  map[string]*huma.Response{"200": {Description: "the metrics", Content: map[string]*huma.MediaType{"text/plain": {}}}},
+			Security:   anybody,
+			Extensions: map[string]any{"x-roles": []client.Role{}},
+		})
+	}
+	for _, w := range a.c.Webhooks {
+		if doc.Webhooks == nil {
+			doc.Webhooks = map[string]*huma.PathItem{}
+		}
+		doc.Webhooks[w.Name] = &huma.PathItem{Post: a.webhook(w)}
+	}
+	return doc
+}
+
+func (a *API) webhook(w Webhook) *huma.Operation {
+	op := &huma.Operation{
+		OperationID: w.ID, Summary: w.Summary, Description: w.Description, Tags: []string{w.Tag}, Security: anybody,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			TypeJSON: {Schema: a.registry.Schema(w.Body, true, "")},
+		}},
+		Responses: map[string]*huma.Response{
+			"204": {Description: "the application has it; every other status 2xx says the same, and any other status is tried again"},
+		},
+	}
+	for _, h := range w.Headers {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: h.Name, In: "header", Required: true, Description: h.Text,
+			Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	return op
+}
+
+// published gives the document that callers read. It has no patternDescription:
+// only our checks use that member, and JSON Schema does not know it.
+func published(doc *huma.OpenAPI) (json.RawMessage, error) {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	withoutMember(v, "patternDescription")
+	var out bytes.Buffer
+	err = EncodeJSON(&out, v)
+	return bytes.TrimSpace(out.Bytes()), err
+}
+
+// withoutMember removes a member from every object in v.
+func withoutMember(v any, name string) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, name)
+		for _, member := range v {
+			withoutMember(member, name)
+		}
+	case []any:
+		for _, item := range v {
+			withoutMember(item, name)
+		}
+	}
+}
+
+// anybody is the security of an operation that needs no token. An operation without
+// the member would inherit the document's.
+var anybody = []map[string][]string{}
+
+// tagOf gives the tag of a path: its collection, or "operation" outside /v1.
+func tagOf(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		collection, _, _ := strings.Cut(rest, "/")
+		return collection
+	}
+	return "operation"
+}
+
+// meanings describes the error statuses in the document.
+var meanings = map[int]string{
+	http.StatusBadRequest:            "the body is not JSON, or could not be read",
+	http.StatusUnauthorized:          "the token is missing or not valid",
+	http.StatusForbidden:             "the token may not do this; detail says why",
+	http.StatusNotFound:              "there is no such thing",
+	http.StatusRequestTimeout:        "a request of lines has gone on for too long before its first line was taken",
+	http.StatusConflict:              "the request conflicts with the present state; detail says why",
+	http.StatusGone:                  "it was purged, because it is older than what is kept; detail says what is known of it",
+	http.StatusRequestEntityTooLarge: "the body is too long",
+	http.StatusUnsupportedMediaType:  "the operation does not take the body's media type",
+	http.StatusUnprocessableEntity:   "members of the request are wrong; errors names them",
+	http.StatusTooManyRequests:       "the token made too many requests; the header Retry-After says in how many seconds to repeat it",
+	http.StatusInternalServerError:   "an error inside this end; its log has the cause",
+	http.StatusServiceUnavailable:    "this end cannot work at the moment; repeat the request later",
+	http.StatusInsufficientStorage:   "the disk of this end's database is full; nothing was changed; repeat the request when it has room",
+}
+
+var pathMember = regexp.MustCompile(`\{(\w+)\}`)
+
+// Operation describes the route in the document.
+func (rt *Endpoint) Operation() *huma.Operation {
+	reg := rt.a.registry
+	op := &huma.Operation{
+		Method: rt.Method, Path: rt.Path, OperationID: rt.ID, Summary: rt.Summary, Tags: []string{tagOf(rt.Path)},
+		Security:   anybody,
+		Responses:  map[string]*huma.Response{},
+		Extensions: map[string]any{"x-roles": rt.shownRoles()},
+	}
+	if !rt.open() {
+		op.Security = []map[string][]string{{"token": {}}}
+	}
+	for _, m := range pathMember.FindAllStringSubmatch(rt.Path, -1) {
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: m[1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+			Description: m[1] + " of the " + strings.TrimSuffix(tagOf(rt.Path), "s"),
+		})
+	}
+	for _, p := range rt.params {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.schema.Description, Schema: p.schema})
+	}
+	if rt.takesBody() {
+		op.RequestBody = &huma.RequestBody{Required: !rt.mayBeEmpty, Content: map[string]*huma.MediaType{}}
+		for _, t := range rt.accepts {
+			op.RequestBody.Content[t] = &huma.MediaType{Schema: rt.schema}
+		}
+	}
+	success := &huma.Response{Description: http.StatusText(rt.Status)}
+	if !isNone(rt.out) {
+		success.Content = map[string]*huma.MediaType{TypeJSON: {Schema: reg.Schema(rt.out, true, "")}}
+	}
+	if rt.Lines != nil {
+		op.RequestBody.Content[TypeNDJSON] = &huma.MediaType{Schema: rt.lineSchema}
+		op.RequestBody.Description = "In " + TypeNDJSON + " the schema is that of one line."
+		success.Content[TypeNDJSON] = &huma.MediaType{Schema: reg.Schema(rt.LineOut, true, "")}
+		success.Description += ". In " + TypeNDJSON + " the schema is that of one line."
+	}
+	op.Responses[strconv.Itoa(rt.Status)] = success
+	if rt.AlsoStatus != 0 {
+		op.Responses[strconv.Itoa(rt.AlsoStatus)] = success
+		if rt.alsoOut != nil {
+			op.Responses[strconv.Itoa(rt.AlsoStatus)] = &huma.Response{Description: "Accepted: nothing has changed yet, it waits for an approver",
+				Content: map[string]*huma.MediaType{TypeJSON: {Schema: reg.Schema(rt.alsoOut, true, "")}}}
+		}
+	}
+	for _, status := range rt.statuses() {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: meanings[status],
+			Content:     map[string]*huma.MediaType{typeProblem: {Schema: reg.Schema(reflect.TypeFor[client.Problem](), true, "")}},
+		}
+	}
+	return op
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/internal/passkey"
+)
+
+// storedPasskey is a row of the table of passkeys.
+type storedPasskey struct {
+	passkey.Key
+	Token, Name   string
+	Created, Used db.Millis
+}
+
+const passkeyColumns = `id, token, name, public, host, created, used`
+
+func (p *storedPasskey) scan(r db.Rows) error {
+	return r.Scan(&p.ID, &p.Token, &p.Name, &p.Public, &p.Host, &p.Created, &p.Used)
+}
+
+const (
+	passkeysOfSQL = `SELECT ` + passkeyColumns + ` FROM passkeys WHERE token = $1 ORDER BY created, id`
+
+	passkeyByIDSQL = `SELECT ` + passkeyColumns + ` FROM passkeys WHERE id = $1`
+
+	addPasskeySQL = `
+INSERT INTO passkeys (id, token, name, public, host, counter, created) VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT DO NOTHING`
+
+	removePasskeySQL = `DELETE FROM passkeys WHERE id = $1 AND token = $2`
+
+	// A counter that does not grow is of a copy of the key. Keys without one say 0.
+	usePasskeySQL = `UPDATE passkeys SET used = $2, counter = $3 WHERE id = $1 AND (counter < $3 OR counter = 0)`
+
+	// A challenge signs in once: the next must have been made later.
+	signInPasskeySQL = `UPDATE passkeys SET used = $2, counter = $3, signed_in = $4 WHERE id = $1 AND (counter < $3 OR counter = 0) AND signed_in < $4`
+
+	lockTokenSQL = `SELECT id FROM tokens WHERE id = $1{lock}`
+)
+
+func passkeys(ctx context.Context, q db.Querier, text, key string) (list []storedPasskey, err error) {
+	if db.CheckText("", key) != nil {
+		return nil, nil
+	}
+	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {
+		var p storedPasskey
+		err := p.scan(r)
+		list = append(list, p)
+		return err
+	})
+	return list, err
+}
+
+// The kinds of records about passkeys. A statement says them too.
+const (
+	recordPasskeyAdded   = "passkey.added"
+	recordPasskeyRemoved = "passkey.removed"
+	recordSignedIn       = "passkey.signedin" // nobody signs this one: it says who signed in
+)
+
+type passkeyRecord struct {
+	Token  string `json:"token"`
+	Key    string `json:"key"`
+	Name   string `json:"name"`
+	Host   string `json:"host"`
+	Public string `json:"public"`
+}
+
+// signedInRecord says with which passkey somebody signed in.
+type signedInRecord struct {
+	Name string `json:"name"`
+	Host string `json:"host"`
+}
+
+func recordPasskey(ctx context.Context, t *db.Tx, kind string, p storedPasskey, now db.Millis) error {
+	return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, About: []string{p.ID, p.Token},
+		Data: passkeyRecord{p.Token, p.ID, p.Name, p.Host, passkey.Encode(p.Public)}})
+}
+
+// addPasskey keeps p. first: the token must have none yet, since nobody has signed.
+func (k *Tokens) addPasskey(ctx context.Context, p storedPasskey, first bool) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		others, err := lockPasskeys(ctx, t, p.Token)
+		switch {
+		case err != nil:
+			return err
+		case first && len(others) > 0:
+			return errUnsigned
+		case len(others) >= mostPasskeys:
+			return &db.ConflictError{Reason: fmt.Sprintf("the token has %d passkeys, and that is the most", mostPasskeys)}
+		}
+		n, err := t.Exec(ctx, addPasskeySQL, p.ID, p.Token, p.Name, p.Public, p.Host, int64(p.Created))
+		if err == nil && n == 0 {
+			err = &db.ConflictError{Reason: "this passkey is registered already"}
+		}
+		if err != nil {
+			return err
+		}
+		return recordPasskey(ctx, t, recordPasskeyAdded, p, p.Created)
+	})
+}
+
+// mostPasskeys is how many passkeys a token may have.
+const mostPasskeys = 20
+
+// lockPasskeys makes changes of a token's passkeys wait for each other.
+func lockPasskeys(ctx context.Context, t *db.Tx, token string) ([]storedPasskey, error) {
+	var id string
+	if _, err := db.One(ctx, t, lockTokenSQL, []any{token}, &id); err != nil {
+		return nil, err
+	}
+	return passkeys(ctx, t, passkeysOfSQL, token)
+}
+
+func (k *Tokens) removePasskey(ctx context.Context, of Token, id string, now db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		list, err := lockPasskeys(ctx, t, of.ID)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			if p.ID != id {
+				continue
+			}
+			if len(list) == 1 && of.Role == client.RoleAdmin {
+				return &db.ConflictError{Reason: "this is the last passkey of an admin; register another first, or revoke the token"}
+			}
+			if _, err := t.Exec(ctx, removePasskeySQL, id, of.ID); err != nil {
+				return err
+			}
+			return recordPasskey(ctx, t, recordPasskeyRemoved, p, now)
+		}
+		return db.ErrNotFound
+	})
+}
+
+// usePasskey notes that a key has signed. It fails if its counter says that it is a copy.
+func (k *Tokens) usePasskey(ctx context.Context, id string, counter uint32, now db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		return oneUse(t.Exec(ctx, usePasskeySQL, id, int64(now), int64(counter)))
+	})
+}
+
+// signInPasskey notes that a key has signed in, with a challenge of made. It fails like
+// usePasskey, and if a challenge of this moment or a later one has signed in before.
+func (k *Tokens) signInPasskey(ctx context.Context, p storedPasskey, counter uint32, now, made db.Millis) error {
+	return k.d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := oneUse(t.Exec(ctx, signInPasskeySQL, p.ID, int64(now), int64(counter), int64(made))); err != nil {
+			return err
+		}
+		return audit.Add(ctx, t, audit.Record{Kind: recordSignedIn, At: now, About: []string{p.ID, p.Token}, Data: signedInRecord{p.Name, p.Host}})
+	})
+}
+
+func oneUse(n int64, err error) error {
+	if err == nil && n == 0 {
+		err = passkey.ErrAssertion
+	}
+	return err
+}

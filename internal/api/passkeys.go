@@ -1,0 +1,327 @@
+package api
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/audit"
+	"countersign/internal/db"
+	"countersign/internal/passkey"
+)
+
+// Passkeys answers the routes of passkeys, which both ends have. Its zero value has none.
+type Passkeys struct{ tokens *Tokens }
+
+// NewPasskeys gives the passkeys of the tokens in k.
+func NewPasskeys(k *Tokens) Passkeys { return Passkeys{k} }
+
+var (
+	errUnsigned = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
+	errSignIn   = NewProblem(http.StatusUnauthorized, "this passkey is not known here, or its token is no longer valid")
+	errState    = NewProblem(http.StatusUnprocessableEntity, "the challenge is not of this end, or is older than 5 minutes")
+)
+
+const (
+	challengeLife db.Millis = 5 * 60_000
+	statementLife db.Millis = 15 * 60_000
+	signInLife    db.Millis = 12 * 3600_000
+)
+
+// challengeState is what a ceremony's first step leaves for its second.
+type challengeState struct {
+	Challenge []byte    `json:"c"`
+	Host      string    `json:"h"`
+	Token     string    `json:"t"` // empty: a sign-in
+	At        db.Millis `json:"a"`
+}
+
+var (
+	passkeyRecordOfDB = db.Record{Table: "passkeys"}
+	statePurpose      = "challenge"
+	signInPurpose     = "session"
+)
+
+func (p Passkeys) begin(c *Call, origin, token string) (out client.PasskeyChallenge, err error) {
+	host, err := passkey.HostOf(origin)
+	if err != nil {
+		return out, Invalid(At("body.origin", "has no passkeys: "+err.Error()))
+	}
+	s := challengeState{passkey.NewChallenge(), host, token, c.Now}
+	out = client.PasskeyChallenge{Challenge: passkey.Encode(s.Challenge), Host: host}
+	out.State, err = p.seal(c.R.Context(), statePurpose, s)
+	return out, err
+}
+
+func (p Passkeys) seal(ctx context.Context, purpose string, v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := p.tokens.d.SealText(ctx, passkeyRecordOfDB, purpose, text)
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+func (p Passkeys) open(ctx context.Context, purpose, sealed string, v any) error {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return err
+	}
+	text, err := p.tokens.d.OpenText(ctx, passkeyRecordOfDB, purpose, raw)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+func (p Passkeys) state(c *Call, sealed, token string) (s challengeState, err error) {
+	if p.open(c.R.Context(), statePurpose, sealed, &s) != nil || s.Token != token || c.Now > s.At+challengeLife {
+		return s, errState
+	}
+	return s, nil
+}
+
+// addition is the registration that a person agrees to.
+type addition struct {
+	Challenge string `json:"challenge"`
+}
+
+// Challenge begins a registration.
+func (p Passkeys) Challenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
+	out, err := p.begin(c, in.Origin, c.Token.ID)
+	if err != nil {
+		return out, err
+	}
+	out.User, out.UserName, out.Algorithms = c.Token.ID, c.Token.Name, passkey.Algorithms
+	out.Addition, err = p.Statement(c, recordPasskeyAdded, c.Token.ID, addition{out.Challenge})
+	return out, err
+}
+
+// Add registers a passkey.
+func (p Passkeys) Add(c *Call, _ None, in client.NewPasskey) (client.Passkey, error) {
+	s, err := p.state(c, in.State, c.Token.ID)
+	if err != nil {
+		return client.Passkey{}, err
+	}
+	if err := db.CheckText("name", in.Name); err != nil {
+		return client.Passkey{}, Invalid(At("body.name", "is not storable"))
+	}
+	key, err := passkey.Register(in.Credential, s.Challenge, s.Host)
+	if err != nil {
+		return client.Passkey{}, unfit("body.credential", err)
+	}
+	ctx, signed, err := p.Signed(c, recordPasskeyAdded, c.Token.ID, addition{passkey.Encode(s.Challenge)}, in.Passkey)
+	if err != nil {
+		return client.Passkey{}, err
+	}
+	row := storedPasskey{Key: key, Token: c.Token.ID, Name: in.Name, Created: c.Now}
+	if err := p.tokens.addPasskey(ctx, row, !signed); err != nil {
+		return client.Passkey{}, err
+	}
+	return p.shown(c, row)
+}
+
+func (p Passkeys) shown(c *Call, row storedPasskey) (client.Passkey, error) {
+	removal, err := p.Statement(c, recordPasskeyRemoved, row.ID, json.RawMessage(`{}`))
+	return client.Passkey{ID: row.ID, Name: row.Name, Host: row.Host, Created: TimeOf(row.Created), Used: TimeOf(row.Used), Removal: removal}, err
+}
+
+// List lists those of the caller's token.
+func (p Passkeys) List(c *Call, _ None, _ None) (client.Passkeys, error) {
+	out := client.Passkeys{Passkeys: []client.Passkey{}}
+	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
+	for _, row := range rows {
+		shown, err := p.shown(c, row)
+		if err != nil {
+			return out, err
+		}
+		out.Passkeys = append(out.Passkeys, shown)
+	}
+	return out, err
+}
+
+// Remove removes one of the caller's token.
+func (p Passkeys) Remove(c *Call, _ None, in client.SignedAct) (None, error) {
+	id := c.R.PathValue("id")
+	ctx, _, err := p.Signed(c, recordPasskeyRemoved, id, json.RawMessage(`{}`), in.Passkey)
+	if err != nil {
+		return None{}, err
+	}
+	defer c.a.tokens.forget() // sessions of this passkey end
+	return None{}, p.tokens.removePasskey(ctx, c.Token, id, c.Now)
+}
+
+// SignInChallenge begins a sign-in.
+func (p Passkeys) SignInChallenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
+	return p.begin(c, in.Origin, "")
+}
+
+// signInSecret is what the secret of a session has sealed in it.
+type signInSecret struct {
+	Token   string    `json:"t"`
+	Passkey string    `json:"p"`
+	Expires db.Millis `json:"e"`
+}
+
+// SignIn gives a session. What fails counts as a guess of a token.
+func (p Passkeys) SignIn(c *Call, _ None, in client.PasskeySignIn) (client.SignedIn, error) {
+	out, err := p.signIn(c, in)
+	if errors.Is(err, errSignIn) {
+		now, from := c.a.c.Now(), guesser(c.R)
+		if c.a.guesses.throttled(from, now) {
+			return out, errGuesses
+		}
+		c.a.guesses.note(from, now)
+	}
+	return out, err
+}
+
+func (p Passkeys) signIn(c *Call, in client.PasskeySignIn) (out client.SignedIn, err error) {
+	s, err := p.state(c, in.State, "")
+	if err != nil {
+		return out, err
+	}
+	id, err := passkey.CredentialOf(in.Credential)
+	if err != nil {
+		return out, errSignIn
+	}
+	ctx := c.R.Context()
+	found, err := passkeys(ctx, p.tokens.d, passkeyByIDSQL, id)
+	if err != nil {
+		return out, err
+	}
+	if len(found) != 1 || found[0].Host != s.Host {
+		return out, errSignIn
+	}
+	row := found[0]
+	counter, err := passkey.Assert(row.Key, in.Credential, s.Challenge)
+	if err != nil {
+		return out, errSignIn
+	}
+	token, err := p.tokens.ByID(ctx, row.Token)
+	if errors.Is(err, db.ErrNotFound) || err == nil && token.ended(c.Now) != nil {
+		return out, errSignIn
+	}
+	if err == nil {
+		c.Token = token
+		err = p.tokens.signInPasskey(c.acting(), row, counter, c.Now, s.At)
+	}
+	if errors.Is(err, passkey.ErrAssertion) {
+		return out, errSignIn
+	}
+	if err != nil {
+		return out, err
+	}
+	expires := c.Now + signInLife
+	secret, err := p.seal(ctx, signInPurpose, signInSecret{row.Token, row.ID, expires})
+	return client.SignedIn{Secret: client.Secret(sessionPrefix + secret), Expires: TimeOf(expires)}, err
+}
+
+// sessionPrefix begins the secret of a session.
+const sessionPrefix = "csp_"
+
+// BySession gives the token of a session, which ends with the session. ErrNotFound: there
+// is no such session any more.
+func (k *Tokens) BySession(ctx context.Context, secret string) (Token, error) {
+	var s signInSecret
+	if (Passkeys{k}).open(ctx, signInPurpose, strings.TrimPrefix(secret, sessionPrefix), &s) != nil {
+		return Token{}, db.ErrNotFound
+	}
+	found, err := passkeys(ctx, k.d, passkeyByIDSQL, s.Passkey)
+	if err != nil {
+		return Token{}, err
+	}
+	if len(found) != 1 || found[0].Token != s.Token {
+		return Token{}, db.ErrNotFound
+	}
+	t, err := k.ByID(ctx, s.Token)
+	if t.Expires == 0 || s.Expires < t.Expires {
+		t.Expires = s.Expires
+	}
+	return t, err
+}
+
+// Statement gives what the caller must sign to do act about id. about is all of it that
+// counts.
+func (p Passkeys) Statement(c *Call, act, id string, about any) (client.Statement, error) {
+	out := client.Statement{Credentials: []string{}}
+	text, err := statement(c, act, id, about, c.Now)
+	if err != nil {
+		return out, err
+	}
+	out.Text, out.Challenge = text, passkey.Encode(passkey.Challenge(text))
+	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
+	for _, row := range rows {
+		out.Credentials = append(out.Credentials, row.ID)
+		out.Host = row.Host
+	}
+	return out, err
+}
+
+func statement(c *Call, act, id string, about any, at db.Millis) (string, error) {
+	raw, err := audit.Marshal(about)
+	if err != nil {
+		return "", err
+	}
+	return passkey.Statement{Act: act, At: int64(at), Token: c.Token.ID, ID: id, About: raw}.Text()
+}
+
+// Signed checks that a person of a token with passkeys has signed act about id, as it is
+// now. Its context keeps the assertion in the records of what is done under it. signed is
+// false for a token without passkeys, of which nothing is asked.
+func (p Passkeys) Signed(c *Call, act, id string, about any, in *client.Assertion) (_ context.Context, signed bool, err error) {
+	ctx := c.R.Context()
+	rows, err := passkeys(ctx, p.tokens.d, passkeysOfSQL, c.Token.ID)
+	if err != nil || len(rows) == 0 {
+		return ctx, false, err
+	}
+	if in == nil {
+		return ctx, false, errUnsigned
+	}
+	s, err := passkey.ReadStatement(in.Text)
+	if err != nil {
+		return ctx, false, unfit("body.passkey.text", err)
+	}
+	want, err := statement(c, act, id, about, db.Millis(s.At))
+	switch {
+	case err != nil:
+		return ctx, false, err
+	case subtle.ConstantTimeCompare([]byte(want), []byte(in.Text)) != 1:
+		return ctx, false, NewProblem(http.StatusForbidden, "what was signed is not what would be done now: look at it again")
+	case db.Millis(s.At) > c.Now || c.Now > db.Millis(s.At)+statementLife:
+		return ctx, false, NewProblem(http.StatusForbidden, "what was signed was shown more than 15 minutes ago: look at it again")
+	}
+	key, err := passkey.CredentialOf(in.Credential)
+	if err != nil {
+		return ctx, false, unfit("body.passkey.credential", err)
+	}
+	for _, row := range rows {
+		if row.ID != key {
+			continue
+		}
+		counter, err := passkey.Assert(row.Key, in.Credential, passkey.Challenge(in.Text))
+		if err == nil {
+			err = p.tokens.usePasskey(ctx, row.ID, counter, c.Now)
+		}
+		if err != nil {
+			return ctx, false, unfit("body.passkey.credential", err)
+		}
+		evidence, err := passkey.EvidenceOf(in.Text, row.Key, in.Credential)
+		return audit.Signed(ctx, act, evidence), err == nil, err
+	}
+	return ctx, false, NewProblem(http.StatusForbidden, "it is signed with a passkey that is not of this token")
+}
+
+// unfit is the problem of a signature that does not fit. Other errors stay.
+func unfit(at string, err error) error {
+	if !errors.Is(err, passkey.ErrAssertion) {
+		return err
+	}
+	return &client.Problem{Status: http.StatusForbidden, Title: http.StatusText(http.StatusForbidden), Detail: fmt.Sprintf("%s: %v", at, passkey.ErrAssertion)}
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+	"countersign/internal/strictjson"
+)
+
+// param is one query parameter of a route, made from a field of its query type.
+type param struct {
+	name     string
+	index    []int
+	schema   *huma.Schema
+	required bool
+	fallback string
+}
+
+// paramsOf lists the fields with a query tag, those of embedded structs too.
+// The field's other tags are those of the schemas.
+func paramsOf(reg huma.Registry, t reflect.Type) []param {
+	var list []param
+	for _, f := range reflect.VisibleFields(t) {
+		name := f.Tag.Get("query")
+		if name == "" {
+			continue
+		}
+		list = append(list, param{
+			name:     name,
+			index:    f.Index,
+			schema:   huma.SchemaFromField(reg, f, ""),
+			required: f.Tag.Get("required") == "true",
+			fallback: f.Tag.Get("default"),
+		})
+	}
+	return list
+}
+
+// readQuery fills the struct that v points to. A parameter that is unknown, is
+// repeated or breaks its schema is a fault.
+func readQuery(params []param, query url.Values, v reflect.Value) []client.Fault {
+	var faults []client.Fault
+	names := make([]string, 0, len(query))
+	for name := range query {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) && len(faults) < MaxFaults {
+			faults = append(faults, At("query."+strictjson.Printable(name), "is not known here"))
+		}
+	}
+	for _, p := range params {
+		values := query[p.name]
+		text := p.fallback
+		field := v.FieldByIndex(p.index)
+		switch {
+		case len(values) > 1:
+			faults = append(faults, At("query."+p.name, "is there twice"))
+			continue
+		case len(values) == 1:
+			text = values[0]
+			if problem := checkParam(p.schema, field.Kind(), text); problem != "" {
+				faults = append(faults, At("query."+p.name, problem))
+				continue
+			}
+		case p.required:
+			faults = append(faults, At("query."+p.name, "is missing"))
+			continue
+		}
+		if text != "" {
+			setField(field, p.schema, text)
+		}
+	}
+	return faults
+}
+
+// maxText is the most bytes of a text whose schema has no maxLength: those of the longest
+// identifier that the databases keep.
+const maxText = 1024
+
+func checkParam(s *huma.Schema, kind reflect.Kind, text string) string {
+	switch {
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	case s.Type == huma.TypeInteger:
+		if !json.Valid([]byte(text)) {
+			return "is not a whole number"
+		}
+		return checkNumber(s, text)
+	case s.Format == formatTime:
+		return checkText(s, text)
+	case kind == reflect.Int64: // a duration, whatever its schema's format
+		if _, err := time.ParseDuration(text); err != nil {
+			return "is not a duration such as 30s, 10m or 1h30m"
+		}
+		return ""
+	case s.MaxLength == nil && len(text) > maxText:
+		return fmt.Sprintf("is longer than %d bytes", maxText)
+	}
+	return checkText(s, text)
+}
+
+// setField sets a field to a text that has been checked. It knows the kinds that
+// query types use. An int64 whose schema is a string is a duration.
+func setField(f reflect.Value, s *huma.Schema, text string) {
+	switch kind := f.Kind(); {
+	case kind == reflect.String:
+		f.SetString(text)
+	case s.Format == formatTime:
+		t, _ := time.Parse(time.RFC3339, text)
+		f.SetInt(t.UnixMilli())
+	case kind == reflect.Int64 && s.Type == huma.TypeString:
+		d, _ := time.ParseDuration(text)
+		f.SetInt(int64(d))
+	case kind == reflect.Int, kind == reflect.Int64:
+		n, _ := strconv.ParseInt(text, 10, 64)
+		f.SetInt(n)
+	default:
+		panic("query parameter of type " + f.Type().String())
+	}
+}

@@ -1,0 +1,151 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+)
+
+// Media types of requests and answers.
+const (
+	TypeJSON    = "application/json"
+	TypeMerge   = "application/merge-patch+json"
+	TypeNDJSON  = "application/x-ndjson"
+	typeProblem = "application/problem+json"
+)
+
+// Route is one row of a table of routes.
+type Route struct {
+	Method, Path string
+	ID           string // operationId; the client's method has the same name
+	Roles        Roles  // who may call it
+	Scope        Scope
+	Status       int // of success
+	Handler
+	Summary string
+	Errors  []int // error statuses, beside those that method statuses adds
+}
+
+// Handler is a function with the types of its query, body and answer.
+type Handler struct {
+	query, in, out reflect.Type
+	run            func(c *Call) (any, error)
+
+	// Lines takes the body as NDJSON and answers it; LineIn and LineOut are the
+	// types of one line of both. Nil: no lines are taken.
+	Lines           func(c *Call) error
+	LineIn, LineOut reflect.Type
+	// AlsoStatus is another status of success, 0 where there is none.
+	AlsoStatus int
+	// alsoOut is the type of its answer; nil: that of the first.
+	alsoOut reflect.Type
+}
+
+// HandleChange is Handle for what may have to wait for an approver: where f gives a
+// Proposed, that is the answer, with status 202.
+func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, error)) Handler {
+	h := Handle(func(c *Call, q Q, in In) (out Out, err error) {
+		out, c.waits, err = f(c, q, in)
+		return out, err
+	})
+	h.AlsoStatus, h.alsoOut = http.StatusAccepted, reflect.TypeFor[client.Proposed]()
+	return h
+}
+
+// None stands for no query, no body or no answer. If a request has a body all the
+// same, it must be the empty object.
+type None struct{}
+
+// Unread stands for a body that the handler does not read.
+type Unread struct{}
+
+func isNone(t reflect.Type) bool { return t == reflect.TypeFor[None]() }
+
+// Handle makes a handler of f. The query and the body are checked against their
+// schemas before f runs.
+func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
+	return Handler{
+		query: reflect.TypeFor[Q](), in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		run: func(c *Call) (any, error) {
+			var q Q
+			var in In
+			if faults := readQuery(c.rt.params, c.R.URL.Query(), reflect.ValueOf(&q).Elem()); len(faults) > 0 {
+				return nil, Invalid(faults...)
+			}
+			if err := c.readBody(&in); err != nil {
+				return nil, err
+			}
+			return f(c, q, in)
+		},
+	}
+}
+
+// Endpoint is a prepared route: with its parameters and the schema of its body.
+type Endpoint struct {
+	Route
+	a          *API
+	params     []param
+	schema     *huma.Schema // of the body; nil where it is not read
+	lineSchema *huma.Schema // of one line of the body; nil where it takes none
+	accepts    []string     // media types of the body
+	mayBeEmpty bool         // an absent body counts as the empty object
+}
+
+// Pattern is the route in the mux and in the log.
+func (rt *Endpoint) Pattern() string { return rt.Method + " " + rt.Path }
+
+// Body is the schema of the body, nil where it is not read.
+func (rt *Endpoint) Body() *huma.Schema { return rt.schema }
+
+// Endpoint prepares r to be served by a.
+func (a *API) Endpoint(r Route) *Endpoint {
+	rt := &Endpoint{Route: r, a: a, params: paramsOf(a.registry, r.query), accepts: []string{TypeJSON}}
+	switch {
+	case r.in == reflect.TypeFor[Unread]():
+		return rt
+	case isNone(r.in):
+		rt.mayBeEmpty = true
+		rt.schema = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
+		return rt
+	}
+	rt.schema = a.registry.Schema(r.in, true, "")
+	full := rt.schema
+	if full.Ref != "" {
+		full = a.registry.SchemaFromRef(full.Ref)
+	}
+	rt.mayBeEmpty = r.Method != http.MethodPatch && full.Type == huma.TypeObject && len(full.Required) == 0
+	if r.Method == http.MethodPatch {
+		rt.accepts = append(rt.accepts, TypeMerge)
+	}
+	if r.Lines != nil {
+		rt.accepts = append(rt.accepts, TypeNDJSON)
+		rt.lineSchema = a.registry.Schema(r.LineIn, true, "")
+	}
+	return rt
+}
+
+// takesBody says whether the document has a body for the route.
+func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in) }
+
+// statuses lists the error statuses of the route.
+func (rt *Endpoint) statuses() []int {
+	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
+	if !rt.open() {
+		list = append(list, 401, 403, 429, 500, 503)
+	}
+	if !rt.open() && rt.Method != http.MethodGet {
+		list = append(list, 507)
+	}
+	if rt.schema != nil && rt.Method != http.MethodGet {
+		list = append(list, 400, 413, 415)
+	}
+	if pathMember.MatchString(rt.Path) {
+		list = append(list, 404)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign/client"
+	"countersign/internal/strictjson"
+)
+
+// Formats that the checks of texts and numbers know.
+const (
+	formatTime     = "date-time"   // checked by time.Parse; years 1971 to 9999
+	FormatDecimal  = "decimal"     // checked by countersign.ParseAmount
+	FormatDuration = "go-duration" // checked by time.ParseDuration
+)
+
+// MaxFaults bounds how many faults one answer names.
+const MaxFaults = 20
+
+// checkJSON checks src against schema s before json.Unmarshal reads it, because
+// json.Unmarshal accepts member names in another case and, of two members with one
+// name, takes the last. The faults never repeat a value. err is set only if src is
+// not JSON.
+func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
+	c := checker{reg: reg}
+	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {
+		err = c.value(s)
+	}
+	if err == nil {
+		err = c.r.End()
+	}
+	if at, ok := err.(*strictjson.Error); ok && !at.Syntax {
+		c.faults = append(c.faults, At(at.Where(inBody), at.Problem))
+		err = nil
+	}
+	return c.faults[:min(len(c.faults), MaxFaults)], err
+}
+
+// inBody is what faults call the outermost value.
+const inBody = "body"
+
+// checker reads JSON and checks it against a schema.
+type checker struct {
+	reg    huma.Registry
+	r      strictjson.Reader
+	faults []client.Fault
+}
+
+// fault notes what is wrong with the value that is being read.
+func (c *checker) fault(message string) {
+	if len(c.faults) < MaxFaults {
+		c.faults = append(c.faults, At(c.r.Where(inBody), message))
+	}
+}
+
+// skip reads a value that is at fault already.
+func (c *checker) skip() error {
+	_, err := c.r.Value()
+	return err
+}
+
+func withArticle(kind strictjson.Kind) string {
+	switch kind {
+	case huma.TypeInteger:
+		return "a whole number"
+	case strictjson.KindArray, strictjson.KindObject:
+		return "an " + string(kind)
+	case strictjson.KindNull:
+		return "null"
+	}
+	return "a " + string(kind)
+}
+
+func (c *checker) resolve(s *huma.Schema) *huma.Schema {
+	for s.Ref != "" {
+		s = c.reg.SchemaFromRef(s.Ref)
+	}
+	return s
+}
+
+// pick gives the schema for a value of this kind: s or one of its alternatives.
+func (c *checker) pick(s *huma.Schema, kind strictjson.Kind) (*huma.Schema, bool) {
+	s = c.resolve(s)
+	if len(s.OneOf) == 0 {
+		fits := s.Type == "" || s.Type == string(kind) || s.Type == huma.TypeInteger && kind == strictjson.KindNumber
+		return s, fits || s.Nullable && kind == strictjson.KindNull
+	}
+	for _, alt := range s.OneOf {
+		if a, ok := c.pick(alt, kind); ok {
+			return a, true
+		}
+	}
+	return s, false
+}
+
+func (c *checker) expected(s *huma.Schema) string {
+	s = c.resolve(s)
+	if len(s.OneOf) == 0 {
+		return withArticle(strictjson.Kind(s.Type))
+	}
+	var kinds []string
+	for _, alt := range s.OneOf {
+		kinds = append(kinds, c.expected(alt))
+	}
+	return strings.Join(kinds, " or ")
+}
+
+func (c *checker) value(s *huma.Schema) error {
+	kind := c.r.Kind()
+	if kind == strictjson.KindNone {
+		return c.skip()
+	}
+	s, ok := c.pick(s, kind)
+	switch {
+	case !ok && kind == strictjson.KindNull:
+		c.fault("is null")
+	case !ok:
+		c.fault("is " + withArticle(kind) + ", not " + c.expected(s))
+	case s.Type == "": // any value
+	case kind == strictjson.KindObject:
+		return c.object(s)
+	case kind == strictjson.KindArray:
+		return c.array(s)
+	case kind == strictjson.KindString:
+		text, err := c.r.Text()
+		if err != nil {
+			return err
+		}
+		if problem := checkText(s, text); problem != "" {
+			c.fault(problem)
+		}
+		return nil
+	case kind == strictjson.KindNumber:
+		raw, err := c.r.Value()
+		if err != nil {
+			return err
+		}
+		if problem := checkNumber(s, raw); problem != "" {
+			c.fault(problem)
+		}
+		return nil
+	}
+	return c.skip()
+}
+
+func (c *checker) object(s *huma.Schema) error {
+	var few [32]string // on the stack
+	seen := few[:0]
+	more, open := s.AdditionalProperties.(*huma.Schema)
+	err := c.r.Object(func(name string) error {
+		if prop := s.Properties[name]; prop != nil {
+			seen = append(seen, name)
+			return c.value(prop)
+		}
+		if open {
+			return c.value(more)
+		}
+		c.fault(unknownMember(s, name))
+		return c.skip()
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range s.Required {
+		if !slices.Contains(seen, name) && len(c.faults) < MaxFaults {
+			c.faults = append(c.faults, At(c.r.Where(inBody)+"."+name, "is missing"))
+		}
+	}
+	return nil
+}
+
+// unknownMember suggests the known member whose name differs only by case, which is
+// the usual mistake.
+func unknownMember(s *huma.Schema, name string) string {
+	if known, ok := strictjson.Folded(maps.Keys(s.Properties), name); ok {
+		return "is not known; it is written " + known
+	}
+	return "is not known here"
+}
+
+func (c *checker) array(s *huma.Schema) error {
+	n := 0
+	err := c.r.Array(func(index int) error {
+		n++
+		if s.MaxItems != nil && index >= *s.MaxItems {
+			return c.skip()
+		}
+		return c.value(s.Items)
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.MinItems != nil && n < *s.MinItems:
+		c.fault(fmt.Sprintf("has %d items; the least is %d", n, *s.MinItems))
+	case s.MaxItems != nil && n > *s.MaxItems:
+		c.fault(fmt.Sprintf("has %d items; the most is %d", n, *s.MaxItems))
+	}
+	return nil
+}

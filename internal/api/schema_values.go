@@ -1,0 +1,116 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"countersign"
+	"countersign/internal/strictjson"
+)
+
+// patterns caches compiled patterns. They come from our own schemas, so there are
+// few.
+var patterns sync.Map
+
+func matches(pattern, text string) bool {
+	re, ok := patterns.Load(pattern)
+	if !ok {
+		re, _ = patterns.LoadOrStore(pattern, regexp.MustCompile(pattern))
+	}
+	return re.(*regexp.Regexp).MatchString(text)
+}
+
+// checkText says how text breaks s; empty if it does not.
+func checkText(s *huma.Schema, text string) string {
+	if s.MinLength != nil && len(text) < *s.MinLength && utf8.RuneCountInString(text) < *s.MinLength {
+		if text == "" {
+			return "is empty"
+		}
+		return fmt.Sprintf("is shorter than %d characters", *s.MinLength)
+	}
+	if s.MaxLength != nil && len(text) > *s.MaxLength && utf8.RuneCountInString(text) > *s.MaxLength {
+		return fmt.Sprintf("is longer than %d characters", *s.MaxLength)
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return "holds U+0000"
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(v any) bool { return v == text }) {
+		return "is none of " + listed(s.Enum)
+	}
+	switch s.Format {
+	case FormatDecimal:
+		return decimalProblem(text)
+	case formatTime:
+		if t, err := time.Parse(time.RFC3339, text); err != nil || t.Year() < 1971 || t.Year() > 9999 {
+			return "is not a time such as 2030-01-31T12:00:00Z"
+		}
+		return ""
+	case FormatDuration:
+		if _, err := time.ParseDuration(text); err != nil {
+			return "is not a duration such as 30s, 10m or 1h30m"
+		}
+		return ""
+	}
+	if s.Pattern != "" && !matches(s.Pattern, text) {
+		if s.PatternDescription != "" {
+			return "is not " + s.PatternDescription
+		}
+		return "does not match " + s.Pattern
+	}
+	return ""
+}
+
+func decimalProblem(text string) string {
+	if _, err := countersign.ParseAmount(text); err != nil {
+		return strings.TrimPrefix(err.Error(), "amount ")
+	}
+	return ""
+}
+
+// checkNumber says how a number, given as it is written, breaks s; empty if it does
+// not.
+func checkNumber(s *huma.Schema, raw string) string {
+	if s.Format == FormatDecimal {
+		return decimalProblem(raw)
+	}
+	v, err := strconv.ParseFloat(raw, 64)
+	if s.Type == huma.TypeInteger {
+		if _, whole := strictjson.Int(raw); !whole {
+			return "is not a whole number"
+		}
+	} else if err != nil || math.IsInf(v, 0) {
+		return "is out of range"
+	}
+	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
+		switch {
+		case s.Maximum == nil:
+			return "is below " + number(*s.Minimum)
+		case s.Minimum == nil:
+			return "is above " + number(*s.Maximum)
+		}
+		return "is not between " + number(*s.Minimum) + " and " + number(*s.Maximum)
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return e == v }) {
+		return "is none of " + listed(s.Enum)
+	}
+	return ""
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func listed(values []any) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,300 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// TokenStore keeps tokens by their hashes. *Tokens is one.
+type TokenStore interface {
+	Create(ctx context.Context, t Token, hash [sha256.Size]byte) error
+	// ByHash gives a token also after it was revoked.
+	ByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
+	// BySession gives the token of somebody who signed in with a passkey.
+	BySession(ctx context.Context, secret string) (Token, error)
+	// ByID likewise.
+	ByID(ctx context.Context, id string) (Token, error)
+	List(ctx context.Context) ([]Token, error)
+	// Hashes gives the hashes of all valid tokens.
+	Hashes(ctx context.Context) ([][sha256.Size]byte, error)
+	// Revoke refuses, with a *db.ConflictError, the last valid token whose role is
+	// one of guarded; nil guards none.
+	Revoke(ctx context.Context, id string, now db.Millis, guarded func(client.Role) bool) error
+}
+
+const tokenPrefix = "cst_"
+
+// MintToken makes a token: its owner gets secret, the database keeps hash.
+func MintToken() (secret client.Secret, hash [sha256.Size]byte) {
+	text := tokenPrefix + RandomText(32)
+	return client.Secret(text), HashToken(text)
+}
+
+// IsToken says whether secret has the form of a token.
+func IsToken(secret string) bool {
+	return strings.HasPrefix(secret, tokenPrefix) && len(secret) >= len(tokenPrefix)+32
+}
+
+// HashToken gives the hash by which a token is kept.
+func HashToken(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
+
+// NewStoreToken gives the record of a token that no other token made, with a new id. It
+// is stored with a hash from MintToken.
+func NewStoreToken(name string, role client.Role, now db.Millis) Token {
+	id := "tok_" + RandomText(9)
+	return Token{ID: id, Name: name, Role: role, Created: now, Root: id}
+}
+
+// RandomText gives n random bytes in Base64url. Reading them never fails.
+func RandomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// tokenTTL is how long another node may still accept a revoked token. A session of the
+// console ends a second after its token at the latest, its own checks included.
+const tokenTTL = 400 * time.Millisecond
+
+// tokens caches valid tokens for tokenTTL and keeps the rate limiter of each.
+// Invalid tokens are not cached, so guesses use no memory.
+type tokens struct {
+	mu     sync.Mutex
+	known  map[[sha256.Size]byte]knownToken
+	drops  int // counts calls of forget; a look-up begun before one is not cached
+	limits map[string]*rate.Limiter
+}
+
+type knownToken struct {
+	Token
+	asked time.Time // when the database was asked
+}
+
+// fresh says whether the token may still be used without asking. A clock that was set back
+// since then does not make that longer.
+func (k knownToken) fresh(now time.Time) bool {
+	age := now.Sub(k.asked)
+	return age >= 0 && age < tokenTTL
+}
+
+func (t *tokens) init() {
+	t.known = map[[sha256.Size]byte]knownToken{}
+	t.limits = map[string]*rate.Limiter{}
+}
+
+// forget empties the cache, so that a revocation takes effect at once on this node.
+func (t *tokens) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.known)
+	t.drops++
+}
+
+var (
+	errToken   = NewProblem(http.StatusUnauthorized, "a valid token is needed: Authorization: Bearer TOKEN")
+	errRevoked = NewProblem(http.StatusUnauthorized, "the token was revoked")
+	errExpired = NewProblem(http.StatusUnauthorized, "the token has expired")
+)
+
+// Valid reports whether the token was neither revoked nor has expired.
+func (t Token) Valid(now db.Millis) bool { return t.ended(now) == nil }
+
+// ended says why a known token is no longer valid; nil: it is valid.
+func (t *Token) ended(now db.Millis) *client.Problem {
+	switch {
+	case t.Revoked != 0:
+		return errRevoked
+	case t.Expires != 0 && now >= t.Expires:
+		return errExpired
+	}
+	return nil
+}
+
+// admit refuses a caller without a valid token, without the role that the route
+// needs, or above the rate limit.
+func (a *API) admit(c *Call) error {
+	if c.rt.open() {
+		return nil
+	}
+	if err := c.checkToken(false); err != nil {
+		return err
+	}
+	c.R = c.R.WithContext(c.acting())
+	token := c.Token
+	if a.c.RatePerSecond == 0 {
+		return nil
+	}
+	now := a.c.Now()
+	if r := a.limiter(token.ID).ReserveN(now, 1); r.DelayFrom(now) > 0 {
+		wait := r.DelayFrom(now)
+		r.CancelAt(now)
+		c.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		return NewProblem(http.StatusTooManyRequests, fmt.Sprintf("more than %g requests a second with one token", a.c.RatePerSecond))
+	}
+	return nil
+}
+
+// checkToken says whether the caller may make this call now. fresh asks the
+// database; otherwise a token counts as valid for tokenTTL after it was looked up.
+func (c *Call) checkToken(fresh bool) error {
+	if c.rt.open() {
+		return nil
+	}
+	token, err := c.a.authenticate(c.R, fresh)
+	if err != nil {
+		var p *client.Problem
+		if errors.As(err, &p) && p.Status == http.StatusUnauthorized && !c.W.Answered() {
+			c.W.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
+		}
+		return err
+	}
+	if !fresh { // later on another goroutine may read it; nothing in it changes
+		c.Token = token
+	}
+	return c.rt.mayCall(token, c.merchant)
+}
+
+// CheckToken looks the caller's token up in the database. A call that goes on for
+// long and changes things calls it right before each change, since a token may be
+// revoked meanwhile.
+func (c *Call) CheckToken() error { return c.checkToken(true) }
+
+// TokenEnds waits until the caller's token is no longer valid, and reports whether it is
+// so before ctx ends. It looks every tokenTTL.
+func (c *Call) TokenEnds(ctx context.Context) bool {
+	look := time.NewTicker(tokenTTL)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+		_, err := c.a.authenticate(c.R, true)
+		var p *client.Problem
+		if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+			return true
+		}
+	}
+}
+
+// Spend counts up to n more requests in the rate of the caller's token and says how
+// many: it waits until one fits in, or ctx ends. It leaves half of what may come at
+// once to the token's other requests, which do not wait but are refused.
+func (c *Call) Spend(ctx context.Context, n int) (int, error) {
+	if c.a.c.RatePerSecond == 0 || c.rt.open() {
+		return n, nil
+	}
+	limit := c.a.limiter(c.Token.ID)
+	for {
+		now := c.a.c.Now()
+		free := limit.TokensAt(now) - float64(limit.Burst()/2)
+		if part := min(n, int(free)); part > 0 && limit.AllowN(now, part) {
+			return part, nil
+		}
+		wait := time.NewTimer(time.Duration(max(1-free, 1) / c.a.c.RatePerSecond * float64(time.Second)))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func (a *API) authenticate(r *http.Request, fresh bool) (Token, error) {
+	now, from := a.c.Now(), guesser(r)
+	wrong := func(why *client.Problem) (Token, error) {
+		if a.guesses.throttled(from, now) {
+			return Token{}, errGuesses
+		}
+		a.guesses.note(from, now)
+		return Token{}, why
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	session := strings.HasPrefix(secret, sessionPrefix)
+	if !strings.EqualFold(scheme, "Bearer") || !session && !strings.HasPrefix(secret, tokenPrefix) || len(r.Header.Values("Authorization")) > 1 {
+		return wrong(errToken)
+	}
+	hash := HashToken(secret)
+	a.tokens.mu.Lock()
+	known, ok := a.tokens.known[hash]
+	drops := a.tokens.drops
+	a.tokens.mu.Unlock()
+	if ok && !fresh && known.fresh(now) {
+		if known.ended(db.MillisOf(now)) != nil {
+			return wrong(errExpired)
+		}
+		return known.Token, nil
+	}
+	if !ok && !session && a.guesses.throttled(from, now) {
+		switch may, err := a.mayBeValid(r, hash, now); {
+		case err != nil:
+			return Token{}, fmt.Errorf("looking up the tokens: %w", err)
+		case !may:
+			return wrong(errToken)
+		}
+	}
+	token, err := Token{}, error(nil)
+	if session {
+		token, err = a.c.Tokens.BySession(r.Context(), secret)
+	} else {
+		token, err = a.c.Tokens.ByHash(r.Context(), hash)
+	}
+	why := errToken
+	if err == nil {
+		why = token.ended(db.MillisOf(now))
+	}
+	switch {
+	case err != nil && !errors.Is(err, db.ErrNotFound):
+		return Token{}, fmt.Errorf("looking up the token: %w", err)
+	case why != nil:
+		if ok { // only what was valid once is remembered
+			a.tokens.forget()
+		}
+		return wrong(why)
+	}
+	a.tokens.mu.Lock()
+	if drops == a.tokens.drops {
+		a.tokens.known[hash] = knownToken{token, now}
+	}
+	a.tokens.mu.Unlock()
+	return token, nil
+}
+
+func (a *API) limiter(id string) *rate.Limiter {
+	a.tokens.mu.Lock()
+	defer a.tokens.mu.Unlock()
+	l := a.tokens.limits[id]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(a.c.RatePerSecond), max(1, int(a.c.RatePerSecond)))
+		a.tokens.limits[id] = l
+	}
+	return l
+}
+
+// ForgetTokens lets this node look all tokens up anew, so that a revocation takes effect
+// at once.
+func (c *Call) ForgetTokens() { c.a.tokens.forget() }
+
+// Revoke revokes a token, at once on this node and within a second on others. It
+// refuses to revoke the last admin's token, because no other role can do everything.
+func (a *API) Revoke(c *Call, id string) error {
+	defer c.ForgetTokens()
+	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// minTokenLife is the least time that a token is made for: one that has ended already is
+// a mistake.
+const minTokenLife db.Millis = 60_000
+
+// NewToken checks a request for a token and gives its record. known says whether there
+// is a merchant, with db.ErrNotFound; nil: the end has one merchant, and tokens are not
+// bound.
+func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token, error) {
+	var faults Faults
+	t := NewStoreToken(in.Name, in.Role, c.Now)
+	t.Maker, t.Expires = c.Token.ID, db.Millis(in.Expires)
+	if t.Expires != 0 && t.Expires < c.Now+minTokenLife {
+		faults.Add("body.expires", "is not at least a minute from now")
+	}
+	if len(in.Merchants) > 0 && known == nil {
+		faults.Add("body.merchants", "has no meaning here: a gateway has one merchant")
+	}
+	if err := faults.Err(); err != nil {
+		return Token{}, err
+	}
+	if c.Token.Merchants != "" && (len(in.Merchants) == 0 || slices.ContainsFunc(in.Merchants, func(m string) bool { return !c.Sees(m) })) {
+		return Token{}, NewProblem(http.StatusForbidden, "the token is bound to merchants; it makes tokens for these alone")
+	}
+	for i, m := range in.Merchants {
+		at := fmt.Sprintf("body.merchants[%d]", i)
+		switch err := known(m); {
+		case errors.Is(err, db.ErrNotFound):
+			faults.Add(at, "is not known")
+		case err != nil:
+			return Token{}, err
+		case slices.Contains(in.Merchants[:i], m):
+			faults.Add(at, "is there twice")
+		}
+	}
+	t.Merchants = strings.Join(slices.Sorted(slices.Values(in.Merchants)), " ")
+	return t, faults.Err()
+}
+
+// ShownToken is a token as the API shows it.
+func ShownToken(t Token) client.Token {
+	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker, Fingerprint: t.Fingerprint,
+		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked)}
+}
+
+// Self shows the caller's token and the operations that it may call.
+func (a *API) Self(c *Call, _ None, _ None) (client.Self, error) {
+	out := client.Self{Token: ShownToken(c.Token), May: []string{}}
+	for _, rt := range a.endpoints {
+		if slices.Contains(rt.Roles, c.Token.Role) && (c.Token.Merchants == "" || rt.Scope != Whole) {
+			out.May = append(out.May, rt.ID)
+		}
+	}
+	return out, nil
+}
+
+// ListTokens lists the tokens that there are for the caller.
+func (a *API) ListTokens(c *Call, _ None, _ None) (client.Tokens, error) {
+	out := client.Tokens{Tokens: []client.Token{}}
+	list, err := a.c.Tokens.List(c.R.Context())
+	for _, t := range list {
+		if t.Within(c.Token) {
+			out.Tokens = append(out.Tokens, ShownToken(t))
+		}
+	}
+	return out, err
+}
+
+// Within reports whether a token is bound to no more merchants than there are for
+// another.
+func (t Token) Within(other Token) bool {
+	return other.Merchants == "" || t.Merchants != "" && !slices.ContainsFunc(t.BoundTo(), func(m string) bool { return !other.Sees(m) })
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"countersign/client"
+	"countersign/internal/book"
+	"countersign/internal/db"
+	"countersign/internal/lab/dbtest"
+	"countersign/internal/lab/dbtest/ready"
+	"countersign/internal/outbox"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+// TestTokens: the tokens of either end, in either kind of database.
+func TestTokens(t *testing.T) {
+	for _, end := range []db.End{outbox.End(), book.End()} {
+		for name, url := range ready.Kinds(end) {
+			t.Run(end.Name+"/"+name, func(t *testing.T) {
+				d, err := db.Open(t.Context(), db.Config{URL: url(t), Keys: db.NewMasterKey([32]byte{7})}, end)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Close()
+				testTokens(t, NewTokens(d))
+			})
+		}
+	}
+}
+
+// Two nodes that revoke each other's operator at once leave one of them.
+func TestRevocationsOnTwoNodes(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var nodes [2]*Tokens
+	for i := range nodes {
+		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		nodes[i] = NewTokens(d)
+	}
+	guarded := func(r client.Role) bool { return r == "operator" }
+	last := "o0"
+	if err := nodes[0].Create(t.Context(), Token{ID: last, Role: "operator"}, [32]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 50 {
+		pair := [2]string{last, fmt.Sprint("o", round+1)}
+		if err := nodes[0].Create(t.Context(), Token{ID: pair[1], Role: "operator"}, [32]byte{2, byte(round)}); err != nil {
+			t.Fatal(err)
+		}
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range nodes {
+			both.Go(func() { errs[i] = nodes[i].Revoke(t.Context(), pair[i], 5, guarded) })
+		}
+		both.Wait()
+		switch {
+		case errs[0] == nil && errors.Is(errs[1], db.ErrConflict):
+			last = pair[1]
+		case errs[1] == nil && errors.Is(errs[0], db.ErrConflict):
+			last = pair[0]
+		default:
+			t.Fatalf("round %d: %v and %v, want one revoked and one refused", round, errs[0], errs[1])
+		}
+	}
+}
+
+func testTokens(t *testing.T, s *Tokens) {
+	ctx := t.Context()
+	if any, err := s.Any(ctx); any || err != nil {
+		t.Error("an empty database has tokens")
+	}
+	a := Token{ID: "a", Name: "first", Role: "operator", Created: 100}
+	b := Token{ID: "b", Name: "second", Role: "viewer", Merchants: "m1 m2", Maker: "a", Root: "a", Created: 50, Expires: 5000}
+	for i, token := range []Token{a, b} {
+		if err := s.Create(ctx, token, [32]byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		token Token
+		hash  byte
+		is    error
+	}{
+		"taken id":   {a, 9, db.ErrConflict},
+		"taken hash": {Token{ID: "c", Role: "ingest"}, 0, db.ErrConflict},
+		"no role":    {Token{ID: "d"}, 9, db.ErrInvalid},
+		"no id":      {Token{Role: "ingest"}, 9, db.ErrInvalid},
+	} {
+		if err := s.Create(ctx, c.token, [32]byte{c.hash}); !errors.Is(err, c.is) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	a.Fingerprint, b.Fingerprint = "0000000000000000", "0100000000000000"
+	if got, err := s.ByHash(ctx, [32]byte{0}); got != a || err != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := s.ByHash(ctx, [32]byte{9}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("an unknown hash gives %v", err)
+	}
+	for i := range 2 {
+		if err := s.Revoke(ctx, "a", db.Millis(200+i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Revoked = 200
+	if got, err := s.ByHash(ctx, [32]byte{0}); got != a || err != nil {
+		t.Errorf("a revoked token is %+v, %v", got, err)
+	}
+	if got, err := s.List(ctx); err != nil || len(got) != 2 || got[0] != b || got[1] != a {
+		t.Errorf("listed %+v, %v", got, err)
+	}
+	if err := s.Revoke(ctx, "nothing", 1, nil); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("revoking nothing gives %v", err)
+	}
+	if any, err := s.Any(ctx); !any || err != nil {
+		t.Error("there are none")
+	}
+	// Of the guarded roles one valid token stays.
+	guarded := func(r client.Role) bool { return r == "operator" }
+	for i, id := range []string{"o1", "o2"} {
+		if err := s.Create(ctx, Token{ID: id, Role: "operator", Created: 300}, [32]byte{20, byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		id string
+		is error
+	}{{"b", nil}, {"o1", nil}, {"o2", db.ErrConflict}, {"o1", nil}, {"nothing", db.ErrNotFound}} {
+		if err := s.Revoke(ctx, c.id, 400, guarded); !errors.Is(err, c.is) {
+			t.Errorf("revoking %s gives %v, want %v", c.id, err, c.is)
+		}
+	}
+}
