@@ -16,6 +16,11 @@ var detailNames = [...]string{"address", "chainName", "symbol", "amount"}
 // whole in one block, and that block also holds the whole of callBackId or of
 // requestUUID. blocks are the lengths that envelope.OpenBlocks gives.
 //
+// A member that an edge cuts does not count, even where both of its blocks name the
+// withdrawal: the halves may come from two answers between which the order changed, and
+// give an amount or an address that neither of them said. Two attempts, "1999" and later
+// "2000", cut behind the first digit, join to "2999".
+//
 // It says nothing of whose callBackId and requestUUID they are. It is false for
 // what is no JSON object and for lengths that are not those of plaintext.
 func DetailsBound(plaintext []byte, blocks []int) bool {

@@ -125,3 +125,90 @@ func TestDetailsBoundOfNothing(t *testing.T) {
 		t.Error("a nested callBackId binds")
 	}
 }
+
+// A detail may not lie in two blocks, even where one names the withdrawal and the other this
+// attempt: halves of two honest answers, between which the merchant's order changed, join to
+// a value that nobody said. The test makes such pairs at random and joins them at every edge:
+// DetailsBound takes none whose amount or address is in neither answer. It also counts what
+// the weaker rule (each half beside callBackId or requestUUID) would take, so that it cannot
+// pass by joining nothing.
+func TestPropertyHalvesOfTwoAnswers(t *testing.T) {
+	worse := 0
+	rapid.Check(t, func(t *rapid.T) {
+		shuffled := rapid.Bool().Draw(t, "shuffled")
+		chunk, length, most := 117, rapid.IntRange(46, 55).Draw(t, "callBackId"), 8
+		if shuffled {
+			chunk, length, most = rapid.SampledFrom([]int{62, 80, 117, 190}).Draw(t, "chunk"), rapid.IntRange(1, 60).Draw(t, "any callBackId"), 25
+		}
+		id := strings.Repeat("c", length)
+		write := func(name, uuid string) (string, countersign.Details) {
+			digits := rapid.StringMatching(fmt.Sprintf(`[1-9][0-9]{0,%d}`, most-1)).Draw(t, name+" amount")
+			address := "0x" + rapid.StringMatching(`[0-9a-f]{40}`).Draw(t, name+" address")
+			// In this order the first edge often cuts the amount, between callBackId and requestUUID.
+			order := []string{`"chainName":"ETH"`, `"symbol":"USDT"`, `"callBackId":"` + id + `"`, `"amount":"` + digits + `"`,
+				`"requestUUID":"` + uuid + `"`, `"address":"` + address + `"`, `"type":2`, `"tenantUserId":"65515"`}
+			if shuffled {
+				order = rapid.Permutation(order).Draw(t, name+" order")
+			}
+			return "{" + strings.Join(order, ",") + "}", answerOf(t, id, "65515", address, "ETH", "USDT", digits).Details
+		}
+		old, was := write("earlier", "1"+answerUUID[1:])
+		now, is := write("later", answerUUID)
+		a, b := slices.Collect(slices.Chunk([]byte(old), chunk)), slices.Collect(slices.Chunk([]byte(now), chunk))
+		for cut := 1; cut < len(a); cut++ {
+			for from := 1; from < len(b); from++ {
+				var blocks []int
+				var joined []byte
+				for _, c := range append(slices.Clone(a[:cut]), b[from:]...) {
+					blocks, joined = append(blocks, len(c)), append(joined, c...)
+				}
+				said, err := countersign.ParseWithdrawalAnswer(joined)
+				if err != nil || said.RequestUUID != answerUUID || said.CallBackID != id {
+					continue
+				}
+				amount := func(d countersign.Details) bool { return d.Amount.Equal(said.Details.Amount) }
+				mixed := !amount(was) && !amount(is) || said.Details.Address != was.Address && said.Details.Address != is.Address
+				if !mixed {
+					continue
+				}
+				if halvesBound(joined, blocks) {
+					worse++
+				}
+				if countersign.DetailsBound(joined, blocks) {
+					t.Fatalf("bound, and said by neither answer:\n%s\n%s\n%s %v", old, now, joined, blocks)
+				}
+			}
+		}
+	})
+	if worse == 0 {
+		t.Error("no pair shows why a detail must lie whole in one block")
+	}
+}
+
+// halvesBound is the rule that is too weak: a detail may lie in two neighbouring blocks if
+// each of them holds the whole callBackId or requestUUID.
+func halvesBound(plaintext []byte, blocks []int) bool {
+	edges := []int{0}
+	for _, n := range blocks {
+		edges = append(edges, edges[len(edges)-1]+n)
+	}
+	in := func(at int) int { i, _ := slices.BinarySearch(edges, at+1); return i - 1 }
+	names := func(block int) bool {
+		for _, name := range []string{`"callBackId":`, `"requestUUID":`} {
+			from := strings.Index(string(plaintext), name)
+			value := countersign.ValueSpans(plaintext, strings.Trim(name, `":`))[0]
+			if from >= 0 && in(from) == block && in(value[1]-1) == block {
+				return true
+			}
+		}
+		return false
+	}
+	for i, name := range []string{"address", "chainName", "symbol", "amount"} {
+		span := countersign.ValueSpans(plaintext, "address", "chainName", "symbol", "amount")[i]
+		first, last := in(span[0]-len(name)-3), in(span[1]-1)
+		if last-first > 1 || !names(first) || !names(last) {
+			return false
+		}
+	}
+	return true
+}
