@@ -1,9 +1,9 @@
-package api
+package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,31 +11,33 @@ import (
 	"testing"
 )
 
-// documents are the OpenAPI documents of both ends. The tests of each end compare
-// its file with its answers.
-var documents = []string{"../admin/testdata/openapi.golden.json", "../gateway/testdata/openapi.golden.json"}
-
-// TestDocumentStructure checks that both documents have the structure of OpenAPI 3.1
-// and what readers and code generators need beside it.
-func TestDocumentStructure(t *testing.T) {
-	for _, path := range documents {
-		b, err := os.ReadFile(path)
-		if err != nil {
+// documents gives the OpenAPI documents of a service and of a gateway, indented.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	b := startBoth(t, t.TempDir(), "", "")
+	defer b.stop()
+	list := map[string]string{}
+	for end, url := range map[string]string{"service": b.service.URL(), "gateway": b.gateway.URL()} {
+		_, body := get(t, url+"/openapi.json")
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
 			t.Fatal(err)
 		}
-		if faults := documentFaults(t, b); len(faults) > 0 {
-			t.Errorf("%s:\n%s", path, strings.Join(faults, "\n"))
-		}
+		list[end] = indented.String()
 	}
+	return list
 }
 
-// TestDocumentStructureRefuses checks that the test above finds faults.
-func TestDocumentStructureRefuses(t *testing.T) {
-	b, err := os.ReadFile(documents[0])
-	if err != nil {
-		t.Fatal(err)
+// TestDocumentStructure checks that both documents have the structure of OpenAPI 3.1
+// and what readers and code generators need beside it, and that the check finds faults.
+func TestDocumentStructure(t *testing.T) {
+	both := documents(t)
+	for end, text := range both {
+		if faults := documentFaults(t, []byte(text)); len(faults) > 0 {
+			t.Errorf("%s:\n%s", end, strings.Join(faults, "\n"))
+		}
 	}
-	good := string(b)
+	good := both["service"]
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown member of a schema": {`"pattern":`, `"patternDescription": "x", "pattern":`, "patternDescription"},
 		"reference to nothing":       {`"#/components/schemas/Fault"`, `"#/components/schemas/Gone"`, "leads nowhere"},
