@@ -20,14 +20,14 @@ import (
 // that raises alarms, settles attempts, writes events and keeps states says,
 // neither more nor less.
 func TestWordsAreThoseOfTheCode(t *testing.T) {
-	const dispatch, outbox, book, audit, control, merchants = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/control", "../internal/merchants"
+	const dispatch, outbox, book, audit, control = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/control"
 	lost := constants(t, "ResultLost", outbox)
-	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox, merchants, audit, control))
+	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox, audit, control))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
 	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
-	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "State", merchants))
-	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", merchants))
-	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", merchants))
+	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
+	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", outbox))
+	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))
 	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
 	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))
 

@@ -9,7 +9,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -45,16 +44,16 @@ func (s *Server) callbackBlocks(c *api.Call, q blocksQuery, _ api.None) (client.
 	if err != nil {
 		return client.Blocks{}, err
 	}
-	if m.State == merchants.Deleted { // the blocks' length is that of its key
-		return client.Blocks{}, merchants.ErrDeleted
+	if m.State == outbox.MerchantDeleted { // the blocks' length is that of its key
+		return client.Blocks{}, outbox.ErrMerchantDeleted
 	}
 	return blocksOf(m, cb.Payload, shown), nil
 }
 
 // blocksOf lays the plaintext of an attempt out in blocks.
-func blocksOf(m merchants.Merchant, payload []byte, a outbox.Attempt) client.Blocks {
+func blocksOf(m outbox.Merchant, payload []byte, a outbox.Attempt) client.Blocks {
 	padding, marks := envelope.PKCS1v15, 3 // 00, the type, and the 00 after the padding
-	if m.Scheme == merchants.SchemeMerchantOAEP {
+	if m.Scheme == outbox.SchemeMerchantOAEP {
 		padding = envelope.OAEP
 	}
 	out := client.Blocks{Attempt: a.Number, RequestUUID: a.RequestUUID, Fingerprint: m.Fingerprint, BlockBytes: m.Key.Size(),

@@ -8,7 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/envelope"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -27,20 +26,20 @@ func TestBlocksAreThoseOfTheBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := testKey()
-	for scheme, c := range map[merchants.Scheme]struct {
+	for scheme, c := range map[outbox.Scheme]struct {
 		seals, opens *envelope.Key
 		padding      envelope.Padding
 	}{
-		merchants.SchemeService:      {pair, pair.Public(), envelope.PKCS1v15},
-		merchants.SchemeMerchant:     {pair.Public(), pair, envelope.PKCS1v15},
-		merchants.SchemeMerchantOAEP: {pair.Public(), pair, envelope.OAEP},
+		outbox.SchemeService:      {pair, pair.Public(), envelope.PKCS1v15},
+		outbox.SchemeMerchant:     {pair.Public(), pair, envelope.PKCS1v15},
+		outbox.SchemeMerchantOAEP: {pair.Public(), pair, envelope.OAEP},
 	} {
 		body, err := envelope.Seal(c.seals, c.padding, bound)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := envelope.Explain(c.opens, c.padding, body)
-		got := blocksOf(merchants.Merchant{Scheme: scheme, Key: c.seals}, payload, outbox.Attempt{Number: 3, RequestUUID: uuid})
+		got := blocksOf(outbox.Merchant{Scheme: scheme, Key: c.seals}, payload, outbox.Attempt{Number: 3, RequestUUID: uuid})
 		if got.BlockBytes != want.BlockBytes || got.SealedBytes != want.SealedBytes || len(got.Blocks) != len(want.Blocks) || len(got.Blocks) < 2 {
 			t.Fatalf("%s: %+v, want %+v", scheme, got, want)
 		}

@@ -12,7 +12,6 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -22,7 +21,7 @@ var guarded = []string{"notifyUrl", "withdrawUrl", "apiKey", "callbackApiKey", "
 
 // membersOf gives the settings of a merchant as texts for people, of secrets and keys
 // their fingerprints.
-func membersOf(m *merchants.Merchant) (map[string]string, error) {
+func membersOf(m *outbox.Merchant) (map[string]string, error) {
 	b, err := json.Marshal(merchantOf(*m))
 	if err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func membersOf(m *merchants.Merchant) (map[string]string, error) {
 
 // differences gives the members in which two states of a merchant differ. decides says
 // whether one of them is guarded.
-func differences(was, is *merchants.Merchant) (before, after map[string]string, decides bool, err error) {
+func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool, err error) {
 	if before, err = membersOf(was); err != nil {
 		return nil, nil, false, err
 	}
@@ -78,15 +77,15 @@ func differences(was, is *merchants.Merchant) (before, after map[string]string, 
 
 // change changes a merchant, or proposes it where something guarded changes. content is
 // what apply of the kind needs to do the same. Where it waits, the change is not nil.
-func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*merchants.Merchant) error) (merchants.Merchant, *control.Change, error) {
+func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *control.Change, error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)
 		if err != nil {
 			return was, nil, err
 		}
-		if was.State == merchants.Deleted {
-			return was, nil, merchants.ErrDeleted
+		if was.State == outbox.MerchantDeleted {
+			return was, nil, outbox.ErrMerchantDeleted
 		}
 		is := was
 		if err := apply(&is); err != nil {
@@ -122,9 +121,9 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 }
 
 // applied makes the Apply of a kind. patch reads the content and changes the merchant.
-func (s *Server) applied(patch func(m *merchants.Merchant, content []byte) error) control.Apply {
+func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) control.Apply {
 	return func(ctx context.Context, c *control.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
-		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *merchants.Merchant) error {
+		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
 			was := *m
 			if err := patch(m, content); err != nil {
 				return err
@@ -141,14 +140,14 @@ func (s *Server) applied(patch func(m *merchants.Merchant, content []byte) error
 
 // staleIf gives the error of a change of a merchant that was changed or deleted since.
 func staleIf(err error) error {
-	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, merchants.ErrDeleted) {
+	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, outbox.ErrMerchantDeleted) {
 		return control.ErrStale
 	}
 	return err
 }
 
 func (s *Server) applySettings() control.Apply {
-	return s.applied(func(m *merchants.Merchant, content []byte) error {
+	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var in client.MerchantPatch
 		if err := json.Unmarshal(content, &in); err != nil {
 			return err
@@ -176,7 +175,7 @@ func (k *keyMaker) content() (n newKeys, err error) {
 }
 
 func (s *Server) applyKeys() control.Apply {
-	return s.applied(func(m *merchants.Merchant, content []byte) error {
+	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var n newKeys
 		if err := json.Unmarshal(content, &n); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // Where an approver's token exists, nobody alone changes where a merchant's money goes or
@@ -149,7 +149,7 @@ func TestNobodyAloneMovesMoney(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if m.State == merchants.Paused {
+		if m.State == outbox.MerchantPaused {
 			h.as(alice.secret, post, "/v1/merchants/"+merchant+"/resume", "", nil)
 		}
 		if a := h.as(alice.secret, patch, "/v1/merchants/"+merchant, api.TypeMerge, `{"withdrawUrl":"https://right.example/w"}`); a.status == 202 {

@@ -9,7 +9,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // deleted is the fault of a merchant that was deleted.
@@ -17,7 +17,7 @@ const deleted = "was deleted: nothing is accepted for it any more"
 
 // problemOf is the one place that says what a call for a deleted merchant is answered.
 func problemOf(err error) *client.Problem {
-	if errors.Is(err, merchants.ErrDeleted) {
+	if errors.Is(err, outbox.ErrMerchantDeleted) {
 		return api.NewProblem(http.StatusGone, "the merchant was deleted: its keys are erased, nothing is sent to it, and its settings do not change any more")
 	}
 	return nil
@@ -32,7 +32,7 @@ func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Mer
 	}
 	for {
 		m, err := s.Outbox.Merchant(ctx, id)
-		if err != nil || m.State == merchants.Deleted {
+		if err != nil || m.State == outbox.MerchantDeleted {
 			return merchantOf(m), nil, err
 		}
 		if err := s.Outbox.WorkLeft(ctx, id); err != nil {

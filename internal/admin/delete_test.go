@@ -7,7 +7,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // A merchant is deleted by two persons, when no work is left; its keys are erased, also those
@@ -121,7 +121,7 @@ func TestDeleteMerchant(t *testing.T) {
 		if cb := must(eyes.Callback(ctx, w.ID))(t); cb.State != client.CallbackCancelled {
 			t.Errorf("the history: %+v", cb)
 		}
-		if m := must(h.store.Merchant(ctx, "acme"))(t); m.State != merchants.Deleted {
+		if m := must(h.store.Merchant(ctx, "acme"))(t); m.State != outbox.MerchantDeleted {
 			t.Errorf("%+v", m)
 		}
 	})

@@ -11,7 +11,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -121,7 +120,7 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 	}
 	at := place(item.Item)
 	switch {
-	case errors.Is(err, merchants.ErrDeleted):
+	case errors.Is(err, outbox.ErrMerchantDeleted):
 		return item.Item, api.Invalid(api.At(at+".merchant", deleted))
 	case errors.Is(err, db.ErrNotFound):
 		return item.Item, api.Invalid(api.At(at+".merchant", notKnown))

@@ -6,7 +6,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 const defaultBits = 2048
@@ -16,7 +16,7 @@ const defaultBits = 2048
 // seals requests; in the others the service holds the merchant's public part, and
 // answers need a pair of the service.
 type keyMaker struct {
-	scheme   merchants.Scheme
+	scheme   outbox.Scheme
 	faults   *api.Faults
 	warnings []string
 
@@ -26,7 +26,7 @@ type keyMaker struct {
 // check reads the given keys and names their faults. It generates no key, so a
 // wrong request costs no RSA work. all says that no key may be missing.
 func (k *keyMaker) check(key, responseKey *client.KeySpec, all bool) {
-	if k.scheme == merchants.SchemeService {
+	if k.scheme == outbox.SchemeService {
 		k.request = k.private("body.key", key)
 	} else {
 		k.request = k.public("body.key", key, all)
@@ -94,7 +94,7 @@ func (k *keyMaker) public(location string, spec *client.KeySpec, required bool) 
 // merchant. Otherwise a key that the request does not name stays as it is, and its
 // field stays nil.
 func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) {
-	ours := k.scheme == merchants.SchemeService
+	ours := k.scheme == outbox.SchemeService
 	nothing := key == nil && responseKey == nil
 	if k.request == nil && ours && (all || key != nil || nothing) {
 		if k.request, err = generate(key); err != nil {
@@ -112,9 +112,9 @@ func (k *keyMaker) make(key, responseKey *client.KeySpec, all bool) (err error) 
 }
 
 // apply puts the keys that were made into m, in place of those that it has.
-func (k *keyMaker) apply(m *merchants.Merchant) error {
+func (k *keyMaker) apply(m *outbox.Merchant) error {
 	if m.Rotation != nil {
-		return merchants.ErrRotating
+		return outbox.ErrRotating
 	}
 	m.Key, m.ResponseKey = or(k.request, m.Key), or(k.response, m.ResponseKey)
 	m.Fingerprint = m.Key.Fingerprint()
@@ -143,7 +143,7 @@ func generate(spec *client.KeySpec) (*envelope.Key, error) {
 // publicPart is the key with which the merchant opens requests, if the service has
 // just made or been given the pair.
 func (k *keyMaker) publicPart() string {
-	if k.request == nil || k.scheme != merchants.SchemeService {
+	if k.request == nil || k.scheme != outbox.SchemeService {
 		return ""
 	}
 	return k.request.PublicBase64()
@@ -168,10 +168,10 @@ func (s *Server) rotateKeys(c *api.Call, _ api.None, in client.NewKeys) (client.
 		return client.Keys{}, nil, err
 	}
 	if m.Rotation != nil {
-		return client.Keys{}, nil, merchants.ErrRotating // before keys are made for nothing
+		return client.Keys{}, nil, outbox.ErrRotating // before keys are made for nothing
 	}
-	if m.State == merchants.Deleted { // before a key is made
-		return client.Keys{}, nil, merchants.ErrDeleted
+	if m.State == outbox.MerchantDeleted { // before a key is made
+		return client.Keys{}, nil, outbox.ErrMerchantDeleted
 	}
 	var faults api.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}

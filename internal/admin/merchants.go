@@ -11,7 +11,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/audit"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -31,18 +30,18 @@ const (
 
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
-	m := merchants.Merchant{
-		ID: in.ID, Name: in.Name, State: merchants.Active,
+	m := outbox.Merchant{
+		ID: in.ID, Name: in.Name, State: outbox.MerchantActive,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
-		Scheme:      merchants.Scheme(or(in.Scheme, client.SchemeService)),
+		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
 		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
-		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(merchants.DefaultReleaseWithin))),
+		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(outbox.DefaultReleaseWithin))),
 		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 		APIKey:         countersign.APIKey(in.APIKey),
-		Settings: merchants.Settings{
+		Settings: outbox.Settings{
 			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
-			AllowPrivate: s.DefaultAllowPrivate, Collect: merchants.Collect(in.Collect),
+			AllowPrivate: s.DefaultAllowPrivate, Collect: outbox.Collect(in.Collect),
 		},
 	}
 	var faults api.Faults
@@ -87,7 +86,7 @@ func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
 }
 
 // checkMerchant names faults that a schema cannot find.
-func (s *Server) checkMerchant(m *merchants.Merchant, faults *api.Faults) {
+func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
@@ -116,8 +115,8 @@ func (s *Server) checkMerchant(m *merchants.Merchant, faults *api.Faults) {
 }
 
 // warnings say what is dangerous about settings that are taken all the same.
-func warnings(m *merchants.Merchant) []string {
-	if m.Settings.Collect == merchants.CollectAny {
+func warnings(m *outbox.Merchant) []string {
+	if m.Settings.Collect == outbox.CollectAny {
 		return []string{"collect is any: where the service was not given the details of a withdrawal, whoever has stolen answers " +
 			"of this merchant can have another address or amount confirmed; give details with each withdrawal, or set collect to bound"}
 	}
@@ -130,7 +129,7 @@ func checkWithin(location string, d time.Duration, faults *api.Faults) {
 	}
 }
 
-func checkRetry(r *merchants.Retry, location string, faults *api.Faults) {
+func checkRetry(r *outbox.Retry, location string, faults *api.Faults) {
 	if r == nil {
 		return
 	}
@@ -164,7 +163,7 @@ type merchantQuery struct {
 }
 
 func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.MerchantPage, error) {
-	var list []merchants.Merchant
+	var list []outbox.Merchant
 	var err error
 	if of := c.Token.BoundTo(); of != nil {
 		list, err = s.Lists.MerchantsOf(c.R.Context(), of, q.Deleted != "", q.Cursor, q.Limit+1)
@@ -207,7 +206,7 @@ func (s *Server) updateMerchant(c *api.Call, _ api.None, in client.MerchantPatch
 	if err != nil {
 		return client.UpdatedMerchant{}, nil, err
 	}
-	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *merchants.Merchant) error { return s.patched(m, in) })
+	m, waits, err := s.change(c, client.ChangeMerchant, id, in, func(m *outbox.Merchant) error { return s.patched(m, in) })
 	if err == nil && waits != nil {
 		return client.UpdatedMerchant{}, &client.Proposed{Change: waits.Shown(), Warnings: warnings(&m)}, nil
 	}
@@ -215,9 +214,9 @@ func (s *Server) updateMerchant(c *api.Call, _ api.None, in client.MerchantPatch
 }
 
 // patched changes m and names what is wrong with it then.
-func (s *Server) patched(m *merchants.Merchant, in client.MerchantPatch) error {
+func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
 	if m.Rotation != nil && (in.APIKey.Set || in.CallbackAPIKey.Set || in.CallbackAPIKey.Null) {
-		return merchants.ErrRotating
+		return outbox.ErrRotating
 	}
 	s.applyPatch(m, in)
 	var faults api.Faults
@@ -226,7 +225,7 @@ func (s *Server) patched(m *merchants.Merchant, in client.MerchantPatch) error {
 	return faults.Err()
 }
 
-func (s *Server) applyPatch(m *merchants.Merchant, in client.MerchantPatch) {
+func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
 	set(&m.Name, in.Name, m.Name)
 	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
 	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
@@ -247,14 +246,14 @@ func (s *Server) applyPatch(m *merchants.Merchant, in client.MerchantPatch) {
 	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
 	set(&m.RatePerSecond, in.RatePerSecond, 0)
 	setDuration(&m.ConfirmWithin, in.ConfirmWithin, defaultConfirmWithin)
-	setDuration(&m.ReleaseWithin, in.ReleaseWithin, merchants.DefaultReleaseWithin)
+	setDuration(&m.ReleaseWithin, in.ReleaseWithin, outbox.DefaultReleaseWithin)
 	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
 	set(&m.Settings.ContentType, in.ContentType, "")
 	if in.Body.Set {
 		m.Settings.Body = string(in.Body.Value)
 	}
 	if in.Collect.Set {
-		m.Settings.Collect = merchants.Collect(in.Collect.Value)
+		m.Settings.Collect = outbox.Collect(in.Collect.Value)
 	}
 }
 
@@ -283,18 +282,18 @@ func or[T comparable](v, fallback T) T {
 }
 
 func (s *Server) pauseMerchant(c *api.Call, _ api.None, in client.Pause) (client.Merchant, error) {
-	return s.setState(c, merchants.Paused, or(in.Reason, defaultPauseReason))
+	return s.setState(c, outbox.MerchantPaused, or(in.Reason, defaultPauseReason))
 }
 
 func (s *Server) resumeMerchant(c *api.Call, _ api.None, in client.Resume) (client.Merchant, error) {
-	m, err := s.setState(c, merchants.Active, "")
+	m, err := s.setState(c, outbox.MerchantActive, "")
 	if err == nil && in.Resend {
 		_, err = s.Outbox.ResendMatching(c.R.Context(), outbox.CallbackFilter{Merchant: m.ID, State: outbox.CallbackPending}, false, c.Now)
 	}
 	return m, err
 }
 
-func (s *Server) setState(c *api.Call, state merchants.State, reason string) (client.Merchant, error) {
+func (s *Server) setState(c *api.Call, state outbox.MerchantState, reason string) (client.Merchant, error) {
 	id, err := c.PathID()
 	if err != nil {
 		return client.Merchant{}, err
@@ -303,16 +302,16 @@ func (s *Server) setState(c *api.Call, state merchants.State, reason string) (cl
 	return merchantOf(m), err
 }
 
-func finalCodes(in []client.CodeRange) []merchants.CodeRange {
-	var list []merchants.CodeRange
+func finalCodes(in []client.CodeRange) []outbox.CodeRange {
+	var list []outbox.CodeRange
 	for _, r := range in {
-		list = append(list, merchants.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
+		list = append(list, outbox.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
 	}
 	return list
 }
 
 // setRetry changes a schedule if the member is set; null gives the lane's default.
-func setRetry(v **merchants.Retry, p client.Patch[client.Schedule]) {
+func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
 	switch {
 	case p.Null:
 		*v = nil
@@ -321,11 +320,11 @@ func setRetry(v **merchants.Retry, p client.Patch[client.Schedule]) {
 	}
 }
 
-func keptSchedule(r *client.Schedule) *merchants.Retry {
+func keptSchedule(r *client.Schedule) *outbox.Retry {
 	if r == nil {
 		return nil
 	}
-	kept := &merchants.Retry{Every: time.Duration(r.Every).Milliseconds()}
+	kept := &outbox.Retry{Every: time.Duration(r.Every).Milliseconds()}
 	if r.Every != 0 && kept.Every == 0 {
 		kept.Every = -1 // below a millisecond: refused, not taken for none
 	}
@@ -335,7 +334,7 @@ func keptSchedule(r *client.Schedule) *merchants.Retry {
 	return kept
 }
 
-func scheduleOf(r *merchants.Retry) *client.Schedule {
+func scheduleOf(r *outbox.Retry) *client.Schedule {
 	if r == nil {
 		return nil
 	}
@@ -347,7 +346,7 @@ func scheduleOf(r *merchants.Retry) *client.Schedule {
 }
 
 // merchantOf shows m without its secrets.
-func merchantOf(m merchants.Merchant) client.Merchant {
+func merchantOf(m outbox.Merchant) client.Merchant {
 	out := client.Merchant{
 		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
 		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
@@ -358,7 +357,7 @@ func merchantOf(m merchants.Merchant) client.Merchant {
 		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
 		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
 		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
-		Collect: client.Collect(or(m.Settings.Collect, merchants.CollectBound)),
+		Collect: client.Collect(or(m.Settings.Collect, outbox.CollectBound)),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
 	for _, r := range m.Settings.FinalCodes {

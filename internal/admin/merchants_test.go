@@ -13,7 +13,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -182,7 +181,7 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 		expect := func(id string, shown client.Collect, warned []string, want client.Collect) {
 			t.Helper()
 			kept, err := h.store.Merchant(ctx, id)
-			if err != nil || client.Collect(or(kept.Settings.Collect, merchants.CollectBound)) != want || shown != want {
+			if err != nil || client.Collect(or(kept.Settings.Collect, outbox.CollectBound)) != want || shown != want {
 				t.Errorf("%s: shown %q, kept %q, %v; want %q", id, shown, kept.Settings.Collect, err, want)
 			}
 			if (want == client.CollectAny) != (len(warned) == 1 && strings.Contains(warned[0], "collect is any")) {

@@ -12,7 +12,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -31,7 +30,7 @@ type rotationStep struct {
 	Overlap time.Duration `json:"overlap"`
 }
 
-func (r rotationStep) apply(m *merchants.Merchant) error {
+func (r rotationStep) apply(m *outbox.Merchant) error {
 	switch r.Step {
 	case "stage":
 		k, err := r.Keys.keys()
@@ -50,7 +49,7 @@ func (r rotationStep) apply(m *merchants.Merchant) error {
 }
 
 func (s *Server) applyRotation() control.Apply {
-	return s.applied(func(m *merchants.Merchant, content []byte) error {
+	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var r rotationStep
 		if err := json.Unmarshal(content, &r); err != nil {
 			return err
@@ -69,7 +68,7 @@ func (s *Server) stageRotation(c *api.Call, _ api.None, in client.NewRotation) (
 		return out, nil, err
 	}
 	if m.Rotation != nil {
-		return out, nil, merchants.ErrRotating // before keys are made for nothing
+		return out, nil, outbox.ErrRotating // before keys are made for nothing
 	}
 	var faults api.Faults
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
@@ -170,7 +169,7 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 			errs = append(errs, err)
 			continue
 		}
-		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*merchants.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
+		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
 			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: id, Kind: control.AlarmMerchantChanged, Subject: "older keys ended at the end of their overlap", At: now}})
 		})
 		if !errors.Is(err, outbox.ErrVersion) { // else another node was faster, or a person
@@ -181,7 +180,7 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 }
 
 // rotationOf shows how far the replacement of m's keys is.
-func rotationOf(m merchants.Merchant) *client.Rotation {
+func rotationOf(m outbox.Merchant) *client.Rotation {
 	r := m.Rotation
 	if r == nil {
 		return nil
@@ -197,10 +196,10 @@ func rotationOf(m merchants.Merchant) *client.Rotation {
 }
 
 // keys are the keys of a change's content.
-func (n newKeys) keys() (k merchants.Keys, err error) {
+func (n newKeys) keys() (k outbox.MerchantKeys, err error) {
 	var made keyMaker
 	if err := n.into(&made); err != nil {
 		return k, err
 	}
-	return merchants.Keys{APIKey: countersign.APIKey(n.APIKey), CallbackAPIKey: countersign.APIKey(n.CallbackAPIKey), Key: made.request, ResponseKey: made.response}, nil
+	return outbox.MerchantKeys{APIKey: countersign.APIKey(n.APIKey), CallbackAPIKey: countersign.APIKey(n.CallbackAPIKey), Key: made.request, ResponseKey: made.response}, nil
 }

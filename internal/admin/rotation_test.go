@@ -8,7 +8,7 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // Each step of a replacement of keys waits for another person, who sees fingerprints, and
@@ -175,7 +175,7 @@ func TestRotationEnds(t *testing.T) {
 			look()
 			look()
 			m := must(h.store.Merchant(ctx, "acme"))(t)
-			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != merchants.Active {
+			if m.Rotation != nil || m.Fingerprint == old.Fingerprint || m.State != outbox.MerchantActive {
 				t.Errorf("%+v", m.Rotation)
 			}
 			if n := alarms() - before; n != 1 {

@@ -14,7 +14,6 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/control"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -22,16 +21,16 @@ import (
 type Backend interface {
 	Ready(ctx context.Context) error
 
-	CreateMerchant(ctx context.Context, m merchants.Merchant, now db.Millis) (merchants.Merchant, error)
-	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*merchants.Merchant) error, also func(context.Context, *db.Tx) error) (merchants.Merchant, error)
-	Merchant(ctx context.Context, id string) (merchants.Merchant, error)
-	Merchants(ctx context.Context, deleted bool, after string, limit int) ([]merchants.Merchant, error)
-	MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]merchants.Merchant, error)
-	DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (merchants.Merchant, error)
+	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
+	ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*outbox.Merchant) error, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
+	Merchant(ctx context.Context, id string) (outbox.Merchant, error)
+	Merchants(ctx context.Context, deleted bool, after string, limit int) ([]outbox.Merchant, error)
+	MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]outbox.Merchant, error)
+	DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (outbox.Merchant, error)
 	WorkLeft(ctx context.Context, id string) error
-	Waiting(ctx context.Context, id string) ([]merchants.First, error)
+	Waiting(ctx context.Context, id string) ([]outbox.FirstDue, error)
 	EndedRotations(ctx context.Context, now db.Millis) ([]string, error)
-	SetMerchantState(ctx context.Context, id string, state merchants.State, reason string, now db.Millis) (merchants.Merchant, error)
+	SetMerchantState(ctx context.Context, id string, state outbox.MerchantState, reason string, now db.Millis) (outbox.Merchant, error)
 
 	Frozen(ctx context.Context) (outbox.Freeze, error)
 	Freeze(ctx context.Context, reason, by string, now db.Millis) (outbox.Freeze, error)
@@ -67,7 +66,7 @@ type Backend interface {
 
 	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
-	Breakers(ctx context.Context) ([]merchants.Breaker, error)
+	Breakers(ctx context.Context) ([]outbox.Breaker, error)
 	Nodes(ctx context.Context) ([]db.Node, error)
 }
 

@@ -10,7 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -70,7 +69,7 @@ func unknownMerchant(err error) error {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
 		return api.Invalid(api.At("body.merchant", notKnown))
-	case errors.Is(err, merchants.ErrDeleted):
+	case errors.Is(err, outbox.ErrMerchantDeleted):
 		return api.Invalid(api.At("body.merchant", deleted))
 	}
 	return err

@@ -11,7 +11,6 @@ import (
 
 	"countersign/internal/daemon"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -42,9 +41,9 @@ func (b *Bench) openOutbox(ctx context.Context, name string, n int) (_ *bareOutb
 		return nil, errors.Join(err, s.close())
 	}
 	for i := range n {
-		m := merchants.Merchant{
-			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.made, i), Name: "bench", State: merchants.Active,
-			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: merchants.SchemeService,
+		m := outbox.Merchant{
+			ID: fmt.Sprintf("%s-%x-%d-%05d", name, now, b.made, i), Name: "bench", State: outbox.MerchantActive,
+			NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
 			Concurrency: 10_000, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair,
 		}
 		if _, err := s.outbox.CreateMerchant(ctx, m, now); err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -192,7 +191,7 @@ func (r *ceilingRun) sweep(ctx context.Context, node *bareOutbox) {
 
 func (s *bareOutbox) activate(ctx context.Context) error {
 	for _, id := range s.ids {
-		if _, err := s.outbox.SetMerchantState(ctx, id, merchants.Active, "", db.MillisOf(time.Now())); err != nil {
+		if _, err := s.outbox.SetMerchantState(ctx, id, outbox.MerchantActive, "", db.MillisOf(time.Now())); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"countersign/internal/daemon"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -117,8 +116,8 @@ func pauseAll(ctx context.Context, o *outbox.Outbox) error {
 		}
 		for _, m := range list {
 			after = m.ID
-			if m.State == merchants.Active {
-				if _, err := o.SetMerchantState(ctx, m.ID, merchants.Paused, "of an earlier bench", db.MillisOf(time.Now())); err != nil {
+			if m.State == outbox.MerchantActive {
+				if _, err := o.SetMerchantState(ctx, m.ID, outbox.MerchantPaused, "of an earlier bench", db.MillisOf(time.Now())); err != nil {
 					return err
 				}
 			}

@@ -17,7 +17,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
 )
@@ -188,7 +187,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	for state, n := range numbers.Withdrawals {
 		gauge(s.withdrawals, float64(n), string(state))
 	}
-	keys, err := merchants.OldestKeys(ctx, s.outbox)
+	keys, err := s.outbox.OldestKeys(ctx)
 	if err != nil {
 		return err
 	}

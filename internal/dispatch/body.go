@@ -3,7 +3,7 @@ package dispatch
 import (
 	"fmt"
 
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // The default Content-Type is the one that merchants of live services expect,
@@ -41,7 +41,7 @@ func wireBody(form string, sealed []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown body form")
 }
 
-func contentType(s merchants.Settings) string {
+func contentType(s outbox.Settings) string {
 	if s.ContentType != "" {
 		return s.ContentType
 	}

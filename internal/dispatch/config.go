@@ -11,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -22,7 +21,7 @@ type Outbox interface {
 	Settle(context.Context, []outbox.Settlement, db.Millis) ([]outbox.Settled, error)
 	GiveBack(context.Context, []outbox.Claimed, db.Millis) error
 	Sweep(context.Context, db.Millis) (outbox.Swept, error)
-	Merchant(context.Context, string) (merchants.Merchant, error)
+	Merchant(context.Context, string) (outbox.Merchant, error)
 	Watch(db.Topic) (<-chan struct{}, func())
 }
 

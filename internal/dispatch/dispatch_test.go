@@ -15,7 +15,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -188,7 +187,7 @@ func TestOwnScheduleIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(_ *Config, r *rig) {
 			m := r.merchants["m1"]
-			m.Settings.NotifyRetry = &merchants.Retry{Delays: []int64{0, 1000, 3000}}
+			m.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 3000}}
 			r.merchants["m1"] = m
 		})
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(4711)})
@@ -570,7 +569,7 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		r.stop()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.merchants["m1"].State != merchants.Paused || len(r.settled) < outbox.OpenFailureLimit {
+		if r.merchants["m1"].State != outbox.MerchantPaused || len(r.settled) < outbox.OpenFailureLimit {
 			t.Errorf("%s after %d", r.merchants["m1"].State, len(r.settled))
 		}
 		for _, s := range r.settled {

@@ -11,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
 )
@@ -23,7 +22,7 @@ type fakeOutbox struct {
 	now func() time.Time
 
 	mu          sync.Mutex
-	merchants   map[string]merchants.Merchant
+	merchants   map[string]outbox.Merchant
 	callbacks   []*outbox.Callback // in order of ingest
 	withdrawals map[string]*outbox.Withdrawal
 	attempts    map[string][]outbox.Attempt
@@ -55,9 +54,9 @@ type fakeLane struct {
 
 var errFault = errors.New("the database is away")
 
-func newFakeOutbox(t testing.TB, known ...merchants.Merchant) *fakeOutbox {
+func newFakeOutbox(t testing.TB, known ...outbox.Merchant) *fakeOutbox {
 	f := &fakeOutbox{
-		t: t, now: time.Now, merchants: make(map[string]merchants.Merchant), withdrawals: make(map[string]*outbox.Withdrawal),
+		t: t, now: time.Now, merchants: make(map[string]outbox.Merchant), withdrawals: make(map[string]*outbox.Withdrawal),
 		attempts: make(map[string][]outbox.Attempt), held: make(map[string]int), lanes: make(map[laneKey]*fakeLane),
 		openFailed: make(map[string][]db.Millis), watchers: make(map[db.Topic][]chan struct{}),
 		fault: func(string, bool) bool { return false },
@@ -162,7 +161,7 @@ func (f *fakeOutbox) attemptsOf(id string) []outbox.Attempt {
 // capacity is how many more of a merchant's lane can be claimed with that share.
 func (f *fakeOutbox) capacity(merchant string, l countersign.Lane, share int, now db.Millis) int {
 	m, lane := f.merchants[merchant], f.lane(merchant, l)
-	if m.State != merchants.Active || lane.openUntil > now {
+	if m.State != outbox.MerchantActive || lane.openUntil > now {
 		return 0
 	}
 	room := m.Concurrency
@@ -294,7 +293,7 @@ func (f *fakeOutbox) settle(s outbox.Settlement, now db.Millis) outbox.Settled {
 		out.OpenFailures = len(f.openFailed[c.Merchant])
 		if len(f.openFailed[c.Merchant]) >= outbox.OpenFailureLimit {
 			m := f.merchants[c.Merchant]
-			m.State = merchants.Paused
+			m.State = outbox.MerchantPaused
 			f.merchants[c.Merchant] = m
 			out.Paused = true
 		}
@@ -331,7 +330,7 @@ func (f *fakeOutbox) Sweep(_ context.Context, now db.Millis) (out outbox.Swept, 
 	return out, err
 }
 
-func (f *fakeOutbox) Merchant(_ context.Context, id string) (m merchants.Merchant, err error) {
+func (f *fakeOutbox) Merchant(_ context.Context, id string) (m outbox.Merchant, err error) {
 	err = f.call("merchant", func() { m = f.merchants[id] })
 	if err == nil && m.ID == "" {
 		err = db.ErrNotFound

@@ -14,7 +14,6 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -72,13 +71,13 @@ func TestPropertyInterleavings(t *testing.T) {
 		}
 		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
 		row.Concurrency = rapid.IntRange(1, 5).Draw(t, "concurrency")
-		row.Settings.NotifyRetry = &merchants.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
+		row.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
 		row, err := s.CreateMerchant(t.Context(), row, w.now)
 		w.must(t, err)
 		w.ready, err = newMerchant(row, TargetRules{})
 		w.must(t, err)
 		defer func() { // the next world claims nothing of this one
-			_, err := s.SetMerchantState(context.Background(), w.merchant, merchants.Paused, "over", w.now)
+			_, err := s.SetMerchantState(context.Background(), w.merchant, outbox.MerchantPaused, "over", w.now)
 			w.must(t, err)
 		}()
 		// Something is under way from the start.

@@ -7,7 +7,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // Question has what Judge needs to know of an attempt.
@@ -23,12 +23,12 @@ type Question struct {
 	// are those of the merchant's answer.
 	Ordered *countersign.Details
 	// Collect says what such an answer must show. Zero: CollectBound.
-	Collect merchants.Collect
+	Collect outbox.Collect
 	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
 	// only.
 	Deadline db.Millis
 	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
-	FinalCodes []merchants.CodeRange
+	FinalCodes []outbox.CodeRange
 }
 
 // Response is the result of one exchange.
@@ -135,7 +135,7 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 
 // isFinal reports whether code is final. A merchant's own ranges replace 2000 to 2999
 // (PROTOCOL.md, E2).
-func isFinal(ranges []merchants.CodeRange, code countersign.ErrCode) bool {
+func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
 	if ranges == nil {
 		return code.Class() == countersign.ClassRefused
 	}

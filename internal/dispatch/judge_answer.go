@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"countersign"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers).
@@ -71,7 +71,7 @@ func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
-	if q.Ordered == nil && !bound && q.Collect != merchants.CollectAny {
+	if q.Ordered == nil && !bound && q.Collect != outbox.CollectAny {
 		v.Reason, v.Alarm = ReasonAnswerUnbound, AlarmAnswerUnbound
 		return v
 	}

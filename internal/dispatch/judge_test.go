@@ -12,7 +12,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 const (
@@ -204,10 +204,10 @@ func everyWayToBeWrong(right string) []judgeRow {
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
 			outcome: Retry, reason: ReasonWrongAPIKey, alarm: AlarmWrongAPIKey},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
-			change:  func(q *Question) { q.FinalCodes = []merchants.CodeRange{{From: 70, To: 79}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} },
 			outcome: Retry, reason: ReasonMerchantFailure},
 		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = []merchants.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
+			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
 		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: Retry, reason: ReasonDataNotSealed},
 		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
 			outcome: Retry, reason: ReasonDataEncoding},
@@ -301,10 +301,10 @@ func withdrawalRows() []judgeRow {
 		late("wrong key, too late", deadline, response("other", "", 2001), AlarmWrongAPIKey),
 
 		{name: "held code named final", response: response(string(testKey), "", 3001),
-			change:  func(q *Question) { q.FinalCodes = []merchants.CodeRange{{From: 3000, To: 3001}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 3000, To: 3001}} },
 			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined},
 		{name: "0 cannot be final", response: ok,
-			change:  func(q *Question) { q.FinalCodes = []merchants.CodeRange{{From: -10, To: 10}} },
+			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: -10, To: 10}} },
 			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed},
 	}
 	for i := range rows {
@@ -380,7 +380,7 @@ func TestJudgeDeposit(t *testing.T) {
 			outcome: Retry, reason: ReasonDataUnopened, failure: true},
 		{name: "refused", response: response(string(testKey), "", 2003), outcome: Refused, reason: ReasonMerchantRefused},
 		{name: "own final code", response: response(string(testKey), "", 77), outcome: Refused, reason: ReasonMerchantRefused,
-			change: func(q *Question) { q.FinalCodes = []merchants.CodeRange{{From: 70, To: 79}} }},
+			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} }},
 	}
 	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
 		t.Run(row.name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // keySet are keys of a merchant that belong together.
@@ -17,7 +17,7 @@ type keySet struct {
 	openKey     *envelope.Key
 	sealPad     envelope.Padding
 	openPad     envelope.Padding
-	since       merchants.KeySince
+	since       outbox.KeySince
 }
 
 // keys are those of a merchant: the set that seals, and while keys are replaced a second
@@ -28,7 +28,7 @@ type keys struct {
 	until db.Millis // when other ends
 }
 
-func keysOf(s merchants.Merchant) keys {
+func keysOf(s outbox.Merchant) keys {
 	k := keys{keySet: newKeySet(s.Scheme, s.Keys(), s.Since)}
 	if r := s.Rotation; r != nil {
 		other := newKeySet(s.Scheme, r.Other, r.Since)
@@ -38,16 +38,16 @@ func keysOf(s merchants.Merchant) keys {
 }
 
 // newKeySet chooses keys and padding by scheme (PROTOCOL.md, K2 and K3).
-func newKeySet(scheme merchants.Scheme, from merchants.Keys, since merchants.KeySince) keySet {
+func newKeySet(scheme outbox.Scheme, from outbox.MerchantKeys, since outbox.KeySince) keySet {
 	k := keySet{apiKey: from.APIKey, callbackKey: from.CallbackAPIKey, sealKey: from.Key, openKey: from.ResponseKey, since: since}
-	if scheme != merchants.SchemeService {
+	if scheme != outbox.SchemeService {
 		// The merchant's pair: the service uses only the public part.
 		k.sealKey = k.sealKey.Public()
 	}
 	if k.openKey == nil {
 		k.openKey = k.sealKey
 	}
-	if scheme == merchants.SchemeMerchantOAEP {
+	if scheme == outbox.SchemeMerchantOAEP {
 		k.sealPad = envelope.OAEP
 		if k.openKey.HasPrivate() {
 			k.openPad = envelope.OAEP // a public part opens no OAEP

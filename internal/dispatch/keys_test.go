@@ -13,19 +13,18 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
 // The times that stand for the keys of a rotating merchant.
 var (
-	oldSince = merchants.KeySince{Key: 1, ResponseKey: 2, APIKey: 3, CallbackAPIKey: 4}
-	newSince = merchants.KeySince{Key: 11, ResponseKey: 12, APIKey: 13, CallbackAPIKey: 14}
+	oldSince = outbox.KeySince{Key: 1, ResponseKey: 2, APIKey: 3, CallbackAPIKey: 4}
+	newSince = outbox.KeySince{Key: 11, ResponseKey: 12, APIKey: 13, CallbackAPIKey: 14}
 )
 
 // rotating gives m1 of r two sets of keys. Active with an overlap that has passed: the
 // older one has ended, and nothing has noted it yet.
-func rotating(r *rig, active bool, overlap time.Duration, fresh merchants.Keys) {
+func rotating(r *rig, active bool, overlap time.Duration, fresh outbox.MerchantKeys) {
 	m := r.merchants["m1"]
 	m.Since = oldSince
 	must(m.Stage(fresh))
@@ -80,7 +79,7 @@ func TestTwoSetsOfKeys(t *testing.T) {
 	pair, fresh := testPair(), mustKey(2048)
 	older, newer := newTestMerchant(pair), newTestMerchant(fresh)
 	newer.apiKey = "api-new"
-	keys := merchants.Keys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
+	keys := outbox.MerchantKeys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
 	with := func(key string) func(request) *Response {
 		return func(r request) *Response {
 			if r.apiKey.Reveal() != key {
@@ -93,17 +92,17 @@ func TestTwoSetsOfKeys(t *testing.T) {
 		name           string
 		m              held
 		staged, active int // attempts that a callback needs
-		last           [2]merchants.KeySince
+		last           [2]outbox.KeySince
 	}{
-		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]merchants.KeySince{oldSince, newSince}},
-		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]merchants.KeySince{oldSince, oldSince}},
-		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]merchants.KeySince{newSince, newSince}},
-		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]merchants.KeySince{oldSince, oldSince}},
-		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]merchants.KeySince{newSince, newSince}},
+		{"both", held{opens: []*testMerchant{older, newer}}, 1, 1, [2]outbox.KeySince{oldSince, newSince}},
+		{"only the older", held{opens: []*testMerchant{older}}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}},
+		{"only the newer", held{opens: []*testMerchant{newer}}, 2, 1, [2]outbox.KeySince{newSince, newSince}},
+		{"both, answers under the older", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = older.key, older.apiKey }}, 1, 1, [2]outbox.KeySince{oldSince, oldSince}},
+		{"both, answers under the newer", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, newer.apiKey }}, 1, 1, [2]outbox.KeySince{newSince, newSince}},
 		{"both, answers under the newer with the older API key", held{opens: []*testMerchant{older, newer}, seals: func(m *testMerchant) { m.key, m.apiKey = newer.key, older.apiKey }}, 1, 1,
-			[2]merchants.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}},
-		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]merchants.KeySince{oldSince, oldSince}},
-		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]merchants.KeySince{newSince, newSince}},
+			[2]outbox.KeySince{{ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}, {ResponseKey: newSince.ResponseKey, APIKey: oldSince.APIKey}}},
+		{"the older X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-key")}, 1, 2, [2]outbox.KeySince{oldSince, oldSince}},
+		{"the newer X-API-KEY alone", held{opens: []*testMerchant{older, newer}, checks: with("callback-new")}, 2, 1, [2]outbox.KeySince{newSince, newSince}},
 	} {
 		for state, attempts := range []int{c.staged, c.active} {
 			t.Run(fmt.Sprintf("%s, %s", c.name, []string{"staged", "active"}[state]), func(t *testing.T) {
@@ -153,7 +152,7 @@ func TestTwoSetsOfKeys(t *testing.T) {
 func TestRefusedUnderBothKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		rotating(r, true, 365*24*time.Hour, merchants.Keys{Key: mustKey(1024)})
+		rotating(r, true, 365*24*time.Hour, outbox.MerchantKeys{Key: mustKey(1024)})
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(countersign.CodeCannotOpen)})
 		r.start(t)
 		id := r.addDeposit("m1", 1)
@@ -181,7 +180,7 @@ func TestOlderKeysEnd(t *testing.T) {
 	older := newTestMerchant(pair)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		rotating(r, true, time.Minute, merchants.Keys{APIKey: "api-new", Key: fresh})
+		rotating(r, true, time.Minute, outbox.MerchantKeys{APIKey: "api-new", Key: fresh})
 		asked := map[bool]int{}
 		slow := time.Duration(0)
 		var mu sync.Mutex
@@ -254,7 +253,7 @@ func TestTwoKeysAreNoOracle(t *testing.T) {
 		for _, active := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
-				rotating(r, active, 24*time.Hour, merchants.Keys{Key: fresh})
+				rotating(r, active, 24*time.Hour, outbox.MerchantKeys{Key: fresh})
 				r.d.post = failing(answer)
 				r.addDeposit("m1", 1)
 				r.addWithdrawal("m1", 2, time.Hour, false)

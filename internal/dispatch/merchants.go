@@ -8,21 +8,21 @@ import (
 	"sync"
 
 	"countersign"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // maxMerchants bounds the cache. An entry has two keys, or four, and takes about 10 KB.
 const maxMerchants = 4096
 
-// merchant is a merchants.Merchant prepared for exchanges.
+// merchant is a outbox.Merchant prepared for exchanges.
 type merchant struct {
 	version     int64
 	urls        [2]*url.URL // by lane
 	private     bool
 	contentType string
 	body        string
-	finalCodes  []merchants.CodeRange
-	collect     merchants.Collect
+	finalCodes  []outbox.CodeRange
+	collect     outbox.Collect
 	schedules   [2]Schedule // by lane
 
 	openings *openings
@@ -33,7 +33,7 @@ type merchant struct {
 }
 
 // newMerchant prepares s.
-func newMerchant(s merchants.Merchant, p TargetRules) (*merchant, error) {
+func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
 		private:     p.AllowPrivate || s.Settings.AllowPrivate,

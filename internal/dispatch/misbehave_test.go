@@ -19,7 +19,6 @@ import (
 
 	"countersign"
 	"countersign/internal/bodies"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -365,16 +364,16 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		url    string
-		change func(*Config, *merchants.Merchant)
+		change func(*Config, *outbox.Merchant)
 		reason Reason
 	}{
 		{"nobody there", "http://" + closed, nil, ReasonConnect},
 		{"certificate of nobody", secure.URL, nil, ReasonTLS},
 		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, ReasonTLS},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *merchants.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
-		{"http without leave", plain.URL, func(c *Config, _ *merchants.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
-		{"no such name", "http://name.invalid", func(_ *Config, m *merchants.Merchant) {}, ReasonResolve},
+			func(_ *Config, m *outbox.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
+		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
+		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, ReasonResolve},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			row := testStoreMerchant("m1", testPair(), test.url)

@@ -11,7 +11,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -46,7 +45,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	s := stores[0]
 	row := testStoreMerchant("m1", testPair(), "https://m1.example")
 	row.Concurrency = 7
-	retry := &merchants.Retry{Delays: []int64{0, 5}, Every: 20}
+	retry := &outbox.Retry{Delays: []int64{0, 5}, Every: 20}
 	row.Settings.NotifyRetry, row.Settings.WithdrawRetry = retry, retry
 	if _, err := s.CreateMerchant(t.Context(), row, db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)

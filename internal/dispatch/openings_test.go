@@ -14,7 +14,6 @@ import (
 
 	"countersign"
 	"countersign/envelope"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -122,7 +121,7 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 					running.Wait()
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					if r.merchants["m1"].State != merchants.Paused {
+					if r.merchants["m1"].State != outbox.MerchantPaused {
 						t.Errorf("after %d opened: %s", count.opened(), r.merchants["m1"].State)
 					}
 					most := outbox.OpenFailureLimit - 1 + nodes*2*(cores+1)
@@ -208,7 +207,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				}
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				if r.merchants["m1"].State != merchants.Paused || r.settled[0].Attempt.Reason != string(test.reason) {
+				if r.merchants["m1"].State != outbox.MerchantPaused || r.settled[0].Attempt.Reason != string(test.reason) {
 					t.Errorf("%s after %+v", r.merchants["m1"].State, r.settled[0])
 				}
 			})

@@ -5,7 +5,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
+	"countersign/internal/outbox"
 )
 
 // Schedule says how long to wait before each attempt of a callback.
@@ -52,7 +52,7 @@ var (
 )
 
 // ScheduleFor gives the merchant's own schedule for a lane, or the default.
-func ScheduleFor(lane countersign.Lane, own *merchants.Retry) Schedule {
+func ScheduleFor(lane countersign.Lane, own *outbox.Retry) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
 		for _, d := range own.Delays {

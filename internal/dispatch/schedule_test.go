@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -26,7 +25,7 @@ func TestDefaultSchedules(t *testing.T) {
 		t.Error("the notify schedule never ends")
 	}
 
-	s = ScheduleFor(countersign.LaneWithdraw, &merchants.Retry{}) // nothing set
+	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{}) // nothing set
 	for failed, seconds := range []int{0, 2, 5, 10, 20, 40, 60, 60, 60} {
 		if got, more := s.Delay(failed); got != time.Duration(seconds)*time.Second || !more {
 			t.Errorf("withdraw after %d: %v %v", failed, got, more)
@@ -41,7 +40,7 @@ func TestDefaultSchedules(t *testing.T) {
 // schedule gives one.
 func TestLongestDelay(t *testing.T) {
 	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		for _, own := range []*merchants.Retry{nil, {}, {Delays: []int64{0, 1000}}, {Every: 5000}, {Delays: []int64{0, 7 * 24 * 3_600_000}, Every: 60_000},
+		for _, own := range []*outbox.Retry{nil, {}, {Delays: []int64{0, 1000}}, {Every: 5000}, {Delays: []int64{0, 7 * 24 * 3_600_000}, Every: 60_000},
 			{Delays: []int64{1 << 62}}, {Every: 1 << 62}} {
 			s, most := ScheduleFor(lane, own), outbox.LongestDelay(lane, own)
 			check := func(what string, d time.Duration) {
@@ -60,7 +59,7 @@ func TestLongestDelay(t *testing.T) {
 }
 
 func TestOwnSchedule(t *testing.T) {
-	s := ScheduleFor(countersign.LaneNotify, &merchants.Retry{Delays: []int64{10, -5, 1 << 62}})
+	s := ScheduleFor(countersign.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
 		if got, more := s.Delay(failed); got != want || !more {
 			t.Errorf("after %d: %v %v", failed, got, more)
@@ -69,7 +68,7 @@ func TestOwnSchedule(t *testing.T) {
 	if _, more := s.Delay(3); more {
 		t.Error("a schedule without an every goes on")
 	}
-	s = ScheduleFor(countersign.LaneWithdraw, &merchants.Retry{Every: 1500})
+	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{Every: 1500})
 	if got, more := s.Delay(0); got != 1500*time.Millisecond || !more {
 		t.Errorf("every alone: %v %v", got, more)
 	}

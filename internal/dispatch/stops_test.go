@@ -12,7 +12,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -69,7 +68,7 @@ func (o steppedOutbox) Claim(ctx context.Context, q outbox.ClaimRequest) ([]outb
 	return got, err
 }
 
-func (o steppedOutbox) Merchant(ctx context.Context, id string) (merchants.Merchant, error) {
+func (o steppedOutbox) Merchant(ctx context.Context, id string) (outbox.Merchant, error) {
 	m, err := o.Outbox.Merchant(ctx, id)
 	o.r.reached("loaded")
 	return m, err
@@ -125,26 +124,26 @@ type stopAct struct {
 func stopActs(r *stopRig) []stopAct {
 	ctx := context.Background()
 	now := func() db.Millis { return db.MillisOf(time.Now()) }
-	state := func(to merchants.State) func(*outbox.Outbox, string) error {
+	state := func(to outbox.MerchantState) func(*outbox.Outbox, string) error {
 		return func(s *outbox.Outbox, m string) error {
 			_, err := s.SetMerchantState(ctx, m, to, "", now())
 			return err
 		}
 	}
-	change := func(f func(*merchants.Merchant)) func(*outbox.Outbox, string) error {
+	change := func(f func(*outbox.Merchant)) func(*outbox.Outbox, string) error {
 		return func(s *outbox.Outbox, m string) error {
-			_, err := s.UpdateMerchant(ctx, m, now(), func(row *merchants.Merchant) error { f(row); return nil })
+			_, err := s.UpdateMerchant(ctx, m, now(), func(row *outbox.Merchant) error { f(row); return nil })
 			return err
 		}
 	}
 	stays := func(r *stopRig, m string) place { return place{m + ".example", r.old} }
 	return []stopAct{
-		{"pause", state(merchants.Paused), state(merchants.Active), stays},
+		{"pause", state(outbox.MerchantPaused), state(outbox.MerchantActive), stays},
 		{"freeze", func(s *outbox.Outbox, _ string) error { _, err := s.Freeze(ctx, "a test", "tok_1", now()); return err },
 			func(s *outbox.Outbox, _ string) error { return s.Thaw(ctx, now()) }, stays},
-		{"URL", change(func(m *merchants.Merchant) { m.WithdrawURL = "https://new.example/withdraw" }), nil,
+		{"URL", change(func(m *outbox.Merchant) { m.WithdrawURL = "https://new.example/withdraw" }), nil,
 			func(r *stopRig, m string) place { return place{"new.example", r.old} }},
-		{"keys", change(func(m *merchants.Merchant) { m.Key = otherPair() }), nil,
+		{"keys", change(func(m *outbox.Merchant) { m.Key = otherPair() }), nil,
 			func(r *stopRig, m string) place { return place{m + ".example", r.new} }},
 	}
 }

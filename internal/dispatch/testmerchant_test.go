@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -131,11 +130,11 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 }
 
 // testStoreMerchant is the service's row for a testMerchant at url.
-func testStoreMerchant(id string, pair *envelope.Key, url string) merchants.Merchant {
-	return merchants.Merchant{
-		ID: id, Name: id, State: merchants.Active, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
-		Scheme: merchants.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
-		Settings: merchants.Settings{AllowPrivate: true},
+func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
+	return outbox.Merchant{
+		ID: id, Name: id, State: outbox.MerchantActive, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
+		Scheme: outbox.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
+		Settings: outbox.Settings{AllowPrivate: true},
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -67,7 +66,7 @@ func testClaim(t *testing.T, s *Outbox) {
 }
 
 func testClaimConcurrency(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.Concurrency = 3 })
+	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 3 })
 	for i := range 10 {
 		must(s.Ingest(ctx, []NewCallback{deposit("m0", fmt.Sprint(i), 1)}, 1))(t)
 	}
@@ -85,7 +84,7 @@ func testClaimConcurrency(t *testing.T, s *Outbox) {
 	if got := claim(t, s, countersign.LaneNotify, 20, 10); len(got) != 1 {
 		t.Errorf("claimed %d with one free", len(got))
 	}
-	must(s.UpdateMerchant(ctx, "m0", 30, func(m *merchants.Merchant) error { m.Concurrency = 5; return nil }))(t)
+	must(s.UpdateMerchant(ctx, "m0", 30, func(m *Merchant) error { m.Concurrency = 5; return nil }))(t)
 	if got := claim(t, s, countersign.LaneNotify, 30, 10); len(got) != 2 || got[0].MerchantVersion != 2 {
 		t.Errorf("claimed %d after two more were allowed", len(got))
 	}
@@ -94,7 +93,7 @@ func testClaimConcurrency(t *testing.T, s *Outbox) {
 // testClaimRate counts what one merchant gets in simulated seconds, claimed by
 // as many as like to.
 func testClaimRate(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, func(m *merchants.Merchant) { m.RatePerSecond = map[string]float64{"m0": 40, "m1": 0.5}[m.ID] })
+	addMerchants(t, s, 2, func(m *Merchant) { m.RatePerSecond = map[string]float64{"m0": 40, "m1": 0.5}[m.ID] })
 	var items []NewCallback
 	for i := range 300 {
 		items = append(items, deposit("m0", fmt.Sprint(i), 1), deposit("m1", fmt.Sprint(i), 1))
@@ -158,7 +157,7 @@ func testClaimBreaker(t *testing.T, s *Outbox) {
 		list = append(list, unreached(c, now))
 	}
 	must(s.Settle(ctx, list, now))(t)
-	want := merchants.Breaker{Merchant: "m0", Lane: countersign.LaneNotify, Failures: pace.BreakerThreshold, OpenUntil: now + 5000}
+	want := Breaker{Merchant: "m0", Lane: countersign.LaneNotify, Failures: pace.BreakerThreshold, OpenUntil: now + 5000}
 	if got := must(s.Breakers(ctx))(t); len(got) != 1 || got[0] != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
@@ -305,7 +304,7 @@ func testClaimPlaces(t *testing.T, s *Outbox) {
 }
 
 func testClaimHeadOfLine(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, func(m *merchants.Merchant) { m.Concurrency = 2 })
+	addMerchants(t, s, 2, func(m *Merchant) { m.Concurrency = 2 })
 	var items []NewCallback
 	for i := range 1000 {
 		items = append(items, deposit("m0", fmt.Sprint(i), 1))
@@ -323,7 +322,7 @@ func testClaimHeadOfLine(t *testing.T, s *Outbox) {
 // testClaimExclusive lets claimers of two nodes race.
 func testClaimExclusive(t *testing.T, s *Outbox) {
 	nodes := []*Outbox{s, another(t, s)}
-	ids := addMerchants(t, s, 5, func(m *merchants.Merchant) { m.Concurrency = 40 })
+	ids := addMerchants(t, s, 5, func(m *Merchant) { m.Concurrency = 40 })
 	var items []NewCallback
 	const total = 300
 	for i := range total {
@@ -407,7 +406,7 @@ func lanesOf(t testing.TB, s *Outbox) []pace.Lane {
 }
 
 func testGiveBack(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.Concurrency = 2 })
+	addMerchants(t, s, 1, func(m *Merchant) { m.Concurrency = 2 })
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 1), deposit("m0", "b", 1)}, 1))(t)
 	got := claim(t, s, countersign.LaneNotify, 10, 2)
 	settleAll(t, s, got[1:], 11)

@@ -12,12 +12,11 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 )
 
 func nothingMore(context.Context, *db.Tx) error { return nil }
 
-func deleteM0(s *Outbox, now db.Millis) (merchants.Merchant, error) {
+func deleteM0(s *Outbox, now db.Millis) (Merchant, error) {
 	m, err := s.Merchant(ctx, "m0")
 	if err != nil {
 		return m, err
@@ -35,7 +34,7 @@ func testDelete(t *testing.T, s *Outbox) {
 		if _, err := deleteM0(s, 5000); !errors.As(err, &conflict) || !strings.Contains(conflict.Reason, says) {
 			t.Errorf("%v, want %q", err, says)
 		}
-		if m := must(s.Merchant(ctx, "m0"))(t); m.State != merchants.Active || m.Key == nil || m.APIKey == "" {
+		if m := must(s.Merchant(ctx, "m0"))(t); m.State != MerchantActive || m.Key == nil || m.APIKey == "" {
 			t.Errorf("a refused deletion left %+v", m)
 		}
 	}
@@ -73,13 +72,13 @@ func testDelete(t *testing.T, s *Outbox) {
 	if _, err := s.DeleteMerchant(ctx, "m0", m.Version+1, 2000, nothingMore); !errors.Is(err, ErrVersion) {
 		t.Error(err)
 	}
-	if got := must(s.Merchant(ctx, "m0"))(t); got.State != merchants.Active || got.Version != m.Version || got.Key == nil {
+	if got := must(s.Merchant(ctx, "m0"))(t); got.State != MerchantActive || got.Version != m.Version || got.Key == nil {
 		t.Errorf("what failed left %+v", got)
 	}
 	is := must(deleteM0(s, 3000))(t)
-	for _, got := range []merchants.Merchant{is, must(s.Merchant(ctx, "m0"))(t)} {
-		if got.State != merchants.Deleted || got.Version != m.Version+1 || got.Key != nil || got.APIKey != "" || got.CallbackAPIKey != "" || got.ResponseKey != nil ||
-			got.Fingerprint != m.Fingerprint || got.Since != (merchants.KeySince{}) || got.Updated != 3000 {
+	for _, got := range []Merchant{is, must(s.Merchant(ctx, "m0"))(t)} {
+		if got.State != MerchantDeleted || got.Version != m.Version+1 || got.Key != nil || got.APIKey != "" || got.CallbackAPIKey != "" || got.ResponseKey != nil ||
+			got.Fingerprint != m.Fingerprint || got.Since != (KeySince{}) || got.Updated != 3000 {
 			t.Errorf("deleted %+v", got)
 		}
 	}
@@ -94,7 +93,7 @@ func testDelete(t *testing.T, s *Outbox) {
 	for _, node := range []*Outbox{s, another(t, s)} {
 		gone := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, merchants.ErrDeleted) {
+			if !errors.Is(err, ErrMerchantDeleted) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -110,9 +109,9 @@ func testDelete(t *testing.T, s *Outbox) {
 		gone("sending again", err)
 		_, err = node.Repeat(ctx, []string{told.ID}, 4000)
 		gone("repeating", err)
-		_, err = node.SetMerchantState(ctx, "m0", merchants.Active, "", 4000)
+		_, err = node.SetMerchantState(ctx, "m0", MerchantActive, "", 4000)
 		gone("resuming", err)
-		_, err = node.UpdateMerchant(ctx, "m0", 4000, func(m *merchants.Merchant) error { m.Name = "x"; return nil })
+		_, err = node.UpdateMerchant(ctx, "m0", 4000, func(m *Merchant) error { m.Name = "x"; return nil })
 		gone("changing", err)
 		_, err = deleteM0(node, 4000)
 		gone("deleting again", err)
@@ -158,7 +157,7 @@ func testDelete(t *testing.T, s *Outbox) {
 			t.Errorf("listed of some %+v", got)
 		}
 	}
-	if got := must(merchants.OldestKeys(ctx, s))(t); got.Key != 1 {
+	if got := must(s.OldestKeys(ctx))(t); got.Key != 1 {
 		t.Errorf("the oldest keys %+v", got)
 	}
 }
@@ -185,7 +184,7 @@ func testDeleteBeside(t *testing.T, s *Outbox) {
 						mu.Lock()
 						kept = append(kept, got[0].ID)
 						mu.Unlock()
-					case !errors.Is(err, merchants.ErrDeleted):
+					case !errors.Is(err, ErrMerchantDeleted):
 						t.Error(err)
 					}
 					claimed, err := nodes[i%2].Claim(ctx, ClaimRequest{Node: "n", Now: 200, LeaseUntil: 90_000, Max: 10})

@@ -11,7 +11,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/merchants"
 )
 
 var ctx = context.Background()
@@ -74,13 +73,13 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func newMerchant(id string) merchants.Merchant {
-	return merchants.Merchant{ID: id, Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw",
-		Scheme: merchants.SchemeService, Concurrency: 1000, APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}
+func newMerchant(id string) Merchant {
+	return Merchant{ID: id, Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw",
+		Scheme: SchemeService, Concurrency: 1000, APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}
 }
 
 // addMerchants makes n merchants m0, m1, …
-func addMerchants(t testing.TB, s *Outbox, n int, change func(*merchants.Merchant)) []string {
+func addMerchants(t testing.TB, s *Outbox, n int, change func(*Merchant)) []string {
 	t.Helper()
 	ids := make([]string, n)
 	for i := range ids {

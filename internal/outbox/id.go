@@ -8,7 +8,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/db/page"
 	"countersign/internal/ids"
-	"countersign/internal/merchants"
 )
 
 // joinID makes the id that callers see.
@@ -17,7 +16,7 @@ func joinID(merchant, id string) string { return merchant + "." + id }
 // splitID inverts joinID. Any other text is ErrNotFound.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
-	if !ok || !ids.Valid(rest) || !merchants.ValidID(merchant) {
+	if !ok || !ids.Valid(rest) || !ValidMerchantID(merchant) {
 		return "", "", db.ErrNotFound
 	}
 	return merchant, rest, nil

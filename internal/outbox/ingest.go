@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox/purged"
 )
 
@@ -104,7 +103,7 @@ func (o *Outbox) knownMerchant(ctx context.Context, item int, id string) error {
 	}
 	var is int
 	found := false
-	if merchants.ValidID(id) {
+	if ValidMerchantID(id) {
 		var err error
 		if found, err = db.One(ctx, o, hasMerchantSQL, []any{id}, &is); err != nil {
 			return err
@@ -238,11 +237,11 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 		inserted[places[id]] = true
 		return err
 	})
-	statements = append(merchants.LookDeleted(o.Dialect(), merchantsOf(batch), deleted), statements...)
+	statements = append(lookDeleted(o.Dialect(), merchantsOf(batch), deleted), statements...)
 	if err = t.Batch(ctx, append(statements, purged.Look(o.Dialect(), eventsOf(batch), known)...)); err != nil {
 		return nil, nil, err
 	}
-	return inserted, known, merchants.RefuseDeleted(deleted, len(batch), func(i int) (string, int) {
+	return inserted, known, refuseDeleted(deleted, len(batch), func(i int) (string, int) {
 		if !inserted[i] || known[i] != nil {
 			return "", -1
 		}

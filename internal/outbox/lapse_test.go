@@ -10,13 +10,12 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // testLapse: a confirmed withdrawal is released before its time and never from then on,
 // swept or not. The merchant is told that it has ended, and a person by an alarm.
 func testLapse(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.ReleaseWithin = 10 * time.Second })
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = 10 * time.Second })
 	if m := must(s.Merchant(ctx, "m0"))(t); m.ReleaseWithin != 10*time.Second {
 		t.Errorf("the merchant has %v", m.ReleaseWithin)
 	}
@@ -28,9 +27,9 @@ func testLapse(t *testing.T, s *Outbox) {
 	declined, one := asked(t, s, "declined", 50_000, 1000)
 	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 1001))(t)
 	// The merchant's setting counts for what is confirmed from now on.
-	must(s.UpdateMerchant(ctx, "m0", 1002, func(m *merchants.Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
+	must(s.UpdateMerchant(ctx, "m0", 1002, func(m *Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
 	longer, _ := confirmedWithdrawal(t, s, "longer", 1100)
-	if longer.ReleaseBy != 1101+db.Millis(merchants.DefaultReleaseWithin.Milliseconds()) {
+	if longer.ReleaseBy != 1101+db.Millis(DefaultReleaseWithin.Milliseconds()) {
 		t.Errorf("by default: %+v", longer)
 	}
 	if p := must(s.Release(ctx, inTime.ID, "a", "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
@@ -104,7 +103,7 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 // testLapseRace: of releases, a block and the sweep at the same time one wins.
 func testLapseRace(t *testing.T, s *Outbox) {
 	nodes := []*Outbox{s, another(t, s)}
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.ReleaseWithin = time.Second })
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = time.Second })
 	ended := map[WithdrawalState]int{}
 	for i := range 12 {
 		now := db.Millis(1000 + 10_000*i)

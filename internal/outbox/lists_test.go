@@ -15,7 +15,6 @@ import (
 	"countersign/internal/db/page"
 	"countersign/internal/ids"
 	"countersign/internal/lab/dbtest/plan"
-	"countersign/internal/merchants"
 )
 
 // filters are those that a list of callbacks may have, each with the indexes that
@@ -140,7 +139,7 @@ func TestListPlans(t *testing.T) {
 					}
 				}
 			}
-			check("deleted merchants", false, merchants.ListDeletedSQL, []any{"m", int64(10)}, "merchants_deleted", "sqlite_autoindex_merchants_1", "merchants_pkey")
+			check("deleted merchants", false, listDeletedSQL, []any{"m", int64(10)}, "merchants_deleted", "sqlite_autoindex_merchants_1", "merchants_pkey")
 			for _, c := range []struct {
 				merchant string
 				state    WithdrawalState
@@ -159,9 +158,9 @@ func TestListPlans(t *testing.T) {
 			}
 			one := []any{int64(1), int64(10)}
 			check("decisions", false, listDecisionsSQL, one, "d USING INTEGER PRIMARY KEY", "decisions_pkey")
-			check("merchants", false, merchants.ListSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
+			check("merchants", false, listMerchantsSQL, []any{"m", int64(10)}, "sqlite_autoindex_merchants_1", "merchants_pkey")
 			check("attempts", false, listAttemptsSQL, []any{"m", "x"}, "USING PRIMARY KEY", "attempts_pkey")
-			check("breakers", false, merchants.BreakersSQL, nil, "lanes_broken")
+			check("breakers", false, breakersSQL, nil, "lanes_broken")
 			check("breakers", false, tokensSQL, nil, "tokens_created")
 		})
 	}

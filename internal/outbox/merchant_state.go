@@ -7,7 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
-	"countersign/internal/merchants"
 )
 
 const setMerchantStateSQL = `
@@ -23,14 +22,14 @@ const closeBreakersSQL = `UPDATE lanes SET failures = 0, open_until = 0 WHERE me
 // SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
 // the merchant is decided or released on any node. Resuming also forgets its
 // opening failures and closes its breakers. Repeating it changes nothing.
-func (o *Outbox) SetMerchantState(ctx context.Context, id string, state merchants.State, reason string, now db.Millis) (merchants.Merchant, error) {
-	if state != merchants.Active && state != merchants.Paused {
-		return merchants.Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
+func (o *Outbox) SetMerchantState(ctx context.Context, id string, state MerchantState, reason string, now db.Millis) (Merchant, error) {
+	if state != MerchantActive && state != MerchantPaused {
+		return Merchant{}, fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	}
 	if err := db.CheckText("reason", reason); err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
-	if state == merchants.Active {
+	if state == MerchantActive {
 		reason = ""
 	}
 	err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -41,25 +40,25 @@ func (o *Outbox) SetMerchantState(ctx context.Context, id string, state merchant
 		return err
 	})
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	m, err := o.Merchant(ctx, id)
-	if err == nil && m.State == merchants.Deleted {
-		err = merchants.ErrDeleted
+	if err == nil && m.State == MerchantDeleted {
+		err = ErrMerchantDeleted
 	}
 	return m, err
 }
 
 // setState reports whether anything changed. It locks the merchant's row and
 // then its lanes.
-func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state merchants.State, reason string, now db.Millis) (bool, error) {
+func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state MerchantState, reason string, now db.Millis) (bool, error) {
 	var version int64
 	changed, err := db.One(ctx, t, setMerchantStateSQL, []any{id, string(state), reason, int64(now)}, &version)
 	if err != nil || !changed {
 		return false, err
 	}
 	kind := evidence.MerchantPaused
-	if state == merchants.Active {
+	if state == MerchantActive {
 		kind = evidence.MerchantResumed
 	}
 	if err := evidence.Add(ctx, t, kind, id, now, evidence.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
@@ -68,7 +67,7 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state mercha
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state), version); err != nil {
 		return false, err
 	}
-	if state == merchants.Paused {
+	if state == MerchantPaused {
 		return true, nil
 	}
 	if _, err := t.Exec(ctx, forgetFailuresSQL, id); err != nil {
@@ -98,6 +97,6 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, 0, version); err != nil {
 		return false, err
 	}
-	after := map[string]any{"state": string(merchants.Paused), "pausedReason": pausedForOpenFailures}
+	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
 	return true, evidence.Add(ctx, t, evidence.MerchantPaused, id, now, evidence.Changed{Version: version, After: after})
 }

@@ -6,31 +6,30 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 const createLaneSQL = `
 INSERT INTO lanes (merchant, lane, active, concurrency, rate, version) VALUES ($1, $2, $3, $4, $5, $6)`
 
 // CreateMerchant keeps a new merchant and returns it with Version 1. A known id is a
-// *ConflictError. A zero State is merchants.Active.
-func (o *Outbox) CreateMerchant(ctx context.Context, m merchants.Merchant, now db.Millis) (merchants.Merchant, error) {
+// *ConflictError. A zero State is MerchantActive.
+func (o *Outbox) CreateMerchant(ctx context.Context, m Merchant, now db.Millis) (Merchant, error) {
 	if m.State == "" {
-		m.State = merchants.Active
+		m.State = MerchantActive
 	}
 	m.Version, m.Created, m.Updated = 1, now, now
 	m.Aged(nil, now)
-	row, err := m.Row(ctx, o.DB, 1)
+	row, err := m.row(ctx, o.DB, 1)
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		inserted, err := merchants.Insert(ctx, t, row)
+		inserted, err := insertMerchant(ctx, t, row)
 		if err != nil {
 			return err
 		}
 		if !inserted {
-			if err := merchants.NoneDeleted(ctx, t, o.Dialect(), m.ID); err == merchants.ErrDeleted {
+			if err := noneDeleted(ctx, t, o.Dialect(), m.ID); err == ErrMerchantDeleted {
 				return &db.ConflictError{Member: "id", Reason: "was that of a merchant that was deleted, and is not given again"}
 			} else if err != nil {
 				return err
@@ -42,10 +41,10 @@ func (o *Outbox) CreateMerchant(ctx context.Context, m merchants.Merchant, now d
 				return err
 			}
 		}
-		return merchants.Record(ctx, t, nil, &m, now)
+		return recordMerchant(ctx, t, nil, &m, now)
 	})
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	o.known.Store(m.ID, true)
 	return m, nil
@@ -58,14 +57,11 @@ UPDATE lanes SET active = $2, concurrency = $3, version = $5,
 	rate = $4
 WHERE merchant = $1`
 
-// ErrVersion: the merchant has another version than the caller has seen.
-var ErrVersion = merchants.ErrVersion
-
 // UpdateMerchant calls change with the merchant, secrets opened, and keeps the changed
 // merchant with Version one higher. If another update was faster, it calls change
 // again. ID, Created and Version cannot be changed. When it has returned, no answer to
 // a question that was asked under an earlier version decides on any node.
-func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*merchants.Merchant) error) (merchants.Merchant, error) {
+func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, change func(*Merchant) error) (Merchant, error) {
 	for {
 		m, err := o.changeMerchant(ctx, id, 0, now, change, nil)
 		if !errors.Is(err, ErrVersion) {
@@ -77,47 +73,47 @@ func (o *Outbox) UpdateMerchant(ctx context.Context, id string, now db.Millis, c
 // ChangeMerchant is UpdateMerchant of the merchant at one version; any other is
 // ErrVersion. also runs in the same transaction, after the change; where it fails nothing
 // is changed.
-func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*merchants.Merchant) error,
-	also func(context.Context, *db.Tx) error) (merchants.Merchant, error) {
+func (o *Outbox) ChangeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
+	also func(context.Context, *db.Tx) error) (Merchant, error) {
 	return o.changeMerchant(ctx, id, version, now, change, also)
 }
 
 // changeMerchant tries once. Version 0 stands for any.
-func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*merchants.Merchant) error,
-	also func(context.Context, *db.Tx) error) (merchants.Merchant, error) {
+func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, now db.Millis, change func(*Merchant) error,
+	also func(context.Context, *db.Tx) error) (Merchant, error) {
 	// Outside the transaction, because change and the key wrapper may take long.
-	was, secretVersion, err := merchants.Read(ctx, o.DB, id)
+	was, secretVersion, err := readMerchant(ctx, o.DB, id)
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	switch {
-	case was.State == merchants.Deleted:
-		return merchants.Merchant{}, merchants.ErrDeleted
+	case was.State == MerchantDeleted:
+		return Merchant{}, ErrMerchantDeleted
 	case version != 0 && was.Version != version:
-		return merchants.Merchant{}, ErrVersion
+		return Merchant{}, ErrVersion
 	}
 	m := was
 	if err := change(&m); err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	m.ID, m.Created, m.Version, m.Updated = was.ID, was.Created, was.Version+1, now
 	m.Aged(&was, now)
-	row, err := m.Row(ctx, o.DB, secretVersion+1)
+	row, err := m.row(ctx, o.DB, secretVersion+1)
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		if err := o.changeStops(ctx, t); err != nil {
 			return err
 		}
-		updated, err := merchants.Update(ctx, t, row)
+		updated, err := updateMerchant(ctx, t, row)
 		if err != nil {
 			return err
 		}
 		if !updated {
 			return ErrVersion
 		}
-		if err := merchants.Record(ctx, t, &was, &m, now); err != nil {
+		if err := recordMerchant(ctx, t, &was, &m, now); err != nil {
 			return err
 		}
 		if err := o.updateLanes(ctx, t, &m); err != nil || also == nil {
@@ -126,23 +122,12 @@ func (o *Outbox) changeMerchant(ctx context.Context, id string, version int64, n
 		return also(ctx, t)
 	})
 	if err != nil {
-		return merchants.Merchant{}, err
+		return Merchant{}, err
 	}
 	return m, nil
 }
 
-// DeleteMerchant deletes the merchant at one version for ever; see merchants.Delete. also is
-// as in ChangeMerchant.
-func (o *Outbox) DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (merchants.Merchant, error) {
-	return merchants.Delete(ctx, o.DB, id, version, now, also)
-}
-
-// WorkLeft fails while the merchant cannot be deleted; see merchants.WorkLeft.
-func (o *Outbox) WorkLeft(ctx context.Context, id string) error {
-	return merchants.WorkLeft(ctx, o, id)
-}
-
-func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *merchants.Merchant) error {
+func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *Merchant) error {
 	_, err := t.Exec(ctx, updateLanesSQL, m.ID, active(m.State), m.Concurrency, m.RatePerSecond, m.Version)
 	t.Wake(TopicOf(countersign.LaneNotify))
 	t.Wake(TopicOf(countersign.LaneWithdraw))
@@ -150,32 +135,10 @@ func (o *Outbox) updateLanes(ctx context.Context, t *db.Tx, m *merchants.Merchan
 }
 
 // Merchant gives one merchant with its secrets opened.
-func (o *Outbox) Merchant(ctx context.Context, id string) (merchants.Merchant, error) {
-	m, _, err := merchants.Read(ctx, o.DB, id)
+func (o *Outbox) Merchant(ctx context.Context, id string) (Merchant, error) {
+	m, _, err := readMerchant(ctx, o.DB, id)
 	return m, err
 }
 
-// Merchants lists the merchants after id after, in order of id, without their secrets.
-// deleted selects those that were deleted in place of the others.
-func (o *Outbox) Merchants(ctx context.Context, deleted bool, after string, limit int) ([]merchants.Merchant, error) {
-	return merchants.List(ctx, o, deleted, after, limit)
-}
-
-// MerchantsOf is Merchants of these ids alone.
-func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]merchants.Merchant, error) {
-	return merchants.ListOf(ctx, o.DB, ids, deleted, after, limit)
-}
-
-// EndedRotations gives merchants whose older keys have come to their end.
-func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
-	return merchants.EndedRotations(ctx, o, now)
-}
-
-// Waiting gives, for each lane of a merchant with pending callbacks, the one that is due
-// first.
-func (o *Outbox) Waiting(ctx context.Context, id string) ([]merchants.First, error) {
-	return merchants.Waiting(ctx, o, id)
-}
-
 // active is the stored form of a state in lanes.
-func active(s merchants.State) int64 { return flag(s == merchants.Active) }
+func active(s MerchantState) int64 { return flag(s == MerchantActive) }

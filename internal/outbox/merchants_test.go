@@ -13,11 +13,10 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // sameMerchant compares all but the keys, and those by what they are.
-func sameMerchant(a, b merchants.Merchant) bool {
+func sameMerchant(a, b Merchant) bool {
 	keys := func(x, y *envelope.Key) bool { return x == nil && y == nil || x != nil && y != nil && x.Equal(y) }
 	ok := keys(a.Key, b.Key) && keys(a.ResponseKey, b.ResponseKey)
 	a.Key, a.ResponseKey, b.Key, b.ResponseKey = nil, nil, nil, nil
@@ -29,9 +28,9 @@ func testMerchants(t *testing.T, s *Outbox) {
 	m.Name, m.Concurrency, m.RatePerSecond, m.ConfirmWithin = "Ärger & Söhne ✓", 7, 2.5, 90*time.Second
 	m.CallbackAPIKey, m.ResponseKey = "callback-key", must(envelope.GenerateKey(1024))(t)
 	m.Key = testPair().Public()
-	m.Settings = merchants.Settings{FinalCodes: []merchants.CodeRange{{From: 4000, To: 4999}}, NotifyRetry: &merchants.Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
+	m.Settings = Settings{FinalCodes: []CodeRange{{From: 4000, To: 4999}}, NotifyRetry: &Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
-	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != merchants.Active ||
+	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != MerchantActive ||
 		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {
 		t.Errorf("made %+v", made)
 	}
@@ -42,7 +41,7 @@ func testMerchants(t *testing.T, s *Outbox) {
 		t.Error("a public part came back with a private one")
 	}
 
-	changed := must(s.UpdateMerchant(ctx, m.ID, 2000, func(m *merchants.Merchant) error {
+	changed := must(s.UpdateMerchant(ctx, m.ID, 2000, func(m *Merchant) error {
 		if m.APIKey.Reveal() != "api-key-of-acme-1_x" {
 			t.Error("the secrets are not open")
 		}
@@ -58,10 +57,10 @@ func testMerchants(t *testing.T, s *Outbox) {
 		t.Errorf("read\n%+v\nafter changing\n%+v", got, changed)
 	}
 	stop := errors.New("stop")
-	if _, err := s.UpdateMerchant(ctx, m.ID, 3000, func(*merchants.Merchant) error { return stop }); !errors.Is(err, stop) {
+	if _, err := s.UpdateMerchant(ctx, m.ID, 3000, func(*Merchant) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a change that fails gives %v", err)
 	}
-	if _, err := s.UpdateMerchant(ctx, "nobody", 3000, func(*merchants.Merchant) error { return nil }); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.UpdateMerchant(ctx, "nobody", 3000, func(*Merchant) error { return nil }); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("changing nobody gives %v", err)
 	}
 
@@ -94,17 +93,17 @@ func testMerchantsRefused(t *testing.T, s *Outbox) {
 	if !errors.As(err, &conflict) || conflict.Member != "id" || !errors.Is(err, db.ErrConflict) {
 		t.Errorf("a taken id gives %v", err)
 	}
-	for name, change := range map[string]func(*merchants.Merchant){
-		"dot":              func(m *merchants.Merchant) { m.ID = "a.b" },
-		"empty":            func(m *merchants.Merchant) { m.ID = "" },
-		"capital":          func(m *merchants.Merchant) { m.ID = "A" },
-		"too long":         func(m *merchants.Merchant) { m.ID = strings.Repeat("a", 65) },
-		"no key":           func(m *merchants.Merchant) { m.Key = nil },
-		"no concurrency":   func(m *merchants.Merchant) { m.Concurrency = 0 },
-		"rate below 0":     func(m *merchants.Merchant) { m.RatePerSecond = -1 },
-		"unknown state":    func(m *merchants.Merchant) { m.State = "asleep" },
-		"NUL in the name":  func(m *merchants.Merchant) { m.Name = "a\x00b" },
-		"name not in UTF8": func(m *merchants.Merchant) { m.Name = "a\xff" },
+	for name, change := range map[string]func(*Merchant){
+		"dot":              func(m *Merchant) { m.ID = "a.b" },
+		"empty":            func(m *Merchant) { m.ID = "" },
+		"capital":          func(m *Merchant) { m.ID = "A" },
+		"too long":         func(m *Merchant) { m.ID = strings.Repeat("a", 65) },
+		"no key":           func(m *Merchant) { m.Key = nil },
+		"no concurrency":   func(m *Merchant) { m.Concurrency = 0 },
+		"rate below 0":     func(m *Merchant) { m.RatePerSecond = -1 },
+		"unknown state":    func(m *Merchant) { m.State = "asleep" },
+		"NUL in the name":  func(m *Merchant) { m.Name = "a\x00b" },
+		"name not in UTF8": func(m *Merchant) { m.Name = "a\xff" },
 	} {
 		m := newMerchant("fine")
 		change(&m)
@@ -126,7 +125,7 @@ func testMerchantUpdates(t *testing.T, s *Outbox) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				if _, err := s.UpdateMerchant(ctx, "m0", 5, func(m *merchants.Merchant) error { m.Concurrency++; return nil }); err != nil {
+				if _, err := s.UpdateMerchant(ctx, "m0", 5, func(m *Merchant) error { m.Concurrency++; return nil }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -141,11 +140,11 @@ func testMerchantUpdates(t *testing.T, s *Outbox) {
 func testMerchantState(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	must(s.Ingest(ctx, []NewCallback{deposit("m0", "a", 10)}, 10))(t)
-	m := must(s.SetMerchantState(ctx, "m0", merchants.Paused, "asked for it", 20))(t)
-	if m.State != merchants.Paused || m.PausedReason != "asked for it" || m.Version != 2 || m.Updated != 20 {
+	m := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 20))(t)
+	if m.State != MerchantPaused || m.PausedReason != "asked for it" || m.Version != 2 || m.Updated != 20 {
 		t.Errorf("paused: %+v", m)
 	}
-	if again := must(s.SetMerchantState(ctx, "m0", merchants.Paused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
+	if again := must(s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 30))(t); again.Version != 2 || again.Updated != 20 {
 		t.Errorf("paused again: %+v", again)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 40, 10); len(got) != 0 {
@@ -154,14 +153,14 @@ func testMerchantState(t *testing.T, s *Outbox) {
 	if due := must(s.NextDue(ctx, countersign.LaneNotify, 0))(t); due != db.Never {
 		t.Errorf("something is due at %d", due)
 	}
-	if m := must(s.SetMerchantState(ctx, "m0", merchants.Active, "unused", 50))(t); m.State != merchants.Active || m.PausedReason != "" || m.Version != 3 {
+	if m := must(s.SetMerchantState(ctx, "m0", MerchantActive, "unused", 50))(t); m.State != MerchantActive || m.PausedReason != "" || m.Version != 3 {
 		t.Errorf("resumed: %+v", m)
 	}
 	got := claim(t, s, countersign.LaneNotify, 60, 10)
 	if len(got) != 1 || got[0].MerchantVersion != 3 {
 		t.Errorf("after resuming claimed %+v", got)
 	}
-	if _, err := s.SetMerchantState(ctx, "nobody", merchants.Paused, "", 5); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.SetMerchantState(ctx, "nobody", MerchantPaused, "", 5); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("pausing nobody gives %v", err)
 	}
 	if _, err := s.SetMerchantState(ctx, "m0", "asleep", "", 5); !errors.Is(err, db.ErrInvalid) {
@@ -172,7 +171,7 @@ func testMerchantState(t *testing.T, s *Outbox) {
 // testSecretsInPlace moves sealed values about, as somebody could who writes
 // to the database without the master key.
 func testSecretsInPlace(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 2, func(m *merchants.Merchant) { m.CallbackAPIKey = "callback-" + m.APIKey })
+	addMerchants(t, s, 2, func(m *Merchant) { m.CallbackAPIKey = "callback-" + m.APIKey })
 	move := func(name, text string, args ...any) {
 		t.Helper()
 		undo := snapshot(t, s)
@@ -232,19 +231,19 @@ func testKeySince(t *testing.T, s *Outbox) {
 	m := newMerchant("aged")
 	m.CallbackAPIKey, m.ResponseKey = "", nil
 	must(s.CreateMerchant(ctx, m, 1000))(t)
-	want := merchants.KeySince{Key: 1000, ResponseKey: 1000, APIKey: 1000}
-	for i, change := range []func(*merchants.Merchant){
-		func(m *merchants.Merchant) { m.Name, m.Concurrency = "other", 3 },
-		func(m *merchants.Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "first", 3000 },
-		func(m *merchants.Merchant) { m.APIKey, want.APIKey = "another", 4000 },
-		func(m *merchants.Merchant) {
+	want := KeySince{Key: 1000, ResponseKey: 1000, APIKey: 1000}
+	for i, change := range []func(*Merchant){
+		func(m *Merchant) { m.Name, m.Concurrency = "other", 3 },
+		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "first", 3000 },
+		func(m *Merchant) { m.APIKey, want.APIKey = "another", 4000 },
+		func(m *Merchant) {
 			m.ResponseKey, want.ResponseKey = must(envelope.GenerateKey(1024))(t), 5000
 		},
-		func(m *merchants.Merchant) { m.Key, want.Key = must(envelope.GenerateKey(1024))(t), 6000 },
-		func(m *merchants.Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "", 0 },
-		func(m *merchants.Merchant) { m.Key, m.ResponseKey = m.ResponseKey, nil; want.Key = 8000 },
+		func(m *Merchant) { m.Key, want.Key = must(envelope.GenerateKey(1024))(t), 6000 },
+		func(m *Merchant) { m.CallbackAPIKey, want.CallbackAPIKey = "", 0 },
+		func(m *Merchant) { m.Key, m.ResponseKey = m.ResponseKey, nil; want.Key = 8000 },
 	} {
-		must(s.UpdateMerchant(ctx, m.ID, db.Millis(2000+1000*i), func(m *merchants.Merchant) error { change(m); return nil }))(t)
+		must(s.UpdateMerchant(ctx, m.ID, db.Millis(2000+1000*i), func(m *Merchant) error { change(m); return nil }))(t)
 		if got := must(s.Merchant(ctx, m.ID))(t); got.Since != want {
 			t.Errorf("after change %d: %+v, want %+v", i, got.Since, want)
 		}
@@ -252,7 +251,7 @@ func testKeySince(t *testing.T, s *Outbox) {
 			t.Errorf("in the list, after change %d: %+v, want %+v", i, got[0].Since, want)
 		}
 	}
-	oldest := must(merchants.OldestKeys(ctx, s))(t)
+	oldest := must(s.OldestKeys(ctx))(t)
 	if all := must(s.Merchants(ctx, false, "", 1000))(t); len(all) == 1 && oldest != want {
 		t.Errorf("the oldest keys are %+v, want %+v", oldest, want)
 	}

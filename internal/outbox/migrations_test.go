@@ -7,7 +7,6 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -31,8 +30,5 @@ func TestMigrations(t *testing.T) {
 		if !strings.Contains(text, fmt.Sprint(int64(db.Never))) {
 			t.Errorf("%q lacks Never", text)
 		}
-	}
-	if !strings.Contains(merchants.BreakersSQL, fmt.Sprintf("failures >= %d", pace.BreakerThreshold)) {
-		t.Errorf("%q lacks the threshold", merchants.BreakersSQL)
 	}
 }

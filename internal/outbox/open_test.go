@@ -13,7 +13,6 @@ import (
 
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 )
 
 func TestMasterKey(t *testing.T) {
@@ -77,8 +76,8 @@ func TestSecretsAreSealed(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
 			s := openAt(t, url)
-			addMerchants(t, s, 1, func(m *merchants.Merchant) { m.CallbackAPIKey, m.ResponseKey = "very-secret-callback-key", testPair() })
-			must(s.UpdateMerchant(ctx, "m0", 5, func(m *merchants.Merchant) error { m.Name = "renamed"; return nil }))(t)
+			addMerchants(t, s, 1, func(m *Merchant) { m.CallbackAPIKey, m.ResponseKey = "very-secret-callback-key", testPair() })
+			must(s.UpdateMerchant(ctx, "m0", 5, func(m *Merchant) error { m.Name = "renamed"; return nil }))(t)
 			if d.name == "postgres" {
 				err := db.Each(ctx, s, `SELECT CAST(m AS TEXT) FROM merchants m UNION ALL SELECT CAST(m AS TEXT) FROM meta m`, nil, func(r db.Rows) error {
 					var text string

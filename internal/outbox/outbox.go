@@ -8,7 +8,6 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/ids"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox/unread"
 )
 
@@ -18,7 +17,7 @@ var migrations embed.FS
 // End opens the service's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, merchants.Rotations, unread.Sealed},
+		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, unread.Sealed},
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 
@@ -30,7 +29,7 @@ type Outbox struct {
 	known sync.Map   // ids of merchants that were seen; the row of a deleted one stays
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar
-	late  merchants.Overdue
+	late  overdue
 }
 
 // New gives the outbox in d, which was opened for End.

@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -109,29 +108,29 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetMerchantState(ctx, "m2", merchants.Paused, "a test", 5); err != nil {
+	if _, err := s.SetMerchantState(ctx, "m2", MerchantPaused, "a test", 5); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(now db.Millis, want ...string) {
 		t.Helper()
 		must(s.Sweep(ctx, now))(t)
-		if got := alarmsOf(t, s, merchants.AlarmOverdue); !slices.Equal(got, want) {
+		if got := alarmsOf(t, s, AlarmOverdue); !slices.Equal(got, want) {
 			t.Errorf("at %d: alarms %q, want %q", now, got, want)
 		}
 	}
-	late := 1000 + merchants.OverdueAfter
-	sweep(late - merchants.OverdueEvery - 1) // a process begins with this
+	late := 1000 + overdueAfter
+	sweep(late - overdueEvery - 1) // a process begins with this
 	sweep(late - 1)
 	if err := freezeAll(s); err != nil {
 		t.Fatal(err)
 	}
-	sweep(late + merchants.OverdueEvery)
+	sweep(late + overdueEvery)
 	if err := thawAll(s); err != nil {
 		t.Fatal(err)
 	}
-	sweep(late + merchants.OverdueEvery + 1) // it has just looked
-	sweep(late+2*merchants.OverdueEvery, "m0 notify")
-	sweep(late+3*merchants.OverdueEvery, "m0 notify")
+	sweep(late + overdueEvery + 1) // it has just looked
+	sweep(late+2*overdueEvery, "m0 notify")
+	sweep(late+3*overdueEvery, "m0 notify")
 	accept := func(merchant string, now db.Millis) {
 		t.Helper()
 		var list []Settlement
@@ -145,9 +144,9 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 		}
 		must(s.Settle(ctx, list, now))(t)
 	}
-	accept("m0", late+4*merchants.OverdueEvery)
-	sweep(late+2*merchants.OverdueEvery+merchants.OverdueAgain-1, "m0 notify")
-	sweep(late+3*merchants.OverdueEvery+merchants.OverdueAgain, "m0 notify", "m1 notify")
-	accept("m1", late+2*merchants.OverdueAgain)
-	sweep(late+3*merchants.OverdueAgain, "m0 notify", "m1 notify")
+	accept("m0", late+4*overdueEvery)
+	sweep(late+2*overdueEvery+overdueAgain-1, "m0 notify")
+	sweep(late+3*overdueEvery+overdueAgain, "m0 notify", "m1 notify")
+	accept("m1", late+2*overdueAgain)
+	sweep(late+3*overdueAgain, "m0 notify", "m1 notify")
 }

@@ -8,7 +8,6 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
-	"countersign/internal/merchants"
 )
 
 const (
@@ -132,7 +131,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			}
 			p.Duplicate = given == 0
 			stops := db.Statement{SQL: readStopsSQL, Args: []any{merchant}, Row: func(r db.Rows) error {
-				var state merchants.State
+				var state MerchantState
 				var frozen, restored int64
 				err := r.Scan(&state, &frozen, &restored)
 				if stop = stopped(state, frozen); stop == "" && restored > 0 {

@@ -7,7 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
-	"countersign/internal/merchants"
 )
 
 // A deadline that has passed no longer applies: a person wants the callback sent.
@@ -89,7 +88,7 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 			looks = append(looks, db.Statement{SQL: typeOfSQL, Args: []any{f.merchant, f.id}, Row: func(r db.Rows) error { return r.Scan(&types[i]) }})
 			repeats = append(repeats, db.Statement{SQL: repeatSQL, Args: []any{f.merchant, f.id, int64(now)}, N: &repeated[i]})
 		}
-		if err := noneDeleted(ctx, t, o, list); err != nil {
+		if err := o.noneOfDeleted(ctx, t, list); err != nil {
 			return err
 		}
 		if err := t.Batch(ctx, looks); err != nil {
@@ -131,13 +130,13 @@ func (o *Outbox) Repeat(ctx context.Context, ids []string, now db.Millis) (int64
 	return total, err
 }
 
-// noneDeleted fails with merchants.ErrDeleted if a merchant of list was deleted.
-func noneDeleted(ctx context.Context, t *db.Tx, o *Outbox, list []swept) error {
+// noneOfDeleted fails with ErrMerchantDeleted if a merchant of list was deleted.
+func (o *Outbox) noneOfDeleted(ctx context.Context, t *db.Tx, list []swept) error {
 	ids := make([]string, len(list))
 	for i, f := range list {
 		ids[i] = f.merchant
 	}
-	return merchants.NoneDeleted(ctx, t, o.Dialect(), ids...)
+	return noneDeleted(ctx, t, o.Dialect(), ids...)
 }
 
 // typeOfSQL locks the callback, so that it is not purged meanwhile.
@@ -150,7 +149,7 @@ func (o *Outbox) resend(ctx context.Context, t *db.Tx, list []swept, was Callbac
 	resent := make([]int64, len(list))
 	lanes := make([]countersign.Lane, len(list)) // zero: the lane of everything but type 2
 	statements := make([]db.Statement, len(list))
-	if err := noneDeleted(ctx, t, o, list); err != nil {
+	if err := o.noneOfDeleted(ctx, t, list); err != nil {
 		return 0, err
 	}
 	for i, f := range list {

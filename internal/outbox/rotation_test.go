@@ -10,34 +10,33 @@ import (
 	"countersign"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // rotate takes a step of the replacement of m0's keys.
-func rotate(t testing.TB, s *Outbox, now db.Millis, step func(*merchants.Merchant) error) merchants.Merchant {
+func rotate(t testing.TB, s *Outbox, now db.Millis, step func(*Merchant) error) Merchant {
 	t.Helper()
 	return must(s.UpdateMerchant(ctx, "m0", now, step))(t)
 }
 
-func stageAll(k merchants.Keys) func(*merchants.Merchant) error {
-	return func(m *merchants.Merchant) error { return m.Stage(k) }
+func stageAll(k MerchantKeys) func(*Merchant) error {
+	return func(m *Merchant) error { return m.Stage(k) }
 }
 
-func activate(overlap time.Duration) func(*merchants.Merchant) error {
-	return func(m *merchants.Merchant) error { return m.Activate(overlap) }
+func activate(overlap time.Duration) func(*Merchant) error {
+	return func(m *Merchant) error { return m.Activate(overlap) }
 }
 
 // testRotation: both sets are kept sealed, each key with its own age, through every step
 // and every way back; another start reads the same.
 func testRotation(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.CallbackAPIKey = "callback-old" })
+	addMerchants(t, s, 1, func(m *Merchant) { m.CallbackAPIKey = "callback-old" })
 	old := must(s.Merchant(ctx, "m0"))(t)
 	fresh := must(envelope.GenerateKey(1024))(t)
-	keys := merchants.Keys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
-	same := func(what string, got merchants.Merchant, sealing, other merchants.Keys) {
+	keys := MerchantKeys{APIKey: "api-new", CallbackAPIKey: "callback-new", Key: fresh}
+	same := func(what string, got Merchant, sealing, other MerchantKeys) {
 		t.Helper()
 		again := must(another(t, s).Merchant(ctx, "m0"))(t)
-		for _, m := range []merchants.Merchant{got, again} {
+		for _, m := range []Merchant{got, again} {
 			if m.Key.Fingerprint() != sealing.Key.Fingerprint() || m.APIKey != sealing.APIKey || m.CallbackAPIKey != sealing.CallbackAPIKey || m.Fingerprint != sealing.Key.Fingerprint() {
 				t.Errorf("%s: other keys seal", what)
 			}
@@ -51,19 +50,19 @@ func testRotation(t *testing.T, s *Outbox) {
 			t.Errorf("%s: in the list %+v", what, list[0].Rotation)
 		}
 	}
-	none := merchants.Keys{}
+	none := MerchantKeys{}
 	staged := rotate(t, s, 2000, stageAll(keys))
 	same("staged", staged, old.Keys(), keys)
-	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Since != (merchants.KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
+	if r := staged.Rotation; r.Active || r.Staged != 2000 || r.Activated != 0 || r.Until() != db.Never || r.Since != (KeySince{Key: 2000, ResponseKey: 2000, APIKey: 2000, CallbackAPIKey: 2000}) || staged.Since != old.Since {
 		t.Errorf("staged: %+v", r)
 	}
 	if _, err := s.UpdateMerchant(ctx, "m0", 2100, stageAll(keys)); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("staged twice: %v", err)
 	}
-	if _, err := s.UpdateMerchant(ctx, "m0", 2100, (*merchants.Merchant).Finish); !errors.Is(err, db.ErrConflict) {
+	if _, err := s.UpdateMerchant(ctx, "m0", 2100, (*Merchant).Finish); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("finished before it was activated: %v", err)
 	}
-	same("cancelled", rotate(t, s, 2200, (*merchants.Merchant).Cancel), old.Keys(), none)
+	same("cancelled", rotate(t, s, 2200, (*Merchant).Cancel), old.Keys(), none)
 	rotate(t, s, 3000, stageAll(keys))
 	active := rotate(t, s, 4000, activate(time.Second))
 	same("active", active, keys, old.Keys())
@@ -73,12 +72,12 @@ func testRotation(t *testing.T, s *Outbox) {
 	if _, err := s.UpdateMerchant(ctx, "m0", 4100, activate(time.Second)); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("activated twice: %v", err)
 	}
-	if oldest := must(merchants.OldestKeys(ctx, s))(t); oldest != old.Since {
+	if oldest := must(s.OldestKeys(ctx))(t); oldest != old.Since {
 		t.Errorf("the older keys still count, and the oldest are %+v", oldest)
 	}
 	// What else changes leaves both sets alone.
-	same("renamed", rotate(t, s, 4200, func(m *merchants.Merchant) error { m.Name = "other"; return nil }), keys, old.Keys())
-	same("taken back", rotate(t, s, 4300, (*merchants.Merchant).Cancel), old.Keys(), none)
+	same("renamed", rotate(t, s, 4200, func(m *Merchant) error { m.Name = "other"; return nil }), keys, old.Keys())
+	same("taken back", rotate(t, s, 4300, (*Merchant).Cancel), old.Keys(), none)
 	rotate(t, s, 4400, stageAll(keys))
 	rotate(t, s, 4500, activate(time.Second))
 	for at, want := range map[db.Millis]int{5499: 0, 5500: 1} {
@@ -86,7 +85,7 @@ func testRotation(t *testing.T, s *Outbox) {
 			t.Errorf("at %d these have ended: %v", at, ended)
 		}
 	}
-	last := rotate(t, s, 5500, (*merchants.Merchant).Finish)
+	last := rotate(t, s, 5500, (*Merchant).Finish)
 	same("finished", last, keys, none)
 	if last.Since.Key != 4400 {
 		t.Errorf("the age of a key moved at the end: %+v", last.Since)
@@ -95,13 +94,13 @@ func testRotation(t *testing.T, s *Outbox) {
 		t.Errorf("the same keys were staged: %v", err)
 	}
 	// A clock that was set back gives no key the time of another.
-	back := rotate(t, s, 10, func(m *merchants.Merchant) error { m.APIKey = "api-3"; return nil })
+	back := rotate(t, s, 10, func(m *Merchant) error { m.APIKey = "api-3"; return nil })
 	if back.Since.APIKey <= last.Since.APIKey {
 		t.Errorf("a later key has the time %d, the one before %d", back.Since.APIKey, last.Since.APIKey)
 	}
 	// One key alone: the others stay, and are in both sets.
-	one := rotate(t, s, 6000, stageAll(merchants.Keys{CallbackAPIKey: "callback-3"}))
-	if list := one.Others(); len(list) != 1 || list[0].Kind != merchants.KindCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
+	one := rotate(t, s, 6000, stageAll(MerchantKeys{CallbackAPIKey: "callback-3"}))
+	if list := one.Others(); len(list) != 1 || list[0].Kind != KeyKindCallbackAPI || one.Rotation.Since.APIKey != one.Since.APIKey {
 		t.Errorf("%+v", list)
 	}
 }
@@ -111,14 +110,14 @@ func testRotationRace(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	first := must(s.Merchant(ctx, "m0"))(t)
 	other := another(t, s)
-	fresh := merchants.Keys{APIKey: "api-new", Key: must(envelope.GenerateKey(1024))(t)}
+	fresh := MerchantKeys{APIKey: "api-new", Key: must(envelope.GenerateKey(1024))(t)}
 	for round := range db.Millis(8) {
 		rotate(t, s, 1000*round+1000, stageAll(fresh))
 		rotate(t, s, 1000*round+1100, activate(time.Hour))
 		var errs [2]error
 		var both sync.WaitGroup
 		for i, node := range []*Outbox{s, other} {
-			step := [](func(*merchants.Merchant) error){(*merchants.Merchant).Finish, (*merchants.Merchant).Cancel}[i]
+			step := [](func(*Merchant) error){(*Merchant).Finish, (*Merchant).Cancel}[i]
 			both.Go(func() { _, errs[i] = node.UpdateMerchant(ctx, "m0", 1000*round+1200, step) })
 		}
 		both.Wait()
@@ -132,7 +131,7 @@ func testRotationRace(t *testing.T, s *Outbox) {
 		if errs[0] == nil { // back to the keys of before
 			rotate(t, s, 1000*round+1300, stageAll(first.Keys()))
 			rotate(t, s, 1000*round+1400, activate(time.Hour))
-			rotate(t, s, 1000*round+1500, (*merchants.Merchant).Finish)
+			rotate(t, s, 1000*round+1500, (*Merchant).Finish)
 		}
 	}
 }
@@ -140,7 +139,7 @@ func testRotationRace(t *testing.T, s *Outbox) {
 // testWithdrawnKeys: an answer that was judged under a key which the merchant does not have
 // any more settles nothing, whatever withdrew it; one under a key that stayed does.
 func testWithdrawnKeys(t *testing.T, s *Outbox) {
-	fresh := merchants.Keys{APIKey: "api-new", Key: must(envelope.GenerateKey(1024))(t)}
+	fresh := MerchantKeys{APIKey: "api-new", Key: must(envelope.GenerateKey(1024))(t)}
 	now := db.Millis(10_000)
 	type judged struct{ api, response db.Millis }
 	for name, c := range map[string]struct {
@@ -148,10 +147,10 @@ func testWithdrawnKeys(t *testing.T, s *Outbox) {
 		old, new bool // whether the answers count
 	}{
 		"nothing":   {func(*testing.T, db.Millis) {}, true, true},
-		"finished":  {func(t *testing.T, at db.Millis) { rotate(t, s, at, (*merchants.Merchant).Finish) }, false, true},
-		"cancelled": {func(t *testing.T, at db.Millis) { rotate(t, s, at, (*merchants.Merchant).Cancel) }, true, false},
+		"finished":  {func(t *testing.T, at db.Millis) { rotate(t, s, at, (*Merchant).Finish) }, false, true},
+		"cancelled": {func(t *testing.T, at db.Millis) { rotate(t, s, at, (*Merchant).Cancel) }, true, false},
 		"replaced at once": {func(t *testing.T, at db.Millis) {
-			rotate(t, s, at, func(m *merchants.Merchant) error {
+			rotate(t, s, at, func(m *Merchant) error {
 				if err := m.Finish(); err != nil {
 					return err
 				}
@@ -165,7 +164,7 @@ func testWithdrawnKeys(t *testing.T, s *Outbox) {
 			if _, err := s.Merchant(ctx, "m0"); err != nil {
 				addMerchants(t, s, 1, nil)
 			} else { // from the start again
-				rotate(t, s, now, func(m *merchants.Merchant) error {
+				rotate(t, s, now, func(m *Merchant) error {
 					m.Rotation, m.APIKey, m.Key = nil, "api-old", testPair()
 					return nil
 				})

@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // Reasons and results of attempts that this package writes itself.
@@ -173,7 +172,7 @@ func (b *settling) subject() string {
 
 const (
 	// keysCountSQL follows in statements that settle for good: the keys under which the
-	// answer was judged are the merchant's. A time stands for a key (merchants.Aged).
+	// answer was judged are the merchant's. A time stands for a key (Aged).
 	keysCountSQL = ` AND EXISTS (SELECT 1 FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id
 	WHERE m.id = $1 AND (m.api_key_since = $4 OR r.api_key_since = $4 OR $4 = CAST(0 AS BIGINT))
 	AND (m.response_key_since = $5 OR r.response_key_since = $5 OR $5 = CAST(0 AS BIGINT)))
@@ -289,7 +288,7 @@ func (b *settling) scanWithdrawn(r db.Rows) error {
 // scanDecision reads a row of settleDecisionSQL.
 func (b *settling) scanDecision(r db.Rows) error {
 	b.found = true
-	var state merchants.State
+	var state MerchantState
 	var version, frozen int64
 	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &b.within, &frozen)
 	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {

@@ -11,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -242,7 +241,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Fatalf("a failure after the pause: %+v", got)
 	}
 	m := must(s.Merchant(ctx, "m0"))(t)
-	if m.State != merchants.Paused || m.PausedReason != "open failures" || m.Version != 2 {
+	if m.State != MerchantPaused || m.PausedReason != "open failures" || m.Version != 2 {
 		t.Errorf("merchant %s, %q, version %d", m.State, m.PausedReason, m.Version)
 	}
 	if got := claim(t, s, countersign.LaneNotify, now+5, 10); len(got) != 0 {
@@ -253,7 +252,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Errorf("alarms %+v", alarms)
 	}
 	// Resumed, it has a clean record.
-	must(s.SetMerchantState(ctx, "m0", merchants.Active, "", now))(t)
+	must(s.SetMerchantState(ctx, "m0", MerchantActive, "", now))(t)
 	now += 10
 	settleAll(t, s, claim(t, s, countersign.LaneNotify, now, 10), now)
 	if got := fail(); got.Paused {

@@ -7,7 +7,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -72,9 +71,4 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	return s, nil
-}
-
-// Breakers lists the merchants' lanes whose breaker is open or half open.
-func (o *Outbox) Breakers(ctx context.Context) ([]merchants.Breaker, error) {
-	return merchants.Breakers(ctx, o)
 }

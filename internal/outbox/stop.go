@@ -7,7 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
-	"countersign/internal/merchants"
 )
 
 // Reasons of attempts whose answer decided nothing and whose question is asked again.
@@ -68,11 +67,11 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 // stopped gives the reason why nothing is decided or released, empty if there is none.
-func stopped(state merchants.State, frozen int64) string {
+func stopped(state MerchantState, frozen int64) string {
 	switch {
 	case frozen > 0:
 		return ReasonFrozen
-	case state != merchants.Active:
+	case state != MerchantActive:
 		return ReasonPaused
 	}
 	return ""

@@ -11,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // stops are what may happen to a merchant between a question and its answer, with
@@ -25,27 +24,27 @@ var stops = []struct {
 	{"pause and resume", ReasonOlderVersion, func(s *Outbox) error { return errors.Join(pauseM0(s), resumeM0(s)) }, nil},
 	{"freeze and pause", ReasonFrozen, func(s *Outbox) error { return errors.Join(freezeAll(s), pauseM0(s)) },
 		func(s *Outbox) error { return errors.Join(thawAll(s), resumeM0(s)) }},
-	{"another URL", ReasonOlderVersion, changeM0(func(m *merchants.Merchant) { m.WithdrawURL = "https://elsewhere.example/withdraw" }), nil},
-	{"another API key", ReasonOlderVersion, changeM0(func(m *merchants.Merchant) { m.APIKey = "another-api-key" }), nil},
-	{"another key", ReasonOlderVersion, changeM0(func(m *merchants.Merchant) { m.ResponseKey = testPair() }), nil},
+	{"another URL", ReasonOlderVersion, changeM0(func(m *Merchant) { m.WithdrawURL = "https://elsewhere.example/withdraw" }), nil},
+	{"another API key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.APIKey = "another-api-key" }), nil},
+	{"another key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.ResponseKey = testPair() }), nil},
 }
 
 func pauseM0(s *Outbox) error {
-	_, err := s.SetMerchantState(ctx, "m0", merchants.Paused, "asked for it", 2000)
+	_, err := s.SetMerchantState(ctx, "m0", MerchantPaused, "asked for it", 2000)
 	return err
 }
 
 func resumeM0(s *Outbox) error {
-	_, err := s.SetMerchantState(ctx, "m0", merchants.Active, "", 2000)
+	_, err := s.SetMerchantState(ctx, "m0", MerchantActive, "", 2000)
 	return err
 }
 
 func freezeAll(s *Outbox) error { _, err := s.Freeze(ctx, "a test", "tok_1", 2000); return err }
 func thawAll(s *Outbox) error   { return s.Thaw(ctx, 2000) }
 
-func changeM0(change func(*merchants.Merchant)) func(*Outbox) error {
+func changeM0(change func(*Merchant)) func(*Outbox) error {
 	return func(s *Outbox) error {
-		_, err := s.UpdateMerchant(ctx, "m0", 2000, func(m *merchants.Merchant) error { change(m); return nil })
+		_, err := s.UpdateMerchant(ctx, "m0", 2000, func(m *Merchant) error { change(m); return nil })
 		return err
 	}
 }

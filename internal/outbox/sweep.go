@@ -79,7 +79,7 @@ func (o *Outbox) Sweep(ctx context.Context, now db.Millis) (done Swept, err erro
 			return done, err
 		}
 	}
-	if err := o.late.Sweep(ctx, o.DB, now); err != nil {
+	if err := o.late.sweep(ctx, o.DB, now); err != nil {
 		return done, err
 	}
 	return done, o.FoldCounts(ctx)

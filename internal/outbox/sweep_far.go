@@ -9,7 +9,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // Bounds of the default schedules and of a merchant's answer that it is not ready yet.
@@ -23,7 +22,7 @@ const (
 
 // LongestDelay is the longest time between two attempts of a callback in a lane, by a
 // merchant's own schedule or the lane's default.
-func LongestDelay(lane countersign.Lane, own *merchants.Retry) time.Duration {
+func LongestDelay(lane countersign.Lane, own *Retry) time.Duration {
 	longest := longestNotify
 	if lane == countersign.LaneWithdraw {
 		longest = longestWithdraw
@@ -93,7 +92,7 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
 	var text string
-	var s merchants.Settings
+	var s Settings
 	if _, err := db.One(ctx, o, readSettingsSQL, []any{k.merchant}, &text); err != nil {
 		return 0, err
 	}

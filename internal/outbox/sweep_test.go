@@ -6,7 +6,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/pace"
 )
 
@@ -101,7 +100,7 @@ func testRepairs(t *testing.T, s *Outbox) {
 // testClockBack sets the clock back by an hour: what was claimed and broken by
 // the old time does not keep a merchant waiting for that hour.
 func testClockBack(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *merchants.Merchant) { m.RatePerSecond = 10 })
+	addMerchants(t, s, 1, func(m *Merchant) { m.RatePerSecond = 10 })
 	const hour = 3_600_000
 	then, now := db.Millis(2*hour), db.Millis(hour)
 	for i := range 2 * pace.BreakerThreshold {
@@ -156,7 +155,7 @@ func testFar(t *testing.T, s *Outbox) {
 	const ahead = dayOf
 	addMerchants(t, s, 2, nil)
 	m := newMerchant("slow") // waits a week between attempts
-	m.Settings.NotifyRetry = &merchants.Retry{Delays: []int64{0, int64(7 * dayOf)}}
+	m.Settings.NotifyRetry = &Retry{Delays: []int64{0, int64(7 * dayOf)}}
 	must(s.CreateMerchant(ctx, m, 1))(t)
 	near := claimOne(t, s, "near", 500)
 	again(t, s, near, 500, 500+dayOf)

@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 )
 
 // testTogether runs everything beside everything, on two nodes where there can
@@ -19,7 +18,7 @@ import (
 // unseen.
 func testTogether(t *testing.T, s *Outbox) {
 	nodes := []*Outbox{s, another(t, s)}
-	ids := addMerchants(t, s, 3, func(m *merchants.Merchant) { m.Concurrency = 10 })
+	ids := addMerchants(t, s, 3, func(m *Merchant) { m.Concurrency = 10 })
 	var clock atomic.Int64
 	clock.Store(10_000)
 	var mu sync.Mutex
@@ -107,7 +106,7 @@ func testTogether(t *testing.T, s *Outbox) {
 				return err
 			}
 		case k < 19:
-			_, err := node.UpdateMerchant(ctx, ids[r.IntN(3)], now, func(m *merchants.Merchant) error { m.Concurrency = 5 + r.IntN(10); return nil })
+			_, err := node.UpdateMerchant(ctx, ids[r.IntN(3)], now, func(m *Merchant) error { m.Concurrency = 5 + r.IntN(10); return nil })
 			return err
 		default:
 			_, err := node.ResendMatching(ctx, CallbackFilter{}, false, now)

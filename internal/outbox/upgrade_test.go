@@ -14,7 +14,6 @@ import (
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 )
 
 // schema2 are databases that the tree before wrote. See testdata/README.md.
@@ -92,7 +91,7 @@ func testGoesOn(t *testing.T, s *Outbox) {
 		!m.Key.HasPrivate() || !m.ResponseKey.HasPrivate() || m.Key.Fingerprint() != m.Fingerprint || m.Settings.NotifyRetry.Every != 60_000 {
 		t.Errorf("the merchant is %+v", m)
 	}
-	if m := must(s.Merchant(ctx, "stall"))(t); m.State != merchants.Paused || m.Key.HasPrivate() || m.ResponseFingerprint != must(s.Merchant(ctx, "shop"))(t).Fingerprint {
+	if m := must(s.Merchant(ctx, "stall"))(t); m.State != MerchantPaused || m.Key.HasPrivate() || m.ResponseFingerprint != must(s.Merchant(ctx, "shop"))(t).Fingerprint {
 		t.Errorf("the other is %+v", m)
 	}
 	last := must(db.LastSeqs(ctx, s))(t)

@@ -18,7 +18,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 	"countersign/merchant"
 )
@@ -127,7 +126,7 @@ func amount(text string) countersign.Amount {
 // addShop makes the merchant.
 func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
 	t.Helper()
-	must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", Name: "Shop", State: merchants.Active, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Scheme: merchants.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
+	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", Name: "Shop", State: outbox.MerchantActive, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Scheme: outbox.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
 }
 
 // withdrawalSteps are the path of a withdrawal at the service. Each can be taken again.

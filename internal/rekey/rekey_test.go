@@ -19,7 +19,6 @@ import (
 	"countersign/internal/db/masterkey"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -52,7 +51,7 @@ func fill(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 		t.Fatal(err)
 	}
 	for i := range merchantCount {
-		m := merchants.Merchant{ID: fmt.Sprintf("m%03d", i), Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
+		m := outbox.Merchant{ID: fmt.Sprintf("m%03d", i), Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
 			Concurrency: 1, ConfirmWithin: time.Hour, APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}
 		if _, err := o.CreateMerchant(ctx, m, 1); err != nil {
 			t.Fatal(err)

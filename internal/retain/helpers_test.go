@@ -16,7 +16,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -77,7 +76,7 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 func newService(t testing.TB, url string) *outbox.Outbox {
 	t.Helper()
 	o := outbox.New(open(t, url, outbox.End()))
-	must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
+	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
 		Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
 	return o
 }

@@ -12,7 +12,6 @@ import (
 	"countersign"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -68,7 +67,7 @@ func TestKilledWhilePurging(t *testing.T) {
 		const n = 600
 		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
 		o := outbox.New(d)
-		must(o.CreateMerchant(ctx, merchants.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: merchants.SchemeService,
+		must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
 			Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
 		for i := 0; i < n; i += 200 {
 			var list []outbox.NewCallback

@@ -10,7 +10,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/merchants"
 	"countersign/internal/outbox"
 )
 
@@ -28,8 +27,8 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 		run++
 		merchant := fmt.Sprint("shop", run) // opening databases takes long, so all runs share them
 		for _, o := range ends {
-			if _, err := o.CreateMerchant(ctx, merchants.Merchant{ID: merchant, NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w",
-				Scheme: merchants.SchemeService, Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1); err != nil {
+			if _, err := o.CreateMerchant(ctx, outbox.Merchant{ID: merchant, NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w",
+				Scheme: outbox.SchemeService, Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1); err != nil {
 				r.Fatal(err)
 			}
 		}

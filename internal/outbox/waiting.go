@@ -1,14 +1,16 @@
-package merchants
+package outbox
 
 import (
 	"context"
+	"fmt"
 
 	"countersign"
 	"countersign/internal/db"
+	"countersign/internal/pace"
 )
 
-// First is the pending callback of a merchant's lane that is due first.
-type First struct {
+// FirstDue is the pending callback of a merchant's lane that is due first.
+type FirstDue struct {
 	Lane     countersign.Lane
 	Callback string    // its id
 	Due      db.Millis // it may lie ahead
@@ -20,11 +22,16 @@ SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 0
 UNION ALL
 SELECT * FROM (SELECT lane, id, due FROM outbox WHERE merchant = $1 AND lane = 1 AND state = 'pending' ORDER BY due, id LIMIT 1) withdraw`
 
-// Waiting gives, for each lane with pending callbacks, the one that is due first.
-func Waiting(ctx context.Context, q db.Querier, merchant string) ([]First, error) {
-	return db.List(ctx, q, waitingSQL, []any{merchant}, func(r db.Rows) (f First, err error) {
+// Waiting gives, for each lane of a merchant with pending callbacks, the one that is due
+// first.
+func (o *Outbox) Waiting(ctx context.Context, merchant string) ([]FirstDue, error) {
+	return waiting(ctx, o, merchant)
+}
+
+func waiting(ctx context.Context, q db.Querier, merchant string) ([]FirstDue, error) {
+	return db.List(ctx, q, waitingSQL, []any{merchant}, func(r db.Rows) (f FirstDue, err error) {
 		err = r.Scan(&f.Lane, &f.Callback, &f.Due)
-		f.Callback = merchant + "." + f.Callback
+		f.Callback = joinID(merchant, f.Callback)
 		return f, err
 	})
 }
@@ -38,13 +45,13 @@ type Breaker struct {
 	OpenUntil db.Millis
 }
 
-// BreakersSQL reads the lanes whose breaker is not closed. 5 is pace.BreakerThreshold.
-const BreakersSQL = `
-SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= 5 ORDER BY merchant, lane`
+// breakersSQL reads the lanes whose breaker is not closed.
+var breakersSQL = fmt.Sprintf(`
+SELECT merchant, lane, failures, open_until FROM lanes WHERE failures >= %d ORDER BY merchant, lane`, pace.BreakerThreshold)
 
 // Breakers lists the lanes whose breaker is not closed, by merchant.
-func Breakers(ctx context.Context, q db.Querier) ([]Breaker, error) {
-	return db.List(ctx, q, BreakersSQL, nil, func(r db.Rows) (b Breaker, err error) {
+func (o *Outbox) Breakers(ctx context.Context) ([]Breaker, error) {
+	return db.List(ctx, o, breakersSQL, nil, func(r db.Rows) (b Breaker, err error) {
 		err = r.Scan(&b.Merchant, &b.Lane, &b.Failures, &b.OpenUntil)
 		return b, err
 	})

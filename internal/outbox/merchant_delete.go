@@ -1,4 +1,4 @@
-package merchants
+package outbox
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"countersign/internal/evidence"
 )
 
-// ErrDeleted means that a merchant was deleted: it is not changed, and nothing is added for
+// ErrMerchantDeleted means that a merchant was deleted: it is not changed, and nothing is added for
 // it or sent to it.
-var ErrDeleted = errors.New("the merchant was deleted")
+var ErrMerchantDeleted = errors.New("the merchant was deleted")
 
 // ErrVersion means that a merchant has another version than the caller has seen.
 var ErrVersion = errors.New("the merchant was changed meanwhile")
@@ -28,9 +28,9 @@ const (
 	deletedOfSQL = `SELECT id FROM merchants WHERE id {in}$1{end} AND state = 'deleted'`
 )
 
-// LookDeleted gives the statements that add to deleted those of ids that were deleted.
+// lookDeleted gives the statements that add to deleted those of ids that were deleted.
 // Transactions that add work run them before their commit.
-func LookDeleted(d *db.Dialect, ids []string, deleted map[string]bool) []db.Statement {
+func lookDeleted(d *db.Dialect, ids []string, deleted map[string]bool) []db.Statement {
 	look := db.Statement{SQL: deletedOfSQL, Args: []any{d.List(ids)}, Row: func(r db.Rows) error {
 		var id string
 		err := r.Scan(&id)
@@ -43,10 +43,10 @@ func LookDeleted(d *db.Dialect, ids []string, deleted map[string]bool) []db.Stat
 	return []db.Statement{look}
 }
 
-// RefuseDeleted names, as a *db.ItemError, the first of n new items that is of a deleted
+// refuseDeleted names, as a *db.ItemError, the first of n new items that is of a deleted
 // merchant. of gives the merchant of each and its place in the request; a place below 0 is a
 // repetition, which is acknowledged as ever.
-func RefuseDeleted(deleted map[string]bool, n int, of func(i int) (merchant string, place int)) error {
+func refuseDeleted(deleted map[string]bool, n int, of func(i int) (merchant string, place int)) error {
 	first := -1
 	for i := range n {
 		if m, at := of(i); at >= 0 && deleted[m] && (first < 0 || at < first) {
@@ -56,18 +56,18 @@ func RefuseDeleted(deleted map[string]bool, n int, of func(i int) (merchant stri
 	if first < 0 {
 		return nil
 	}
-	return &db.ItemError{Item: first, Member: "merchant", Err: ErrDeleted}
+	return &db.ItemError{Item: first, Member: "merchant", Err: ErrMerchantDeleted}
 }
 
-// NoneDeleted fails with ErrDeleted if one of ids was deleted. It precedes what adds work
+// noneDeleted fails with ErrMerchantDeleted if one of ids was deleted. It precedes what adds work
 // for them in t.
-func NoneDeleted(ctx context.Context, t *db.Tx, d *db.Dialect, ids ...string) error {
+func noneDeleted(ctx context.Context, t *db.Tx, d *db.Dialect, ids ...string) error {
 	deleted := map[string]bool{}
-	if err := t.Batch(ctx, LookDeleted(d, ids, deleted)); err != nil {
+	if err := t.Batch(ctx, lookDeleted(d, ids, deleted)); err != nil {
 		return err
 	}
 	if len(deleted) > 0 {
-		return ErrDeleted
+		return ErrMerchantDeleted
 	}
 	return nil
 }
@@ -88,9 +88,11 @@ SELECT * FROM (SELECT state, id FROM withdrawals WHERE merchant = $1 AND state =
 // cannot be deleted: callbacks that wait or are being sent, withdrawals that are not decided,
 // or are confirmed and have not ended. While a restored database is not reconciled, nobody
 // knows what is left.
-func WorkLeft(ctx context.Context, q db.Querier, id string) error {
+func (o *Outbox) WorkLeft(ctx context.Context, id string) error { return workLeft(ctx, o, id) }
+
+func workLeft(ctx context.Context, q db.Querier, id string) error {
 	var left []string
-	first, err := Waiting(ctx, q, id)
+	first, err := waiting(ctx, q, id)
 	if err != nil {
 		return err
 	}
@@ -130,32 +132,30 @@ UPDATE merchants SET state = 'deleted', paused_reason = '', version = version + 
 WHERE id = $1 AND version = $2 AND state <> 'deleted'`
 
 	endLanesSQL = `UPDATE lanes SET active = 0, version = $2, failures = 0, open_until = 0 WHERE merchant = $1`
-
-	forgetSQL = `DELETE FROM open_failures WHERE merchant = $1`
 )
 
-// Delete deletes the merchant at one version for ever: it erases its secrets and keeps what
+// DeleteMerchant deletes the merchant at one version for ever: it erases its secrets and keeps what
 // happened. Any other version is ErrVersion; WorkLeft says what else refuses it. When it has
 // returned, nothing is added for the merchant on any node. also runs in the same transaction,
 // at its end; where it fails nothing is done.
-func Delete(ctx context.Context, d *db.DB, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (Merchant, error) {
-	was, _, err := Read(ctx, d, id) // outside the transaction: it may call the key wrapper
+func (o *Outbox) DeleteMerchant(ctx context.Context, id string, version int64, now db.Millis, also func(context.Context, *db.Tx) error) (Merchant, error) {
+	was, _, err := readMerchant(ctx, o.DB, id) // outside the transaction: it may call the key wrapper
 	switch {
 	case err != nil:
 		return Merchant{}, err
-	case was.State == Deleted:
-		return Merchant{}, ErrDeleted
+	case was.State == MerchantDeleted:
+		return Merchant{}, ErrMerchantDeleted
 	case was.Version != version:
 		return Merchant{}, ErrVersion
 	}
 	is := was
-	is.State, is.PausedReason, is.Version, is.Updated, is.Since = Deleted, "", was.Version+1, now, KeySince{}
+	is.State, is.PausedReason, is.Version, is.Updated, is.Since = MerchantDeleted, "", was.Version+1, now, KeySince{}
 	is.APIKey, is.CallbackAPIKey, is.Key, is.ResponseKey, is.Rotation = "", "", nil, nil, nil
-	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if err := erase(ctx, t, d.Dialect(), &was, now); err != nil {
+	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+		if err := erase(ctx, t, o.Dialect(), &was, now); err != nil {
 			return err
 		}
-		c := evidence.Changed{Version: is.Version, Before: members(&was), After: map[string]any{"state": string(Deleted)}}
+		c := evidence.Changed{Version: is.Version, Before: merchantMembers(&was), After: map[string]any{"state": string(MerchantDeleted)}}
 		if err := evidence.Add(ctx, t, evidence.MerchantDeleted, id, now, c); err != nil {
 			return err
 		}
@@ -185,10 +185,10 @@ func erase(ctx context.Context, t *db.Tx, d *db.Dialect, was *Merchant, now db.M
 	if _, err := t.Exec(ctx, endLanesSQL, was.ID, was.Version+1); err != nil {
 		return err
 	}
-	for _, text := range []string{forgetSQL, deleteRotationSQL} {
+	for _, text := range []string{forgetFailuresSQL, deleteRotationSQL} {
 		if _, err := t.Exec(ctx, text, was.ID); err != nil {
 			return err
 		}
 	}
-	return WorkLeft(ctx, t, was.ID)
+	return workLeft(ctx, t, was.ID)
 }

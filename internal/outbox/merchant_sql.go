@@ -1,4 +1,4 @@
-package merchants
+package outbox
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"countersign/internal/evidence"
 )
 
-// purposes are the secrets of a merchant in the order of their columns.
-var purposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
+// secretPurposes are the secrets of a merchant in the order of their columns.
+var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
 
-const columns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
+const merchantColumns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
 	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
-// shownColumns are columns with those of the rotation, and merchantSQL reads them.
+// shownColumns are merchantColumns with those of the rotation, and merchantSQL reads them.
 const (
 	shownColumns = `m.id, m.name, m.state, m.paused_reason, m.notify_url, m.withdraw_url, m.scheme, m.settings, m.concurrency,
 	m.rate, m.confirm_within, m.release_within, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
@@ -26,23 +26,23 @@ const (
 	fromMerchants = ` FROM merchants m LEFT JOIN rotations r ON r.merchant = m.id `
 )
 
-// Rotations is the table of second sets of keys, with its data keys.
-var Rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
+// rotations is the table of second sets of keys, with its data keys.
+var rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "data_key"}
 
-const insertSQL = `
-INSERT INTO merchants (` + columns + `,
+const insertMerchantSQL = `
+INSERT INTO merchants (` + merchantColumns + `,
 	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
 	$24, $25, $26, $27)
 ON CONFLICT (id) DO NOTHING`
 
-// Insert keeps a new merchant. It reports false where its id is in use.
-func Insert(ctx context.Context, t *db.Tx, r Row) (bool, error) {
-	n, err := t.Exec(ctx, insertSQL, r.values...)
+// insertMerchant keeps a new merchant. It reports false where its id is in use.
+func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) {
+	n, err := t.Exec(ctx, insertMerchantSQL, r.values...)
 	return n == 1, err
 }
 
-const updateSQL = `
+const updateMerchantSQL = `
 UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5, withdraw_url = $6, scheme = $7,
 	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, release_within = $12, version = $13, created = $14, updated = $15,
 	fingerprint = $16, response_fingerprint = $17, request_key_since = $18, response_key_since = $19, api_key_since = $20,
@@ -60,10 +60,10 @@ INSERT INTO rotations (merchant, staged, activated, overlap, fingerprint, respon
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 )
 
-// Update keeps a merchant of the version after the one that is stored, with its rotation.
+// updateMerchant keeps a merchant of the version after the one that is stored, with its rotation.
 // It reports false where another is.
-func Update(ctx context.Context, t *db.Tx, r Row) (bool, error) {
-	if n, err := t.Exec(ctx, updateSQL, r.values...); err != nil || n != 1 {
+func updateMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) {
+	if n, err := t.Exec(ctx, updateMerchantSQL, r.values...); err != nil || n != 1 {
 		return false, err
 	}
 	_, err := t.Exec(ctx, deleteRotationSQL, r.id)
@@ -73,25 +73,25 @@ func Update(ctx context.Context, t *db.Tx, r Row) (bool, error) {
 	return true, err
 }
 
-const readSQL = `
+const readMerchantSQL = `
 SELECT ` + shownColumns + `, m.secret_version, m.data_key, m.api_key, m.callback_api_key, m.request_key, m.response_key,
 	COALESCE(r.secret_version, 0), r.data_key, r.api_key, r.callback_api_key, r.request_key, r.response_key` + fromMerchants + `WHERE m.id = $1`
 
-// Read gives one merchant with its secrets opened, and the version that sealed them. A
+// readMerchant gives one merchant with its secrets opened, and the version that sealed them. A
 // deleted one has none.
-func Read(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
-	if !ValidID(id) {
+func readMerchant(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
+	if !ValidMerchantID(id) {
 		return Merchant{}, 0, db.ErrNotFound
 	}
 	var own, other sealedKeys
-	m, err := db.Find(ctx, d, readSQL, []any{id}, func(r db.Rows) (m Merchant, err error) {
+	m, err := db.Find(ctx, d, readMerchantSQL, []any{id}, func(r db.Rows) (m Merchant, err error) {
 		err = m.scan(r, append(own.to(), other.to()...)...)
 		return m, err
 	})
 	if err != nil {
 		return Merchant{}, 0, err
 	}
-	if m.State == Deleted {
+	if m.State == MerchantDeleted {
 		return m, own.version, nil // its secrets are erased
 	}
 	keys, err := own.open(ctx, d, "merchants", id)
@@ -100,48 +100,44 @@ func Read(ctx context.Context, d *db.DB, id string) (Merchant, int64, error) {
 	}
 	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = keys.APIKey, keys.CallbackAPIKey, keys.Key, keys.ResponseKey
 	if m.Rotation != nil {
-		if m.Rotation.Other, err = other.open(ctx, d, Rotations.Name, id); err != nil {
+		if m.Rotation.Other, err = other.open(ctx, d, rotations.Name, id); err != nil {
 			return Merchant{}, 0, err
 		}
 	}
 	return m, own.version, nil
 }
 
-// ListSQL and ListDeletedSQL list the merchants after an id.
 const (
-	ListSQL        = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
-	ListDeletedSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	listMerchantsSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state <> 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
+	listDeletedSQL   = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.state = 'deleted' ORDER BY m.id LIMIT CAST($2 AS BIGINT)`
 
-	listOfSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
+	listMerchantsOfSQL = `SELECT ` + shownColumns + fromMerchants + `WHERE m.id > $1 AND m.id {in}$2{end} AND (m.state = 'deleted') = (CAST($4 AS BIGINT) = 1) ORDER BY m.id LIMIT CAST($3 AS BIGINT)`
 )
 
-// List lists the merchants after id after, in order of id, without their secrets: those
-// that were deleted, or the others.
-func List(ctx context.Context, q db.Querier, deleted bool, after string, limit int) ([]Merchant, error) {
+// Merchants lists the merchants after id after, in order of id, without their secrets:
+// those that were deleted, or the others.
+func (o *Outbox) Merchants(ctx context.Context, deleted bool, after string, limit int) ([]Merchant, error) {
+	text := listMerchantsSQL
 	if deleted {
-		return list(ctx, q, ListDeletedSQL, after, limit)
+		text = listDeletedSQL
 	}
-	return list(ctx, q, ListSQL, after, limit)
+	return o.listMerchants(ctx, text, after, limit)
 }
 
-// ListOf is List of these ids alone.
-func ListOf(ctx context.Context, d *db.DB, ids []string, deleted bool, after string, limit int) ([]Merchant, error) {
-	is := 0
-	if deleted {
-		is = 1
-	}
-	return list(ctx, d, listOfSQL, after, d.Dialect().List(ids), limit, is)
+// MerchantsOf is Merchants of these ids alone.
+func (o *Outbox) MerchantsOf(ctx context.Context, ids []string, deleted bool, after string, limit int) ([]Merchant, error) {
+	return o.listMerchants(ctx, listMerchantsOfSQL, after, o.Dialect().List(ids), limit, flag(deleted))
 }
 
-func list(ctx context.Context, q db.Querier, text string, args ...any) ([]Merchant, error) {
-	return db.List(ctx, q, text, args, func(r db.Rows) (m Merchant, err error) {
+func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([]Merchant, error) {
+	return db.List(ctx, o, text, args, func(r db.Rows) (m Merchant, err error) {
 		err = m.scan(r)
 		return m, err
 	})
 }
 
-// members is a merchant as records have it: secrets by their fingerprints.
-func members(m *Merchant) map[string]any {
+// merchantMembers is a merchant as records have it: secrets by their fingerprints.
+func merchantMembers(m *Merchant) map[string]any {
 	all := map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
 		"scheme": string(m.Scheme), "settings": m.Settings, "concurrency": m.Concurrency, "ratePerSecond": m.RatePerSecond,
 		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
@@ -152,11 +148,11 @@ func members(m *Merchant) map[string]any {
 	return all
 }
 
-// Record adds a record about a merchant that was was; nil: it is new.
-func Record(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	c := evidence.Changed{Version: is.Version, After: members(is)}
+// recordMerchant adds a record about a merchant that was was; nil: it is new.
+func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
+	c := evidence.Changed{Version: is.Version, After: merchantMembers(is)}
 	if was != nil {
-		c.Before = members(was)
+		c.Before = merchantMembers(was)
 	}
 	return evidence.AddMerchant(ctx, t, is.ID, c, now)
 }
@@ -170,8 +166,8 @@ FROM (SELECT request_key_since, response_key_since, api_key_since, callback_api_
 	UNION ALL SELECT request_key_since, response_key_since, api_key_since, callback_api_key_since FROM rotations) all_keys`
 
 // OldestKeys gives since when the oldest key of each kind is in use. 0: there is none.
-func OldestKeys(ctx context.Context, q db.Querier) (s KeySince, err error) {
-	_, err = db.One(ctx, q, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
+func (o *Outbox) OldestKeys(ctx context.Context) (s KeySince, err error) {
+	_, err = db.One(ctx, o, oldestKeysSQL, nil, &s.Key, &s.ResponseKey, &s.APIKey, &s.CallbackAPIKey)
 	return s, err
 }
 
@@ -179,8 +175,8 @@ const endedRotationsSQL = `
 SELECT merchant FROM rotations WHERE activated > 0 AND activated + overlap <= $1 ORDER BY merchant LIMIT 100`
 
 // EndedRotations gives merchants whose older keys have come to their end.
-func EndedRotations(ctx context.Context, q db.Querier, now db.Millis) ([]string, error) {
-	return db.List(ctx, q, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
+func (o *Outbox) EndedRotations(ctx context.Context, now db.Millis) ([]string, error) {
+	return db.List(ctx, o, endedRotationsSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
 		err = r.Scan(&id)
 		return id, err
 	})

@@ -1,4 +1,4 @@
-package merchants
+package outbox
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"countersign/internal/db"
 )
 
-// Keys are the keys of a merchant that belong together.
-type Keys struct {
+// MerchantKeys are the keys of a merchant that belong together.
+type MerchantKeys struct {
 	APIKey         countersign.APIKey
 	CallbackAPIKey countersign.APIKey
 	Key            *envelope.Key
@@ -20,7 +20,7 @@ type Keys struct {
 }
 
 // response is the key that opens answers.
-func (k Keys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
+func (k MerchantKeys) response() *envelope.Key { return cmp.Or(k.ResponseKey, k.Key) }
 
 // Rotation is the time in which a merchant has two sets of keys. Answers under both
 // count. One of them seals requests: the older one until the newer one is activated.
@@ -32,7 +32,7 @@ type Rotation struct {
 
 	// Other are the keys that do not seal: the newer ones, or if Active the older ones.
 	// Since and the fingerprints are theirs.
-	Other                            Keys
+	Other                            MerchantKeys
 	Since                            KeySince
 	Fingerprint, ResponseFingerprint string
 }
@@ -46,11 +46,11 @@ func (r *Rotation) Until() db.Millis {
 }
 
 // Keys are those that seal.
-func (m *Merchant) Keys() Keys {
-	return Keys{m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey}
+func (m *Merchant) Keys() MerchantKeys {
+	return MerchantKeys{m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey}
 }
 
-func (m *Merchant) setKeys(k Keys) {
+func (m *Merchant) setKeys(k MerchantKeys) {
 	m.APIKey, m.CallbackAPIKey, m.Key, m.ResponseKey = k.APIKey, k.CallbackAPIKey, k.Key, k.ResponseKey
 	m.Fingerprint, m.ResponseFingerprint = k.Key.Fingerprint(), k.response().Fingerprint()
 }
@@ -60,11 +60,11 @@ func (m *Merchant) setKeys(k Keys) {
 var ErrRotating = &db.ConflictError{Reason: "keys of the merchant are being replaced: finish or cancel that first"}
 
 // Stage gives m a second set of keys. What k does not have is as in the present set.
-func (m *Merchant) Stage(k Keys) error {
+func (m *Merchant) Stage(k MerchantKeys) error {
 	if m.Rotation != nil {
 		return ErrRotating
 	}
-	k = Keys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)}
+	k = MerchantKeys{cmp.Or(k.APIKey, m.APIKey), cmp.Or(k.CallbackAPIKey, m.CallbackAPIKey), cmp.Or(k.Key, m.Key), cmp.Or(k.ResponseKey, m.ResponseKey)}
 	r := &Rotation{Other: k, Fingerprint: k.Key.Fingerprint(), ResponseFingerprint: k.response().Fingerprint()}
 	if len(r.differ(m)) == 0 {
 		return &db.ConflictError{Reason: "the merchant has these keys already"}
@@ -109,7 +109,7 @@ func (m *Merchant) Cancel() error {
 
 // aged are keys with since when a merchant has them.
 type aged struct {
-	Keys
+	MerchantKeys
 	KeySince
 }
 
@@ -128,22 +128,22 @@ func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 	for _, k := range known {
 		fresh = max(fresh, k.KeySince.Key+1, k.KeySince.ResponseKey+1, k.KeySince.APIKey+1, k.KeySince.CallbackAPIKey+1)
 	}
-	find := func(since func(aged) db.Millis, same func(Keys) bool) db.Millis {
+	find := func(since func(aged) db.Millis, same func(MerchantKeys) bool) db.Millis {
 		for _, k := range known {
-			if at := since(k); at != 0 && same(k.Keys) {
+			if at := since(k); at != 0 && same(k.MerchantKeys) {
 				return at
 			}
 		}
 		return fresh
 	}
-	sinceOf := func(k Keys) (s KeySince) {
-		s.Key = find(func(o aged) db.Millis { return o.KeySince.Key }, func(o Keys) bool { return o.Key.Fingerprint() == k.Key.Fingerprint() })
-		s.ResponseKey = find(func(o aged) db.Millis { return o.KeySince.ResponseKey }, func(o Keys) bool { return o.response().Fingerprint() == k.response().Fingerprint() })
+	sinceOf := func(k MerchantKeys) (s KeySince) {
+		s.Key = find(func(o aged) db.Millis { return o.KeySince.Key }, func(o MerchantKeys) bool { return o.Key.Fingerprint() == k.Key.Fingerprint() })
+		s.ResponseKey = find(func(o aged) db.Millis { return o.KeySince.ResponseKey }, func(o MerchantKeys) bool { return o.response().Fingerprint() == k.response().Fingerprint() })
 		if k.APIKey != "" {
-			s.APIKey = find(func(o aged) db.Millis { return o.KeySince.APIKey }, func(o Keys) bool { return o.APIKey.Equal(k.APIKey) })
+			s.APIKey = find(func(o aged) db.Millis { return o.KeySince.APIKey }, func(o MerchantKeys) bool { return o.APIKey.Equal(k.APIKey) })
 		}
 		if k.CallbackAPIKey != "" {
-			s.CallbackAPIKey = find(func(o aged) db.Millis { return o.KeySince.CallbackAPIKey }, func(o Keys) bool { return o.CallbackAPIKey.Equal(k.CallbackAPIKey) })
+			s.CallbackAPIKey = find(func(o aged) db.Millis { return o.KeySince.CallbackAPIKey }, func(o MerchantKeys) bool { return o.CallbackAPIKey.Equal(k.CallbackAPIKey) })
 		}
 		return s
 	}
@@ -164,10 +164,10 @@ func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 
 // The kinds of a merchant's keys.
 const (
-	KindRequest     = "request"
-	KindResponse    = "response"
-	KindAPI         = "api"
-	KindCallbackAPI = "callback-api"
+	KeyKindRequest     = "request"
+	KeyKindResponse    = "response"
+	KeyKindAPI         = "api"
+	KeyKindCallbackAPI = "callback-api"
 )
 
 // OtherKey is a key of the set that does not seal.
@@ -192,18 +192,18 @@ func (r *Rotation) differ(m *Merchant) (list []OtherKey) {
 		}
 	}
 	if r.Other.Key == nil { // of a list: the times tell
-		add(KindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
-		add(KindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
-		add(KindAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
-		add(KindCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
+		add(KeyKindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != m.Fingerprint)
+		add(KeyKindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != m.ResponseFingerprint)
+		add(KeyKindAPI, "", r.Since.APIKey, r.Since.APIKey != m.Since.APIKey)
+		add(KeyKindCallbackAPI, "", r.Since.CallbackAPIKey, r.Since.CallbackAPIKey != m.Since.CallbackAPIKey)
 		return list
 	}
 	text := func(k countersign.APIKey) string { return audit.Fingerprint(k.Reveal()) }
 	is := m.Keys()
-	add(KindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
-	add(KindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
-	add(KindAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
-	add(KindCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
+	add(KeyKindRequest, r.Fingerprint, r.Since.Key, r.Fingerprint != is.Key.Fingerprint())
+	add(KeyKindResponse, r.ResponseFingerprint, r.Since.ResponseKey, r.ResponseFingerprint != is.response().Fingerprint())
+	add(KeyKindAPI, text(r.Other.APIKey), r.Since.APIKey, r.Other.APIKey != is.APIKey)
+	add(KeyKindCallbackAPI, text(r.Other.CallbackAPIKey), r.Since.CallbackAPIKey, r.Other.CallbackAPIKey != is.CallbackAPIKey)
 	return list
 }
 
@@ -218,7 +218,7 @@ func (m *Merchant) RotationTexts() map[string]string {
 	if r.Active {
 		texts["rotation"], texts["overlap"], prefix = "active", r.Overlap.String(), "old"
 	}
-	names := map[string]string{KindRequest: "RequestKey", KindResponse: "ResponseKey", KindAPI: "ApiKey", KindCallbackAPI: "CallbackApiKey"}
+	names := map[string]string{KeyKindRequest: "RequestKey", KeyKindResponse: "ResponseKey", KeyKindAPI: "ApiKey", KeyKindCallbackAPI: "CallbackApiKey"}
 	for _, k := range r.differ(m) {
 		texts[prefix+names[k.Kind]] = k.Fingerprint
 	}

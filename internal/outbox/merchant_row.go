@@ -1,4 +1,4 @@
-package merchants
+package outbox
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"countersign/internal/db"
 )
 
-// ValidID reports whether id can be that of a merchant: 1 to 64 of a-z 0-9 _ -.
-func ValidID(id string) bool {
+// ValidMerchantID reports whether id can be that of a merchant: 1 to 64 of a-z 0-9 _ -.
+func ValidMerchantID(id string) bool {
 	for _, c := range []byte(id) {
 		switch {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
@@ -25,15 +25,15 @@ func ValidID(id string) bool {
 	return len(id) >= 1 && len(id) <= 64
 }
 
-// Row is a merchant as it is stored.
-type Row struct {
+// merchantRow is a merchant as it is stored.
+type merchantRow struct {
 	id       string
 	values   []any
 	rotation []any // of the table of rotations; nil: there is none
 }
 
 // seal gives the arguments of the secret columns.
-func (k Keys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
+func (k MerchantKeys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error) {
 	request, err := writeKey(k.Key)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (k Keys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error
 	if err != nil {
 		return nil, err
 	}
-	dataKey, sealed, err := d.Seal(ctx, place, purposes,
+	dataKey, sealed, err := d.Seal(ctx, place, secretPurposes,
 		[][]byte{[]byte(k.APIKey.Reveal()), []byte(k.CallbackAPIKey.Reveal()), request, response})
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (k Keys) seal(ctx context.Context, d *db.DB, place db.Record) ([]any, error
 type sealedKeys struct {
 	version int64
 	dataKey []byte
-	sealed  [4][]byte // in the order of purposes
+	sealed  [4][]byte // in the order of secretPurposes
 }
 
 func (s *sealedKeys) to() []any {
@@ -62,8 +62,8 @@ func (s *sealedKeys) to() []any {
 }
 
 // open inverts seal.
-func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k Keys, err error) {
-	plain, err := d.Unseal(ctx, db.Record{Table: table, Row: id, Version: s.version}, purposes, s.dataKey, s.sealed[:])
+func (s *sealedKeys) open(ctx context.Context, d *db.DB, table, id string) (k MerchantKeys, err error) {
+	plain, err := d.Unseal(ctx, db.Record{Table: table, Row: id, Version: s.version}, secretPurposes, s.dataKey, s.sealed[:])
 	if err != nil {
 		return k, err
 	}
@@ -98,9 +98,9 @@ func readKey(b []byte) (*envelope.Key, error) {
 // check checks the members that this package relies on; the API checks the rest.
 func (m *Merchant) check() error {
 	switch {
-	case !ValidID(m.ID):
+	case !ValidMerchantID(m.ID):
 		return fmt.Errorf("merchant id is %w: want 1 to 64 of a-z 0-9 _ -", db.ErrInvalid)
-	case m.State != Active && m.State != Paused:
+	case m.State != MerchantActive && m.State != MerchantPaused:
 		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	case m.Concurrency < 1:
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
@@ -122,28 +122,28 @@ func (m *Merchant) check() error {
 		"scheme", string(m.Scheme), "contentType", m.Settings.ContentType, "body", m.Settings.Body)
 }
 
-// Row checks m, sets its fingerprints, and gives its row. version, which grows with
+// row checks m, sets its fingerprints, and gives its row. version, which grows with
 // every change, seals its secrets. It may call the key wrapper, which can take long.
-func (m *Merchant) Row(ctx context.Context, d *db.DB, version int64) (Row, error) {
+func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRow, error) {
 	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
 	if err := m.check(); err != nil {
-		return Row{}, err
+		return merchantRow{}, err
 	}
 	m.setKeys(m.Keys())
 	sealed, err := m.Keys().seal(ctx, d, db.Record{Table: "merchants", Row: m.ID, Version: version})
 	if err != nil {
-		return Row{}, err
+		return merchantRow{}, err
 	}
 	settings, err := json.Marshal(m.Settings)
 	if err != nil {
-		return Row{}, err
+		return merchantRow{}, err
 	}
-	row := Row{id: m.ID, values: append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
+	row := merchantRow{id: m.ID, values: append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
 		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
 		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}
 	if r := m.Rotation; r != nil {
-		if sealed, err = r.Other.seal(ctx, d, db.Record{Table: Rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
-			return Row{}, err
+		if sealed, err = r.Other.seal(ctx, d, db.Record{Table: rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
+			return merchantRow{}, err
 		}
 		row.rotation = append([]any{m.ID, int64(r.Staged), int64(r.Activated), r.Overlap.Milliseconds(), r.Fingerprint, r.ResponseFingerprint,
 			int64(r.Since.Key), int64(r.Since.ResponseKey), int64(r.Since.APIKey), int64(r.Since.CallbackAPIKey)}, sealed...)

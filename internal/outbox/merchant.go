@@ -1,6 +1,4 @@
-// Package merchants keeps what the service knows of a merchant: where it is, its settings,
-// and its keys, sealed at rest. Package outbox changes it together with the merchant's lanes.
-package merchants
+package outbox
 
 import (
 	"time"
@@ -10,17 +8,17 @@ import (
 	"countersign/internal/db"
 )
 
-// State says whether a merchant takes part.
-type State string
+// MerchantState says whether a merchant takes part.
+type MerchantState string
 
 // The states of a merchant.
 const (
-	Active State = "active"
-	// Paused: by an operator or an alarm. Callbacks are kept and not sent, and
+	MerchantActive MerchantState = "active"
+	// MerchantPaused: by an operator or an alarm. Callbacks are kept and not sent, and
 	// nothing is decided or released.
-	Paused State = "paused"
-	// Deleted: by a person, for ever. Its keys are erased; what happened is kept.
-	Deleted State = "deleted"
+	MerchantPaused MerchantState = "paused"
+	// MerchantDeleted: by a person, for ever. Its keys are erased; what happened is kept.
+	MerchantDeleted MerchantState = "deleted"
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
@@ -73,13 +71,13 @@ type Settings struct {
 	Collect       Collect     `json:"collect,omitempty"`       // empty: CollectBound
 }
 
-// Merchant is one merchant of the service. Its secrets are sealed at rest and
+// Merchant is what the service knows of one merchant. Its secrets are sealed at rest and
 // are empty in lists; Merchant (by id) opens them.
 type Merchant struct {
 	ID            string // 1 to 64 of a–z 0–9 _ -
 	Name          string
-	State         State
-	PausedReason  string // why, if State is Paused
+	State         MerchantState
+	PausedReason  string // why, if State is MerchantPaused
 	NotifyURL     string
 	WithdrawURL   string
 	Scheme        Scheme
