@@ -28,10 +28,11 @@ func CheckInbox(tb TB, open func() (inbox, other merchant.Inbox)) {
 		{"other content changes nothing", checkContent},
 		{"a lease keeps others out until it ends", checkLease},
 		{"a renewed lease keeps others out for longer", checkRenewal},
-		{"an reply that is not final frees the entry", checkNotFinal},
+		{"a reply that is not final frees the entry", checkNotFinal},
 		{"the first final reply stands, late ones too", checkStands},
 		{"only its own claim ends a lease", checkGuard},
 		{"the same transfer is a possible duplicate", checkTransfer},
+		{"a txIndex that changes is looked at again", checkChangedIndex},
 		{"the user of a withdrawal that names none is kept", checkReplyUser},
 		{"a block of a requestUUID comes in one request", checkBlocks},
 		{"a block that belongs to another callback is suspect", checkOwners},
@@ -256,6 +257,51 @@ func checkTransfer(c *inboxCheck) {
 	claim(func(d *countersign.Deposit) { d.ToAddress = Deposit(2).ToAddress }, false)
 	claim(func(d *countersign.Deposit) { d.TxID = Deposit(2).TxID }, false)
 	claim(func(d *countersign.Deposit) { d.ChainName = "BSC" }, false)
+}
+
+// checkChangedIndex: an entry that is still open comes again with another txIndex, which makes
+// it the transfer of another entry. Whichever of the two gets the index last is the duplicate.
+func checkChangedIndex(c *inboxCheck) {
+	deposit := func(n int, index int64, lease time.Duration) merchant.Entry {
+		d := Deposit(1)
+		d.TrackingID, d.TxIndex = fmt.Sprintf("index-%d", n), index
+		return c.entry(d, lease)
+	}
+	open := func(in merchant.Inbox, n int, index int64, want bool) {
+		c.tb.Helper()
+		e := deposit(n, index, inboxLease)
+		got := c.claim(in, e, merchant.StateClaimed)
+		if got.PossibleDuplicate != want {
+			c.tb.Errorf("%s: %s with txIndex %d is %v, want %v", c.rule, e.ID, index, got.PossibleDuplicate, want)
+		}
+		c.settle(in, e, got.Claim, notFinal(), false, notFinal())
+	}
+	taken := func(in merchant.Inbox, n int, index int64, want bool) {
+		c.tb.Helper()
+		if got := c.claim(in, deposit(n, index, 0), merchant.StateTaken); got.PossibleDuplicate != want {
+			c.tb.Errorf("%s: index-%d, taken with txIndex %d, is %v, want %v", c.rule, n, index, got.PossibleDuplicate, want)
+		}
+	}
+	open(c.inbox, 1, 1, false)
+	open(c.other, 2, 2, false)
+	open(c.other, 2, 3, false) // nobody has 3
+	open(c.inbox, 1, 1, false)
+	taken(c.inbox, 1, 1, false)
+	open(c.other, 2, 1, true)
+	open(c.inbox, 2, 7, true) // for ever
+	taken(c.other, 2, 7, true)
+
+	open(c.inbox, 3, 10, false)
+	taken(c.inbox, 4, 11, false)
+	taken(c.other, 3, 11, true) // the later entry has taken effect already
+
+	open(c.inbox, 5, 20, false)
+	open(c.inbox, 6, 21, false)
+	leased := c.claim(c.inbox, deposit(5, 20, inboxLease), merchant.StateClaimed)
+	c.claim(c.other, deposit(5, 21, inboxLease), merchant.StateBusy) // changes nothing
+	c.settle(c.inbox, deposit(5, 20, 0), leased.Claim, notFinal(), false, notFinal())
+	taken(c.other, 6, 21, false)
+	taken(c.other, 5, -1, true)
 }
 
 // blocks are those of a request body, one for each letter of list. Capital letters

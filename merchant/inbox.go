@@ -33,10 +33,11 @@ type Inbox interface {
 	//     each block that is not known is remembered for at least 30 days, with
 	//     its Owner and with Blocks.Body, unless rule 3 refuses the request.
 	//  2. If e.ID is not known, e is recorded under the next number. If Judge
-	//     found FindingSuspect, e is suspect for ever. If an entry
-	//     with the same Transfer is known at that moment, e is a possible
-	//     duplicate for ever, unless both have a TxIndex of 0 or more and the
-	//     two differ.
+	//     found FindingSuspect, e is suspect for ever. If another entry
+	//     with the same Transfer is known at that moment and MayBeSame holds for
+	//     the two TxIndex, e is a possible duplicate for ever. Rules 5 and 7 look
+	//     again, at all other entries, and record e.TxIndex, if that is not the
+	//     recorded one: so of two entries the one that got its index later looked.
 	//  3. If e.ID is known with another Content, the state is OtherContent, and
 	//     nothing changes.
 	//  4. If the entry is settled, the state is Settled, with the recorded
@@ -132,6 +133,10 @@ type Entry struct {
 	Lease time.Duration
 }
 
+// MayBeSame reports whether two deposits with the same Entry.Transfer may be one, by their
+// TxIndex: unless both are known (0 or more) and differ (PROTOCOL.md, I2).
+func MayBeSame(index, other int64) bool { return index < 0 || other < 0 || index == other }
+
 // State says what an Inbox found, which decides what the caller does.
 type State int
 
@@ -176,8 +181,8 @@ type Claimed struct {
 	Seq int64
 	// Claim identifies the lease if the state is Claimed.
 	Claim int64
-	// PossibleDuplicate says that the entry was a possible duplicate when it was
-	// recorded.
+	// PossibleDuplicate says that the entry was a possible duplicate when it got its
+	// TxIndex.
 	PossibleDuplicate bool
 	// Suspect says that the entry shared blocks with another request when it was
 	// recorded, as an honest one cannot (PROTOCOL.md, B7).

@@ -25,7 +25,7 @@ type MemoryInbox struct {
 	mu        sync.Mutex
 	seq       int64
 	entries   map[entryKey]*memoryEntry
-	transfers map[Digest][]int64 // the TxIndex of every entry with that Transfer
+	transfers map[Digest][]*memoryEntry // every entry with that Transfer
 	blocks    map[BlockDigest]SeenBlock
 	ring      []BlockDigest // blocks in the order they came, the oldest at next
 	next      int
@@ -42,6 +42,8 @@ type memoryEntry struct {
 	seq        int64
 	recorded   time.Time
 	content    Digest
+	txIndex    int64
+	seen       bool // txIndex is set
 	duplicate  bool
 	suspect    bool
 	settled    bool
@@ -53,7 +55,7 @@ type memoryEntry struct {
 // NewMemoryInbox makes an empty one. See MemoryInbox for what a restart forgets.
 func NewMemoryInbox() *MemoryInbox {
 	return &MemoryInbox{
-		entries: map[entryKey]*memoryEntry{}, transfers: map[Digest][]int64{}, blocks: map[BlockDigest]SeenBlock{},
+		entries: map[entryKey]*memoryEntry{}, transfers: map[Digest][]*memoryEntry{}, blocks: map[BlockDigest]SeenBlock{},
 		maxEntries: memoryEntries, maxBlocks: memoryBlocks,
 	}
 }
@@ -78,28 +80,35 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 			return Claimed{}, ErrInboxFull
 		}
 		m.seq++
-		row = &memoryEntry{seq: m.seq, recorded: e.At, content: e.Content, duplicate: m.addTransfer(e), suspect: finding == FindingSuspect}
+		row = &memoryEntry{seq: m.seq, recorded: e.At, content: e.Content, suspect: finding == FindingSuspect}
 		m.entries[key] = row
+		m.setIndex(row, e)
+		if !e.Transfer.IsZero() {
+			m.transfers[e.Transfer] = append(m.transfers[e.Transfer], row)
+		}
 	}
 	if e.Blocks != nil && row.content == e.Content {
 		m.remember(e.Blocks)
 	}
-	c := Claimed{Seq: row.seq, Recorded: row.recorded, PossibleDuplicate: row.duplicate, Suspect: row.suspect}
+	c := Claimed{Seq: row.seq, Recorded: row.recorded, Suspect: row.suspect}
 	switch {
 	case row.content != e.Content:
 		c.State = StateOtherContent
 	case row.settled:
 		c.State, c.Reply = StateSettled, row.reply
 	case e.Lease == 0:
+		m.setIndex(row, e)
 		row.settled = true
 		c.State = StateTaken
 	case e.At.Before(row.leaseUntil):
 		c.State = StateBusy
 	default:
+		m.setIndex(row, e)
 		row.claims++
 		row.leaseUntil = e.At.Add(e.Lease)
 		c.State, c.Claim = StateClaimed, row.claims
 	}
+	c.PossibleDuplicate = row.duplicate
 	return c, nil
 }
 
@@ -133,19 +142,18 @@ func (m *MemoryInbox) remember(b *Blocks) {
 	}
 }
 
-// addTransfer remembers the transfer of e and reports whether it may be a known
-// one.
-func (m *MemoryInbox) addTransfer(e Entry) (duplicate bool) {
-	if e.Transfer.IsZero() {
-		return false
+// setIndex gives row the index of e, and if it is another one compares it with those of
+// all other entries of the transfer.
+func (m *MemoryInbox) setIndex(row *memoryEntry, e Entry) {
+	if row.seen && row.txIndex == e.TxIndex {
+		return
 	}
-	for _, index := range m.transfers[e.Transfer] {
-		if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
-			duplicate = true
+	row.seen, row.txIndex = true, e.TxIndex
+	for _, other := range m.transfers[e.Transfer] {
+		if other != row && MayBeSame(other.txIndex, e.TxIndex) {
+			row.duplicate = true
 		}
 	}
-	m.transfers[e.Transfer] = append(m.transfers[e.Transfer], e.TxIndex)
-	return duplicate
 }
 
 // Settle implements Inbox.

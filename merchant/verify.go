@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 
@@ -87,8 +88,8 @@ type proofs struct {
 
 // proof is one call of Verify.
 type proof struct {
-	content Digest
-	done    chan struct{}
+	asked Digest // what Verify was asked
+	done  chan struct{}
 	// Read these after done is closed.
 	verdict Verdict
 	err     error
@@ -108,7 +109,7 @@ func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, 
 	p := h.proofs
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.by[key]; known != nil && known.content == e.Content && !known.old() {
+	if known := p.by[key]; known != nil && known.asked == e.Question() && !known.old() {
 		return known, nil
 	}
 	if p.running >= maxProofs {
@@ -117,11 +118,19 @@ func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, 
 	if len(p.by) >= maxKeptProofs {
 		p.forgetOld()
 	}
-	call := &proof{content: e.Content, done: make(chan struct{})}
+	call := &proof{asked: e.Question(), done: make(chan struct{})}
 	p.by[key] = call
 	p.running++
 	go h.call(key, call, *d)
 	return call, nil
+}
+
+// Question is a digest of what Verify is asked about a deposit: its identifier, its content,
+// and which transfer of the transaction it is. A verdict on one question is none on another.
+func (e *Entry) Question() Digest {
+	q := digestOf("countersign inbox question 1")
+	q.text(e.ID, string(e.Content[:]), strconv.FormatInt(e.TxIndex, 10))
+	return q.sum()
 }
 
 // forgetOld makes room. p is locked.

@@ -119,6 +119,33 @@ func TestVerify(t *testing.T) {
 
 // TestVerifyEnds: what is not verified within VerifyFor is refused, and counts if it
 // turns out true after all.
+// TestVerifyAnotherIndex: a verdict is about one transfer. A deposit that is still open and
+// comes again with another txIndex is asked about anew, and compared anew with the others.
+func TestVerifyAnotherIndex(t *testing.T) {
+	v := newVerified(t, nil)
+	v.says(merchant.VerdictYes, nil)
+	one := countersigntest.Deposit(1)
+	one.TxIndex = 1
+	v.deliver(one, 0, merchant.ReasonAccepted, 1, 1)
+	two := *one
+	two.TrackingID, two.TxIndex = "two", 2
+	v.says(merchant.VerdictNotYet, nil)
+	v.deliver(&two, countersign.CodeNotKnownYet, merchant.ReasonHold, 2, 0)
+	v.says(merchant.VerdictYes, nil)
+	two.TxIndex = 1
+	v.deliver(&two, 0, merchant.ReasonPossibleDuplicate, 2, 0) // a person decides
+
+	// A verdict that came after its exchange is kept for this question alone.
+	three := *one
+	three.TrackingID, three.TxIndex = "three", 3
+	was := merchant.NewEntry(&three)
+	three.TxIndex = 4
+	is := merchant.NewEntry(&three)
+	if was.Question() == is.Question() || was.Content != is.Content {
+		t.Error("a question does not tell the transfers of one transaction apart")
+	}
+}
+
 func TestVerifyEnds(t *testing.T) {
 	v := newVerified(t, func(c *merchant.Config) { c.VerifyFor = time.Hour })
 	v.says(merchant.VerdictNotYet, nil)

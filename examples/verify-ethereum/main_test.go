@@ -23,6 +23,23 @@ import (
 	"countersign/merchant"
 )
 
+// ownUser has all addresses in the books of these tests.
+const ownUser = "65515"
+
+func TestMain(m *testing.M) {
+	books := owns
+	if v, err := books(context.Background(), ownUser, "0x"); v != merchant.VerdictNotYet || err == nil {
+		panic("owns says something before it was edited")
+	}
+	owns = func(_ context.Context, user, _ string) (merchant.Verdict, error) {
+		if user != ownUser {
+			return merchant.VerdictNo, nil
+		}
+		return merchant.VerdictYes, nil
+	}
+	os.Exit(m.Run())
+}
+
 // realDeposits are those of the demo: 231 transfers of two blocks of Ethereum.
 func realDeposits(t *testing.T) (list []countersign.Deposit) {
 	t.Helper()
@@ -40,7 +57,7 @@ func realDeposits(t *testing.T) (list []countersign.Deposit) {
 		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, countersign.Deposit{Head: countersign.Head{TrackingID: d.TrackingID}, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
+		list = append(list, countersign.Deposit{Head: countersign.Head{TrackingID: d.TrackingID, TenantUserID: ownUser}, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol,
 			Amount: d.Amount, FromAddress: d.FromAddress, ToAddress: d.ToAddress, TxIndex: d.TxIndex})
 	}
 	if len(list) < 200 {
@@ -69,7 +86,7 @@ func newNode(t *testing.T, deposits []countersign.Deposit) *node {
 	for _, d := range deposits {
 		r := n.receipts[d.TxID]
 		if r == nil {
-			r = map[string]any{"transactionHash": d.TxID, "blockNumber": "0x1060bca", "status": "0x1", "logs": []any{}}
+			r = map[string]any{"transactionHash": d.TxID, "transactionIndex": fmt.Sprintf("0x%x", max(d.TxIndex, 0)), "blockNumber": "0x1060bca", "status": "0x1", "logs": []any{}}
 			n.receipts[d.TxID] = r
 			n.txs[d.TxID] = map[string]any{"hash": d.TxID, "to": "0x0000000000000000000000000000000000000001", "value": "0x0"}
 		}
@@ -171,13 +188,48 @@ func TestRealDeposits(t *testing.T) {
 		changed = d
 		changed.ChainName = "BSC"
 		check("chain", changed, notYet)
-		if !native {
+		changed = d
+		changed.TenantUserID = "65516"
+		check("tenantUserId", changed, no)
+		changed = d
+		changed.TxIndex += 10_000
+		check("txIndex", changed, no)
+		if native {
+			changed.TxIndex = -1
+			check("no txIndex", changed, yes)
+		} else {
 			changed = d
 			changed.Symbol = map[bool]string{true: "USDT", false: "USDC"}[d.Symbol != "USDT"]
 			check("contract", changed, no)
-			changed = d
-			changed.TxIndex += 10_000
-			check("txIndex", changed, no)
+		}
+	}
+}
+
+// TestNative: a transaction moves its value once, to one address of one user.
+func TestNative(t *testing.T) {
+	amount, err := countersign.ParseAmount("0.250000000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := countersign.Deposit{Head: countersign.Head{TrackingID: "n", TenantUserID: ownUser}, TxID: "0x" + strings.Repeat("cd", 32), ChainName: "ETH", Symbol: native,
+		Amount: amount, ToAddress: "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c", TxIndex: 7}
+	c := newNode(t, []countersign.Deposit{d}).chain()
+	for name, k := range map[string]struct {
+		change func(d *countersign.Deposit)
+		want   merchant.Verdict
+	}{
+		"honest":        {func(*countersign.Deposit) {}, merchant.VerdictYes},
+		"no index":      {func(d *countersign.Deposit) { d.TxIndex = -1 }, merchant.VerdictYes},
+		"another index": {func(d *countersign.Deposit) { d.TxIndex = 8 }, merchant.VerdictNo},
+		"index -2":      {func(d *countersign.Deposit) { d.TxIndex = -2 }, merchant.VerdictNo},
+		"another user":  {func(d *countersign.Deposit) { d.TenantUserID = "65516" }, merchant.VerdictNo},
+		"another value": {func(d *countersign.Deposit) { d.Amount = lastDigit(t, d.Amount) }, merchant.VerdictNo},
+		"address":       {func(d *countersign.Deposit) { d.ToAddress = "0x" + strings.Repeat("a", 40) }, merchant.VerdictNotYet},
+	} {
+		asked := d
+		k.change(&asked)
+		if got, reason, err := c.verify(t.Context(), asked); got != k.want {
+			t.Errorf("%s: %v (%s, %v), want %v", name, got, reason, err, k.want)
 		}
 	}
 }
@@ -307,7 +359,7 @@ func TestAnswer(t *testing.T) {
 		return resp.StatusCode, answer["verdict"]
 	}
 	d := deposits[0]
-	body := fmt.Sprintf(`{"type":"deposit.verify","data":{"trackingId":"d","txId":%q,"chainName":"ETH","symbol":%q,"amount":%q,"toAddress":%q,"txIndex":%d}}`,
+	body := fmt.Sprintf(`{"type":"deposit.verify","data":{"trackingId":"d","tenantUserId":"65515","txId":%q,"chainName":"ETH","symbol":%q,"amount":%q,"toAddress":%q,"txIndex":%d}}`,
 		d.TxID, d.Symbol, d.Amount.String(), d.ToAddress, d.TxIndex)
 	if status, verdict := ask(key, time.Now(), body); status != 200 || verdict != "yes" {
 		t.Errorf("status %d, %q", status, verdict)

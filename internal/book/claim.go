@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"encoding/hex"
+	"math"
 	"slices"
 
 	"countersign"
@@ -15,6 +16,7 @@ import (
 type inboxRow struct {
 	seq        int64
 	content    merchant.Digest
+	txIndex    int64
 	duplicate  bool
 	suspect    bool
 	settled    bool
@@ -24,24 +26,28 @@ type inboxRow struct {
 	created    db.Millis
 }
 
-// claim applies rules 3 to 7 of merchant.Inbox to a row. It reads nothing.
-func (r *inboxRow) claim(e *merchant.Entry) merchant.Claimed {
-	c := merchant.Claimed{Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: r.created.Time()}
+// claim applies rules 3 to 7 of merchant.Inbox to a row. compare looks for entries of the
+// same transfer under the index of e. It reads nothing.
+func (r *inboxRow) claim(e *merchant.Entry, compare func(*merchant.Entry, *inboxRow)) merchant.Claimed {
+	c := merchant.Claimed{Seq: r.seq, Suspect: r.suspect, Recorded: r.created.Time()}
 	switch {
 	case r.content != e.Content:
 		c.State = merchant.StateOtherContent
 	case r.settled:
 		c.State, c.Reply = merchant.StateSettled, r.reply
 	case e.Lease == 0:
+		compare(e, r)
 		r.settled = true
 		c.State = merchant.StateTaken
 	case db.MillisOf(e.At) < r.leaseUntil:
 		c.State = merchant.StateBusy
 	default:
+		compare(e, r)
 		r.claims++
 		r.leaseUntil = leaseEnd(e)
 		c.State, c.Claim = merchant.StateClaimed, r.claims
 	}
+	c.PossibleDuplicate = r.duplicate
 	return c
 }
 
@@ -73,9 +79,9 @@ type inboxTx struct {
 	last      int64 // the last number that was given
 	rows      map[inboxKey]*inboxRow
 	blocks    map[merchant.BlockDigest]merchant.SeenBlock
-	transfers map[string][]int64 // the tx_index of every entry with that transfer
-	fresh     []any              // parameters of the rows to insert
-	seen      []any              // likewise, of blocks
+	transfers map[string][]sameIndex // every entry with that transfer
+	fresh     []any                  // parameters of the rows to insert
+	seen      []any                  // likewise, of blocks
 	updates   []db.Statement
 	taken     []*int64 // of each known row that became settled: 1, or 0 if it was already
 	leased    []*int64 // by call: nil, or how many rows its lease changed
@@ -96,7 +102,7 @@ func (in *inboxTx) run(ctx context.Context) error {
 	// takes no lease.
 	in.calls = slices.DeleteFunc(slices.Clone(in.calls), (*inboxCall).gone)
 	in.results, in.leased = make([]merchant.Claimed, len(in.calls)), make([]*int64, len(in.calls))
-	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]int64{}, ledger{}
+	in.rows, in.transfers, in.ledger = map[inboxKey]*inboxRow{}, map[string][]sameIndex{}, ledger{}
 	in.blocks = map[merchant.BlockDigest]merchant.SeenBlock{}
 	in.restored, in.booked = false, map[string]bool{}
 	if err := in.read(ctx); err != nil {
@@ -146,14 +152,14 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	key := inboxKey{e.Callback.CallbackType(), e.ID}
 	row := in.rows[key]
 	if row != nil {
-		in.results[i] = row.claim(e)
+		in.results[i] = row.claim(e, in.compare)
 		in.update(i, key, e, row)
 		return row
 	}
 	in.last++
-	row = &inboxRow{seq: in.last, content: e.Content, duplicate: in.addTransfer(e), suspect: suspect, created: db.MillisOf(e.At)}
+	row = &inboxRow{seq: in.last, content: e.Content, txIndex: noIndex, suspect: suspect, created: db.MillisOf(e.At)}
 	in.rows[key] = row
-	in.results[i] = row.claim(e)
+	in.results[i] = row.claim(e, in.compare)
 	ended := int64(0)
 	if row.settled {
 		ended = int64(db.MillisOf(e.At))
@@ -171,21 +177,29 @@ func (in *inboxTx) claim(i int, e *merchant.Entry, suspect bool) *inboxRow {
 	return row
 }
 
-// addTransfer notes the transfer of a new entry and reports whether it is a possible
-// duplicate: a known transfer, unless both have an index and the two differ
-// (PROTOCOL.md, I2).
-func (in *inboxTx) addTransfer(e *merchant.Entry) (duplicate bool) {
+// sameIndex are entries of one transfer with the same tx_index: the first and the last of them.
+type sameIndex struct{ index, first, last int64 }
+
+// noIndex is the txIndex of a row that has none yet. No callback has it.
+const noIndex = math.MinInt64
+
+// compare gives row the index of e. If that is another one it says whether row is a possible
+// duplicate: another entry has the same transfer, unless both have an index and the two
+// differ (PROTOCOL.md, I2).
+func (in *inboxTx) compare(e *merchant.Entry, row *inboxRow) {
+	if row.txIndex == e.TxIndex {
+		return
+	}
+	row.txIndex = e.TxIndex
 	t := transferOf(e)
 	if t == "" {
-		return false
+		return
 	}
-	for _, index := range in.transfers[t] {
-		if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
-			duplicate = true
-		}
+	for _, other := range in.transfers[t] {
+		alone := other.first == row.seq && other.last == row.seq
+		row.duplicate = row.duplicate || !alone && merchant.MayBeSame(other.index, e.TxIndex)
 	}
-	in.transfers[t] = append(in.transfers[t], e.TxIndex)
-	return duplicate
+	in.transfers[t] = append(in.transfers[t], sameIndex{e.TxIndex, row.seq, row.seq})
 }
 
 // transferOf is the stored form of Transfer, empty for none. Half of the digest is
@@ -210,13 +224,14 @@ INSERT INTO inbox (seq, type, id, tenant_user_id, call_back_id, content, transfe
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 	readInboxSQL = `
-SELECT i.id, i.seq, i.content, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
+SELECT i.id, i.seq, i.content, i.tx_index, i.duplicate, i.suspect, i.settled, i.claims, i.lease_until, i.code, i.message, i.address, i.chain_name, i.symbol, i.amount,
 	i.reply_user, i.created
 FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.type = $2 AND i.id = w.value{alone}`
 
 	readTransfersSQL = `
-SELECT DISTINCT i.transfer, i.tx_index
-FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}`
+SELECT i.transfer, i.tx_index, MIN(i.seq), MAX(i.seq)
+FROM {list}$1{as w} CROSS JOIN {inner}inbox i WHERE i.transfer IS NOT NULL AND i.transfer = w.value{alone}
+GROUP BY i.transfer, i.tx_index`
 )
 
 var insertInbox = db.NewInsert(insertInboxSQL, insertSizes...)
@@ -247,9 +262,9 @@ func (in *inboxTx) read(ctx context.Context) error {
 	if len(transfers) > 0 {
 		statements = append(statements, db.Statement{SQL: readTransfersSQL, Args: []any{d.List(transfers)}, Row: func(r db.Rows) error {
 			var transfer string
-			var index int64
-			err := r.Scan(&transfer, &index)
-			in.transfers[transfer] = append(in.transfers[transfer], index)
+			var of sameIndex
+			err := r.Scan(&transfer, &of.index, &of.first, &of.last)
+			in.transfers[transfer] = append(in.transfers[transfer], of)
 			return err
 		}})
 	}
@@ -264,7 +279,7 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 	var content []byte
 	var duplicate, suspect, settled int64
 	var d [4]string
-	err = r.Scan(&id, &row.seq, &content, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
+	err = r.Scan(&id, &row.seq, &content, &row.txIndex, &duplicate, &suspect, &settled, &row.claims, &row.leaseUntil, &row.reply.Code, &row.reply.Message,
 		&d[0], &d[1], &d[2], &d[3], &row.reply.TenantUserID, &row.created)
 	if err != nil {
 		return id, nil, err
@@ -276,9 +291,9 @@ func scanInboxRow(r db.Rows) (id string, _ *inboxRow, err error) {
 }
 
 const (
-	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3 WHERE type = $1 AND id = $2 AND settled = 0`
+	takeInboxSQL = `UPDATE inbox SET settled = 1, ended = $3, tx_index = $4, duplicate = $5 WHERE type = $1 AND id = $2 AND settled = 0`
 
-	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4 WHERE type = $1 AND id = $2 AND settled = 0`
+	leaseInboxSQL = `UPDATE inbox SET claims = $3, lease_until = $4, tx_index = $5, duplicate = $6 WHERE type = $1 AND id = $2 AND settled = 0`
 )
 
 // update notes what call i changed in a known entry.
@@ -287,9 +302,9 @@ func (in *inboxTx) update(i int, key inboxKey, e *merchant.Entry, row *inboxRow)
 	case merchant.StateTaken:
 		n := new(int64)
 		in.taken = append(in.taken, n)
-		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At))}, N: n})
+		in.updates = append(in.updates, db.Statement{SQL: takeInboxSQL, Args: []any{int64(key.typ), key.id, int64(db.MillisOf(e.At)), row.txIndex, bit(row.duplicate)}, N: n})
 	case merchant.StateClaimed:
 		in.leased[i] = new(int64)
-		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil)}, N: in.leased[i]})
+		in.updates = append(in.updates, db.Statement{SQL: leaseInboxSQL, Args: []any{int64(key.typ), key.id, row.claims, int64(row.leaseUntil), row.txIndex, bit(row.duplicate)}, N: in.leased[i]})
 	}
 }

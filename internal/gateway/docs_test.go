@@ -147,13 +147,19 @@ func snippetMessages(key []byte) (args []string, want string) {
 		m[at] = value
 		return m
 	}
-	signed := message(now)[3]
+	good := message(now)[3]
+	// Whoever is sent an empty secret, or "A", can be signed for by anybody.
+	by := func(secret string, key []byte) []string {
+		m := message(now)
+		m[0], m[3] = secret, signed.Sign(key, "deposit_17", now, []byte(body))
+		return m
+	}
 	messages := []struct {
 		good bool
 		args []string
 	}{
 		{true, message(now)},
-		{true, with(3, "v1,AAAA "+signed)},
+		{true, with(3, "v1,AAAA "+good)},
 		{false, message(now.Add(-time.Hour))},
 		{false, message(now.Add(time.Hour))},
 		{false, with(0, "whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 32)))},
@@ -161,9 +167,12 @@ func snippetMessages(key []byte) (args []string, want string) {
 		{false, with(2, strconv.FormatInt(now.Unix()+1, 10))},
 		{false, with(2, "soon")},
 		{false, with(3, "v1,AAAA")},
-		{false, with(3, strings.TrimPrefix(signed, "v1,"))},
+		{false, with(3, strings.TrimPrefix(good, "v1,"))},
 		{false, with(3, " ")},
 		{false, with(4, body+" ")},
+		{false, by("", []byte{})},
+		{false, by("whsec_\n", []byte{})},
+		{false, by("whsec_AAAA", make([]byte, 3))},
 	}
 	for _, m := range messages {
 		args = append(args, m.args...)

@@ -63,7 +63,8 @@ func newVerifier(c Config) (*verifier, error) {
 // verify is a merchant.Config.Verify. Everything but a complete and right answer is an
 // error, which stands for not yet.
 func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.Verdict, error) {
-	content := merchant.NewEntry(&d).Content
+	entry := merchant.NewEntry(&d)
+	question := entry.Question()
 	var body bytes.Buffer
 	err := api.EncodeJSON(&body, client.DepositQuestion{Type: client.MessageDepositVerify, Data: client.DepositToVerify{
 		TrackingID: d.TrackingID, TenantUserID: d.TenantUserID, TxID: d.TxID, ChainName: d.ChainName, Symbol: d.Symbol, Amount: d.Amount,
@@ -72,7 +73,7 @@ func (v *verifier) verify(ctx context.Context, d countersign.Deposit) (merchant.
 	if err != nil {
 		return merchant.VerdictNotYet, err
 	}
-	answer, status, err := v.to.Ask(ctx, "verify_"+hex.EncodeToString(content[:16]), body.Bytes(), verifyLimit)
+	answer, status, err := v.to.Ask(ctx, "verify_"+hex.EncodeToString(question[:16]), body.Bytes(), verifyLimit)
 	switch {
 	case err != nil:
 		return merchant.VerdictNotYet, fmt.Errorf("--verify-url: %s", signed.WithoutURL(err))

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +22,7 @@ const stripes = 1024
 type row struct {
 	seq        int64
 	content    []byte
+	txIndex    int64
 	duplicate  bool
 	suspect    bool
 	claims     int64
@@ -29,6 +30,7 @@ type row struct {
 	settled    bool
 	reply      merchant.Reply
 	recorded   int64 // milliseconds since 1970
+	mark       int64 // of begin, in this transaction alone
 }
 
 // claimed is what of r every state tells.
@@ -102,14 +104,14 @@ func locks(key []byte, e *merchant.Entry) [][]byte {
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 const readEntrySQL = `
-SELECT seq, content, duplicate, suspect, claims, lease_until, settled, reply, recorded FROM countersign_inbox WHERE entry = ?`
+SELECT seq, content, tx_index, duplicate, suspect, claims, lease_until, settled, reply, recorded FROM countersign_inbox WHERE entry = ?`
 
 // read gives the entry of key, nil for none.
 func (t *transaction) read(ctx context.Context, key []byte) (*row, error) {
 	var r row
 	var duplicate, suspect, settled int64
 	var reply []byte
-	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &duplicate, &suspect, &r.claims, &r.leaseUntil, &settled, &reply, &r.recorded)
+	known, err := t.one(ctx, readEntrySQL, []any{key}, &r.seq, &r.content, &r.txIndex, &duplicate, &suspect, &r.claims, &r.leaseUntil, &settled, &reply, &r.recorded)
 	if err != nil || !known {
 		return nil, err
 	}
@@ -157,7 +159,9 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, e
 }
 
 const (
-	readTransfersSQL = `SELECT tx_index FROM countersign_inbox WHERE transfer = ?`
+	readTransfersSQL = `SELECT DISTINCT tx_index FROM countersign_inbox WHERE transfer = ? AND seq <> ?`
+
+	setIndexSQL = `UPDATE countersign_inbox SET tx_index = ?, duplicate = ? WHERE seq = ?`
 
 	insertEntrySQL = `
 INSERT INTO countersign_inbox (entry, type, id, callback, content, transfer, tx_index, duplicate, suspect, reply, recorded)
@@ -169,17 +173,9 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 	var transfer any
 	if !e.Transfer.IsZero() {
 		transfer = e.Transfer[:]
-		err := t.each(ctx, readTransfersSQL, []any{transfer}, func(scan func(...any) error) error {
-			var index int64
-			err := scan(&index)
-			if index < 0 || e.TxIndex < 0 || index == e.TxIndex {
-				r.duplicate = true
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err := t.compare(ctx, r, e); err != nil {
+		return nil, err
 	}
 	callback, err := e.Callback.Marshal()
 	if err != nil {
@@ -190,6 +186,33 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 	return r, err
 }
 
+// compare gives r the index of e, and says whether it may be another entry's transfer.
+func (t *transaction) compare(ctx context.Context, r *row, e *merchant.Entry) error {
+	r.txIndex = e.TxIndex
+	if e.Transfer.IsZero() {
+		return nil
+	}
+	return t.each(ctx, readTransfersSQL, []any{e.Transfer[:], r.seq}, func(scan func(...any) error) error {
+		var index int64
+		err := scan(&index)
+		r.duplicate = r.duplicate || merchant.MayBeSame(index, e.TxIndex)
+		return err
+	})
+}
+
+// setIndex looks again for entries of the same transfer if e has another index than r, which
+// is about to be claimed or to take effect.
+func (t *transaction) setIndex(ctx context.Context, r *row, e *merchant.Entry) error {
+	if r.txIndex == e.TxIndex {
+		return nil
+	}
+	if err := t.compare(ctx, r, e); err != nil {
+		return err
+	}
+	_, err := t.exec(ctx, setIndexSQL, r.txIndex, bit(r.duplicate), r.seq)
+	return err
+}
+
 func bit(b bool) int64 {
 	if b {
 		return 1
@@ -197,19 +220,33 @@ func bit(b bool) int64 {
 	return 0
 }
 
-const settleSQL = `
-UPDATE countersign_inbox SET settled = 1, lease_until = 0, reply = ?, ended = ? WHERE seq = ? AND settled = 0`
+const (
+	markSQL = `UPDATE countersign_inbox SET mark = ? WHERE seq = ? AND settled = 0`
 
-// settle records the reply of r for ever. That it changes exactly one row shows that
-// the transaction still is the one that recorded r: a database may end one without
-// telling anybody but the statement that failed.
+	settleSQL = `
+UPDATE countersign_inbox SET settled = 1, lease_until = 0, mark = 0, reply = ?, ended = ? WHERE seq = ? AND settled = 0 AND mark = ?`
+)
+
+// begin marks r before the merchant's function runs, with a number that settle must find
+// again. A database may end a transaction at a deadlock and tell nobody but the statement
+// that failed, which is the function's. If the function goes on all the same, what it
+// wrote is lost, and so is the mark.
+func (t *transaction) begin(ctx context.Context, r *row) error {
+	r.mark = 1 + rand.Int64N(1<<62)
+	_, err := t.exec(ctx, markSQL, r.mark, r.seq)
+	return err
+}
+
+// settle records the reply of r for ever. r.mark is 0 if no function ran.
 func (t *transaction) settle(ctx context.Context, r *row, reply merchant.Reply, at time.Time) error {
-	n, err := t.exec(ctx, settleSQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq)
+	n, err := t.exec(ctx, settleSQL, t.d.blob(formatReply(reply)), at.UnixMilli(), r.seq, r.mark)
 	if err == nil && n != 1 {
-		err = fmt.Errorf("the entry is gone: the transaction was ended before its commit (%d rows)", n)
+		err = errEnded
 	}
 	return err
 }
+
+var errEnded = errors.New("the database ended the transaction before its commit, perhaps at a deadlock whose error the function did not return; nothing was recorded")
 
 const leaseSQL = `UPDATE countersign_inbox SET claims = ?, lease_until = ? WHERE seq = ?`
 

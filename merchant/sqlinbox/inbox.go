@@ -125,6 +125,12 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 			c = k.state()
 			return nil
 		}
+		if err := t.setIndex(ctx, k.row, &e); err != nil {
+			return err
+		}
+		if err := t.begin(ctx, k.row); err != nil {
+			return err
+		}
 		c = k.row.claimed(merchant.StateTaken)
 		a, err := in.call(ctx, t.tx, &e, c)
 		if err != nil {
@@ -224,11 +230,17 @@ func (in *Inbox) Claim(ctx context.Context, e merchant.Entry) (merchant.Claimed,
 		case k.refused != merchant.StateNone || k.settled:
 			c = k.state()
 		case e.Lease == 0:
+			if err := t.setIndex(ctx, r, &e); err != nil {
+				return err
+			}
 			c = r.claimed(merchant.StateTaken)
 			return t.settle(ctx, r, merchant.Reply{}, e.At)
 		case e.At.UnixMilli() < r.leaseUntil:
 			c = r.claimed(merchant.StateBusy)
 		default:
+			if err := t.setIndex(ctx, r, &e); err != nil {
+				return err
+			}
 			r.claims++
 			r.leaseUntil = leaseEnd(e.At, e.Lease)
 			c = r.claimed(merchant.StateClaimed)

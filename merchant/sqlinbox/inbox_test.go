@@ -414,6 +414,78 @@ func TestDeadlocks(t *testing.T) {
 	})
 }
 
+// TestSwallowedDeadlock: a function that hides the deadlock at which the database ended its
+// transaction credits nothing, so nothing is recorded, also of a deposit that was known
+// before. Asked again, it is credited once.
+func TestSwallowedDeadlock(t *testing.T) {
+	eachStore(t, func(t *testing.T, s store) {
+		if s.dialect != sqlinbox.MySQL {
+			t.Skip("SQLite has no deadlocks, and PostgreSQL commits nothing after an error")
+		}
+		db := s.open(t)
+		for _, user := range []string{"a", "b"} {
+			run(t, db, s.text(`INSERT INTO balances (user_id, n) VALUES (?, 0)`), user)
+		}
+		add := s.text(`UPDATE balances SET n = n + 1 WHERE user_id = ?`)
+		meets, hidden := true, false
+		in := s.inbox(t, db, func(c *sqlinbox.Config) {
+			c.OnDeposit = func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error {
+				if err := s.credit(ctx, tx, d); err != nil {
+					return err
+				}
+				if !meets {
+					return nil
+				}
+				// The other transaction has b, and waits for a. It has written more, so that
+				// this one is the victim.
+				other, err := db.BeginTx(ctx, nil)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = other.Rollback() }()
+				for n := range 50 {
+					if _, err := other.ExecContext(ctx, s.text(`INSERT INTO balances (user_id, n) VALUES (?, 0)`), fmt.Sprint("weight-", n)); err != nil {
+						return err
+					}
+				}
+				if _, err := tx.ExecContext(ctx, add, "a"); err != nil {
+					return err
+				}
+				if _, err := other.ExecContext(ctx, add, "b"); err != nil {
+					return err
+				}
+				waits := make(chan error, 1)
+				go func() { _, err := other.ExecContext(ctx, add, "a"); waits <- err }()
+				time.Sleep(100 * time.Millisecond) // for it to wait; else no deadlock comes, which fails the test
+				_, err = tx.ExecContext(ctx, add, "b")
+				hidden = err != nil
+				<-waits
+				return nil // the fault
+			}
+		})
+		e := merchant.NewEntry(countersigntest.Deposit(1))
+		e.At, e.Lease = time.Now(), time.Minute
+		if c, err := in.Claim(ctx, e); err != nil || c.State != merchant.StateClaimed {
+			t.Fatal(c, err)
+		}
+		act := func() (merchant.Claimed, error) {
+			return in.Act(ctx, e, func(_ merchant.Answer, err error) (merchant.Reply, bool) { return merchant.Reply{}, err == nil })
+		}
+		switch got, err := act(); {
+		case !hidden:
+			t.Fatalf("no deadlock: the test shows nothing (%v, %v)", got, err)
+		case err == nil:
+			t.Fatalf("the deposit was recorded as %v without its credit", got.State)
+		}
+		booked(t, db, 0)
+		meets = false
+		if got, err := act(); err != nil || got.State != merchant.StateTaken {
+			t.Fatal(got, err)
+		}
+		booked(t, db, 1)
+	})
+}
+
 // TestBusy: another writer of a SQLite database is waited for.
 func TestBusy(t *testing.T) {
 	stores[0].run(t, func(t *testing.T, s store) { // SQLite, the one with one writer

@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	suspect SMALLINT NOT NULL,              -- 1: perhaps joined from several, likewise
 	claims BIGINT NOT NULL DEFAULT 0,
 	lease_until BIGINT NOT NULL DEFAULT 0,  -- milliseconds since 1970
+	mark BIGINT NOT NULL DEFAULT 0,         -- of the transaction that settles it
 	settled SMALLINT NOT NULL DEFAULT 0,    -- 1: reply is the answer for ever
 	reply TEXT NOT NULL DEFAULT '',
 	recorded BIGINT NOT NULL,               -- milliseconds since 1970

@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS countersign_inbox (
 	suspect INTEGER NOT NULL,                -- 1: perhaps joined from several, likewise
 	claims INTEGER NOT NULL DEFAULT 0,
 	lease_until INTEGER NOT NULL DEFAULT 0,  -- milliseconds since 1970
+	mark INTEGER NOT NULL DEFAULT 0,         -- of the transaction that settles it
 	settled INTEGER NOT NULL DEFAULT 0,      -- 1: reply is the answer for ever
 	reply TEXT NOT NULL DEFAULT '',
 	recorded INTEGER NOT NULL,               -- milliseconds since 1970
