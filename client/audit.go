@@ -10,8 +10,7 @@ import (
 type AuditEntry struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log, without gaps"`
 	Hashes []byte          `json:"hashes" doc:"Base64: the SHA-256 hash of the record as a leaf of the tree (RFC 6962), then those of the subtrees that it completes"`
-	Record json.RawMessage `json:"record,omitempty" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data; absent: purged"`
-	Purged bool            `json:"purged,omitempty" doc:"whether the record was purged (--retain-audit): its hashes are all that is kept"`
+	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed: at, kind, by (the token), node, about (ids), data"`
 }
 
 // AuditPage is a part of the audit log.
@@ -38,9 +37,7 @@ type AuditProof struct {
 // AuditRecord is a record with the proof that it is in the log.
 type AuditRecord struct {
 	Seq    int64           `json:"seq" minimum:"1" doc:"number in the log"`
-	Record json.RawMessage `json:"record,omitempty" doc:"what happened, byte for byte as it was hashed; absent: purged"`
-	Purged bool            `json:"purged,omitempty" doc:"whether the record was purged (--retain-audit): its hash is all that is kept"`
-	Hash   []byte          `json:"hash,omitempty" doc:"Base64: SHA-256 hash of a purged record as a leaf of the tree (RFC 6962); absent: it was not purged"`
+	Record json.RawMessage `json:"record" doc:"what happened, byte for byte as it was hashed"`
 	Proof  [][]byte        `json:"proof,omitempty" doc:"Base64: the hashes that lead from the record to the checkpoint's root (RFC 6962, 2.1.1)"`
 	Items  []AuditItem     `json:"items,omitempty" doc:"items of a record that tells of many as one"`
 }
@@ -67,11 +64,11 @@ type AuditExport struct {
 
 // AuditExported says how much of the audit log was exported.
 type AuditExported struct {
-	Last int64 `json:"last" doc:"number of the last record of all exports that were acknowledged: no later one is purged"`
+	Last int64 `json:"last" doc:"number of the last record of all exports that were acknowledged"`
 }
 
-// AuditExported acknowledges an export that the caller keeps. From the first one on
-// no record is purged that is in none of them. It continues those before, or is an error.
+// AuditExported acknowledges an export that the caller keeps. It continues those before, or
+// is an error.
 func (c *caller) AuditExported(ctx context.Context, e AuditExport) (AuditExported, error) {
 	return ask[AuditExported](ctx, c, http.MethodPost, "/v1/audit/exported", e)
 }

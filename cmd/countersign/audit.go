@@ -20,7 +20,7 @@ type auditCmd struct {
 	Checkpoint  auditCheckpointCmd  `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
 	Prove       auditProveCmd       `cmd:"" help:"Write one file with all that the log has about a withdrawal or a callback, and the proof of it."`
 	Evidence    auditEvidenceCmd    `cmd:"" help:"Show what audit prove writes, in order, for people."`
-	Acknowledge auditAcknowledgeCmd `cmd:"" help:"Verify an export and say that it is kept: from the first time on the end purges no body that is in no such export (--retain-audit)."`
+	Acknowledge auditAcknowledgeCmd `cmd:"" help:"Verify an export and say that it is kept: audit export --new begins after it."`
 	Verify      auditVerifyCmd      `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, and show what it has."`
 }
 
@@ -207,10 +207,7 @@ func (c *auditAcknowledgeCmd) Run(ctx context.Context, std streams, api *client.
 	if err != nil {
 		return err
 	}
-	if v.Purged > 0 {
-		fmt.Fprintf(std.out, "%d records of the file were purged before it was made\n", v.Purged)
-	}
-	_, err = fmt.Fprintf(std.out, "records up to %d are exported: no later one is purged\n", e.Last)
+	_, err = fmt.Fprintf(std.out, "records up to %d are exported\n", e.Last)
 	return err
 }
 
@@ -226,12 +223,6 @@ func (c *auditVerifyCmd) Run(std streams) error {
 	}
 	if v.Last > 0 {
 		fmt.Fprintf(std.out, "      records %d to %d are in it, unchanged\n", v.First, v.Last)
-	}
-	switch {
-	case v.Unsaid > 0:
-		fmt.Fprintf(std.out, "      %d of them have no body. Whether the log purged record %d is not in this file: export the log to its end\n", v.Purged, v.Unsaid)
-	case v.Purged > 0:
-		fmt.Fprintf(std.out, "      %d of them have no body: they were purged, as a record of the file says, and their hashes are in the log\n", v.Purged)
 	}
 	return audit.Show(std.out, v.Records)
 }

@@ -12,7 +12,7 @@ import (
 func TestExportsAreAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--retain", "90d", "--retain-audit", "365d")
+	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0", "--retain", "90d")
 	at := []string{"--api", d.url, "--data", data}
 	ask := func(args ...string) string {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestExportsAreAcknowledged(t *testing.T) {
 		return text
 	}
 	first := export()
-	if !strings.Contains(first, `"retain":"2160h0m0s","retainAudit":"8760h0m0s"`) {
+	if !strings.Contains(first, `"retain":"2160h0m0s"`) {
 		t.Errorf("the log does not tell of the setting: %s", first)
 	}
 	if err := os.WriteFile(path, []byte(first[:len(first)-10]), 0o600); err != nil {

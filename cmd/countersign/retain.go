@@ -10,22 +10,14 @@ import (
 // retainFlags say how long a daemon keeps what is settled.
 type retainFlags struct {
 	Retain days `help:"How long what is settled stays in full, such as 90d; what its repetition needs stays for ever. 0: all stays." default:"0" placeholder:"DAYS"`
-
-	RetainAudit days `help:"How long records of the audit log keep their bodies, such as 730d; their hashes stay for ever. Export the log first. At least as long as --retain. 0: all stays." default:"0" placeholder:"DAYS"`
 }
 
-// keep is how long what is settled stays, and how long bodies of the audit log; 0: for ever.
-func (f retainFlags) keep() (settled, bodies time.Duration, err error) {
+// keep is how long what is settled stays; 0: for ever.
+func (f retainFlags) keep() (settled time.Duration, err error) {
 	if settled, err = f.Retain.length(); err != nil {
-		return 0, 0, fmt.Errorf("--retain: %w", err)
+		err = fmt.Errorf("--retain: %w", err)
 	}
-	if bodies, err = f.RetainAudit.length(); err != nil {
-		return 0, 0, fmt.Errorf("--retain-audit: %w", err)
-	}
-	if bodies > 0 && bodies < settled {
-		return 0, 0, fmt.Errorf("--retain-audit: %s is shorter than --retain %s", f.RetainAudit, f.Retain)
-	}
-	return settled, bodies, nil
+	return settled, err
 }
 
 // days is a flag that holds a number of days with a d, or 0.

@@ -90,13 +90,13 @@ func (c *serveCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	keep, keepAudit, err := c.keep()
+	keep, err := c.keep()
 	if err != nil {
 		return err
 	}
 	s, err := daemon.NewService(daemon.ServiceConfig{
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
-		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, RetainAudit: keepAudit, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: traces.On(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
+		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: traces.On(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if errors.Is(err, daemon.ErrAlarmSecret) {
 		return noAlarmSecret

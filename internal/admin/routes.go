@@ -83,7 +83,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/audit", "audit", readers, whole, 200, api.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, api.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, api.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", operators, whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log: from the first one on no record is purged that is in none", nil},
+		{post, "/v1/audit/exported", "auditExported", operators, whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log, which continues those before", nil},
 		{get, "/v1/epoch", "epoch", coresAndReaders, byHandler, 200, api.Epoch(s.Lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/stats", "stats", readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},

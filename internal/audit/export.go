@@ -156,7 +156,6 @@ func (v *Verified) export(r *bufio.Reader, verifierKey string) error {
 	}
 	v.First = head.First
 	met := false
-	var gone bodiless
 	for {
 		if v.Earlier != nil && v.Earlier.Size == e.size {
 			if met = v.Earlier.Root == e.root(); !met {
@@ -171,16 +170,9 @@ func (v *Verified) export(r *bufio.Reader, verifierKey string) error {
 			return err
 		}
 		if !bytes.HasPrefix(line, []byte(entryStart)) {
-			if err := v.exportEnd(r, line, verifierKey, head, e, met); err != nil {
-				return err
-			}
-			v.Purged, v.Unsaid = gone.n, gone.unsaid()
-			if v.Unsaid > 0 && v.Last == v.Checkpoint.Size {
-				return fmt.Errorf("%w: record %d has no body, and no record of the log says that it was purged", ErrFile, v.Unsaid)
-			}
-			return nil
+			return v.exportEnd(r, line, verifierKey, head, e, met)
 		}
-		if err := entry(line, &e, &gone); err != nil {
+		if err := entry(line, &e); err != nil {
 			return err
 		}
 	}
@@ -190,31 +182,17 @@ const (
 	entryStart  = `{"seq":`
 	entryHashes = `,"hashes":"`
 	entryRecord = `","record":`
-	entryPurged = `","purged":true}`
 )
 
 // entry checks a line that Marshal has written of a client.AuditEntry, and appends its
 // record. Every byte of it matters. It is not read as JSON, which would take most of
 // the time.
-func entry(line []byte, e *edge, gone *bodiless) error {
+func entry(line []byte, e *edge) error {
 	wrong := func(what string) error { return fmt.Errorf("%w: record %d %s", ErrFile, e.size+1, what) }
 	want := append(strconv.AppendInt([]byte(entryStart), e.size+1, 10), entryHashes...)
 	rest, ok := bytes.CutPrefix(line, want)
 	if !ok {
 		return wrong("is missing or not in its place")
-	}
-	if kept, ok := bytes.CutSuffix(rest, []byte(entryPurged)); ok && !bytes.Contains(kept, []byte(`"`)) {
-		// Its first hash takes the place of the record's. It must lead to the signed root.
-		hashes, err := base64.StdEncoding.DecodeString(string(kept))
-		if err != nil || len(hashes) < tlog.HashSize {
-			return wrong("is not written as it was exported")
-		}
-		if base64.StdEncoding.EncodeToString(join(e.append(tlog.Hash(hashes[:tlog.HashSize])))) != string(kept) {
-			e.size--
-			return wrong("was changed")
-		}
-		gone.see(e.size)
-		return nil
 	}
 	kept, record, ok := bytes.Cut(rest, []byte(entryRecord))
 	if !ok || len(record) == 0 || record[len(record)-1] != '}' {
@@ -225,11 +203,9 @@ func entry(line []byte, e *edge, gone *bodiless) error {
 		e.size--
 		return wrong("was changed")
 	}
-	// No text in a record has these: quotes are escaped there.
-	if bytes.Contains(record, []byte(`,"passkey":{`)) || bytes.Contains(record, []byte(`"kind":"`+RecordPurging+`"`)) {
+	if bytes.Contains(record, []byte(`,"passkey":{`)) { // no text in a record has it: quotes are escaped there
 		told, err := Read(record[:len(record)-1])
 		if err == nil {
-			gone.hear(told)
 			err = told.signed()
 		}
 		if err != nil {

@@ -31,9 +31,8 @@ func ExportedUpTo(ctx context.Context, q db.Querier) (last int64, err error) {
 	return last, err
 }
 
-// Exported notes that somebody has an export of the records first to last. From the first
-// time on no later record is purged. It gives the last record of all such exports. It
-// fails with ErrGap, and with ErrFrom if the log has fewer records.
+// Exported notes that somebody keeps an export of the records first to last, so that the
+// next one may begin after it. It gives the last record of all such exports. It fails with ErrGap, and with ErrFrom if the log has fewer records.
 func (l *Log) Exported(ctx context.Context, first, last int64, now db.Millis) (upto int64, err error) {
 	err = l.c.DB.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		head, err := readHead(ctx, t, readSizeSQL)

@@ -74,7 +74,7 @@ func (l *Log) Run(ctx context.Context) error {
 		}
 		_, err := again.step(ctx, walkStep)
 		if err != nil {
-			again.e, again.gone = edge{}, bodiless{}
+			again.e = edge{}
 			l.failed(ctx, err)
 		}
 		signed, err := l.last(ctx)
@@ -210,9 +210,6 @@ func (l *Log) rehash(ctx context.Context, e *edge, until int64) error {
 	was := e.size
 	rows, err := l.rows(ctx, e.size, until, 1000)
 	for _, r := range rows {
-		if r.purged() { // only what was signed long ago is
-			return fmt.Errorf("%w: record %d has no body and was not signed yet", ErrBroken, r.seq)
-		}
 		if err := r.appendTo(e); err != nil {
 			return err
 		}
@@ -226,17 +223,7 @@ func (l *Log) rehash(ctx context.Context, e *edge, until int64) error {
 // row is a record as it is kept.
 type row struct {
 	seq          int64
-	body, hashes []byte // the body is empty if it was purged
-}
-
-func (r row) purged() bool { return len(r.body) == 0 }
-
-// leaf is the hash of the record itself.
-func (r row) leaf() tlog.Hash {
-	if r.purged() && len(r.hashes) >= tlog.HashSize {
-		return tlog.Hash(r.hashes[:tlog.HashSize])
-	}
-	return tlog.RecordHash(r.body)
+	body, hashes []byte
 }
 
 // appendTo appends r to a tree and compares what that gives with what is kept.
@@ -244,13 +231,13 @@ func (r row) appendTo(e *edge) error {
 	if r.seq != e.size+1 {
 		return fmt.Errorf("%w: record %d is missing", ErrBroken, e.size+1)
 	}
-	if string(join(e.append(r.leaf()))) != string(r.hashes) {
+	if string(join(e.append(tlog.RecordHash(r.body)))) != string(r.hashes) {
 		return fmt.Errorf("%w: record %d is not the one that was added", ErrBroken, r.seq)
 	}
 	return nil
 }
 
-const listRecordsSQL = `SELECT seq, body, hashes FROM audit_log WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
+const listRecordsSQL = `SELECT seq, body, hashes FROM audit_records WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 
 // rows gives records after a number, up to number until. They hold some 4 MB at most,
 // unless one alone is larger.

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	recordSQL = `SELECT seq, body, hashes, leaves FROM audit_log WHERE seq = $1`
+	recordSQL = `SELECT seq, body, hashes, leaves FROM audit_records WHERE seq = $1`
 
-	hashesSQL = `SELECT hashes FROM audit_log WHERE seq = $1`
+	hashesSQL = `SELECT hashes FROM audit_records WHERE seq = $1`
 
 	subjectSQL = `SELECT seq FROM audit_subjects WHERE subject = $1 AND seq <= $2 ORDER BY seq DESC LIMIT CAST($3 AS BIGINT)`
 )
@@ -92,7 +92,7 @@ func (l *Log) Page(ctx context.Context, after int64, limit int) (client.AuditPag
 		if err := r.appendTo(&e); err != nil {
 			return out, err
 		}
-		out.Entries = append(out.Entries, client.AuditEntry{Seq: r.seq, Hashes: r.hashes, Record: r.body, Purged: r.purged()})
+		out.Entries = append(out.Entries, client.AuditEntry{Seq: r.seq, Hashes: r.hashes, Record: r.body})
 		out.Next = r.seq
 	}
 	return out, err
@@ -172,14 +172,6 @@ func (l *Log) Evidence(ctx context.Context, s Subject, from int64) (client.Audit
 	if err := l.gather(ctx, found, actors(found), last, size, mostContext); err != nil {
 		return p, err
 	}
-	for _, r := range found {
-		if r.Purged { // with what says that it was
-			if err := l.gather(ctx, found, []string{AboutPurges}, size, size, 1); err != nil {
-				return p, err
-			}
-			break
-		}
-	}
 	for _, seq := range slices.Sorted(maps.Keys(found)) {
 		p.Records = append(p.Records, *found[seq])
 	}
@@ -241,10 +233,6 @@ func (l *Log) prove(ctx context.Context, found map[int64]*client.AuditRecord, se
 		return nil, nil, err
 	}
 	r := &client.AuditRecord{Seq: seq, Record: of.body, Proof: lists(proof)}
-	if of.purged() {
-		leaf := of.leaf()
-		r.Purged, r.Hash = true, leaf[:]
-	}
 	found[seq] = r
 	return r, kept, nil
 }

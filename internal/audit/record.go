@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -129,17 +128,8 @@ func AddItems(ctx context.Context, t *db.Tx, r Record, list []Item) error {
 	return add(ctx, t, r, leaves)
 }
 
-const itemsAbout = "items:"
-
 // itemsAt is the subject of the records that tell of items at a time.
-func itemsAt(at db.Millis) string { return itemsAbout + strconv.FormatInt(int64(at), 10) }
-
-// ItemsAt inverts itemsAt. ok is false if a subject is another one.
-func ItemsAt(subject string) (at db.Millis, ok bool) {
-	digits, ok := strings.CutPrefix(subject, itemsAbout)
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return db.Millis(n), ok && err == nil
-}
+func itemsAt(at db.Millis) string { return "items:" + strconv.FormatInt(int64(at), 10) }
 
 func add(ctx context.Context, t *db.Tx, r Record, leaves []byte) error {
 	b := body{At: client.Time(r.At), Kind: r.Kind, About: r.About, Data: r.Data}

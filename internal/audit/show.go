@@ -12,10 +12,6 @@ import (
 // Show writes records for people, in order, each under a line that says when, what and who.
 func Show(w io.Writer, list []client.AuditRecord) error {
 	for _, r := range list {
-		if r.Purged {
-			fmt.Fprintf(w, "\n%d  purged: only its hash is kept, %x\n", r.Seq, r.Hash)
-			continue
-		}
 		told, err := Read(r.Record)
 		if err != nil {
 			return err

@@ -57,12 +57,6 @@ type Verified struct {
 	First, Last int64
 	// Records are those of a proof.
 	Records []client.AuditRecord
-	// Purged is how many records of the file have no body; their hashes are in the log.
-	Purged int64
-	// Unsaid is the last of them, if what says that it was purged comes after the end of an
-	// export; else 0. Nobody can tell then whether the log purged it or who made the file
-	// took it out.
-	Unsaid int64
 }
 
 // ErrFile means that a file is no export, proof or checkpoint, was changed, or was cut
@@ -202,19 +196,15 @@ func (v *Verified) proof(in io.Reader, verifierKey string) error {
 	if err := v.signed(p, verifierKey); err != nil {
 		return err
 	}
-	var gone bodiless
 	for i, r := range p.Records {
 		if i > 0 && r.Seq <= p.Records[i-1].Seq {
 			return fmt.Errorf("%w: its records are not in order", ErrFile)
 		}
-		if err := v.record(r, &gone); err != nil {
+		if err := v.record(r); err != nil {
 			return err
 		}
 	}
-	if seq := gone.unsaid(); seq > 0 {
-		return fmt.Errorf("%w: record %d has no body, and no record of the file says that it was purged", ErrFile, seq)
-	}
-	v.Records, v.Purged = p.Records, gone.n
+	v.Records = p.Records
 	return nil
 }
 
@@ -248,24 +238,11 @@ func (v *Verified) signed(p client.AuditProof, verifierKey string) (err error) {
 }
 
 // record checks that a record, and its items, are in the log.
-func (v *Verified) record(r client.AuditRecord, gone *bodiless) error {
+func (v *Verified) record(r client.AuditRecord) error {
 	proof, ok := hashesOf(r.Proof)
 	c, leaf := v.Checkpoint, tlog.RecordHash(r.Record)
-	if r.Purged {
-		if len(r.Hash) != tlog.HashSize || len(r.Record) > 0 || len(r.Items) > 0 {
-			return fmt.Errorf("%w: record %d is purged and has more than its hash, or less", ErrFile, r.Seq)
-		}
-		leaf = tlog.Hash(r.Hash)
-	}
 	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, leaf) != nil {
 		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
-	}
-	if r.Purged {
-		gone.see(r.Seq)
-		return nil
-	}
-	if len(r.Hash) > 0 {
-		return fmt.Errorf("%w: record %d has a hash and is not purged", ErrFile, r.Seq)
 	}
 	told, err := Read(r.Record)
 	if err != nil {
@@ -274,7 +251,6 @@ func (v *Verified) record(r client.AuditRecord, gone *bodiless) error {
 	if err := told.signed(); err != nil {
 		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
 	}
-	gone.hear(told)
 	for _, item := range r.Items {
 		var of items
 		proof, ok := hashesOf(item.Proof)

@@ -14,14 +14,13 @@ const walkStep = 10_000
 // walker reads the whole log again, part by part, and compares it with itself: hashes,
 // items, ids, checkpoints. So what was changed is found although nobody asks for it.
 type walker struct {
-	l    *Log
-	e    edge // up to here
-	gone bodiless
+	l *Log
+	e edge // up to here
 }
 
 const (
 	walkRecordsSQL = `
-SELECT seq, body, hashes, leaves FROM audit_log WHERE seq > $1 AND seq <= $2 ORDER BY seq`
+SELECT seq, body, hashes, leaves FROM audit_records WHERE seq > $1 AND seq <= $2 ORDER BY seq`
 
 	hasSubjectSQL = `SELECT 1 FROM audit_subjects WHERE subject = $1 AND seq = $2`
 
@@ -55,15 +54,10 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 		if c, ok := roots[of.seq]; ok && c.Root != w.e.root() {
 			return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, of.seq)
 		}
-		if of.purged() {
-			w.gone.see(of.seq)
-			return nil
-		}
 		told, err := Read(of.body)
 		if err != nil {
 			return fmt.Errorf("%w: record %d is no JSON", ErrBroken, of.seq)
 		}
-		w.gone.hear(told)
 		if err := checkLeaves(of.seq, told, leaves); err != nil {
 			return err
 		}
@@ -96,10 +90,7 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 	if w.e.root() != head.root() {
 		return false, fmt.Errorf("%w: the hashes of its %d records do not give its head", ErrBroken, head.size)
 	}
-	if seq := w.gone.unsaid(); seq > 0 {
-		return false, fmt.Errorf("%w: record %d has no body and was not purged", ErrBroken, seq)
-	}
-	w.e, w.gone = edge{}, bodiless{}
+	w.e = edge{}
 	return true, nil
 }
 

@@ -33,8 +33,6 @@ type auditRow struct {
 	Node  string
 	About []string
 	Data  json.RawMessage
-
-	Purged bool // all else is gone
 }
 
 type auditActor struct{ Token, Name, Role, Address string }
@@ -72,7 +70,7 @@ func (v *visit) audit() error {
 	}
 	for _, e := range part.Entries {
 		if page.Text == "" || containsFold(e.Record, page.Text) {
-			page.Records = append(page.Records, auditRowOf(e.Seq, e.Record, e.Purged))
+			page.Records = append(page.Records, auditRowOf(e.Seq, e.Record))
 		}
 	}
 	slices.Reverse(page.Records)
@@ -94,7 +92,7 @@ func (v *visit) auditOf(page auditPage) error {
 	}
 	page.Size, page.Key = checkpointSize(proof.Checkpoint), proof.Key
 	for _, r := range proof.Records {
-		page.Records = append(page.Records, auditRowOf(r.Seq, r.Record, r.Purged))
+		page.Records = append(page.Records, auditRowOf(r.Seq, r.Record))
 	}
 	slices.Reverse(page.Records)
 	return v.render("audit", "Audit", page)
@@ -141,15 +139,11 @@ func checkpointSize(note string) int64 {
 	return n
 }
 
-func auditRowOf(seq int64, record json.RawMessage, purged bool) auditRow {
-	row := auditRow{Seq: seq, Purged: purged}
-	if purged {
-		return row
-	}
+func auditRowOf(seq int64, record json.RawMessage) (row auditRow) {
 	if json.Unmarshal(record, &row) != nil {
 		row.Kind, row.Data = "unreadable", record
 	}
-	row.Seq, row.Purged = seq, false
+	row.Seq = seq
 	return row
 }
 

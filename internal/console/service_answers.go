@@ -36,7 +36,7 @@ func (v *visit) answers(w client.Withdrawal) ([]answer, error) {
 	}
 	var list []answer
 	for _, r := range proof.Records {
-		row := auditRowOf(r.Seq, r.Record, r.Purged)
+		row := auditRowOf(r.Seq, r.Record)
 		if row.Kind != "withdrawal.answered" {
 			continue
 		}

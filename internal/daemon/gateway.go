@@ -59,9 +59,6 @@ type GatewayConfig struct {
 	Verify gateway.Verifying
 	// Retain is how long deposits that were taken stay in the feed. Zero: for ever.
 	Retain time.Duration
-	// RetainAudit is how long records of the audit log keep their bodies. Zero: for ever.
-	// It is not shorter than Retain.
-	RetainAudit time.Duration
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -108,7 +105,7 @@ type Gateway struct {
 	alarms    *alarmPoster // nil: alarms are not posted
 	traces    *tracing     // nil: none are sent
 	heart     *heart
-	purgers   purgers
+	purger    *retain.Purger // nil: everything stays
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -123,8 +120,6 @@ func NewGateway(c GatewayConfig) (*Gateway, error) {
 		return nil, errors.New("daemon: GatewayConfig.Dir is missing")
 	case c.Listen == "" || c.APIListen == "":
 		return nil, errors.New("daemon: GatewayConfig.Listen or APIListen is missing")
-	case tooShort(c.Retain, c.RetainAudit):
-		return nil, errors.New("daemon: GatewayConfig.RetainAudit is shorter than Retain")
 	case c.Forward.URL != "" && len(c.Forward.Secret) == 0 && c.DB != "":
 		return nil, ErrForwardSecret
 	case c.Verify.URL != "" && len(c.Verify.Secret) == 0 && c.DB != "":
@@ -175,8 +170,10 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if g.audit, err = audit.Open(ctx, audit.Config{DB: g.db, End: "merchant", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if g.purgers, err = newPurgers(retain.Config{DB: g.db, Now: now, Log: c.Log}, c.Retain, retain.Gateway, c.RetainAudit, retain.GatewayBodies); err != nil {
-		return err
+	if c.Retain > 0 {
+		if g.purger, err = retain.Gateway(retain.Config{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+			return err
+		}
 	}
 	metrics := newGatewayMetrics(g.book, c.Log, now)
 	onAPI := metrics.handler()
@@ -290,7 +287,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.audit.Started(ctx, g.settings()); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
-	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), g.purgers.settled(), g.purgers.bodies()}
+	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
 	parts = append(parts, g.c.rekeyPart(g.db, g.c.Log))
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
@@ -312,12 +309,11 @@ type startedGateway struct {
 	Binding     string          `json:"binding"`
 	ChangeDelay client.Duration `json:"changeDelay,omitzero"`
 	Retain      client.Duration `json:"retain,omitzero"`
-	RetainAudit client.Duration `json:"retainAudit,omitzero"`
 	Policy      string          `json:"policy,omitempty"` // SHA-256 of the policy file; absent: only exact orders are confirmed
 }
 
 func (g *Gateway) settings() startedGateway {
-	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain), RetainAudit: client.Duration(g.c.RetainAudit)}
+	s := startedGateway{Version: Version, RequestKey: g.c.Callbacks.Key.Fingerprint(), Binding: g.c.Callbacks.Profile.Binding.String(), ChangeDelay: client.Duration(g.c.ChangeDelay), Retain: client.Duration(g.c.Retain)}
 	if next := g.c.Callbacks.NextKey; next != nil {
 		s.NextKey = next.Fingerprint()
 	}

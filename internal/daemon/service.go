@@ -50,9 +50,6 @@ type ServiceConfig struct {
 	DrainTimeout time.Duration
 	// Retain is how long what is settled stays. Zero: for ever.
 	Retain time.Duration
-	// RetainAudit is how long records of the audit log keep their bodies. Zero: for ever.
-	// It is not shorter than Retain.
-	RetainAudit time.Duration
 	// Alarms says where alarms are posted. Zero: nowhere.
 	Alarms AlarmPosting
 	// DrainNotice is how long everything goes on after Run's context has ended,
@@ -93,7 +90,7 @@ type Service struct {
 	alarms  *alarmPoster // nil: alarms are not posted
 	traces  *tracing     // nil: none are sent
 	heart   *heart
-	purgers purgers
+	purger  *retain.Purger // nil: everything stays
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -112,8 +109,6 @@ func NewService(c ServiceConfig) (*Service, error) {
 		return nil, errors.New("daemon: ServiceConfig.Listen is missing")
 	case slices.Contains(c.MerchantPorts, 0):
 		return nil, errors.New("daemon: ServiceConfig.MerchantPorts: 0 is no port")
-	case tooShort(c.Retain, c.RetainAudit):
-		return nil, errors.New("daemon: ServiceConfig.RetainAudit is shorter than Retain")
 	case c.Alarms.URL != "" && len(c.Alarms.Secret) == 0 && c.DB != "":
 		return nil, ErrAlarmSecret
 	}
@@ -164,8 +159,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.control, err = control.New(control.Config{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if s.purgers, err = newPurgers(retain.Config{DB: d, Now: now, Log: c.Log}, c.Retain, retain.Service, c.RetainAudit, retain.ServiceBodies); err != nil {
-		return err
+	if c.Retain > 0 {
+		if s.purger, err = retain.Service(retain.Config{DB: d, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+			return err
+		}
 	}
 	metrics := newServiceMetrics(s.db, c.Log, now)
 	onAPI := metrics.handler()
@@ -267,10 +264,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ctx, cancel := noticed(audit.At(ctx, s.c.Node), s.c.DrainNotice, s.leave)
 	defer cancel()
-	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain), client.Duration(s.c.RetainAudit)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
+	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, {"rotations", s.rotate}, s.heart.part(), s.purgers.settled(), s.purgers.bodies()}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
 	parts = append(parts, s.c.rekeyPart(s.db.DB, s.c.Log))
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
@@ -296,7 +293,6 @@ type startedService struct {
 	Ports        []uint16        `json:"merchantPorts,omitempty"`
 	ChangeDelay  client.Duration `json:"changeDelay,omitzero"`
 	Retain       client.Duration `json:"retain,omitzero"`
-	RetainAudit  client.Duration `json:"retainAudit,omitzero"`
 }
 
 // signLast signs an audit log when everything else has ended.

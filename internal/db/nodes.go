@@ -25,7 +25,7 @@ const (
 
 const (
 	beatSQL = `
-INSERT INTO nodes (id, name, version, started, seen, bodiless) VALUES ($1, $2, $3, $4, $5, 1)
+INSERT INTO nodes (id, name, version, started, seen) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
 
 	forgetNodesSQL = `DELETE FROM nodes WHERE seen < $1`

@@ -71,7 +71,7 @@ func (a *server) routes() []route {
 		{get, "/v1/audit", "audit", readers, api.Whole, 200, api.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
 		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, api.Whole, 200, api.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
 		{get, "/v1/audit/evidence", "auditEvidence", readers, api.Whole, 200, api.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", admins, api.Whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log: from the first one on no record is purged that is in none", nil},
+		{post, "/v1/audit/exported", "auditExported", admins, api.Whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log, which continues those before", nil},
 		{get, "/v1/epoch", "epoch", all, api.Whole, 200, api.Epoch(a.lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/keys", "keys", readers, api.Whole, 200, a.c.Keys.Show(), "List the keys of the gateway, by fingerprint and age", nil},
 		{get, "/v1/stats", "stats", readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},

@@ -6,15 +6,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
@@ -40,87 +37,6 @@ func realDeposit(i int) outbox.NewCallback {
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
-// fillLog adds n records to the log, signed at start: of ten, one is as long as that of an exchange about a
-// withdrawal, four are those of decisions, and five tell of eight attempts each.
-func fillLog(b *testing.B, o *outbox.Outbox, n int) { addRecords(b, o, n, 10, 8) }
-
-// addRecords adds n records: with which, every which-th as that of an exchange and other even ones of decisions; the
-// others of that many items each.
-func addRecords(b *testing.B, o *outbox.Outbox, n, which, items int) {
-	b.Helper()
-	details := &audit.Details{Address: "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", ChainName: "TRON", Symbol: "USDT", Amount: "120.5"}
-	for from := 0; from < n; from += 1000 {
-		err := o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-			for i := from; i < min(from+1000, n); i++ {
-				at := start + db.Millis(i)
-				id := fmt.Sprintf("shop.01ARZ3NDEKTSV4RRFF%08d", i)
-				var err error
-				switch {
-				case which > 0 && i%which == 0:
-					err = evidence.Add(ctx, t, evidence.WithdrawalAnswered, id, at, evidence.Exchange{URL: "https://m.example/w", Request: strings.Repeat("r", 700), RequestOpened: strings.Repeat("o", 400),
-						Response: strings.Repeat("s", 700), ResponseOpened: strings.Repeat("o", 300), Details: details})
-				case which > 0 && i%2 == 0:
-					err = evidence.Add(ctx, t, evidence.WithdrawalDecided, id, at, evidence.Decided{Merchant: "shop", Decision: "confirmed", Reason: "accepted", Attempt: 1, Details: details})
-				default:
-					var list []audit.Item
-					for k := range items {
-						list = append(list, audit.Item{At: at, Item: k})
-					}
-					err = audit.AddItems(ctx, t, audit.Record{Kind: evidence.AttemptsSettled, At: at}, list)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	now := start + db.Millis(n)
-	must(newLog(b, o.DB, &now).Checkpoint(ctx, 0))(b)
-	if err := o.Tidy(ctx); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// BenchmarkLogBytes tells how many bytes a record of the audit log takes before and after its
-// purge.
-func BenchmarkLogBytes(b *testing.B) {
-	b.Run("mixed", func(b *testing.B) { logBytes(b, fillLog) })
-	b.Run("deposits", func(b *testing.B) { // each in a record of its own
-		logBytes(b, func(b *testing.B, o *outbox.Outbox, n int) { addRecords(b, o, n, 0, 1) })
-	})
-}
-
-func logBytes(b *testing.B, fill func(*testing.B, *outbox.Outbox, int)) {
-	onEach(b, func(b *testing.B, url string) {
-		o := newService(b, url)
-		n := manyRows()
-		tables := []string{"audit_records", "audit_subjects"}
-		none := used(b, o.DB, append(tables, "audit_purged")...)
-		fill(b, o, n)
-		full := used(b, o.DB, tables...)
-		p := must(ServiceBodies(config(o.DB)))(b)
-		begun := time.Now()
-		if gone := purgeAll(b, p, start+91*day); gone != int64(n) {
-			b.Fatal(gone)
-		}
-		took := time.Since(begun)
-		if o.Dialect().Shared {
-			for _, table := range tables {
-				dbtest.Exec(b, url, "VACUUM FULL "+table)
-			}
-			none = 0
-		}
-		kept := used(b, o.DB, append(tables, "audit_purged")...)
-		b.ReportMetric(float64(full-none)/float64(n), "bytes/full")
-		b.ReportMetric(float64(kept-none)/float64(n), "bytes/kept")
-		b.ReportMetric(float64(n)/took.Seconds(), "purged/s")
-	})
 }
 
 func fill(b *testing.B, o *outbox.Outbox, n int) {
@@ -244,16 +160,11 @@ func BenchmarkGatewayBytes(b *testing.B) {
 // on both kinds. It tells the median of the p99 of keeping a deposit in the slices of each kind, and of the
 // quotients of the pairs the median, the lowest and the highest.
 func BenchmarkBeside(b *testing.B) {
-	b.Run("callbacks", func(b *testing.B) { beside(b, Service, fill) })
-	b.Run("bodies", func(b *testing.B) { beside(b, ServiceBodies, fillLog) })
-}
-
-func beside(b *testing.B, purger func(Config) (*Purger, error), fill func(*testing.B, *outbox.Outbox, int)) {
 	const pairs, slice, rate = 10, 6 * time.Second, 200
 	onEach(b, func(b *testing.B, url string) {
 		o := newService(b, url)
 		fill(b, o, manyRows())
-		p := must(purger(config(o.DB)))(b)
+		p := must(Service(config(o.DB)))(b)
 		var mu sync.Mutex
 		var took [2 * pairs][]time.Duration
 		purges := func(i int) bool { return i%4 == 1 || i%4 == 2 }

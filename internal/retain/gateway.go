@@ -3,7 +3,6 @@ package retain
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"countersign/internal/db"
 	"countersign/internal/evidence"
@@ -19,8 +18,6 @@ type gateway struct{}
 
 func (gateway) kind() string { return evidence.DepositsPurged }
 
-func (gateway) idle() time.Duration { return idlePause }
-
 func (gateway) moved(s *state, b batch) {
 	if n := len(b.rows); n > 0 {
 		s.upto = max(s.upto, b.rows[n-1].seq)
@@ -28,7 +25,7 @@ func (gateway) moved(s *state, b batch) {
 }
 
 func (gateway) stateSQL() string {
-	return `SELECT next, before, '', '', seq, upto, 0, walked, purged FROM retention WHERE one = 1`
+	return `SELECT next, before, '', '', seq, upto, walked, purged FROM retention WHERE one = 1`
 }
 
 const moveGatewaySQL = `UPDATE retention SET next = $1, before = $2, seq = $3, upto = $4, walked = $5, purged = $6 WHERE one = 1`

@@ -21,11 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(purgingChild); url != "" {
-		purgeForEver(url, Service)
-		return
-	}
-	if url := os.Getenv(purgingBodies); url != "" {
-		purgeForEver(url, ServiceBodies)
+		purgeForEver(url)
 		return
 	}
 	os.Exit(dbtest.Run(m))

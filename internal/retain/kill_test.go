@@ -16,18 +16,15 @@ import (
 )
 
 // purgingChild makes the test binary purge the database of this URL until it is killed.
-const (
-	purgingChild  = "COUNTERSIGN_TEST_PURGE"
-	purgingBodies = "COUNTERSIGN_TEST_PURGE_BODIES"
-)
+const purgingChild = "COUNTERSIGN_TEST_PURGE"
 
-func purgeForEver(url string, purger func(Config) (*Purger, error)) {
+func purgeForEver(url string) {
 	d, err := db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End())
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	p, err := purger(config(d))
+	p, err := Service(config(d))
 	for now := start + 91*day; err == nil; now += 1000 {
 		_, err = p.Step(ctx, now)
 		fmt.Println("step")
@@ -36,7 +33,7 @@ func purgeForEver(url string, purger func(Config) (*Purger, error)) {
 }
 
 // killWhile kills processes that purge, some time after their first step.
-func killWhile(t *testing.T, purges, url string) {
+func killWhile(t *testing.T, url string) {
 	t.Helper()
 	kills := 6
 	if testing.Short() {
@@ -44,7 +41,7 @@ func killWhile(t *testing.T, purges, url string) {
 	}
 	for i := range kills {
 		cmd := exec.Command(must(os.Executable())(t))
-		cmd.Env = append(os.Environ(), purges+"="+url)
+		cmd.Env = append(os.Environ(), purgingChild+"="+url)
 		out := must(cmd.StdoutPipe())(t)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -79,7 +76,7 @@ func TestKilledWhilePurging(t *testing.T) {
 			settle(t, o, countersign.LaneNotify, start, accept)
 		}
 		d.Close()
-		killWhile(t, purgingChild, url)
+		killWhile(t, url)
 		checkWhole := func(purged int) {
 			counts := dbtest.Query(t, url, `SELECT COUNT(*) FROM callbacks c WHERE EXISTS (SELECT 1 FROM attempts a WHERE a.merchant = c.merchant AND a.callback = c.id)
 				UNION ALL SELECT COUNT(*) FROM callbacks UNION ALL SELECT COUNT(*) FROM attempts UNION ALL SELECT COUNT(*) FROM purged

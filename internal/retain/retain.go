@@ -38,11 +38,10 @@ var (
 // ShortestKeep is the shortest time that Config.Keep may be.
 const ShortestKeep = 24 * time.Hour
 
-// Config is what Service, Gateway, ServiceBodies and GatewayBodies need.
+// Config is what Service and Gateway need.
 type Config struct {
 	DB *db.DB // of that end. Required
-	// Keep is how long what is settled stays, or a body of the audit log. Required: 0 is an
-	// error.
+	// Keep is how long what is settled stays. Required: 0 is an error.
 	Keep time.Duration
 	Now  func() time.Time // the clock that all nodes share. Required
 	Log  *slog.Logger     // Required
@@ -70,8 +69,6 @@ type end interface {
 	move(s state) db.Statement
 	stateSQL() string
 	kind() string // of the audit record about a walk
-	// idle is how long nothing is done after a walk.
-	idle() time.Duration
 	// moved notes in the state that a batch was purged, beside its place.
 	moved(s *state, b batch)
 }
@@ -81,8 +78,7 @@ type state struct {
 	next           db.Millis // no batch begins before
 	before         db.Millis // the latest cutoff of any batch
 	place          place     // the zero place: a walk begins
-	upto           int64     // of the gateway: the last deposit that was purged; of bodies: the end of the walk
-	done           int64     // of bodies: all records up to here were looked at in some walk
+	upto           int64     // of the gateway: the last deposit that was purged
 	walked, purged int64
 }
 
@@ -98,13 +94,6 @@ type batch struct {
 	place place  // its end
 	ended bool   // nothing that is old comes after it
 	held  string // why the walk cannot go on; empty: it can
-
-	// Of bodies of the audit log:
-	upto   int64     // the end of the walk
-	open   []int64   // records to look at again
-	note   bool      // the state has to be moved although no row goes
-	first  bool      // nothing was purged in this walk yet
-	before db.Millis // the cutoff
 }
 
 // Done says what a Step did.
@@ -161,14 +150,13 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 	if err != nil {
 		return done, err
 	}
-	idle := p.end.idle()
 	if !found || epoch.Open() {
 		return Done{Wait: idlePause}, nil
 	}
 	if s.place == (place{}) || p.walk == 0 {
 		p.walk, p.late = now, false
 	}
-	if s.next > now && s.next <= now+db.Millis(idle.Milliseconds()) { // else the clock was set back
+	if s.next > now && s.next <= now+db.Millis(idlePause.Milliseconds()) { // else the clock was set back
 		return Done{Wait: s.next.Time().Sub(now.Time())}, nil
 	}
 	cutoff := now - db.Millis(p.c.Keep.Milliseconds())
@@ -178,10 +166,8 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 		return done, err
 	}
 	p.tell(b.held)
-	if done.Ended = b.ended; b.ended && len(b.rows) == 0 && s.place == (place{}) && !b.note {
-		if done.Wait = idle; b.held != "" {
-			done.Wait = idlePause
-		}
+	if done.Ended = b.ended; b.ended && len(b.rows) == 0 && s.place == (place{}) {
+		done.Wait = idlePause
 		return done, nil // nothing is old
 	}
 	var took time.Duration // of the transaction, without the commit
@@ -200,7 +186,7 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 		done.Wait = times * time.Since(began)
 		is.place, is.before = b.place, max(is.before, cutoff)
 		is.walked, is.purged = is.walked+done.Purged, is.purged+done.Purged
-		if done.Purged > 0 || b.note {
+		if done.Purged > 0 {
 			p.end.moved(&is, b)
 		}
 		if b.ended {
@@ -209,7 +195,7 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 					return err
 				}
 			}
-			done.Wait, is.place, is.walked = idle, place{}, 0
+			done.Wait, is.place, is.walked = idlePause, place{}, 0
 		}
 		is.next = now + db.Millis(done.Wait.Milliseconds())
 		return t.Batch(ctx, []db.Statement{p.end.move(is)})
@@ -247,7 +233,7 @@ func (p *Purger) tell(held string) {
 func (p *Purger) read(ctx context.Context, q db.Querier, text string) (s state, found bool, err error) {
 	err = db.Each(ctx, q, text, nil, func(r db.Rows) error {
 		found = true
-		return r.Scan(&s.next, &s.before, &s.place.merchant, &s.place.id, &s.place.seq, &s.upto, &s.done, &s.walked, &s.purged)
+		return r.Scan(&s.next, &s.before, &s.place.merchant, &s.place.id, &s.place.seq, &s.upto, &s.walked, &s.purged)
 	})
 	return s, found, err
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"countersign"
-	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/evidence"
 	"countersign/internal/ids"
@@ -27,12 +25,10 @@ type service struct{}
 
 func (service) kind() string { return evidence.CallbacksPurged }
 
-func (service) idle() time.Duration { return idlePause }
-
 func (service) moved(*state, batch) {}
 
 func (service) stateSQL() string {
-	return `SELECT next, before, merchant, id, 0, 0, 0, walked, purged FROM retention WHERE one = 1`
+	return `SELECT next, before, merchant, id, 0, 0, walked, purged FROM retention WHERE one = 1`
 }
 
 const moveServiceSQL = `UPDATE retention SET next = $1, before = $2, merchant = $3, id = $4, walked = $5, purged = $6 WHERE one = 1`
@@ -46,8 +42,7 @@ type row struct {
 	merchant, id, event string
 	typ                 countersign.Type
 	payload             []byte
-	seq                 int64       // of the gateway, and of records
-	record              audit.Whole // of the audit log
+	seq                 int64 // of the gateway
 
 	waits    string    // its state in outbox; empty: it is accepted
 	settled  db.Millis // when it ended, if it is not accepted
