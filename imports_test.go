@@ -40,7 +40,6 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign", "countersign/client", "countersign/internal/db", "countersign/internal/passkey"},
 		others: []string{"golang.org/x/mod"},
 	},
-	"countersign/internal/advice":   {},
 	"countersign/internal/ids":      {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/pace":     {ours: []string{"countersign", "countersign/internal/db"}},
 	"countersign/internal/evidence": {ours: []string{"countersign/internal/audit", "countersign/internal/db"}},
@@ -49,7 +48,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/book": {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db",
 		"countersign/internal/db/page", "countersign/internal/evidence"}},
 	"countersign/internal/dispatch": {
-		ours:   []string{"countersign", "countersign/internal/advice", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox", "countersign/internal/outbox/unread"},
+		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox", "countersign/internal/outbox/unread"},
 		others: []string{"code.dny.dev/ssrf"},
 	},
 	"countersign/client": {ours: []string{"countersign"}},
@@ -59,7 +58,7 @@ var house = map[string]struct{ ours, others []string }{
 	},
 	"countersign/internal/control": {ours: []string{"countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/api"}},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/internal/advice", "countersign/client", "countersign/envelope", "countersign/internal/control", "countersign/internal/audit", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/control", "countersign/internal/audit", "countersign/internal/db",
 			"countersign/internal/api", "countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},

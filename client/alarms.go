@@ -1,5 +1,169 @@
 package client
 
+// AlarmKind is what an alarm is about.
+type AlarmKind string
+
+// The kinds of alarms.
+const (
+	AlarmAuditBroken  AlarmKind = "audit_broken"
+	AlarmRestored     AlarmKind = "restored"
+	AlarmTokenChanged AlarmKind = "token_changed"
+
+	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
+	AlarmNotUnderstood   AlarmKind = "not_understood"
+	AlarmAnswerDiffers   AlarmKind = "answer_differs"
+	AlarmDetailsDiffer   AlarmKind = "details_differ"
+	AlarmAnswerUnbound   AlarmKind = "answer_unbound"
+	AlarmOpenFailures    AlarmKind = "open_failures"
+	AlarmHeldTooLong     AlarmKind = "held_too_long"
+	AlarmExhausted       AlarmKind = "exhausted"
+	AlarmBreakerOpen     AlarmKind = "breaker_open"
+	AlarmOverdue         AlarmKind = "overdue"
+	AlarmForeignClaim    AlarmKind = "foreign_claim"
+	AlarmFrozen          AlarmKind = "frozen"
+	AlarmLapsed          AlarmKind = "lapsed"
+	AlarmMerchantChanged AlarmKind = "merchant_changed"
+
+	AlarmUserDiffers         AlarmKind = "user_differs"
+	AlarmOrderUnknown        AlarmKind = "order_unknown"
+	AlarmExecutedUnconfirmed AlarmKind = "executed_unconfirmed"
+	AlarmExecutedDiffers     AlarmKind = "executed_differs"
+	AlarmExecutedTwice       AlarmKind = "executed_twice"
+	AlarmExecutedAfterEnd    AlarmKind = "executed_after_end"
+	AlarmEndedAfterExecution AlarmKind = "ended_after_execution"
+	AlarmPossibleDuplicate   AlarmKind = "possible_duplicate"
+	AlarmNotBound            AlarmKind = "not_bound"
+	AlarmBindingBroken       AlarmKind = "binding_broken"
+	AlarmSpliced             AlarmKind = "spliced"
+	AlarmOtherContent        AlarmKind = "other_content"
+	AlarmDisproved           AlarmKind = "disproved"
+	AlarmUnverified          AlarmKind = "unverified"
+	AlarmAllRefused          AlarmKind = "all_refused"
+)
+
+// alarmKinds says of each kind what happened and what helps, in the words of
+// docs/runbook.md. Urgent are those that may be about money, about who decides on it,
+// or about the evidence.
+var alarmKinds = words[AlarmKind]{
+	{is: AlarmAuditBroken, at: atBoth, urgent: true,
+		means: "Rows of the audit log are not as this end left them, so it signs no checkpoint any more. Somebody changed the database past the program, or it was damaged or set back.",
+		do:    "Keep a copy of the database, and compare it with an export and the last checkpoint that somebody else holds. Find out who can write to the database."},
+	{is: AlarmRestored, at: atBoth, urgent: true,
+		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases nothing; the gateway holds every deposit and ends no order.",
+		do:    "Reconcile as docs/backup.md says, with --settle in the end."},
+	{is: AlarmTokenChanged, at: atBoth, urgent: true,
+		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token.",
+		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},
+
+	{is: AlarmWrongAPIKey, at: atService,
+		means: "A response carried another API key than the merchant's, or none. It decided nothing.",
+		do:    "Check what answers at the merchant's URLs."},
+	{is: AlarmNotUnderstood, at: atService,
+		means: "The merchant says that it cannot open or read a callback (errCode 1000 to 1999). It is tried again.",
+		do:    "Check that both ends have the same keys, and let the merchant run countersign check."},
+	{is: AlarmAnswerDiffers, at: atService, urgent: true,
+		means: "An answer contradicts what it answers, or the decision that was made before. Nothing was changed by it.",
+		do:    "Ask the merchant what it meant. If it did not send this answer, somebody plays with its answers: pause it."},
+	{is: AlarmDetailsDiffer, at: atService, urgent: true,
+		means: "The merchant confirmed other details than were ordered. The withdrawal is declined.",
+		do:    "Compare both orders. If the merchant's is right, somebody changed the service's."},
+	{is: AlarmAnswerUnbound, at: atService,
+		means: "A confirmation was not taken: there are no details to compare it with, and its blocks do not show that it is of this withdrawal, so they may come from another answer. The merchant is asked again.",
+		do:    "Give details with each withdrawal, use a key of 2048 bits or more for answers, or have the merchant order the members of its answer as PROTOCOL.md, Answers, says."},
+	{is: AlarmOpenFailures, at: atService, urgent: true,
+		means: "Ten answers of the merchant within an hour did not open or were no answers. The merchant is paused.",
+		do:    "Check its response key. If that is right, somebody tries blocks on the service. Resume the merchant when the cause is known."},
+	{is: AlarmHeldTooLong, at: atService,
+		means: "The merchant held a callback (errCode 3000 to 3999) until its schedule ended. It is exhausted and not sent again.",
+		do:    "Ask the merchant what it waits for, then resend the callback."},
+	{is: AlarmExhausted, at: atService,
+		means: "Callbacks of a merchant were given up: their schedule or deadline ended. The subject is the reason of the last attempt, so one alarm stands for many callbacks.",
+		do:    "When the merchant can take them, resend them (callbacks resend); callbacks list --state exhausted names them."},
+	{is: AlarmBreakerOpen, at: atService,
+		means: "No exchange with a merchant reached it for ten minutes. The subject is the lane, notify or withdraw. One callback at a time tries; the others wait and lose nothing but time, until their schedules or deadlines end.",
+		do:    "Ask the merchant; the reasons of the last attempts say what fails."},
+	{is: AlarmOverdue, at: atService,
+		means: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached. The subject is the lane. The alarm is about the merchant that waits for longest; others may wait too.",
+		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node."},
+	{is: AlarmForeignClaim, at: atService, urgent: true,
+		means: "A claim asked for a withdrawal whose permit another claim holds, and did not get it. Two parts of the wallet mean to execute it.",
+		do:    "Find out which of them does, and whether both have; look at the chain."},
+	{is: AlarmFrozen, at: atService,
+		means: "A person froze the service: nothing is sent, decided or released. The subject is the reason.",
+		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire."},
+	{is: AlarmLapsed, at: atService,
+		means: "A confirmed withdrawal was not released within its merchant's releaseWithin. It is never released; the merchant is told so.",
+		do:    "Find out why the wallet did not take it. If it is still wanted, the merchant orders a new one."},
+	{is: AlarmMerchantChanged, at: atService, urgent: true,
+		means: "Where a merchant's money goes, or who decides on it, was changed. The subject names the change and its members, with fingerprints of all of it before and after.",
+		do:    "Find out who proposed and approved it (changes show). If nobody meant it, pause the merchant."},
+
+	{is: AlarmUserDiffers, at: atGateway, urgent: true,
+		means: "A callback names another tenantUserId than its order. Nothing was confirmed by it.",
+		do:    "Ask the service."},
+	{is: AlarmOrderUnknown, at: atGateway, urgent: true,
+		means: "The service asked about a withdrawal, or executed one, that was never ordered.",
+		do:    "Ask the service who started it. If your own systems did, they must order it at the gateway first."},
+	{is: AlarmExecutedUnconfirmed, at: atGateway, urgent: true,
+		means: "The service executed an order that was not confirmed.",
+		do:    "Look at the chain, and at the gateway's audit log for an answer. Order nothing more until the service explains it."},
+	{is: AlarmExecutedDiffers, at: atGateway, urgent: true,
+		means: "The service executed other details than those that were confirmed.",
+		do:    "Compare with the chain, and order nothing more until the service explains it."},
+	{is: AlarmExecutedTwice, at: atGateway, urgent: true,
+		means: "The service names two transactions for one order.",
+		do:    "Look at both on the chain, and order nothing more until the service explains it."},
+	{is: AlarmExecutedAfterEnd, at: atGateway, urgent: true,
+		means: "The service executed an order (type 3) after it had ended it (type 5). The funds may have been freed already.",
+		do:    "Look at the chain, correct the books, and ask the service."},
+	{is: AlarmEndedAfterExecution, at: atGateway, urgent: true,
+		means: "The service ended an order (type 5) after it had executed it (type 3). What was booked by type 3 stands.",
+		do:    "Look at the chain, and ask the service."},
+	{is: AlarmPossibleDuplicate, at: atGateway,
+		means: "A deposit may be one that was told before under another trackingId. It is held.",
+		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject)."},
+	{is: AlarmNotBound, at: atGateway,
+		means: "A callback was refused because it is not bound, and the gateway wants binding.",
+		do:    "If this service never binds, start the gateway with --provider other or --binding seen, and compare each deposit with the chain before you credit it. Otherwise ask the service why this request was not bound."},
+	{is: AlarmBindingBroken, at: atGateway, urgent: true,
+		means: "A callback was refused because it is bound to other bytes. Somebody who can read requests joined blocks of several, or the service is at fault.",
+		do:    "Ask the service what it sent."},
+	{is: AlarmSpliced, at: atGateway, urgent: true,
+		means: "A callback has blocks of another. It was refused, or is held if it is a deposit. Somebody who can read requests joined blocks of several, or the service is at fault.",
+		do:    "Ask the service what it sent. Credit a held deposit only if the chain has it."},
+	{is: AlarmOtherContent, at: atGateway,
+		means: "A callback was refused because it repeats an identifier with other content. What was taken first stands.",
+		do:    "Ask the service which of the two is right."},
+	{is: AlarmDisproved, at: atGateway, urgent: true,
+		means: "A deposit was refused because the check at --verify-url says that there is no such deposit.",
+		do:    "Look at the chain. If the deposit is there, mend the check and have the service send it again. If not, ask the service; whoever has its key can make deposits up."},
+	{is: AlarmUnverified, at: atGateway,
+		means: "A deposit was refused because the check at --verify-url did not say yes in time.",
+		do:    "Look at the chain and at the check; mend it, and have the service send the deposit again."},
+	{is: AlarmAllRefused, at: atGateway,
+		means: "All callbacks of ten minutes were refused. The subject is the commonest reason; the log names the setting that would change it, and /v1/stats counts all reasons.",
+		do:    "Let countersign gateway --learn say what this provider does."},
+}
+
+// ServiceAlarmKinds lists the kinds of alarms of the service.
+func ServiceAlarmKinds() []AlarmKind { return alarmKinds.valuesAt(atService) }
+
+// GatewayAlarmKinds lists the kinds of alarms of the gateway.
+func GatewayAlarmKinds() []AlarmKind { return alarmKinds.valuesAt(atGateway) }
+
+// Means says what happened, for people; empty for an unknown word.
+func (k AlarmKind) Means() string { return alarmKinds.of(k).means }
+
+// Do says what helps.
+func (k AlarmKind) Do() string { return alarmKinds.of(k).do }
+
+// Text says what happened and what helps.
+func (k AlarmKind) Text() string { return alarmKinds.of(k).text() }
+
+// Urgent reports whether a person looks at it at once, at night too: it may be about
+// money, about who decides on it, or about the evidence.
+func (k AlarmKind) Urgent() bool { return alarmKinds.of(k).urgent }
+
 // AlarmState is what AlarmFilter selects by.
 type AlarmState string
 
@@ -11,7 +175,7 @@ const (
 
 // AlarmFilter selects alarms of either end. Empty members select all.
 type AlarmFilter struct {
-	Kind  string // a ServiceAlarmKind or a GatewayAlarmKind
+	Kind  AlarmKind
 	State AlarmState
 }
 

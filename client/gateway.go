@@ -69,13 +69,13 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 
 // GatewayAlarm is something that a person of the merchant should look at.
 type GatewayAlarm struct {
-	Seq     int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Kind    GatewayAlarmKind `json:"kind" doc:"what the alarm is about"`
-	Subject string           `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
-	Advice  string           `json:"advice,omitempty" doc:"what to do, for people; absent where the kind says it"`
-	At      Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
-	Acked   Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
-	AckedBy string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
+	Seq     int64     `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Kind    AlarmKind `json:"kind" doc:"what the alarm is about"`
+	Subject string    `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
+	Advice  string    `json:"advice,omitempty" doc:"what it means and what helps, for people"`
+	At      Time      `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Acked   Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
+	AckedBy string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
 
 	AckedName string `json:"ackedName,omitempty" doc:"name of the person who acknowledged it"`
 	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`

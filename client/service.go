@@ -87,14 +87,14 @@ func (s *Service) Hour(ctx context.Context) (Hour, error) {
 
 // ServiceAlarm is something that a person of the service should look at.
 type ServiceAlarm struct {
-	Seq      int64            `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
-	Merchant string           `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
-	Kind     ServiceAlarmKind `json:"kind" doc:"what the alarm is about"`
-	Text     string           `json:"text,omitempty" doc:"what it means and what helps, for people"`
-	Subject  string           `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
-	At       Time             `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
-	Acked    Time             `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
-	AckedBy  string           `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
+	Seq      int64     `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
+	Merchant string    `json:"merchant,omitempty" doc:"id of the merchant that it is about; absent: none"`
+	Kind     AlarmKind `json:"kind" doc:"what the alarm is about"`
+	Text     string    `json:"text,omitempty" doc:"what it means and what helps, for people"`
+	Subject  string    `json:"subject,omitempty" doc:"id of the callback or withdrawal that it is about"`
+	At       Time      `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
+	Acked    Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
+	AckedBy  string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
 
 	AckedName string `json:"ackedName,omitempty" doc:"name of the person who acknowledged it"`
 	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`

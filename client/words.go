@@ -1,105 +1,106 @@
 package client
 
-// The fixed words of alarms, events and attempts. Later releases may add words: do
-// not treat an unknown word as an error.
+// The fixed words of the APIs: states, kinds, reasons, roles. Each kind of word has a
+// constant and a row of one table for each word, and the table is the only place that
+// says what the word means. The documents of the APIs, the consoles, the shell and the
+// runbook take their lists and texts from here. Later releases may add words: do not treat an unknown
+// word as an error.
 
-// ServiceAlarmKind is what an alarm of the service is about.
-type ServiceAlarmKind string
-
-// The kinds of alarms of the service.
-const (
-	AlarmWrongAPIKey     ServiceAlarmKind = "wrong_api_key"    // a response carries another API key than the merchant's, or none
-	AlarmNotUnderstood   ServiceAlarmKind = "not_understood"   // the merchant does not understand a callback (errCode 1000 to 1999)
-	AlarmAnswerDiffers   ServiceAlarmKind = "answer_differs"   // an answer contradicts its callback, or an earlier decision
-	AlarmDetailsDiffer   ServiceAlarmKind = "details_differ"   // a confirmation has other details than were ordered
-	AlarmAnswerUnbound   ServiceAlarmKind = "answer_unbound"   // a confirmation may come from another answer, and there are no details to compare it with
-	AlarmHeldTooLong     ServiceAlarmKind = "held_too_long"    // the merchant held a callback until its schedule ended: it is exhausted
-	AlarmExhausted       ServiceAlarmKind = "exhausted"        // callbacks of a merchant were given up; the subject is the reason of the last attempt
-	AlarmBreakerOpen     ServiceAlarmKind = "breaker_open"     // no exchange of a merchant's lane reached it for ten minutes; the subject is the lane
-	AlarmOverdue         ServiceAlarmKind = "overdue"          // callbacks of a merchant are due for a quarter of an hour and are not sent; the subject is the lane
-	AlarmOpenFailures    ServiceAlarmKind = "open_failures"    // too many answers could not be opened: the merchant is paused
-	AlarmFrozen          ServiceAlarmKind = "frozen"           // a person has frozen the service; the subject is the reason
-	AlarmAuditBroken     ServiceAlarmKind = "audit_broken"     // the audit log was changed
-	AlarmLapsed          ServiceAlarmKind = "lapsed"           // a confirmed withdrawal was not released in time
-	AlarmMerchantChanged ServiceAlarmKind = "merchant_changed" // what could move a merchant's money was changed; the subject has the change and fingerprints of before and after
-	AlarmTokenChanged    ServiceAlarmKind = "token_changed"    // a token of an approver or an admin was made, or one of an approver revoked
-	AlarmRestored        ServiceAlarmKind = "restored"         // the database was restored from a backup: nothing is released until it is reconciled
-	AlarmForeignClaim    ServiceAlarmKind = "foreign_claim"    // a claim asks for a withdrawal whose permit another claim holds: it may be executed twice
-)
-
-// Values lists every kind.
-func (ServiceAlarmKind) Values() []ServiceAlarmKind {
-	return []ServiceAlarmKind{AlarmWrongAPIKey, AlarmNotUnderstood, AlarmAnswerDiffers, AlarmDetailsDiffer, AlarmAnswerUnbound, AlarmOpenFailures,
-		AlarmHeldTooLong, AlarmExhausted, AlarmBreakerOpen, AlarmOverdue, AlarmForeignClaim, AlarmFrozen, AlarmLapsed, AlarmAuditBroken, AlarmRestored, AlarmMerchantChanged, AlarmTokenChanged}
+// word is a fixed word.
+type word[T ~string] struct {
+	is     T
+	means  string // one or two sentences for people
+	do     string // what helps; empty: the meaning says it, or there is nothing to do
+	at     end    // the ends that say it; zero: the one end that has such words
+	urgent bool   // of an alarm: a person looks at it at once, at night too
 }
 
-// GatewayAlarmKind is what an alarm of the gateway is about.
-type GatewayAlarmKind string
+// words is a kind of word, in the order in which lists show it.
+type words[T ~string] []word[T]
 
-// The kinds of alarms of the gateway.
+// end is a set of ends.
+type end int
+
 const (
-	AlarmUserDiffers         GatewayAlarmKind = "user_differs"          // a callback names another tenantUserId than its order
-	AlarmOrderUnknown        GatewayAlarmKind = "order_unknown"         // the service asks for or executed a withdrawal that was never ordered
-	AlarmExecutedUnconfirmed GatewayAlarmKind = "executed_unconfirmed"  // the service executed a withdrawal that was not confirmed
-	AlarmExecutedDiffers     GatewayAlarmKind = "executed_differs"      // it executed other details than those confirmed
-	AlarmExecutedTwice       GatewayAlarmKind = "executed_twice"        // it names two transactions for one order
-	AlarmExecutedAfterEnd    GatewayAlarmKind = "executed_after_end"    // it executed an order (type 3) after it had ended it (type 5)
-	AlarmEndedAfterExecution GatewayAlarmKind = "ended_after_execution" // it ended an order (type 5) after it had executed it (type 3)
-	AlarmPossibleDuplicate   GatewayAlarmKind = "possible_duplicate"    // a deposit awaits a person's decision
-	AlarmNotBound            GatewayAlarmKind = "not_bound"             // a callback was refused because it is not bound: see --binding
-	AlarmBindingBroken       GatewayAlarmKind = "binding_broken"        // a callback was refused because it is bound to other bytes
-	AlarmSpliced             GatewayAlarmKind = "spliced"               // a callback has blocks of another: it was refused, or a deposit is held as suspect
-	AlarmOtherContent        GatewayAlarmKind = "other_content"         // a callback was refused because it repeats an identifier with other content
-	AlarmDisproved           GatewayAlarmKind = "disproved"             // a deposit was refused because the merchant's own check said no
-	AlarmUnverified          GatewayAlarmKind = "unverified"            // a deposit was refused because the merchant's own check did not say yes in time
-	AlarmBookRestored        GatewayAlarmKind = "restored"              // the database was restored from a backup: deposits are held until it is reconciled
-	GatewayAlarmTokenChanged GatewayAlarmKind = "token_changed"         // a token of an approver or an admin was made, or one of an approver revoked
-	AlarmAllRefused          GatewayAlarmKind = "all_refused"           // all callbacks of ten minutes were refused; the subject is the commonest reason
+	atService end = 1 << iota
+	atGateway
+	atBoth = atService | atGateway
 )
 
-// AlarmLogBroken: the gateway's audit log was changed.
-const AlarmLogBroken GatewayAlarmKind = "audit_broken"
-
-// Values lists every kind.
-func (GatewayAlarmKind) Values() []GatewayAlarmKind {
-	return []GatewayAlarmKind{AlarmUserDiffers, AlarmOrderUnknown, AlarmExecutedUnconfirmed, AlarmExecutedDiffers,
-		AlarmExecutedTwice, AlarmExecutedAfterEnd, AlarmEndedAfterExecution, AlarmPossibleDuplicate,
-		AlarmNotBound, AlarmBindingBroken, AlarmSpliced, AlarmOtherContent, AlarmDisproved, AlarmUnverified, AlarmAllRefused, AlarmLogBroken, AlarmBookRestored, GatewayAlarmTokenChanged}
+// of gives the row of v; the zero word if there is none.
+func (w words[T]) of(v T) word[T] {
+	for _, row := range w {
+		if row.is == v {
+			return row
+		}
+	}
+	return word[T]{}
 }
 
-// RefusalReason says why the gateway refused a request to its public listener.
-// Values lists them with what they mean.
+// values lists the words.
+func (w words[T]) values() []T {
+	var list []T
+	for _, row := range w {
+		list = append(list, row.is)
+	}
+	return list
+}
+
+// valuesAt lists the words that an end says.
+func (w words[T]) valuesAt(e end) []T {
+	var list []T
+	for _, row := range w {
+		if row.at&e != 0 {
+			list = append(list, row.is)
+		}
+	}
+	return list
+}
+
+// text says what a word means and what helps.
+func (w word[T]) text() string {
+	if w.do == "" {
+		return w.means
+	}
+	return w.means + " " + w.do
+}
+
+// RefusalReason says why the gateway refused a request to its public listener. The
+// words are those of package merchant.
 type RefusalReason string
 
-// Values lists every reason.
-func (RefusalReason) Values() []RefusalReason {
-	return []RefusalReason{
-		// It was no callback.
-		"path",          // its path is neither of the two
-		"method",        // its method was not POST
-		"api_key",       // its X-API-KEY was not the service's
-		"too_large",     // its body was over the limit
-		"body_slow",     // its body was not complete in time
-		"body_cut",      // its body ended early
-		"body_consumed", // something before the handler read or changed its body
-		"overload",      // too many requests waited to be opened
-		"not_opened",    // it did not open with the key
-		"malformed",     // it opened to no message of the protocol
+var refusalReasons = words[RefusalReason]{
+	// It was no callback.
+	{is: "path", means: "Its path is neither of the two."},
+	{is: "method", means: "Its method was not POST."},
+	{is: "api_key", means: "Its X-API-KEY was not the service's."},
+	{is: "too_large", means: "Its body was over the limit."},
+	{is: "body_slow", means: "Its body was not complete in time."},
+	{is: "body_cut", means: "Its body ended early."},
+	{is: "body_consumed", means: "Something before the handler read or changed its body."},
+	{is: "overload", means: "Too many requests waited to be opened."},
+	{is: "not_opened", means: "It did not open with the key."},
+	{is: "malformed", means: "It opened to no message of the protocol."},
 
-		// It was a callback, and nothing was done.
-		"unknown_type",   // its type is not 1 to 7
-		"wrong_url",      // it came to the path of other types
-		"not_bound",      // its requestUUID is not bound
-		"binding_broken", // its requestUUID is bound to other bytes
-		"spliced",        // it has blocks of another
-		"other_content",  // it repeats an identifier with other content
-		"details_change", // the gateway had confirmed other details before
-		"other_user",     // the order is another user's
-		"unanswerable",   // no answer to it fits into a response
-		"disproved",      // the merchant's own check says that there is no such deposit
-		"unverified",     // the merchant's own check did not say yes in time
-	}
+	// It was a callback, and nothing was done.
+	{is: "unknown_type", means: "Its type is not one of the protocol."},
+	{is: "wrong_url", means: "It came to the path of other types."},
+	{is: "not_bound", means: "Its requestUUID is not bound."},
+	{is: "binding_broken", means: "Its requestUUID is bound to other bytes."},
+	{is: "spliced", means: "It has blocks of another."},
+	{is: "other_content", means: "It repeats an identifier with other content."},
+	{is: "details_change", means: "The gateway had confirmed other details before."},
+	{is: "other_user", means: "The order is another user's."},
+	{is: "unanswerable", means: "No answer to it fits into a response."},
+	{is: "disproved", means: "The merchant's own check says that there is no such deposit."},
+	{is: "unverified", means: "The merchant's own check did not say yes in time."},
 }
+
+// Values lists every reason.
+func (RefusalReason) Values() []RefusalReason { return refusalReasons.values() }
+
+// Means says what r means, for people; empty for an unknown word.
+func (r RefusalReason) Means() string { return refusalReasons.of(r).means }
 
 // EventKind is the kind of an entry of the gateway's feed of events.
 type EventKind string
@@ -113,87 +114,32 @@ const (
 	EventOrderCancelled  EventKind = "order.cancelled"
 	EventOrderExpired    EventKind = "order.expired"
 	EventOrderUnknown    EventKind = "order.unknown"
-	EventOrderWaiting    EventKind = "order.waiting" // the service is short of funds and tries again
+	EventOrderWaiting    EventKind = "order.waiting"
 	EventOrderExecuted   EventKind = "order.executed"
 	EventOrderEnded      EventKind = "order.ended"
-	EventAddressChanged  EventKind = "address.changed"  // a user has a new deposit address; may come more than once
-	EventDepositCredited EventKind = "deposit.credited" // a held deposit counts
-	EventDepositRejected EventKind = "deposit.rejected" // a held deposit does not count
+	EventAddressChanged  EventKind = "address.changed"
+	EventDepositCredited EventKind = "deposit.credited"
+	EventDepositRejected EventKind = "deposit.rejected"
 )
+
+var eventKinds = words[EventKind]{
+	{is: EventOrderHeld, means: "An order awaits a person."},
+	{is: EventOrderApproved, means: "A person approved an order."},
+	{is: EventOrderConfirmed, means: "An order was confirmed to the service."},
+	{is: EventOrderDeclined, means: "An order was declined."},
+	{is: EventOrderCancelled, means: "An order was taken back."},
+	{is: EventOrderExpired, means: "An order was not confirmed in time."},
+	{is: EventOrderUnknown, means: "The service asked for a withdrawal that was not ordered."},
+	{is: EventOrderWaiting, means: "The service is short of funds or fees for an order and tries again."},
+	{is: EventOrderExecuted, means: "The service executed an order."},
+	{is: EventOrderEnded, means: "The service ended an order without executing it."},
+	{is: EventAddressChanged, means: "A user has a new deposit address. It may be said more than once."},
+	{is: EventDepositCredited, means: "A held deposit counts."},
+	{is: EventDepositRejected, means: "A held deposit does not count."},
+}
 
 // Values lists every kind.
-func (EventKind) Values() []EventKind {
-	return []EventKind{EventOrderHeld, EventOrderApproved, EventOrderConfirmed, EventOrderDeclined, EventOrderCancelled,
-		EventOrderExpired, EventOrderUnknown, EventOrderWaiting, EventOrderExecuted, EventOrderEnded,
-		EventAddressChanged, EventDepositCredited, EventDepositRejected}
-}
+func (EventKind) Values() []EventKind { return eventKinds.values() }
 
-// AttemptResult is the effect of an attempt on its callback.
-type AttemptResult string
-
-// The effects of an attempt.
-const (
-	AttemptAccepted AttemptResult = "accepted" // the merchant took it, or confirmed
-	AttemptRefused  AttemptResult = "refused"  // the merchant will never take it
-	AttemptHold     AttemptResult = "hold"     // asked again later; the schedule does not move on
-	AttemptRetry    AttemptResult = "retry"    // tried again by the schedule
-	AttemptLost     AttemptResult = "lost"     // its node stopped before the end; tried again
-)
-
-// Values lists every result.
-func (AttemptResult) Values() []AttemptResult {
-	return []AttemptResult{AttemptAccepted, AttemptRefused, AttemptHold, AttemptRetry, AttemptLost}
-}
-
-// Reason says why an attempt ended as it did, or why something ended without an
-// attempt. Values lists the reasons with their meanings.
-type Reason string
-
-// Values lists every reason.
-func (Reason) Values() []Reason {
-	return []Reason{
-		// There was no complete response:
-		"blocked_address", // the service does not call the URL's address
-		"resolve",         // the URL's host has no address
-		"connect",         // there was no connection
-		"tls",             // there was no trusted TLS session
-		"timeout",         // it was not complete in time
-		"closed",          // the connection closed before it was complete
-		"http",            // it was not valid HTTP/1.1
-		"too_large",       // its header or body was over the limit
-		"stopped",         // the node stopped or stalled
-		"open_files",      // the node had too many open files; it does not count against the merchant
-		"internal",        // the node's own failure
-		"lost",            // the node stopped during the attempt
-
-		// There was a complete response:
-		"status",             // its HTTP status was not 200
-		"response_malformed", // it did not fit the protocol
-		"wrong_api_key",      // it carried another API key, or none
-		"not_understood",     // errCode 1000 to 1999
-		"key_refused",        // while keys are replaced, the merchant did not take the one that seals; asked again at once under the other one
-		"merchant_refused",   // an errCode that refuses finally
-		"merchant_hold",      // errCode 3000 to 3999
-		"merchant_failure",   // any other errCode
-		"data_not_sealed",    // plain JSON, or nothing, in place of the sealed answer
-		"data_encoding",      // the sealed answer was not Base64 of whole blocks
-		"data_unopened",      // the sealed answer could not be opened, or the opened text did not fit the protocol
-		"not_opened",         // not opened, because too many answers of the merchant could not be opened
-		"other_type",         // the answer was to another type of callback
-		"other_attempt",      // the answer carried another attempt's requestUUID
-		"other_callback",     // the answer named another withdrawal or user
-		"answer_differs",     // the answer contradicted the callback
-		"details_differ",     // the answer confirmed other details than were ordered
-		"answer_unbound",     // nothing was ordered to compare it with, and it may come from another answer
-		"late",               // it was complete at the deadline or later
-		"accepted",           // every member was right
-		"frozen",             // it decided nothing: the service was frozen
-		"paused",             // it decided nothing: the merchant was paused
-		"older_version",      // it decided nothing: the merchant was changed after the question was asked
-
-		// It ended without a response:
-		"deadline",  // the deadline passed
-		"cancelled", // the service cancelled it
-		"restored",  // the wallet had its permit before the database was restored
-	}
-}
+// Means says what k means, for people; empty for an unknown word.
+func (k EventKind) Means() string { return eventKinds.of(k).means }

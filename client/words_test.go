@@ -22,7 +22,7 @@ import (
 func TestWordsAreThoseOfTheCode(t *testing.T) {
 	const dispatch, outbox, book, audit, control = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/control"
 	lost := constants(t, "ResultLost", outbox)
-	same(t, "kinds of the service's alarms", client.ServiceAlarmKind("").Values(), constants(t, "Alarm", dispatch, outbox, audit, control))
+	same(t, "kinds of the service's alarms", client.ServiceAlarmKinds(), constants(t, "Alarm", dispatch, outbox, audit, control))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
 	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
@@ -31,19 +31,63 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
 	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))
 
-	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKind("").Values(), append(constants(t, "Alarm", book, audit), constants(t, "AlarmTokenChanged", control)...))
+	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKinds(), append(constants(t, "Alarm", book, audit), constants(t, "AlarmTokenChanged", control)...))
 	same(t, "kinds of events", client.EventKind("").Values(), constants(t, "Event", book))
 	same(t, "states of an order", client.OrderState("").Values(), constantsOf(t, "OrderState", book))
 	same(t, "states of a deposit", client.DepositState("").Values(), constantsOf(t, "DepositState", book))
 
 }
 
+// TestWordsHaveMeanings: each word says what it means in whole sentences, and each alarm
+// what to do and which end raises it.
+func TestWordsHaveMeanings(t *testing.T) {
+	meanings(t, client.Reason("").Values())
+	meanings(t, client.AttemptResult("").Values())
+	meanings(t, client.RefusalReason("").Values())
+	meanings(t, client.EventKind("").Values())
+	alarms := append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...)
+	meanings(t, alarms)
+	for _, k := range alarms {
+		if do := k.Do(); !sentence(do) || k.Text() != k.Means()+" "+do {
+			t.Errorf("alarm %s: what to do: %q", k, do)
+		}
+	}
+	for _, r := range client.Reason("").Values() {
+		if do := r.Do(); do != "" && !sentence(do) || r.Text() != strings.TrimSpace(r.Means()+" "+do) {
+			t.Errorf("reason %s: what to do: %q", r, do)
+		}
+	}
+}
+
+// meanings fails where a word has no meaning.
+func meanings[T interface {
+	~string
+	Means() string
+}](t *testing.T, list []T) {
+	t.Helper()
+	for _, w := range list {
+		if !sentence(w.Means()) {
+			t.Errorf("%T %s: %q is no sentence", w, w, w.Means())
+		}
+	}
+	if T("no such word").Means() != "" {
+		t.Errorf("%T: an unknown word has a meaning", list)
+	}
+}
+
+func sentence(s string) bool { return regexp.MustCompile(`^[A-Z].*\.$`).MatchString(s) }
+
 // TestRunbookAlarms: docs/runbook.md has one section for each kind of alarm, under its
-// end or under both, with what to do, and none for a kind that is gone.
+// end or under both, and none for a kind that is gone. It begins with what the kind
+// means, and says what to do; it may say more.
 func TestRunbookAlarms(t *testing.T) {
 	page, err := os.ReadFile("../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	plain := func(text string) string {
+		text = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(text, "$1")
+		return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ")
 	}
 	heading := regexp.MustCompile("(?m)^### `([a-z_]+)`\n\n([^#]+)")
 	kinds := func(of string) (kinds []string) {
@@ -56,16 +100,21 @@ func TestRunbookAlarms(t *testing.T) {
 			if slices.Contains(kinds, m[1]) {
 				t.Errorf("docs/runbook.md has %s of %s twice", m[1], of)
 			}
-			if !strings.Contains(m[2], "\n- Do: ") {
-				t.Errorf("docs/runbook.md does not say what to do about %s", m[1])
-			}
 			kinds = append(kinds, m[1])
+			kind := client.AlarmKind(m[1])
+			text := plain(m[2])
+			if means := plain(kind.Means()); !strings.HasPrefix(text, means) {
+				t.Errorf("docs/runbook.md, %s: begin with %q", kind, means)
+			}
+			if do := strings.ReplaceAll(plain(kind.Do()), "docs/", ""); !strings.Contains(text, " - Do: "+do) {
+				t.Errorf("docs/runbook.md, %s: say \"- Do: %s\"", kind, do)
+			}
 		}
 		return kinds
 	}
 	both := kinds("both ends")
-	same(t, "docs/runbook.md, the service", client.ServiceAlarmKind("").Values(), append(kinds("the service"), both...))
-	same(t, "docs/runbook.md, the gateway", client.GatewayAlarmKind("").Values(), append(kinds("the gateway"), both...))
+	same(t, "docs/runbook.md, the service", client.ServiceAlarmKinds(), append(kinds("the service"), both...))
+	same(t, "docs/runbook.md, the gateway", client.GatewayAlarmKinds(), append(kinds("the gateway"), both...))
 }
 
 // same fails where the words of the API and those of the code differ, or where

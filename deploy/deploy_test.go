@@ -95,10 +95,10 @@ func TestEveryAlarmAlerts(t *testing.T) {
 			fmt.Fprintf(&b, "      - {expr: 'count by (job, kind) (ALERTS{alertname=~\"CountersignAlarm.*\", alertstate=\"firing\"})', eval_time: %dm, exp_samples: %s}\n", at.minute, samples)
 		}
 	}
-	for _, k := range client.ServiceAlarmKind("").Values() {
+	for _, k := range client.ServiceAlarmKinds() {
 		kind("countersign-serve", "countersign_alarms_open", string(k))
 	}
-	for _, k := range client.GatewayAlarmKind("").Values() {
+	for _, k := range client.GatewayAlarmKinds() {
 		kind("countersign-gateway", "countersign_gateway_alarms_open", string(k))
 	}
 	path := filepath.Join(t.TempDir(), "alarms.yml")
@@ -106,6 +106,33 @@ func TestEveryAlarmAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, "", "promtool", "test", "rules", path)
+}
+
+// TestUrgentAlarmsPage: the alert that pages is about the kinds that client calls
+// urgent, and the one that makes a ticket is about the others.
+func TestUrgentAlarmsPage(t *testing.T) {
+	rules := read(t, "prometheus/countersign.rules.yml")
+	m := regexp.MustCompile(`kind(=~|!~)"([^"]+)"\}\) > 0`).FindAllStringSubmatch(rules, -1)
+	if len(m) != 2 || m[0][1] != "=~" || m[1][1] != "!~" || m[0][2] != m[1][2] {
+		t.Fatalf("the two alerts of alarms select %q", m)
+	}
+	pages := regexp.MustCompile(`^(?:` + m[0][2] + `)$`)
+	for _, k := range append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...) {
+		if pages.MatchString(string(k)) != k.Urgent() {
+			t.Errorf("%s: urgent: %v, but the alert says otherwise", k, k.Urgent())
+		}
+	}
+	var words []string
+	for _, w := range strings.Split(m[0][2], "|") {
+		if !slices.ContainsFunc(append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...), func(k client.AlarmKind) bool {
+			return regexp.MustCompile(`^(?:` + w + `)$`).MatchString(string(k))
+		}) {
+			words = append(words, w)
+		}
+	}
+	if len(words) != 0 {
+		t.Errorf("the alerts name unknown kinds: %q", words)
+	}
 }
 
 // TestRunbookAlerts: docs/runbook.md has one section for each alert, and none for one

@@ -28,9 +28,9 @@ func (c *alarmsAckCmd) Run(ctx context.Context, std streams, service *client.Ser
 
 type alarmsListCmd struct {
 	eitherEnd
-	Open bool   `help:"Only those that nobody has acknowledged." xor:"state"`
-	Done bool   `help:"Only those that somebody has acknowledged." xor:"state"`
-	Kind string `help:"Only of this kind; docs/runbook.md lists them." placeholder:"KIND"`
+	Open bool             `help:"Only those that nobody has acknowledged." xor:"state"`
+	Done bool             `help:"Only those that somebody has acknowledged." xor:"state"`
+	Kind client.AlarmKind `help:"Only of this kind; docs/runbook.md lists them." placeholder:"KIND"`
 	feedFlags
 }
 

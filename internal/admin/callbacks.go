@@ -75,7 +75,7 @@ func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackD
 		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: api.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
-			Result: client.AttemptResult(a.Result), Reason: reasonOf(a.Reason), Text: reasonTexts[reasonOf(a.Reason)], Node: a.Node,
+			Result: client.AttemptResult(a.Result), Reason: client.Reason(a.Reason), Text: client.Reason(a.Reason).Text(), Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
 		})
 		if a.Number == number {
@@ -145,7 +145,7 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: api.TimeOf(cb.Deadline), LastReason: reasonOf(cb.LastReason),
+		Deadline: api.TimeOf(cb.Deadline), LastReason: client.Reason(cb.LastReason),
 		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: toldOf(cb.Told),
 	}
 	switch cb.State {
@@ -155,13 +155,4 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 		out.LeaseUntil = api.TimeOf(cb.LeaseUntil)
 	}
 	return out
-}
-
-// reasonOf shows the reasons of earlier releases in the words of today. They told an
-// answer that did not open from one that opened to no answer.
-func reasonOf(kept string) client.Reason {
-	if kept == "answer_malformed" {
-		return "data_unopened"
-	}
-	return client.Reason(kept)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/advice"
 	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -41,8 +40,8 @@ func (s *Server) decisions(c *api.Call, q feed, _ api.None) (client.Decisions, e
 // alarmFeed selects a part of the feed of alarms.
 type alarmFeed struct {
 	feed
-	Kind  client.ServiceAlarmKind `query:"kind" doc:"only of this kind"`
-	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
+	Kind  client.AlarmKind `query:"kind" doc:"only of this kind"`
+	State string           `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
 func (s *Server) alarms(c *api.Call, q alarmFeed, _ api.None) (client.ServiceAlarms, error) {
@@ -81,6 +80,6 @@ func (s *Server) ackAlarm(c *api.Call, _ api.None, in client.Ack) (client.Servic
 
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(a db.Alarm) client.ServiceAlarm {
-	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.ServiceAlarmKind(a.Kind), Text: advice.Service(a.Kind), Subject: a.Subject,
+	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.AlarmKind(a.Kind), Text: client.AlarmKind(a.Kind).Text(), Subject: a.Subject,
 		At: api.TimeOf(a.At), Acked: api.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

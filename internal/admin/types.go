@@ -28,7 +28,7 @@ func aliases() api.Aliases {
 	api.Enumerate[client.Told](a)
 	api.Enumerate[client.WithdrawalState](a)
 	api.Enumerate[client.Lane](a)
-	api.Enumerate[client.ServiceAlarmKind](a)
+	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.AlarmMessage](a)
 	api.Enumerate[client.AttemptResult](a)
 	api.Enumerate[client.Reason](a)
@@ -51,6 +51,13 @@ type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
 	return api.Enumeration(client.ServiceRoles()...)
+}
+
+// alarms are the kinds of the service's alarms.
+type alarms struct{}
+
+func (alarms) Schema(huma.Registry) *huma.Schema {
+	return api.Enumeration(client.ServiceAlarmKinds()...)
 }
 
 // amountSchema stands for countersign.Amount in the document: a decimal in a

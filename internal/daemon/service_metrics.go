@@ -206,7 +206,7 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 	} else {
 		gauge(s.frozen, 0)
 	}
-	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKind("").Values(), s.alarms, s.openAlarms, ch); err != nil {
+	if err := collectAlarms(ctx, s.outbox.DB, client.ServiceAlarmKinds(), s.alarms, s.openAlarms, ch); err != nil {
 		return err
 	}
 	breakers, err := s.outbox.Breakers(ctx)

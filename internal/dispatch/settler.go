@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"countersign"
-	"countersign/internal/advice"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -210,16 +210,16 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 		d.alarm(c, kind)
 	}
 	if s.Differs {
-		d.alarm(c, "decision_differs")
+		d.alarm(c, string(client.AlarmAnswerDiffers))
 	}
 	if s.Paused {
-		d.alarm(c, "open_failures")
+		d.alarm(c, string(client.AlarmOpenFailures))
 	}
 }
 
 func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
 	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
-		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", advice.Service(kind)))
+		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", client.AlarmKind(kind).Text()))
 }
 
 // sleep waits until the time is over or ctx ends.

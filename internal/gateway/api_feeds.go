@@ -93,8 +93,8 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 // alarmFeed selects a part of the feed of alarms.
 type alarmFeed struct {
 	feed
-	Kind  client.GatewayAlarmKind `query:"kind" doc:"only of this kind"`
-	State string                  `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
+	Kind  client.AlarmKind `query:"kind" doc:"only of this kind"`
+	State string           `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
 }
 
 func (a *server) alarms(c *api.Call, q alarmFeed, _ api.None) (client.GatewayAlarms, error) {
@@ -127,7 +127,7 @@ func (a *server) ackAlarm(c *api.Call, _ api.None, in client.Ack) (client.Gatewa
 
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(x db.Alarm) client.GatewayAlarm {
-	return client.GatewayAlarm{Seq: x.Seq, Kind: client.GatewayAlarmKind(x.Kind), Subject: x.Subject, Advice: advice(x.Kind), At: timeOf(x.At),
+	return client.GatewayAlarm{Seq: x.Seq, Kind: client.AlarmKind(x.Kind), Subject: x.Subject, Advice: client.AlarmKind(x.Kind).Text(), At: timeOf(x.At),
 		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
 }
 

@@ -28,7 +28,7 @@ func aliases() api.Aliases {
 	api.Enumerate[client.DepositState](a)
 	api.Enumerate[client.DepositMessage](a)
 	api.Enumerate[client.FeedName](a)
-	api.Enumerate[client.GatewayAlarmKind](a)
+	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.AlarmMessage](a)
 	api.Enumerate[client.EventKind](a)
 	api.Enumerate[client.Effect](a)
@@ -40,6 +40,13 @@ type roles struct{}
 
 func (roles) Schema(huma.Registry) *huma.Schema {
 	return api.Enumeration(client.GatewayRoles()...)
+}
+
+// alarms are the kinds of the gateway's alarms.
+type alarms struct{}
+
+func (alarms) Schema(huma.Registry) *huma.Schema {
+	return api.Enumeration(client.GatewayAlarmKinds()...)
 }
 
 // amountSchema stands for countersign.Amount in the OpenAPI document.

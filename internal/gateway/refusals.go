@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/audit"
+	"countersign/client"
 	"countersign/internal/book"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -61,54 +60,6 @@ var refusalAlarms = map[merchant.Reason]string{
 // callback, and one alarm for each would hide all others.
 const subjectNotBound = "--binding"
 
-// advice says what to do about an alarm; empty if its kind says it.
-func advice(kind string) string {
-	switch kind {
-	case book.AlarmNotBound:
-		return "if this service never binds its requests, start the gateway with --provider other or --binding seen and compare each deposit with the chain " +
-			"before you credit it; otherwise ask the service why this request was not bound"
-	case book.AlarmAllRefused:
-		return "all callbacks of ten minutes were refused, mostly for the reason that is the subject: the log names the setting that would change it, " +
-			"/v1/stats counts all reasons, and gateway --learn says what this provider does"
-	case book.AlarmRestored:
-		return "what came after the backup is not known here and may have been booked: deposits are held, and orders are not cancelled, until " +
-			"countersign reconcile --gateway --settle was told what was booked"
-	case control.AlarmTokenChanged:
-		return "a token that decides on changes and orders was made or revoked: if nobody meant it, revoke it"
-	case book.AlarmBindingBroken:
-		return "it was refused; somebody who can read requests joined blocks of several, or the service is at fault: ask it what it sent"
-	case book.AlarmSpliced:
-		return "it was refused, or is held if it is a deposit that the feed calls suspect; somebody who can read requests joined blocks of several, " +
-			"or the service is at fault: ask it what it sent"
-	case audit.AlarmBroken:
-		return "rows of the audit log are not as they were added, so it is not signed any more: the gateway's log says which record; somebody changed the database " +
-			"past the gateway, or it was damaged or set back"
-	case book.AlarmOtherContent:
-		return "it was refused, and the content that was taken first stands: ask the service which of the two is right"
-	case book.AlarmPossibleDuplicate:
-		return "the deposit may have been told before under another trackingId and is held: compare both with the chain, then credit or reject it"
-	case book.AlarmOrderUnknown:
-		return "the service asked about a withdrawal, or executed one, that was never ordered: ask it who started this; your own systems must order at the gateway first"
-	case book.AlarmUserDiffers:
-		return "the callback names another user than its order, and confirmed nothing: ask the service"
-	case book.AlarmExecutedUnconfirmed:
-		return "the service executed an order that was not confirmed: look at the chain, and order nothing more until it explains that"
-	case book.AlarmExecutedDiffers:
-		return "the service executed other details than those that were confirmed: compare with the chain, and order nothing more until it explains that"
-	case book.AlarmExecutedTwice:
-		return "the service names two transactions for one order: look at both on the chain, and order nothing more until it explains that"
-	case book.AlarmExecutedAfterEnd:
-		return "the service executed an order after it had ended it, and the funds may have been freed: look at the chain, correct the books, and ask the service"
-	case book.AlarmEndedAfterExecution:
-		return "the service ended an order after it had executed it: what was booked stands; look at the chain, and ask the service"
-	case book.AlarmDisproved:
-		return "the deposit was refused, because the check at --verify-url said no: look at the chain; if it is there, mend the check and have the service send it again"
-	case book.AlarmUnverified:
-		return "the deposit was refused, because the check at --verify-url did not say yes in time: look at the chain and at the check, then have the service send it again"
-	}
-	return ""
-}
-
 // Observe implements merchant.Observer.
 func (r *refusals) Observe(o merchant.Observation) {
 	if r.observer != nil {
@@ -129,7 +80,7 @@ func (r *refusals) Observe(o merchant.Observation) {
 	alarming = alarming && r.alarm(kind, o.ID)
 	r.mu.Unlock()
 	if alarming && o.Reason == merchant.ReasonNotBound {
-		r.c.Log.Warn("a request was refused because it is not bound", "alarm", kind, "advice", advice(kind))
+		r.c.Log.Warn("a request was refused because it is not bound", "alarm", kind, "advice", client.AlarmKind(kind).Do())
 	}
 }
 
@@ -192,7 +143,7 @@ func (r *refusals) allRefused(ctx context.Context) error {
 	r.since, r.refused = 0, nil
 	if n >= allRefusedLeast && taken < since && r.alarm(book.AlarmAllRefused, string(most)) {
 		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", book.AlarmAllRefused, "refused", n, "mostly", string(most),
-			"advice", advice(book.AlarmAllRefused))
+			"advice", client.AlarmAllRefused.Do())
 	}
 	return nil
 }
