@@ -20,9 +20,9 @@ import (
 // that raises alarms, settles attempts, writes events and keeps states says,
 // neither more nor less.
 func TestWordsAreThoseOfTheCode(t *testing.T) {
-	const dispatch, outbox, book, audit, control = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/control"
+	const dispatch, outbox, book, audit, api = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/api"
 	lost := constants(t, "ResultLost", outbox)
-	same(t, "kinds of the service's alarms", client.ServiceAlarmKinds(), constants(t, "Alarm", dispatch, outbox, audit, control))
+	same(t, "kinds of the service's alarms", client.ServiceAlarmKinds(), constants(t, "Alarm", dispatch, outbox, audit, api))
 	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
 	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
 	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
@@ -31,7 +31,7 @@ func TestWordsAreThoseOfTheCode(t *testing.T) {
 	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
 	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))
 
-	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKinds(), append(constants(t, "Alarm", book, audit), constants(t, "AlarmTokenChanged", control)...))
+	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKinds(), append(constants(t, "Alarm", book, audit), constants(t, "AlarmTokenChanged", api)...))
 	same(t, "kinds of events", client.EventKind("").Values(), constants(t, "Event", book))
 	same(t, "states of an order", client.OrderState("").Values(), constantsOf(t, "OrderState", book))
 	same(t, "states of a deposit", client.DepositState("").Values(), constantsOf(t, "DepositState", book))

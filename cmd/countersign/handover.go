@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"countersign/client"
-	"countersign/internal/handover"
+	"countersign/internal/daemon"
 )
 
 func makeHandover(dir string) error {
-	err := handover.Prepare(dir)
-	if u := (*handover.UnusableError)(nil); errors.As(err, &u) {
+	err := daemon.PrepareHandover(dir)
+	if u := (*daemon.HandoverError)(nil); errors.As(err, &u) {
 		return otherDirectory(err)
 	}
 	return err
@@ -19,7 +19,7 @@ func makeHandover(dir string) error {
 // handOver writes what a new merchant needs to dir and says what each file is for. What
 // cannot be written is printed: the service does not show it again.
 func handOver(std streams, dir string, made client.CreatedMerchant) error {
-	about, err := handover.Write(dir, made)
+	about, err := daemon.WriteHandover(dir, made)
 	if err != nil {
 		if err := printJSON(std.out, made, "  "); err != nil {
 			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign merchants keys: %w", made.ID, err)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"countersign/internal/complete"
 	"countersign/internal/settings"
 )
 
@@ -124,7 +123,7 @@ func run(args []string, std streams) int {
 		if showsConfig(words) {
 			words = words[1:] // its flags are the daemon's
 		}
-		complete.Words(std.out, parser.Model.Node, words)
+		settings.Complete(std.out, parser.Model.Node, words)
 		return exitDone
 	case len(args) > 0 && args[0] == "help":
 		args = append(args[1:], "--help")

@@ -10,7 +10,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/audit"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -77,7 +76,7 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 
 // change changes a merchant, or proposes it where something guarded changes. content is
 // what apply of the kind needs to do the same. Where it waits, the change is not nil.
-func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *control.Change, error) {
+func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content any, apply func(*outbox.Merchant) error) (outbox.Merchant, *api.Change, error) {
 	ctx := c.R.Context()
 	for {
 		was, err := s.Outbox.Merchant(ctx, id)
@@ -106,9 +105,9 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 		if err != nil {
 			return is, nil, err
 		}
-		change := &control.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
 		switch err := s.Control.Propose(ctx, change, sealed); {
-		case errors.Is(err, control.ErrStale): // another was faster
+		case errors.Is(err, api.ErrStale): // another was faster
 			continue
 		case err != nil:
 			return is, nil, err
@@ -121,8 +120,8 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 }
 
 // applied makes the Apply of a kind. patch reads the content and changes the merchant.
-func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) control.Apply {
-	return func(ctx context.Context, c *control.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) api.ApplyChange {
+	return func(ctx context.Context, c *api.Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 		_, err := s.Outbox.ChangeMerchant(ctx, c.Merchant, c.Version, now, func(m *outbox.Merchant) error {
 			was := *m
 			if err := patch(m, content); err != nil {
@@ -130,7 +129,7 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) c
 			}
 			_, after, _, err := differences(&was, m)
 			if err == nil && !maps.Equal(after, c.After) {
-				err = control.ErrStale // such as a default of this node that is another
+				err = api.ErrStale // such as a default of this node that is another
 			}
 			return err
 		}, also)
@@ -141,12 +140,12 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) c
 // staleIf gives the error of a change of a merchant that was changed or deleted since.
 func staleIf(err error) error {
 	if errors.Is(err, outbox.ErrVersion) || errors.Is(err, outbox.ErrMerchantDeleted) {
-		return control.ErrStale
+		return api.ErrStale
 	}
 	return err
 }
 
-func (s *Server) applySettings() control.Apply {
+func (s *Server) applySettings() api.ApplyChange {
 	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var in client.MerchantPatch
 		if err := json.Unmarshal(content, &in); err != nil {
@@ -174,7 +173,7 @@ func (k *keyMaker) content() (n newKeys, err error) {
 	return n, err
 }
 
-func (s *Server) applyKeys() control.Apply {
+func (s *Server) applyKeys() api.ApplyChange {
 	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var n newKeys
 		if err := json.Unmarshal(content, &n); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -49,9 +48,9 @@ func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Mer
 				after[erased] = ""
 			}
 		}
-		change := &control.Change{Kind: client.ChangeDelete, Merchant: id, Version: m.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
+		change := &api.Change{Kind: client.ChangeDelete, Merchant: id, Version: m.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
 		switch err := s.Control.Propose(ctx, change, nil); {
-		case errors.Is(err, control.ErrStale): // it was changed meanwhile
+		case errors.Is(err, api.ErrStale): // it was changed meanwhile
 			continue
 		case err != nil:
 			return client.Merchant{}, nil, err
@@ -65,10 +64,10 @@ func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Mer
 
 // applyDelete deletes a merchant. Its other changes end with it: what is sealed in them may
 // be keys.
-func (s *Server) applyDelete() control.Apply {
-	return func(ctx context.Context, c *control.Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func (s *Server) applyDelete() api.ApplyChange {
+	return func(ctx context.Context, c *api.Change, _ []byte, now db.Millis, also func(context.Context, *db.Tx) error) error {
 		_, err := s.Outbox.DeleteMerchant(ctx, c.Merchant, c.Version, now, func(ctx context.Context, t *db.Tx) error {
-			if err := control.EndChanges(ctx, t, c.Merchant, c.ID, "the merchant was deleted", now); err != nil {
+			if err := api.EndChanges(ctx, t, c.Merchant, c.ID, "the merchant was deleted", now); err != nil {
 				return err
 			}
 			return also(ctx, t)

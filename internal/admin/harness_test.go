@@ -26,7 +26,6 @@ import (
 	"countersign/envelope"
 	"countersign/internal/api"
 	"countersign/internal/audit"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
@@ -144,7 +143,7 @@ type harness struct {
 	t       testing.TB
 	store   *outbox.Outbox
 	kept    *api.Tokens
-	control *control.Control
+	control *api.Changes
 	server  *Server
 	url     string
 	dbURL   string
@@ -178,7 +177,7 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := control.New(control.Config{DB: d, Delay: delayed, Now: h.now})
+	changes, err := api.NewChanges(api.ChangesConfig{DB: d, Delay: delayed, Now: h.now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -48,7 +47,7 @@ func (r rotationStep) apply(m *outbox.Merchant) error {
 	return fmt.Errorf("rotation is %w: step %q", db.ErrInvalid, r.Step)
 }
 
-func (s *Server) applyRotation() control.Apply {
+func (s *Server) applyRotation() api.ApplyChange {
 	return s.applied(func(m *outbox.Merchant, content []byte) error {
 		var r rotationStep
 		if err := json.Unmarshal(content, &r); err != nil {
@@ -155,7 +154,7 @@ func (s *Server) takeStep(c *api.Call, id string, r rotationStep) (client.Mercha
 // RunRotations ends the older keys of merchants at their time, on whichever node is first,
 // until ctx ends.
 func (s *Server) RunRotations(ctx context.Context) error {
-	return control.DoDue(ctx, s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
+	return api.EverySecond(ctx, s.Now, s.EndRotations, func(err error) { s.Log.Error("ending older keys", "error", err.Error()) })
 }
 
 // EndRotations ends the older keys of merchants whose time has come, and raises the alarm
@@ -170,7 +169,7 @@ func (s *Server) EndRotations(ctx context.Context, now db.Millis) error {
 			continue
 		}
 		_, err = s.Outbox.ChangeMerchant(ctx, id, m.Version, now, (*outbox.Merchant).Finish, func(ctx context.Context, t *db.Tx) error {
-			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: id, Kind: control.AlarmMerchantChanged, Subject: "older keys ended at the end of their overlap", At: now}})
+			return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: id, Kind: api.AlarmMerchantChanged, Subject: "older keys ended at the end of their overlap", At: now}})
 		})
 		if !errors.Is(err, outbox.ErrVersion) { // else another node was faster, or a person
 			errs = append(errs, err)

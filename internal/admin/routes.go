@@ -90,11 +90,11 @@ func (s *Server) routes() []route {
 		{get, "/v1/keys", "keys", readers, whole, 200, s.Keys.Show(), "List the keys of the service that are not a merchant's, by fingerprint and age", nil},
 		{get, "/v1/nodes", "nodes", readers, whole, 200, api.Handle(s.nodes), "List the processes of the service, silent ones too", nil},
 
-		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
-		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Change(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, byHandler, 200, s.Control.ChangeApproval(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", approvers, byHandler, 200, s.Control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
+		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.List(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Show(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, byHandler, 200, s.Control.Statement(), "Give what the approval of a change must be signed with", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", approvers, byHandler, 200, s.Control.ApproveOne(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectOne(), "Reject a change that is not applied yet", []int{409}},
 
 		{post, "/v1/tokens", "createToken", operators, byHandler, 201, s.Control.CreateToken(s.knownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, api.Handle(s.listTokens), "List tokens", nil},

@@ -12,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/audit"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -85,7 +84,7 @@ type Config struct {
 	Tokens api.TokenStore
 	// Control keeps the changes that wait for an approver. New says how those of
 	// merchants are applied. Required.
-	Control *control.Control
+	Control *api.Changes
 	// Passkeys are those of these tokens. Required.
 	Passkeys api.Passkeys
 	// Keys are the service's keys beside those of merchants. Nil: none are shown.

@@ -8,14 +8,13 @@ import (
 
 	"countersign/client"
 	"countersign/internal/api"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
 // depositsReader gives what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *depositsBody) error {
-	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &control.Control{}, CheckURL: func(string, bool) error { return nil }})
+	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
 // Package api is what the JSON APIs of both ends share: strict requests,
-// problems, tokens and roles, audit, long polls, the OpenAPI document.
+// problems, tokens and roles, changes by two persons, audit, long polls, the OpenAPI
+// document.
 //
 // An end gives its table of routes: the access that each needs and the Go types of
 // package client that go in and come out. The schemas of the OpenAPI document are

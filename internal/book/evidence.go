@@ -6,22 +6,21 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 	"countersign/merchant"
 )
 
 func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
-	r := evidence.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: audit.DetailsOf(&o.Details), Labels: o.Labels}
+	r := audit.Order{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Details: audit.DetailsOf(&o.Details), Labels: o.Labels}
 	if o.Expires < db.Never {
 		r.Expires = int64(o.Expires)
 	}
-	return evidence.Add(ctx, t, evidence.OrderAdded, o.CallBackID, o.Created, r)
+	return audit.AddAbout(ctx, t, audit.OrderAdded, o.CallBackID, o.Created, r)
 }
 
 // records adds a record for each event.
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
-		r := audit.Record{Kind: e.Kind, At: e.At, Data: evidence.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
+		r := audit.Record{Kind: e.Kind, At: e.At, Data: audit.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
 			Details: audit.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		if e.CallBackID != "" {
 			r.About = []string{e.CallBackID}
@@ -41,14 +40,14 @@ func (in *inboxTx) recordFresh(ctx context.Context) error {
 		at = max(at, db.Millis(item.At))
 		list = append(list, audit.Item{At: db.Millis(item.At), Item: item})
 	}
-	return audit.AddItems(ctx, in.t, audit.Record{Kind: evidence.CallbacksTaken, At: at}, list)
+	return audit.AddItems(ctx, in.t, audit.Record{Kind: audit.CallbacksTaken, At: at}, list)
 }
 
 const inboxItemSQL = `SELECT seq, type, id, tenant_user_id, call_back_id, content, created, duplicate, suspect FROM inbox WHERE seq = $1`
 
 // SubjectOfEntry is what the audit log has about an entry of the inbox.
 func (b *Book) SubjectOfEntry(ctx context.Context, seq int64) (audit.Subject, error) {
-	var i evidence.Taken
+	var i audit.Taken
 	var content []byte
 	var duplicate, suspect int64
 	found, err := db.One(ctx, b, inboxItemSQL, []any{seq}, &i.Seq, &i.Type, &i.ID, &i.TenantUserID, &i.CallBackID, &content, &i.At, &duplicate, &suspect)
@@ -68,7 +67,7 @@ func (b *Book) SubjectOfOrder(_ context.Context, callBackID string) (audit.Subje
 func (b *Book) RecordAnswer(ctx context.Context, e merchant.Exchange, now db.Millis) error {
 	return b.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		q := e.Question
-		return evidence.Add(ctx, t, evidence.WithdrawalAnswered, q.CallBackID, now, evidence.Answer{
+		return audit.AddAbout(ctx, t, audit.WithdrawalAnswered, q.CallBackID, now, audit.Answer{
 			CallBackID: q.CallBackID, TenantUserID: q.TenantUserID, RequestUUID: q.RequestUUID, Request: string(e.Request), RequestOpened: string(e.RequestOpened),
 			ErrCode: int64(e.Code), Message: e.Message, Response: e.Data, ResponseOpened: string(e.DataOpened)})
 	})

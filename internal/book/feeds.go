@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // asSent is the JSON object for TakenDeposit.AsSent.
@@ -208,7 +207,7 @@ func (b *Book) MoveCursor(ctx context.Context, name string, deposits, events int
 		if _, err = db.One(ctx, t, readCursorSQL, []any{name}, &c.Name, &c.Deposits, &c.Events, &c.Updated); err != nil {
 			return err
 		}
-		return audit.Add(ctx, t, audit.Record{Kind: evidence.CursorMoved, At: now, Data: evidence.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
+		return audit.Add(ctx, t, audit.Record{Kind: audit.CursorMoved, At: now, Data: audit.Cursor{Reader: name, Deposits: c.Deposits, Events: c.Events}})
 	})
 	return c, err
 }

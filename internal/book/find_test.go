@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/db/page"
 )
 
 // TestFind: deposits and orders by address, transaction and time, exactly and on pages that
@@ -136,7 +135,7 @@ func TestFind(t *testing.T) {
 					t.Errorf("%d: %+v finds %v, %v, want %s", i, c.f, got, err, c.want)
 				}
 			}
-			if from, below, err := page.Numbers(ctx, b, "orders", "created", 1_000_000_000, 0); err != nil || from == 0 || below != 0 {
+			if from, below, err := db.NumbersBetween(ctx, b, "orders", "created", 1_000_000_000, 0); err != nil || from == 0 || below != 0 {
 				t.Errorf("behind all: %d, %d, %v", from, below, err)
 			}
 		})

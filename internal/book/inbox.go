@@ -11,7 +11,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
 	"countersign/merchant"
 )
 
@@ -239,7 +238,7 @@ const inboxColumns = `seq, type, id, tenant_user_id, call_back_id, duplicate, su
 	address, chain_name, symbol, amount`
 
 // Entries lists the inbox, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at page.Most rows at most: it may have
+// newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
 // fewer than limit entries, also none, and a next page.
 func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (list []Record, next int64, err error) {
 	if db.CheckText("", f.ID) != nil || db.CheckText("", f.CallBackID) != nil {
@@ -247,7 +246,7 @@ func (b *Book) Entries(ctx context.Context, f Filter, limit int, before int64) (
 	}
 	q := f.conditions(before)
 	number := func(e Record) int64 { return e.Seq }
-	return page.Numbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e Record, err error) {
+	return db.ReadNumbered(ctx, b, "inbox", inboxColumns, q, 0, limit, number, func(r db.Rows) (e Record, err error) {
 		var duplicate, suspect, settled int64
 		var d [4]string
 		err = r.Scan(&e.Seq, &e.Type, &e.ID, &e.TenantUserID, &e.CallBackID, &duplicate, &suspect, &settled, &e.Claims, &e.Created, &e.Ended,

@@ -12,7 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/plan"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
 
@@ -215,7 +215,7 @@ func TestInboxPlan(t *testing.T) {
 		{`(text[], bigint)`, readInboxSQL, `(ARRAY['a', 'b'], 1)`, "Index Cond: ((id = w.value) AND (type = $2))"},
 		{`(text[])`, readTransfersSQL, `(ARRAY['a', 'b'])`, "Index Cond: (transfer = w.value)"},
 	} {
-		if got := plan.Kept(t, s, look.types, look.text, look.arguments); !strings.Contains(got, look.want) {
+		if got := ready.PlanKept(t, s, look.types, look.text, look.arguments); !strings.Contains(got, look.want) {
 			t.Errorf("want %s in\n%s", look.want, got)
 		}
 	}

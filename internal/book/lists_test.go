@@ -11,8 +11,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
-	"countersign/internal/lab/dbtest/plan"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // TestListPlans asks the planner of both databases: every list reads an index in its
@@ -24,7 +23,7 @@ func TestListPlans(t *testing.T) {
 			fillForPlans(t, b)
 			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 				t.Helper()
-				got := plan.Of(t, b.DB, text, args)
+				got := ready.Plan(t, b.DB, text, args)
 				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 				whole := strings.Contains(got, "SCAN") && len(args) > 1 && !strings.Contains(got, "SCAN inbox USING INDEX") || strings.Contains(got, "Seq Scan")
 				sorts := strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "Sort Key")
@@ -35,11 +34,11 @@ func TestListPlans(t *testing.T) {
 			list := func(what, table, columns string, q *db.Conditions, sorted bool, indexes ...string) {
 				t.Helper()
 				if q.Filtered() {
-					text, args := page.NumberedEnd(table, q, 0)
+					text, args := db.NumberedEnd(table, q, 0)
 					check(what, sorted, text, args, indexes...)
 					q.Add("seq >= ?", 1)
 				}
-				text := page.NumberedText(table, columns, q, 10)
+				text := db.NumberedText(table, columns, q, 10)
 				check(what, sorted, text, q.Args, indexes...)
 			}
 			for _, before := range []int64{0, 7} {

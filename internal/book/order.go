@@ -8,7 +8,6 @@ import (
 	"maps"
 
 	"countersign/internal/db"
-	"countersign/internal/db/page"
 )
 
 const orderColumns = `call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, seq, state, reason, decided_by,
@@ -155,17 +154,17 @@ func (b *Book) Order(ctx context.Context, callBackID string) (Order, error) {
 }
 
 // Orders lists orders, newest first, beginning below seq before (0: with the
-// newest). next is 0 at the end. A page looks at page.Most rows at most: it may have
+// newest). next is 0 at the end. A page looks at db.PageRows rows at most: it may have
 // fewer than limit orders, also none, and a next page.
 func (b *Book) Orders(ctx context.Context, f OrderFilter, limit int, before int64) (list []Order, next int64, err error) {
 	if db.CheckText("", f.TenantUserID) != nil || db.CheckText("", f.Address) != nil || db.CheckText("", f.TxID) != nil {
 		return nil, 0, nil
 	}
-	from, below, err := page.Numbers(ctx, b, "orders", "created", f.Since, f.Until)
+	from, below, err := db.NumbersBetween(ctx, b, "orders", "created", f.Since, f.Until)
 	if err != nil {
 		return nil, 0, err
 	}
-	return page.Numbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder)
+	return db.ReadNumbered(ctx, b, "orders", orderColumns, f.conditions(lower(before, below)), from, limit, func(o Order) int64 { return o.Seq }, scanOrder)
 }
 
 func (f OrderFilter) conditions(before int64) *db.Conditions {

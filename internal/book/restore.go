@@ -6,7 +6,6 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 const (
@@ -24,7 +23,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()
 // is held, and no order ends by a person, the policy or its time. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: evidence.BookRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 const (
@@ -143,7 +142,7 @@ func (b *Book) Reconcile(ctx context.Context, booked func(trackingID string) boo
 			return false, err
 		}
 	}
-	return audit.EndEpoch(ctx, b.DB, evidence.BookReconciled, now, func(ctx context.Context, t *db.Tx) error {
+	return audit.EndEpoch(ctx, b.DB, audit.BookReconciled, now, func(ctx context.Context, t *db.Tx) error {
 		if _, err := db.LockFeed(ctx, t, inboxFeed); err != nil {
 			return err
 		}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 
 	"countersign/internal/db"
-	"countersign/internal/db/page"
 )
 
 // SearchDeposits lists deposits as they are now, newest first, beginning below seq
-// before (0: with the newest). next is 0 at the end. A page looks at page.Most rows
+// before (0: with the newest). next is 0 at the end. A page looks at db.PageRows rows
 // at most: it may have fewer than limit deposits, also none, and a next page.
 func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, before int64) (list []TakenDeposit, next int64, err error) {
 	for _, text := range []string{f.TrackingID, f.TxID, f.TenantUserID, f.Address} {
@@ -17,11 +16,11 @@ func (b *Book) SearchDeposits(ctx context.Context, f DepositFilter, limit int, b
 			return nil, 0, nil
 		}
 	}
-	from, below, err := page.Numbers(ctx, b, "deposits", "taken", f.Since, f.Until)
+	from, below, err := db.NumbersBetween(ctx, b, "deposits", "taken", f.Since, f.Until)
 	if err != nil {
 		return nil, 0, err
 	}
-	return page.Numbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
+	return db.ReadNumbered(ctx, b, "deposits", depositColumns, f.conditions(lower(before, below)), from, limit, func(d TakenDeposit) int64 { return d.Seq }, scanDeposit)
 }
 
 // lower gives the lower of two bounds, of which 0 is none.

@@ -13,7 +13,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/lab/dbtest/plan"
+	"countersign/internal/lab/dbtest/ready"
 	"countersign/merchant"
 )
 
@@ -173,7 +173,7 @@ func TestCeilingsTogether(t *testing.T) {
 // plan made while the tables were empty.
 func TestSpentPlan(t *testing.T) {
 	s := openAt(t, dialects[1].url(t))
-	got := plan.Kept(t, s, `(text, bigint, bigint, text, bigint, bigint)`, spentSQL, `('USDT', 1, 2, '', 3, 4)`)
+	got := ready.PlanKept(t, s, `(text, bigint, bigint, text, bigint, bigint)`, spentSQL, `('USDT', 1, 2, '', 3, 4)`)
 	for _, want := range []string{
 		"Index Cond: ((symbol = $1) AND (confirmed >= $2) AND (confirmed < $3))",
 		"Index Cond: ((symbol = $1) AND (tenant_user_id = $4) AND (span = 60000) AND (start >= $3) AND (start < $5))",

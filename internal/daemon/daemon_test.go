@@ -24,7 +24,6 @@ import (
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 	"countersign/internal/signed"
-	"countersign/internal/traces"
 	"countersign/merchant"
 )
 
@@ -65,7 +64,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	t.Helper()
 	token := ""
 	service, err := NewService(ServiceConfig{
-		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Traces: traces.On(),
+		Storage: Storage{Dir: filepath.Join(dir, "service"), DB: serviceDB}, Listen: "127.0.0.1:0", AllowPrivate: true, AllowHTTP: true, Traces: TracesOn(),
 		ShowToken: func(first, _ string) { token = first },
 	})
 	if err != nil {
@@ -80,7 +79,7 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 	}
 	g, err := NewGateway(GatewayConfig{
 		Storage: Storage{Dir: filepath.Join(dir, "merchant"), DB: gatewayDB}, Listen: "127.0.0.1:0", APIListen: "127.0.0.1:0",
-		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward, Traces: traces.On(),
+		Callbacks: merchant.Config{Key: key, APIKey: apiKey}, Forward: forward, Traces: TracesOn(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/masterkey"
 	"countersign/internal/rekey"
 )
 
@@ -62,8 +61,8 @@ type RekeyedKey struct {
 
 // rekeyRequest is what a process asks the one that has the database open.
 type rekeyRequest struct {
-	Replace *masterkey.Next `json:"replace,omitempty"`
-	End     bool            `json:"end,omitempty"`
+	Replace *db.Next `json:"replace,omitempty"`
+	End     bool     `json:"end,omitempty"`
 }
 
 // rekeyWait is how long a process that has the database open may take to do what it is asked.
@@ -99,7 +98,7 @@ func Rekey(ctx context.Context, c RekeyConfig) (Rekeyed, error) {
 		}
 	}
 	if !c.Finish && fresh.Fingerprint() != key.Fingerprint() {
-		next := masterkey.NewNext(key, fresh)
+		next := db.NextMasterKey(key, fresh)
 		if err := c.act(ctx, rekeyRequest{Replace: &next}); err != nil {
 			return Rekeyed{}, err
 		}

@@ -16,7 +16,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/console"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
@@ -86,7 +85,7 @@ type Service struct {
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
 	audit   *audit.Log
-	control *control.Control
+	control *api.Changes
 	alarms  *alarmPoster // nil: alarms are not posted
 	traces  *tracing     // nil: none are sent
 	heart   *heart
@@ -156,7 +155,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if s.control, err = control.New(control.Config{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
+	if s.control, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {

@@ -12,7 +12,6 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/console"
-	"countersign/internal/control"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -51,7 +50,7 @@ func OpenStraight(ctx context.Context, s Storage, log *slog.Logger) (_ *Straight
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's clock: %w", err)
 	}
-	changes, err := control.New(control.Config{DB: d, Now: clock.Now, Log: log})
+	changes, err := api.NewChanges(api.ChangesConfig{DB: d, Now: clock.Now, Log: log})
 	if err != nil {
 		return nil, err
 	}

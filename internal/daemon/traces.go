@@ -12,20 +12,19 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
-	"countersign/internal/traces"
 	"countersign/merchant"
 )
 
 // tracing tells what the parts of a daemon did as spans. What names a callback is in
 // them, and no amount, address, key or body.
-type tracing struct{ *traces.Tracer }
+type tracing struct{ *tracer }
 
 // newTracing gives nil where no traces are asked for.
 func newTracing(ctx context.Context, on bool, service string, log *slog.Logger) (*tracing, error) {
 	if !on {
 		return nil, nil
 	}
-	t, err := traces.New(ctx, traces.Config{Service: service, Version: Version, Log: log})
+	t, err := openTracer(ctx, tracerConfig{Service: service, Version: Version, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +53,11 @@ func names(merchant, callBackID, trackingID string) []attribute.KeyValue {
 
 // Call is the Trace of an API.
 func (t *tracing) Call(c api.Traced) {
-	key := traces.Key(c.CallBackID, c.TrackingID)
+	key := traceKey(c.CallBackID, c.TrackingID)
 	if !t.Has(key) {
 		return
 	}
-	t.Add(key, traces.Span{Name: c.Route, First: c.First, Began: c.Began, Ended: c.Ended,
+	t.Add(key, traceSpan{Name: c.Route, First: c.First, Began: c.Began, Ended: c.Ended,
 		Attributes: names(c.Merchant, c.CallBackID, c.TrackingID)})
 }
 
@@ -66,11 +65,11 @@ func (t *tracing) Call(c api.Traced) {
 func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
 	for i := range list {
 		c := &list[i]
-		key := traces.Key(c.CallBackID, c.TrackingID)
+		key := traceKey(c.CallBackID, c.TrackingID)
 		if !t.Has(key) {
 			continue
 		}
-		t.Add(key, traces.Span{Name: "claim", Began: began, Ended: ended,
+		t.Add(key, traceSpan{Name: "claim", Began: began, Ended: ended,
 			Attributes: append(names(c.Merchant, c.CallBackID, c.TrackingID), attribute.String("countersign.callback", c.ID), attribute.Int("countersign.attempt", c.Attempts))})
 	}
 }
@@ -78,7 +77,7 @@ func (t *tracing) Claimed(list []outbox.Claimed, began, ended time.Time) {
 // Attempted implements dispatch.Tracer.
 func (t *tracing) Attempted(a dispatch.Attempted) {
 	c := &a.Callback
-	key, id := traces.Key(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
+	key, id := traceKey(c.CallBackID, c.TrackingID), a.Attempt.RequestUUID
 	if !t.Has(key) {
 		return
 	}
@@ -99,7 +98,7 @@ func (t *tracing) Attempted(a dispatch.Attempted) {
 	if a.Settled.Decision != countersign.DecisionNone {
 		about = append(about, attribute.String("countersign.decision", string(a.Settled.Decision)))
 	}
-	t.Add(key, traces.Span{Name: "attempt", ID: id, Began: a.Began, Ended: a.Kept, Failed: failed, Attributes: about})
+	t.Add(key, traceSpan{Name: "attempt", ID: id, Began: a.Began, Ended: a.Kept, Failed: failed, Attributes: about})
 	t.steps(key, id, a.Began, step{"seal", a.Sealed}, step{"post", a.Posted}, step{"judge", a.Judged}, step{"", a.Settling}, step{"settle", a.Kept})
 }
 
@@ -115,7 +114,7 @@ func (t *tracing) steps(key, below string, began time.Time, steps ...step) {
 			continue
 		}
 		if s.name != "" {
-			t.Add(key, traces.Span{Name: s.name, Below: below, Began: began, Ended: s.ended})
+			t.Add(key, traceSpan{Name: s.name, Below: below, Began: began, Ended: s.ended})
 		}
 		began = s.ended
 	}
@@ -125,7 +124,7 @@ func (t *tracing) steps(key, below string, began time.Time, steps ...step) {
 // answered.
 func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
 	head, order := cb.Common(), cb.OrderID()
-	key, id := traces.Key(order, head.TrackingID), "merchant/"+cb.UUID()
+	key, id := traceKey(order, head.TrackingID), "merchant/"+cb.UUID()
 	if !t.Has(key) {
 		return
 	}
@@ -133,7 +132,7 @@ func (t *tracing) Steps(cb countersign.Callback, s merchant.Steps) {
 	if !s.Reason.Answered() {
 		failed = string(s.Reason)
 	}
-	t.Add(key, traces.Span{Name: "receive", ID: id, Below: cb.UUID(), Began: s.Began, Ended: s.Answered, Failed: failed,
+	t.Add(key, traceSpan{Name: "receive", ID: id, Below: cb.UUID(), Began: s.Began, Ended: s.Answered, Failed: failed,
 		Attributes: append(names("", order, head.TrackingID), attribute.Int("countersign.type", int(cb.CallbackType())),
 			attribute.String("countersign.requestUUID", cb.UUID()), attribute.String("countersign.reason", string(s.Reason)))})
 	t.steps(key, id, s.Began, step{"body", s.Received}, step{"open", s.Opened}, step{"record", s.Recorded}, step{"answer", s.Answered})

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-
-	"countersign/internal/db/masterkey"
 )
 
 const (
@@ -38,7 +36,7 @@ func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabas
 			return err
 		}
 	}
-	d.keys = masterkey.NewRing(key, func(ctx context.Context) ([]masterkey.Row, error) { return ReadMasterKeys(ctx, d) })
+	d.keys = newKeyRing(key, func(ctx context.Context) ([]MasterKeyRow, error) { return ReadMasterKeys(ctx, d) })
 	if err := d.keys.Reload(ctx); err != nil {
 		return err
 	}
@@ -65,7 +63,7 @@ func (d *DB) checkKeys(ctx context.Context, key *MasterKey, find func(newDatabas
 	}
 	plain, err := d.Unseal(ctx, place, []string{"canary"}, wrapped, [][]byte{rest})
 	switch {
-	case errors.Is(err, masterkey.ErrBroken), err == nil && !bytes.Equal(plain[0], []byte(canary)):
+	case errors.Is(err, errUnsealable), err == nil && !bytes.Equal(plain[0], []byte(canary)):
 		return ErrMasterKey
 	case err != nil:
 		return err

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"countersign/internal/db/masterkey"
 )
 
 // Config says which database to open.
@@ -57,7 +55,7 @@ type End struct {
 type DB struct {
 	backend
 	end     End
-	keys    *masterkey.Ring
+	keys    *keyRing
 	before  int // the number of the schema when it was opened; 0: there was none
 	knows   int // and the number that this program knows
 	log     *slog.Logger

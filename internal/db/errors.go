@@ -2,8 +2,6 @@ package db
 
 import (
 	"errors"
-
-	"countersign/internal/db/masterkey"
 )
 
 // The errors that callers branch on.
@@ -21,7 +19,7 @@ var (
 	ErrInvalid = errors.New("not storable")
 	// ErrMasterKey means that the key given to Open is not the one that sealed
 	// this database.
-	ErrMasterKey = masterkey.ErrOther
+	ErrMasterKey = errors.New("the master key does not open this database")
 	// ErrNewerSchema means that a later version of this program has written
 	// the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")

@@ -5,15 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strconv"
-
-	"countersign/internal/db/masterkey"
 )
-
-// MasterKey seals the data keys of records. It does not print.
-type MasterKey = masterkey.Key
-
-// NewMasterKey gives the master key of 32 random bytes.
-func NewMasterKey(key [32]byte) *MasterKey { return masterkey.New(key) }
 
 // SealedTable is a table whose rows hold a data key, sealed under the master key. An empty
 // data key is none.
@@ -37,9 +29,9 @@ func (d *DB) Seal(ctx context.Context, r Record, purposes []string, plain [][]by
 	key := make([]byte, 32)
 	rand.Read(key)
 	dataKey = d.keys.Current().Wrap(key)
-	gcm := masterkey.NewGCM(key)
+	gcm := newGCM(key)
 	for i, purpose := range purposes {
-		sealed = append(sealed, masterkey.SealGCM(gcm, plain[i], r.about(purpose)))
+		sealed = append(sealed, sealGCM(gcm, plain[i], r.about(purpose)))
 	}
 	return dataKey, sealed, nil
 }
@@ -51,12 +43,12 @@ func (d *DB) Unseal(ctx context.Context, r Record, purposes []string, dataKey []
 		return nil, fmt.Errorf("unwrapping a data key: %w", err)
 	}
 	if len(key) != 32 {
-		return nil, fmt.Errorf("unwrapping a data key: %w", masterkey.ErrBroken)
+		return nil, fmt.Errorf("unwrapping a data key: %w", errUnsealable)
 	}
-	gcm := masterkey.NewGCM(key)
+	gcm := newGCM(key)
 	var plain [][]byte
 	for i, purpose := range purposes {
-		p, err := masterkey.OpenGCM(gcm, sealed[i], r.about(purpose))
+		p, err := openGCM(gcm, sealed[i], r.about(purpose))
 		if err != nil {
 			return nil, fmt.Errorf("opening %s of %s %s: %w", purpose, r.Table, r.Row, err)
 		}

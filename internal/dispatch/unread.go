@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"countersign/internal/outbox/unread"
+	"countersign/internal/outbox"
 )
 
 // unreadMost is how many responses of a merchant are kept each minute, so that a merchant
@@ -52,7 +52,7 @@ func (m *merchant) unread(reason Reason, r Response, now time.Time) []byte {
 		secrets = append(secrets, m.other.apiKey.Reveal(), m.other.callbackKey.Reveal())
 	}
 	head := withoutKeys(body, secrets...)
-	return head[:min(len(head), unread.Most)]
+	return head[:min(len(head), outbox.UnreadMost)]
 }
 
 // apiKeyMember finds API keys of other merchants, and of this one before it was changed.

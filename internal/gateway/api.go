@@ -12,7 +12,6 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/book"
-	"countersign/internal/control"
 	"countersign/internal/db"
 )
 
@@ -26,7 +25,7 @@ type server struct {
 	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
 	tokens   *api.Tokens
-	control  *control.Control
+	control  *api.Changes
 	passkeys api.Passkeys
 	base     *api.API
 	mux      *http.ServeMux
@@ -35,7 +34,7 @@ type server struct {
 func newAPI(b *book.Book, r *refusals, c Config) (*server, error) {
 	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: api.NewTokens(b.DB)}
 	var err error
-	if a.control, err = control.New(control.Config{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
+	if a.control, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
 	a.passkeys = api.NewPasskeys(a.tokens)

@@ -77,11 +77,11 @@ func (a *server) routes() []route {
 		{get, "/v1/stats", "stats", readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
 		{get, "/v1/nodes", "nodes", readers, api.Whole, 200, api.Handle(a.nodes), "List the processes of the gateway, silent ones too", nil},
 
-		{get, "/v1/changes", "changes", readers, api.Whole, 200, a.control.Changes(), "List changes that could move money or who decides on it, the newest first", nil},
-		{get, "/v1/changes/{id}", "change", readers, api.Whole, 200, a.control.Change(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, api.Whole, 200, a.control.ChangeApproval(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", approvers, api.Whole, 200, a.control.ApproveChange(), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", approvers, api.Whole, 200, a.control.RejectChange(), "Reject a change that is not applied yet", []int{409}},
+		{get, "/v1/changes", "changes", readers, api.Whole, 200, a.control.List(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", readers, api.Whole, 200, a.control.Show(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, api.Whole, 200, a.control.Statement(), "Give what the approval of a change must be signed with", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", approvers, api.Whole, 200, a.control.ApproveOne(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", approvers, api.Whole, 200, a.control.RejectOne(), "Reject a change that is not applied yet", []int{409}},
 
 		{post, "/v1/tokens", "createToken", admins, api.Whole, 201, a.control.CreateToken(nil), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", approvers, api.Whole, 200, api.Handle(a.listTokens), "List tokens", nil},

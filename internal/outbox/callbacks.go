@@ -10,10 +10,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
-	"countersign/internal/ids"
-	"countersign/internal/outbox/purged"
-	"countersign/internal/outbox/unread"
 )
 
 // A callback without a row in outbox is accepted; its accepted attempt is the proof.
@@ -62,12 +58,12 @@ func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callb
 // notKept is the error for a callback that there is not: db.ErrPurged if it may have been
 // purged.
 func notKept(ctx context.Context, q db.Querier, id string) error {
-	before, err := purged.Before(ctx, q)
+	before, err := PurgedBefore(ctx, q)
 	switch {
 	case err != nil:
 		return err
-	case id < ids.At(before):
-		return purged.Gone(before)
+	case id < db.IDAt(before):
+		return PurgedError(before)
 	}
 	return db.ErrNotFound
 }
@@ -103,7 +99,7 @@ func (o *Outbox) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 // Unread gives the beginning of the last response to a callback that was not understood,
 // and the number of its attempt; 0: there is none.
 func (o *Outbox) Unread(ctx context.Context, id string) (number int, head []byte, err error) {
-	return unread.Read(ctx, o.DB, id)
+	return ReadUnread(ctx, o.DB, id)
 }
 
 // repeats reports whether the attempt that follows those of list repeats what the
@@ -113,7 +109,7 @@ func repeats(list []Attempt) bool {
 }
 
 // Callbacks lists callbacks, newest first, beginning at cursor. next is empty at
-// the end. A page looks at page.Most rows at most: it may have fewer than limit
+// the end. A page looks at db.PageRows rows at most: it may have fewer than limit
 // callbacks, also none, and a next page.
 func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cursor string) (list []Callback, next string, err error) {
 	ls, err := f.listings(cursor)
@@ -126,7 +122,7 @@ func (o *Outbox) Callbacks(ctx context.Context, f CallbackFilter, limit int, cur
 // listings chooses the index by the members of f that select the fewest rows. The
 // other members are filters. COALESCE in them keeps the planner from another index,
 // and from reading the joined table first.
-func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
+func (f CallbackFilter) listings(cursor string) ([]db.Listing, error) {
 	if err := db.CheckTexts("trackingId", f.TrackingID, "txId", f.TxID, "callBackId", f.CallBackID, "merchant", f.Merchant,
 		"tenantUserId", f.TenantUserID, "address", f.Address); err != nil {
 		return nil, err
@@ -137,7 +133,7 @@ func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
 		return nil, fmt.Errorf("state is %w: %q", db.ErrInvalid, f.State)
 	}
 	if f.Of != nil {
-		var all []page.Listing
+		var all []db.Listing
 		for _, m := range f.Of {
 			one := f
 			one.Merchant, one.Of = m, nil
@@ -149,7 +145,7 @@ func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
 		}
 		return all, nil
 	}
-	ls := []page.Listing{f.walk()}
+	ls := []db.Listing{f.walk()}
 	if f.TrackingID != "" && f.TxID == "" && f.CallBackID == "" {
 		// Of a deposit it is the event's id, which has its own index.
 		switch first := f.walkEvents(); f.Type {
@@ -171,9 +167,9 @@ func (f CallbackFilter) listings(cursor string) ([]page.Listing, error) {
 }
 
 // walk gives the index, without filters.
-func (f CallbackFilter) walk() page.Listing {
-	l := page.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
-	outbox := page.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
+func (f CallbackFilter) walk() db.Listing {
+	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts}
+	outbox := db.Listing{Table: "outbox o", Joins: joinCallbacks + joinAttempts}
 	switch {
 	case f.TxID != "":
 		l.Add("c.tx_id <> '' AND c.tx_id = ?", f.TxID)
@@ -227,8 +223,8 @@ func (f CallbackFilter) walk() page.Listing {
 }
 
 // walkEvents finds the deposits with the trackingId: at most one of each merchant.
-func (f CallbackFilter) walkEvents() page.Listing {
-	l := page.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
+func (f CallbackFilter) walkEvents() db.Listing {
+	l := db.Listing{Table: "callbacks c", Joins: joinOutbox + joinAttempts, Sorted: true}
 	l.Add("c.type = 1 AND c.event_id = ?", f.TrackingID)
 	if f.Merchant == "" {
 		l.Add("c.merchant IN (SELECT id FROM merchants)")
@@ -240,7 +236,7 @@ func (f CallbackFilter) walkEvents() page.Listing {
 }
 
 // filter adds what the index of l does not have.
-func (f CallbackFilter) filter(l *page.Listing) {
+func (f CallbackFilter) filter(l *db.Listing) {
 	served := l.Where()
 	has := func(column string) bool { return strings.Contains(served, column+" = ") }
 	if f.Merchant != "" && l.Owner == "" {

@@ -8,7 +8,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
 )
 
 // eachMost is how many rows one read of EachDeposit or EachWithdrawal takes, so that no
@@ -43,7 +42,7 @@ type ToldDeposit struct {
 // ToldDeposits lists the deposits of the merchants of, which is one empty text for all,
 // by merchant and then by time, beginning behind cursor. next is empty at the end.
 func (o *Outbox) ToldDeposits(ctx context.Context, of []string, cursor string, limit int) (list []ToldDeposit, next string, err error) {
-	var from page.Place
+	var from db.Place
 	if cursor != "" {
 		if from, err = cursorPlace(cursor); err != nil {
 			return nil, "", err

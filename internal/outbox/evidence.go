@@ -8,7 +8,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // Exchange is what the audit log keeps of an attempt of type 2 whose response was an
@@ -32,21 +31,21 @@ func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder string, now 
 	if p.Permit == "" {
 		return nil
 	}
-	r := evidence.Released{Withdrawal: evidence.Of(w.Merchant, w.CallBackID), Holder: holder, Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
-	kind := evidence.WithdrawalReleased
+	r := audit.Released{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Holder: holder, Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
+	kind := audit.WithdrawalReleased
 	switch {
 	case w.Claim != holder:
-		kind, r.Held = evidence.WithdrawalClaimRefused, w.Claim
+		kind, r.Held = audit.WithdrawalClaimRefused, w.Claim
 	case p.Duplicate:
-		kind = evidence.WithdrawalRepeated
+		kind = audit.WithdrawalRepeated
 	}
-	return evidence.Add(ctx, t, kind, w.ID, now, r)
+	return audit.AddAbout(ctx, t, kind, w.ID, now, r)
 }
 
 // item is an attempt as it is recorded. It is made again from the rows to prove it.
-func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) evidence.Attempt {
+func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID, addedBy string, payload []byte, late bool, settled db.Millis) audit.Attempt {
 	sum := sha256.Sum256(payload)
-	return evidence.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
+	return audit.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
 		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
 		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: db.Clean(a.Result), Reason: db.Clean(a.Reason),
 		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late, Repeated: a.Repeated}
@@ -61,29 +60,29 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 			item := b.Attempt.item(b.Merchant, b.CallbackID, b.Type, b.EventID, b.AddedBy, b.Payload, !b.found, now)
 			if b.Exchange == nil {
 				list = append(list, audit.Item{At: now, Item: item})
-			} else if err := evidence.Add(ctx, t, evidence.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
+			} else if err := audit.AddAbout(ctx, t, audit.WithdrawalAnswered, b.CallbackID, now, b.answered(item)); err != nil {
 				return err
 			}
 		}
 		if b.awaiting == 1 {
-			d := evidence.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: db.Clean(b.Attempt.Reason), Attempt: b.Attempt.Number}
+			d := audit.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: db.Clean(b.Attempt.Reason), Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
 				d.Details = audit.DetailsOf(&b.Details)
 			case countersign.DecisionExpired:
 				d.Reason = ReasonDeadline
 			}
-			if err := evidence.Add(ctx, t, evidence.WithdrawalDecided, b.CallbackID, now, d); err != nil {
+			if err := audit.AddAbout(ctx, t, audit.WithdrawalDecided, b.CallbackID, now, d); err != nil {
 				return err
 			}
 		}
 	}
-	return audit.AddItems(ctx, t, audit.Record{Kind: evidence.AttemptsSettled, At: now}, list)
+	return audit.AddItems(ctx, t, audit.Record{Kind: audit.AttemptsSettled, At: now}, list)
 }
 
-func (b *settling) answered(item evidence.Attempt) evidence.Exchange {
+func (b *settling) answered(item audit.Attempt) audit.Exchange {
 	e := b.Exchange
-	return evidence.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
+	return audit.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
 		Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: b.Alarm}
 }
@@ -101,7 +100,7 @@ func (o *Outbox) Subject(ctx context.Context, id string) (audit.Subject, error) 
 	if err != nil {
 		return audit.Subject{}, err
 	}
-	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, evidence.AboutFreezes, audit.AboutStarts}}
+	s := audit.Subject{IDs: []string{id}, Context: []string{merchant, audit.AboutFreezes, audit.AboutStarts}}
 	var before []Attempt
 	err = db.Each(ctx, o, itemsOfSQL, []any{merchant, rest}, func(r db.Rows) error {
 		var a Attempt

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"countersign/internal/db"
-	"countersign/internal/db/page"
-	"countersign/internal/ids"
 )
 
 // joinID makes the id that callers see.
@@ -16,7 +14,7 @@ func joinID(merchant, id string) string { return merchant + "." + id }
 // splitID inverts joinID. Any other text is ErrNotFound.
 func splitID(id string) (merchant, rest string, err error) {
 	merchant, rest, ok := strings.Cut(id, ".")
-	if !ok || !ids.Valid(rest) || !ValidMerchantID(merchant) {
+	if !ok || !db.ValidID(rest) || !ValidMerchantID(merchant) {
 		return "", "", db.ErrNotFound
 	}
 	return merchant, rest, nil
@@ -24,13 +22,13 @@ func splitID(id string) (merchant, rest string, err error) {
 
 // from continues a list after a cursor, which names a row by its id and is empty at the
 // beginning, and keeps it to a time: ids sort by theirs. It precedes EndWalk.
-func from(l *page.Listing, cursor string, s Span) error {
+func from(l *db.Listing, cursor string, s Span) error {
 	until := ""
 	if s.Until != 0 {
-		until = ids.At(s.Until)
+		until = db.IDAt(s.Until)
 	}
 	if s.Since != 0 {
-		l.Since = ids.At(s.Since)
+		l.Since = db.IDAt(s.Since)
 	}
 	if cursor != "" {
 		p, err := cursorPlace(cursor)
@@ -48,24 +46,24 @@ func from(l *page.Listing, cursor string, s Span) error {
 	return nil
 }
 
-func cursorPlace(cursor string) (page.Place, error) {
+func cursorPlace(cursor string) (db.Place, error) {
 	merchant, id, err := splitID(cursor)
 	if err != nil {
-		return page.Place{}, fmt.Errorf("cursor is %w", db.ErrInvalid)
+		return db.Place{}, fmt.Errorf("cursor is %w", db.ErrInvalid)
 	}
-	return page.Place{ID: id, Owner: merchant}, nil
+	return db.Place{ID: id, Owner: merchant}, nil
 }
 
-// readPage is page.Read of rows with an id that joinID made, which idOf gives. next is
+// readPage is db.ReadListing of rows with an id that joinID made, which idOf gives. next is
 // the cursor of the next page.
-func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []page.Listing, limit int, idOf func(T) string,
+func readPage[T any](ctx context.Context, o *Outbox, columns string, ls []db.Listing, limit int, idOf func(T) string,
 	scan func(db.Rows) (T, error)) (list []T, next string, err error) {
-	list, last, err := page.Read(ctx, o, columns, ls, limit, func(r db.Rows) (v page.Row[T], err error) {
+	list, last, err := db.ReadListing(ctx, o, columns, ls, limit, func(r db.Rows) (v db.Placed[T], err error) {
 		v.Value, err = scan(r)
 		v.Owner, v.ID, _ = strings.Cut(idOf(v.Value), ".")
 		return v, err
 	})
-	if last != (page.Place{}) {
+	if last != (db.Place{}) {
 		next = joinID(last.Owner, last.ID)
 	}
 	return list, next, err

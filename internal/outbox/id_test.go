@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"countersign/internal/db"
-	"countersign/internal/ids"
 )
 
 func TestIDs(t *testing.T) {
-	var m ids.Maker
+	var m db.IDs
 	last := ""
 	for i := range 5000 {
 		id := m.Next(db.Millis(1_700_000_000_000 + i/1000))
-		if id <= last || !ids.Valid(id) {
+		if id <= last || !db.ValidID(id) {
 			t.Fatalf("%s after %s", id, last)
 		}
 		last = id
@@ -24,7 +23,7 @@ func TestIDs(t *testing.T) {
 	if first, second := m.Next(-5), m.Next(-5); first == second {
 		t.Error("the same id twice before 1970")
 	}
-	var other ids.Maker
+	var other db.IDs
 	if other.Next(5) == m.Next(5) {
 		t.Error("two makers made the same")
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // AlarmLapsed: a confirmed withdrawal was not released in time.
@@ -59,11 +59,11 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil {
 		return w, false, err
 	}
-	kind, data := evidence.WithdrawalLapsed, any(evidence.Of(merchant, w.CallBackID))
+	kind, data := audit.WithdrawalLapsed, any(audit.WithdrawalOf(merchant, w.CallBackID))
 	if to == WithdrawalBlocked {
-		kind, data = evidence.WithdrawalBlocked, evidence.Stopped{Reason: w.BlockedReason}
+		kind, data = audit.WithdrawalBlocked, audit.Stopped{Reason: w.BlockedReason}
 	}
-	if err := evidence.Add(ctx, t, kind, w.ID, now, data); err != nil {
+	if err := audit.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
 	return w, true, o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)

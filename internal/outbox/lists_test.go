@@ -12,9 +12,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
-	"countersign/internal/ids"
-	"countersign/internal/lab/dbtest/plan"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // filters are those that a list of callbacks may have, each with the indexes that
@@ -82,7 +80,7 @@ func TestListPlans(t *testing.T) {
 			fillForPlans(t, s)
 			check := func(what string, sorted bool, text string, args []any, indexes ...string) {
 				t.Helper()
-				got := plan.Of(t, s.DB, text, args)
+				got := ready.Plan(t, s.DB, text, args)
 				served := slices.ContainsFunc(indexes, func(i string) bool { return strings.Contains(got, i) })
 				for line := range strings.Lines(got) {
 					line = strings.TrimSpace(line)
@@ -97,7 +95,7 @@ func TestListPlans(t *testing.T) {
 					t.Errorf("%s: want one of %q, in order\n%s\n%s", what, indexes, text, got)
 				}
 			}
-			cursors := []string{"", "m0." + strings.Repeat("0", ids.Length), "a." + strings.Repeat("z", ids.Length)}
+			cursors := []string{"", "m0." + strings.Repeat("0", db.IDLength), "a." + strings.Repeat("z", db.IDLength)}
 			for f, indexes := range asSeq(filters) {
 				for _, cursor := range cursors {
 					for _, l := range must(f.listings(cursor))(t) {
@@ -105,7 +103,7 @@ func TestListPlans(t *testing.T) {
 						if l.Bounded() {
 							text, args := l.EndText()
 							check(what, false, text, args, indexes...)
-							l.DownTo(page.Place{ID: strings.Repeat("0", ids.Length), Owner: "m0"})
+							l.DownTo(db.Place{ID: strings.Repeat("0", db.IDLength), Owner: "m0"})
 						}
 						text := l.Text(callbackColumns, 10)
 						check(what, l.Sorted, text, l.Args, indexes...)
@@ -120,7 +118,7 @@ func TestListPlans(t *testing.T) {
 						if l.Bounded() {
 							text, args := l.EndText()
 							check(fmt.Sprintf("%+v", f), false, text, args, index)
-							l.DownTo(page.Place{ID: strings.Repeat("0", ids.Length), Owner: "m0"})
+							l.DownTo(db.Place{ID: strings.Repeat("0", db.IDLength), Owner: "m0"})
 						}
 						check(fmt.Sprintf("%+v", f), false, l.Text(callbackColumns, 10), l.Args, index)
 					}
@@ -223,9 +221,9 @@ func asSeq(f func(func(CallbackFilter, ...string) bool)) func(func(CallbackFilte
 // tokensSQL is the list of tokens, which package api reads.
 const tokensSQL = `SELECT id FROM tokens ORDER BY created, id`
 
-func placeOf(id string) page.Place {
+func placeOf(id string) db.Place {
 	merchant, rest, _ := strings.Cut(id, ".")
-	return page.Place{ID: rest, Owner: merchant}
+	return db.Place{ID: rest, Owner: merchant}
 }
 
 // testShortPages: pages that end before they are full lead to every row all the same,
@@ -248,11 +246,11 @@ func testShortPages(t *testing.T, s *Outbox) {
 	}
 	one("r0")
 	settleAll(t, s, []Claimed{claimOne(t, s, "a0", 1)}, 1)
-	add(page.Most+10, "x")
+	add(db.PageRows+10, "x")
 	notice := NewCallback{Merchant: "m1", Type: countersign.TypeWithdraw, EventID: "cb1", TrackingID: "x0", CallBackID: "cb1", Payload: []byte("n"), Due: 1}
 	want["about x0"] = append(want["about x0"], want["pending"][0], must(s.Ingest(ctx, []NewCallback{notice}, 1))(t)[0].ID)
 	want["pending"] = append(want["pending"], want["about x0"][1])
-	add(page.Most+10, "y")
+	add(db.PageRows+10, "y")
 	for name, f := range map[string]CallbackFilter{
 		"pending":  {State: CallbackPending},
 		"refused":  {State: CallbackRefused},

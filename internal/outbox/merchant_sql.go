@@ -5,7 +5,6 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // secretPurposes are the secrets of a merchant in the order of their columns.
@@ -150,11 +149,11 @@ func merchantMembers(m *Merchant) map[string]any {
 
 // recordMerchant adds a record about a merchant that was was; nil: it is new.
 func recordMerchant(ctx context.Context, t *db.Tx, was, is *Merchant, now db.Millis) error {
-	c := evidence.Changed{Version: is.Version, After: merchantMembers(is)}
+	c := audit.Changed{Version: is.Version, After: merchantMembers(is)}
 	if was != nil {
 		c.Before = merchantMembers(was)
 	}
-	return evidence.AddMerchant(ctx, t, is.ID, c, now)
+	return audit.AddMerchant(ctx, t, is.ID, c, now)
 }
 
 const oldestKeysSQL = `

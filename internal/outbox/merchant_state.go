@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 const setMerchantStateSQL = `
@@ -57,11 +57,11 @@ func (o *Outbox) setState(ctx context.Context, t *db.Tx, id string, state Mercha
 	if err != nil || !changed {
 		return false, err
 	}
-	kind := evidence.MerchantPaused
+	kind := audit.MerchantPaused
 	if state == MerchantActive {
-		kind = evidence.MerchantResumed
+		kind = audit.MerchantResumed
 	}
-	if err := evidence.Add(ctx, t, kind, id, now, evidence.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
+	if err := audit.AddAbout(ctx, t, kind, id, now, audit.Changed{Version: version, After: map[string]any{"state": string(state), "pausedReason": reason}}); err != nil {
 		return false, err
 	}
 	if _, err := t.Exec(ctx, setLanesActiveSQL, id, active(state), version); err != nil {
@@ -98,5 +98,5 @@ func (o *Outbox) pause(ctx context.Context, t *db.Tx, id string, now db.Millis) 
 		return false, err
 	}
 	after := map[string]any{"state": string(MerchantPaused), "pausedReason": pausedForOpenFailures}
-	return true, evidence.Add(ctx, t, evidence.MerchantPaused, id, now, evidence.Changed{Version: version, After: after})
+	return true, audit.AddAbout(ctx, t, audit.MerchantPaused, id, now, audit.Changed{Version: version, After: after})
 }

@@ -7,8 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/ids"
-	"countersign/internal/outbox/unread"
 )
 
 //go:embed migrations
@@ -17,7 +15,7 @@ var migrations embed.FS
 // End opens the service's database, with db.Open.
 func End() db.End {
 	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, unread.Sealed},
+		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedUnread},
 		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
 }
 
@@ -25,7 +23,7 @@ func End() db.End {
 // from several goroutines and, with PostgreSQL, from several processes at once.
 type Outbox struct {
 	*db.DB
-	ids   ids.Maker
+	ids   db.IDs
 	known sync.Map   // ids of merchants that were seen; the row of a deleted one stays
 	swept sweepPlace // of sweepLanes
 	far   sweepPlace // of sweepFar

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign"
-	"countersign/internal/lab/dbtest/plan"
+	"countersign/internal/lab/dbtest/ready"
 )
 
 // TestHotPlans: what is run for every callback looks up by the index that it was
@@ -39,7 +39,7 @@ func TestHotPlans(t *testing.T) {
 	s := openAt(t, dialects[1].url(t))
 	check := func(when string) {
 		for _, h := range hot {
-			got := plan.Kept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
+			got := ready.PlanKept(t, s.DB, h.types, h.text, `(`+strings.Repeat("NULL, ", strings.Count(h.types, ","))+`NULL)`)
 			if strings.Contains(got, "Seq Scan on") {
 				t.Errorf("%s, %s: a scan of the whole table\n%s", when, h.name, got)
 			}

@@ -7,7 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 const (
@@ -78,7 +77,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, evidence.Add(ctx, t, evidence.WithdrawalDecided, joinID(merchant, id), now, evidence.Decided{Merchant: merchant, Decision: string(to), Reason: reason})
+	return true, audit.AddAbout(ctx, t, audit.WithdrawalDecided, joinID(merchant, id), now, audit.Decided{Merchant: merchant, Decision: string(to), Reason: reason})
 }
 
 const releaseSQL = `
@@ -219,9 +218,9 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		if err != nil || recorded == 0 {
 			return err
 		}
-		ended := evidence.Ended{Withdrawal: evidence.Of(merchant, w.CallBackID), State: string(state), Permit: audit.Fingerprint(outcome.Permit),
+		ended := audit.Ended{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), State: string(state), Permit: audit.Fingerprint(outcome.Permit),
 			TxID: outcome.TxID, Reason: outcome.FailReason}
-		if err := evidence.Add(ctx, t, evidence.WithdrawalEnded, id, now, ended); err != nil {
+		if err := audit.AddAbout(ctx, t, audit.WithdrawalEnded, id, now, ended); err != nil {
 			return err
 		}
 		row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
@@ -266,8 +265,8 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 			return err
 		}
 		row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		waits := evidence.Waits{Withdrawal: evidence.Of(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
-		if err := evidence.Add(ctx, t, evidence.WithdrawalWaits, id, now, waits); err != nil {
+		waits := audit.Waits{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), Type: int(n.Type), Callback: joinID(merchant, row.id)}
+		if err := audit.AddAbout(ctx, t, audit.WithdrawalWaits, id, now, waits); err != nil {
 			return err
 		}
 		return o.insert(ctx, t, []newRow{row}, make([]Ingested, 1), now)

@@ -9,7 +9,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 const (
@@ -33,7 +32,7 @@ const (
 // the backup has not as accepted is ToldPossibly. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: evidence.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now,
+	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: audit.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now,
 		Also: []db.Statement{{SQL: possiblyToldSQL}}})
 }
 
@@ -118,8 +117,8 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := evidence.Adopted{Withdrawal: evidence.Of(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: holder, Permit: audit.Fingerprint(given)}
-		if err := evidence.Add(ctx, t, evidence.WithdrawalAdopted, known.ID, now, adopted); err != nil {
+		adopted := audit.Adopted{Withdrawal: audit.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: holder, Permit: audit.Fingerprint(given)}
+		if err := audit.AddAbout(ctx, t, audit.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}
 		a.Withdrawal, err = findWithdrawal(ctx, t, readWithdrawalSQL, x.Merchant, rest)
@@ -145,7 +144,7 @@ func (o *Outbox) recreate(ctx context.Context, x Executed, now db.Millis) (Withd
 // Reconcile ends the open epoch: what was not adopted may be released again, and nothing
 // is ToldPossibly any more. It reports whether one was open.
 func (o *Outbox) Reconcile(ctx context.Context, now db.Millis) (open bool, err error) {
-	return audit.EndEpoch(ctx, o.DB, evidence.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
+	return audit.EndEpoch(ctx, o.DB, audit.ServiceReconciled, now, func(ctx context.Context, t *db.Tx) error {
 		_, err := t.Exec(ctx, surelyToldSQL)
 		return err
 	})

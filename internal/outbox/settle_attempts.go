@@ -6,7 +6,6 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	"countersign/internal/outbox/unread"
 )
 
 const insertAttemptSQL = `
@@ -73,7 +72,7 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	}
 	for _, b := range batch {
 		if b.fresh && b.Unread != nil {
-			keep, err := unread.Keep(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
+			keep, err := KeepUnread(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
 			if err != nil {
 				return err
 			}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // Reasons of attempts whose answer decided nothing and whose question is asked again.
@@ -107,7 +107,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmFrozen, Subject: reason, At: now}}); err != nil {
 				return err
 			}
-			if err := evidence.Add(ctx, t, evidence.ServiceFrozen, evidence.AboutFreezes, now, evidence.Stopped{Reason: reason}); err != nil {
+			if err := audit.AddAbout(ctx, t, audit.ServiceFrozen, audit.AboutFreezes, now, audit.Stopped{Reason: reason}); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (o *Outbox) Thaw(ctx context.Context, now db.Millis) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		return evidence.Add(ctx, t, evidence.ServiceThawed, evidence.AboutFreezes, now, nil)
+		return audit.AddAbout(ctx, t, audit.ServiceThawed, audit.AboutFreezes, now, nil)
 	})
 }
 

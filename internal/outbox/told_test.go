@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 	"countersign/internal/pace"
 )
 
@@ -90,7 +90,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 	}
 	sub := must(s.Subject(ctx, one.ID))(t)
 	for i, item := range sub.Items {
-		if got := item.Item.(evidence.Attempt).Repeated; got != (i > 0) {
+		if got := item.Item.(audit.Attempt).Repeated; got != (i > 0) {
 			t.Errorf("the log's item %d says repeated: %v", i, got)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"countersign"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/db/page"
-	"countersign/internal/evidence"
 )
 
 const withdrawalColumns = `w.merchant, w.id, w.call_back_id, w.tenant_user_id, w.tracking_id, w.business, w.state, w.decision,
@@ -86,7 +84,7 @@ func (o *Outbox) CreateWithdrawal(ctx context.Context, n NewWithdrawal, now db.M
 		if w, err = findWithdrawal(ctx, t, readWithdrawalSQL, n.Merchant, row.id); err != nil {
 			return err
 		}
-		return evidence.Add(ctx, t, evidence.WithdrawalCreated, w.ID, now, evidence.Created{Withdrawal: evidence.Of(n.Merchant, n.CallBackID),
+		return audit.AddAbout(ctx, t, audit.WithdrawalCreated, w.ID, now, audit.Created{Withdrawal: audit.WithdrawalOf(n.Merchant, n.CallBackID),
 			TenantUserID: n.TenantUserID, TrackingID: n.TrackingID, Business: n.Business, Ordered: audit.DetailsOf(n.Details), Deadline: int64(n.Deadline)})
 	})
 	if err != nil {
@@ -184,7 +182,7 @@ func (o *Outbox) Withdrawals(ctx context.Context, merchant string, state Withdra
 
 // WithdrawalsWhere is Withdrawals that f selects. As with Callbacks, a page may be short.
 func (o *Outbox) WithdrawalsWhere(ctx context.Context, f WithdrawalFilter, limit int, cursor string) (list []Withdrawal, next string, err error) {
-	var ls []page.Listing
+	var ls []db.Listing
 	for _, m := range f.Of {
 		l, err := f.listing(m, cursor)
 		if err != nil {
@@ -199,8 +197,8 @@ const targetColumn = `CASE WHEN w.confirmed_address <> '' THEN w.confirmed_addre
 
 // listing walks the index of the member that selects the fewest rows. The others are
 // filters, in COALESCE so that the planner takes no other index.
-func (f WithdrawalFilter) listing(merchant, cursor string) (page.Listing, error) {
-	l := page.Listing{Table: "withdrawals w"}
+func (f WithdrawalFilter) listing(merchant, cursor string) (db.Listing, error) {
+	l := db.Listing{Table: "withdrawals w"}
 	if err := db.CheckTexts("tenantUserId", f.TenantUserID, "address", f.Address, "txId", f.TxID, "merchant", merchant); err != nil {
 		return l, err
 	}

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
-	"countersign/internal/outbox/purged"
 )
 
 // withdrawal is what either kind of service says of a withdrawal.
@@ -43,7 +42,7 @@ func (s local) deposits(ctx context.Context, merchant string, fn func(outbox.Tol
 }
 
 func (s local) purged(ctx context.Context, merchant string, fn func(merchant, trackingID string) error) error {
-	return purged.EachDeposit(ctx, s.o, func(of, id string) error {
+	return outbox.EachPurgedDeposit(ctx, s.o, func(of, id string) error {
 		if merchant != "" && merchant != of {
 			return nil
 		}

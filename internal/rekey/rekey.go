@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"countersign/internal/db"
-	"countersign/internal/db/masterkey"
 )
 
 const (
@@ -25,7 +24,7 @@ var ErrRekeying = errors.New("a master key is being replaced already: finish tha
 // Replace makes the new master key of n the one that seals, in one transaction: before it
 // all is as it was, and after it both keys open the database. also runs in it. A
 // replacement that has begun is not begun again, and is no error.
-func Replace(ctx context.Context, d *db.DB, n masterkey.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func Replace(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return err
 	}
@@ -47,15 +46,15 @@ func Replace(ctx context.Context, d *db.DB, n masterkey.Next, now db.Millis, als
 	}
 	// What opens here opens everywhere: a damaged one must not take the place of a key.
 	given := d.MasterKey()
-	next := append(rows, masterkey.Row{Fingerprint: n.New})
+	next := append(rows, db.MasterKeyRow{Fingerprint: n.New})
 	next[len(rows)-1].Next, next[len(rows)-1].Self = n.Next, n.Self
-	keys, err := masterkey.Chain(given, next)
+	keys, err := db.MasterKeyChain(given, next)
 	if err != nil {
 		return err
 	}
 	if fresh := keys[len(keys)-1]; fresh.Fingerprint() != n.New {
 		return fmt.Errorf("%w: the new key has the fingerprint %s, not %s", db.ErrMasterKey, fresh.Fingerprint(), n.New)
-	} else if _, err := masterkey.Chain(fresh, next); err != nil {
+	} else if _, err := db.MasterKeyChain(fresh, next); err != nil {
 		return err
 	}
 	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -220,18 +219,18 @@ func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn 
 
 // State says how far a replacement is.
 type State struct {
-	Keys   []masterkey.Row
+	Keys   []db.MasterKeyRow
 	Values []int64 // how many are sealed under each key
 	Lost   int64   // how many open with none of them
 }
 
 // Rekeying reports whether a replacement was begun and is not ended.
 func (s State) Rekeying() bool {
-	return slices.ContainsFunc(s.Keys, func(r masterkey.Row) bool { return r.Replaced != 0 && r.Ended == 0 })
+	return slices.ContainsFunc(s.Keys, func(r db.MasterKeyRow) bool { return r.Replaced != 0 && r.Ended == 0 })
 }
 
 // Rewrapped reports whether every value was sealed under the present key.
-func (s State) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, masterkey.Row.Waits) }
+func (s State) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, db.MasterKeyRow.Waits) }
 
 // Look reads how far a replacement is. It changes nothing, so q may be of a database that
 // another process has open. count counts the values too, which reads all of them.
@@ -239,7 +238,7 @@ func Look(ctx context.Context, q db.Querier, tables []db.SealedTable, given *db.
 	if s.Keys, err = db.ReadMasterKeys(ctx, q); err != nil {
 		return s, err
 	}
-	ring, err := masterkey.Chain(given, s.Keys)
+	ring, err := db.MasterKeyChain(given, s.Keys)
 	if err != nil || !count {
 		return s, err
 	}

@@ -16,7 +16,6 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/db/masterkey"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -106,7 +105,7 @@ func TestRekey(t *testing.T) {
 					}
 				}
 			}
-			next := masterkey.NewNext(a, b)
+			next := db.NextMasterKey(a, b)
 			died := func(context.Context, *db.Tx) error { return errDied }
 			if err := Replace(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
 				t.Fatal(err)
@@ -121,7 +120,7 @@ func TestRekey(t *testing.T) {
 			if err := Replace(ctx, o.DB, next, 6, nil); err != nil {
 				t.Errorf("the same again: %v", err)
 			}
-			if err := Replace(ctx, o.DB, masterkey.NewNext(b, key(3)), 6, nil); !errors.Is(err, ErrRekeying) {
+			if err := Replace(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, ErrRekeying) {
 				t.Errorf("another meanwhile: %v", err)
 			}
 			both("replaced", b, a, b)
@@ -159,10 +158,10 @@ func TestRekey(t *testing.T) {
 			// And once more.
 			o = open(t, url, b)
 			c := key(3)
-			if err := Replace(ctx, o.DB, masterkey.NewNext(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
+			if err := Replace(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
 				t.Errorf("back to the first: %v", err)
 			}
-			if err := Replace(ctx, o.DB, masterkey.NewNext(b, c), 9, nil); err != nil {
+			if err := Replace(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := End(ctx, o.DB, 10, nil); err != nil {
@@ -202,14 +201,14 @@ func half(t *testing.T, o *outbox.Outbox) {
 // TestDamagedNext: what does not open takes the place of no key.
 func TestDamagedNext(t *testing.T) {
 	o := open(t, dbtest.SQLite(t), key(1))
-	for name, spoil := range map[string]func(*masterkey.Next){
-		"next":        func(n *masterkey.Next) { n.Next[20] ^= 1 },
-		"self":        func(n *masterkey.Next) { n.Self[20] ^= 1 },
-		"fingerprint": func(n *masterkey.Next) { n.New = key(5).Fingerprint() },
-		"old":         func(n *masterkey.Next) { n.Old = key(5).Fingerprint() },
-		"empty":       func(n *masterkey.Next) { n.Next = nil },
+	for name, spoil := range map[string]func(*db.Next){
+		"next":        func(n *db.Next) { n.Next[20] ^= 1 },
+		"self":        func(n *db.Next) { n.Self[20] ^= 1 },
+		"fingerprint": func(n *db.Next) { n.New = key(5).Fingerprint() },
+		"old":         func(n *db.Next) { n.Old = key(5).Fingerprint() },
+		"empty":       func(n *db.Next) { n.Next = nil },
 	} {
-		n := masterkey.NewNext(key(1), key(2))
+		n := db.NextMasterKey(key(1), key(2))
 		spoil(&n)
 		if err := Replace(ctx, o.DB, n, 1, nil); err == nil {
 			t.Errorf("%s: taken", name)
@@ -226,7 +225,7 @@ func TestMeanwhile(t *testing.T) {
 	url := dbtest.Postgres(t)
 	a, b := key(1), key(2)
 	o, late := open(t, url, a), open(t, url, a)
-	if err := Replace(ctx, o.DB, masterkey.NewNext(a, b), 1, nil); err != nil {
+	if err := Replace(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := End(ctx, o.DB, 2, nil); err != nil {

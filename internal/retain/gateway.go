@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // Gateway purges a gateway's database: deposits that were taken, that every named reader
@@ -16,7 +16,7 @@ func Gateway(c Config) (*Purger, error) { return newPurger(c, gateway{}) }
 
 type gateway struct{}
 
-func (gateway) kind() string { return evidence.DepositsPurged }
+func (gateway) kind() string { return audit.DepositsPurged }
 
 func (gateway) moved(s *state, b batch) {
 	if n := len(b.rows); n > 0 {

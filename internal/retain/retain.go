@@ -9,7 +9,6 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
 )
 
 // The pace. A batch begins small and grows while it is quick. After it comes a pause, of
@@ -191,7 +190,7 @@ func (p *Purger) Step(ctx context.Context, now db.Millis) (done Done, err error)
 		}
 		if b.ended {
 			if is.walked > 0 {
-				if err := audit.Add(ctx, t, audit.Record{Kind: p.end.kind(), At: now, Data: evidence.Purged{Rows: is.walked, Before: int64(is.before)}}); err != nil {
+				if err := audit.Add(ctx, t, audit.Record{Kind: p.end.kind(), At: now, Data: audit.Purged{Rows: is.walked, Before: int64(is.before)}}); err != nil {
 					return err
 				}
 			}

@@ -6,12 +6,9 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/evidence"
-	"countersign/internal/ids"
 	"countersign/internal/outbox"
-	"countersign/internal/outbox/purged"
-	"countersign/internal/outbox/unread"
 )
 
 // Service purges a service's database: callbacks that are settled, with their attempts. A
@@ -23,7 +20,7 @@ func Service(c Config) (*Purger, error) { return newPurger(c, service{}) }
 
 type service struct{}
 
-func (service) kind() string { return evidence.CallbacksPurged }
+func (service) kind() string { return audit.CallbacksPurged }
 
 func (service) moved(*state, batch) {}
 
@@ -87,7 +84,7 @@ FROM callbacks c WHERE (c.id, c.merchant) > ($1, $2) AND c.id < $3 ORDER BY c.id
 func (service) find(ctx context.Context, q db.Querier, s state, cutoff db.Millis, most int) (b batch, err error) {
 	n := 0
 	b.place = s.place
-	err = db.Each(ctx, q, findSQL, []any{s.place.id, s.place.merchant, ids.At(cutoff), most}, func(r db.Rows) error {
+	err = db.Each(ctx, q, findSQL, []any{s.place.id, s.place.merchant, db.IDAt(cutoff), most}, func(r db.Rows) error {
 		var v row
 		err := r.Scan(&v.merchant, &v.id, &v.typ, &v.event, &v.payload, &v.waits, &v.settled, &v.accepted, &v.last, &v.state, &v.ended)
 		n++
@@ -150,13 +147,13 @@ func (service) purge(ctx context.Context, t *db.Tx, b batch) (total int64, err e
 			continue
 		}
 		total++
-		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}}, unread.Purge(r.merchant+"."+r.id))
+		list = append(list, db.Statement{SQL: purgeAttemptsSQL, Args: []any{r.merchant, r.id}}, outbox.PurgeUnread(r.merchant+"."+r.id))
 		switch {
 		case r.typ == countersign.TypeRequestWithdraw: // its withdrawal stays
 			list = append(list, db.Statement{SQL: purgeEndedSQL, Args: []any{r.merchant, r.id}})
 		case r.event != r.id: // else no repetition can name it
-			kept = purged.Args(kept, purged.Event{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
+			kept = outbox.PurgedArgs(kept, outbox.PurgedKey{Merchant: r.merchant, Type: r.typ, ID: r.event}, r.id, r.payload)
 		}
 	}
-	return total, t.Batch(ctx, append(list, purged.Keep(kept)...))
+	return total, t.Batch(ctx, append(list, outbox.KeepPurged(kept)...))
 }

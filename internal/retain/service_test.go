@@ -16,9 +16,7 @@ import (
 
 	"countersign"
 	"countersign/internal/db"
-	maker "countersign/internal/ids"
 	"countersign/internal/outbox"
-	"countersign/internal/outbox/purged"
 )
 
 // addWithdrawal asks for a withdrawal at a time and brings it to a state.
@@ -123,7 +121,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 				t.Errorf("%s with other content: %v", id, err)
 			}
 		}
-		if _, err := o.Callback(ctx, "shop."+maker.At(now)); !errors.Is(err, db.ErrNotFound) {
+		if _, err := o.Callback(ctx, "shop."+db.IDAt(now)); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("a callback that never was: %v", err)
 		}
 		for s, w := range withdrawals {
@@ -148,7 +146,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 			t.Errorf("numbers changed: %s", diff)
 		}
 		var told []string
-		if err := purged.EachDeposit(ctx, o, func(_, id string) error { told = append(told, id); return nil }); err != nil || !slices.Equal(told, []string{"accepted"}) {
+		if err := outbox.EachPurgedDeposit(ctx, o, func(_, id string) error { told = append(told, id); return nil }); err != nil || !slices.Equal(told, []string{"accepted"}) {
 			t.Errorf("purged %q, %v", told, err)
 		}
 		if list := must(o.Decisions(ctx, 0, 100))(t); len(list) != 8 {

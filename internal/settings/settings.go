@@ -1,5 +1,6 @@
-// Package settings reads settings files, and shows the settings of a daemon: those in
-// force and where each comes from, and the pages that list them all.
+// Package settings reads settings files, shows the settings of a daemon, those in force
+// and where each comes from, writes the pages that list them all, and completes command
+// lines for shells.
 package settings
 
 import (

@@ -1,22 +1,21 @@
-package control
+package api
 
 import (
 	"countersign/client"
-	"countersign/internal/api"
 )
 
-// query selects a page of changes.
-type query struct {
+// changeQuery selects a page of changes.
+type changeQuery struct {
 	client.ChangeFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
 	Cursor string `query:"cursor" maxLength:"100" doc:"the member next of the previous page, at most 100 characters; absent: the first page"`
 }
 
 // Changes is the handler that lists changes. A bound token finds those of its merchants.
-func (k *Control) Changes() api.Handler {
-	return api.Handle(func(c *api.Call, q query, _ api.None) (client.ChangePage, error) {
+func (k *Changes) List() Handler {
+	return Handle(func(c *Call, q changeQuery, _ None) (client.ChangePage, error) {
 		out := client.ChangePage{Changes: []client.ChangeEntry{}}
-		all, err := list(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
+		all, err := listChanges(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
 		if err != nil {
 			return out, err
 		}
@@ -32,20 +31,20 @@ func (k *Control) Changes() api.Handler {
 }
 
 // Change is the handler that shows one change.
-func (k *Control) Change() api.Handler {
-	return onOne(func(c *api.Call, id string, _ api.None) (Change, error) {
+func (k *Changes) Show() Handler {
+	return onOneChange(func(c *Call, id string, _ None) (Change, error) {
 		return k.find(c.R.Context(), id, c.Token)
 	})
 }
 
 // ApproveChange is the handler that approves a change.
-func (k *Control) ApproveChange() api.Handler {
-	return onOne(func(c *api.Call, id string, in client.SignedAct) (Change, error) {
+func (k *Changes) ApproveOne() Handler {
+	return onOneChange(func(c *Call, id string, in client.SignedAct) (Change, error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return change, err
 		}
-		ctx, _, err := k.keys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
+		ctx, _, err := k.passkeys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
 		if err != nil {
 			return change, err
 		}
@@ -55,8 +54,8 @@ func (k *Control) ApproveChange() api.Handler {
 }
 
 // ChangeApproval is the handler that gives what an approval must be signed with.
-func (k *Control) ChangeApproval() api.Handler {
-	return api.Handle(func(c *api.Call, _ api.None, _ api.None) (client.Statement, error) {
+func (k *Changes) Statement() Handler {
+	return Handle(func(c *Call, _ None, _ None) (client.Statement, error) {
 		id, err := c.PathID()
 		if err != nil {
 			return client.Statement{}, err
@@ -65,11 +64,11 @@ func (k *Control) ChangeApproval() api.Handler {
 		if err != nil {
 			return client.Statement{}, err
 		}
-		return k.keys().Statement(c, recordApproved, id, signedPart(&change))
+		return k.passkeys().Statement(c, recordApproved, id, signedPart(&change))
 	})
 }
 
-func (k *Control) keys() api.Passkeys { return api.NewPasskeys(api.NewTokens(k.c.DB)) }
+func (k *Changes) passkeys() Passkeys { return NewPasskeys(NewTokens(k.c.DB)) }
 
 // signedPart is what a person with passkeys signs: all of a change that people are shown
 // and that does not change when it is decided.
@@ -78,14 +77,14 @@ func signedPart(c *Change) changeRecord {
 }
 
 // RejectChange is the handler that rejects a change.
-func (k *Control) RejectChange() api.Handler {
-	return onOne(func(c *api.Call, id string, in client.Decide) (Change, error) {
+func (k *Changes) RejectOne() Handler {
+	return onOneChange(func(c *Call, id string, in client.Decide) (Change, error) {
 		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
 	})
 }
 
-func onOne[In any](act func(c *api.Call, id string, in In) (Change, error)) api.Handler {
-	return api.Handle(func(c *api.Call, _ api.None, in In) (client.ChangeEntry, error) {
+func onOneChange[In any](act func(c *Call, id string, in In) (Change, error)) Handler {
+	return Handle(func(c *Call, _ None, in In) (client.ChangeEntry, error) {
 		id, err := c.PathID()
 		if err != nil {
 			return client.ChangeEntry{}, err

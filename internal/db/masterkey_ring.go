@@ -1,4 +1,4 @@
-package masterkey
+package db
 
 import (
 	"context"
@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// Ring are the master keys that open values of a database: the one that seals, and those
+// keyRing are the master keys that open values of a database: the one that seals, and those
 // that it replaced. The database has a Row for each, in the order in which they came. While a
 // key is being replaced its row holds the next one, sealed under it, and itself, sealed under
 // the next one. So a process that was given either has both, and nothing has to be handed to
 // all processes at one moment.
-type Ring struct {
-	given *Key // what the process was given
-	rows  func(context.Context) ([]Row, error)
+type keyRing struct {
+	given *MasterKey // what the process was given
+	rows  func(context.Context) ([]MasterKeyRow, error)
 
 	looking sync.Mutex // one look at a time
 
 	mu   sync.RWMutex
-	keys []*Key // the last one seals
-	is   []Row
+	keys []*MasterKey // the last one seals
+	is   []MasterKeyRow
 	read time.Time // when the last look began
 }
 
-// NewRing gives the keys of the database whose rows are read by rows, for who has the key
+// newKeyRing gives the keys of the database whose rows are read by rows, for who has the key
 // given. It has none before Reload.
-func NewRing(given *Key, rows func(context.Context) ([]Row, error)) *Ring {
-	return &Ring{given: given, rows: rows}
+func newKeyRing(given *MasterKey, rows func(context.Context) ([]MasterKeyRow, error)) *keyRing {
+	return &keyRing{given: given, rows: rows}
 }
 
 // Reload reads the keys of the database. ErrOther: what the process has opens it no more.
-func (r *Ring) Reload(ctx context.Context) error { return r.reload(ctx, time.Time{}) }
+func (r *keyRing) Reload(ctx context.Context) error { return r.reload(ctx, time.Time{}) }
 
 // reload is Reload, unless somebody has read the keys after a moment, if one is given: of
 // many who wait for a look one makes it.
-func (r *Ring) reload(ctx context.Context, after time.Time) error {
+func (r *keyRing) reload(ctx context.Context, after time.Time) error {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	r.mu.RLock()
@@ -55,7 +55,7 @@ func (r *Ring) reload(ctx context.Context, after time.Time) error {
 	if len(r.keys) > 0 {
 		given = r.keys[len(r.keys)-1] // it may go on when what it was given has ended
 	}
-	keys, err := Chain(given, rows)
+	keys, err := MasterKeyChain(given, rows)
 	if err != nil {
 		return err
 	}
@@ -64,17 +64,17 @@ func (r *Ring) reload(ctx context.Context, after time.Time) error {
 }
 
 // Given is the key that the process was given.
-func (r *Ring) Given() *Key { return r.given }
+func (r *keyRing) Given() *MasterKey { return r.given }
 
 // Current is the key that seals.
-func (r *Ring) Current() *Key {
+func (r *keyRing) Current() *MasterKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.keys[len(r.keys)-1]
 }
 
 // Rows are what the database said of its keys at the last look.
-func (r *Ring) Rows() []Row {
+func (r *keyRing) Rows() []MasterKeyRow {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clone(r.is)
@@ -87,7 +87,7 @@ const lookAgain = 100 * time.Millisecond
 // Unwrap opens a data key. Another process may have begun to replace the master key since
 // the last look, so a value that does not open is tried once more with keys that were read
 // after the call.
-func (r *Ring) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
+func (r *keyRing) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	began := time.Now()
 	for {
 		r.mu.RLock()
@@ -99,7 +99,7 @@ func (r *Ring) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 			}
 		}
 		if read.After(began) {
-			return nil, ErrBroken
+			return nil, errUnsealable
 		}
 		select {
 		case <-ctx.Done():

@@ -1,54 +1,50 @@
-package control
+package api
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
-
 // Approvers on two nodes who approve and reject one change at the same time: one of them
 // decides, and the change is made once or not at all.
 func TestDecisionsOnTwoNodes(t *testing.T) {
 	url := dbtest.Postgres(t)
-	var nodes [2]*Control
-	var tokens [2]*api.Tokens
+	var nodes [2]*Changes
+	var tokens [2]*Tokens
 	for i := range nodes {
 		d, err := db.Open(t.Context(), db.Config{URL: url, Keys: db.NewMasterKey([32]byte{7})}, outbox.End())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if nodes[i], err = New(Config{DB: d}); err != nil {
+		if nodes[i], err = NewChanges(ChangesConfig{DB: d}); err != nil {
 			t.Fatal(err)
 		}
-		tokens[i] = api.NewTokens(d)
+		tokens[i] = NewTokens(d)
 	}
-	approver := [2]api.Token{}
+	approver := [2]Token{}
 	for i := range approver {
-		approver[i] = api.NewStoreToken("approver", client.RoleApprover, 1)
+		approver[i] = NewStoreToken("approver", client.RoleApprover, 1)
 		if err := tokens[0].Create(t.Context(), approver[i], [32]byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	proposer := api.NewStoreToken("operator", client.RoleOperator, 1)
+	proposer := NewStoreToken("operator", client.RoleOperator, 1)
 	if err := tokens[0].Create(t.Context(), proposer, [32]byte{9}); err != nil {
 		t.Fatal(err)
 	}
 	approved := 0
 	for round := range 40 {
-		made := api.NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
-		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hash(round))
+		made := NewStoreToken(fmt.Sprint("made ", round), client.RoleViewer, 1)
+		content := fmt.Sprintf(`{"Token":{"ID":%q,"Role":"viewer"},"Hash":"%s"}`, made.ID, hashText(round))
 		c := &Change{Kind: client.ChangeToken, Token: made.ID, Before: map[string]string{}, After: map[string]string{"role": "viewer"}, ProposedBy: proposer.ID, Proposed: db.Millis(100 + round)}
 		if err := nodes[0].Propose(t.Context(), c, []byte(content)); err != nil || c.State != client.ChangeWaiting {
 			t.Fatalf("%+v, %v", c, err)
@@ -86,7 +82,7 @@ func TestDecisionsOnTwoNodes(t *testing.T) {
 	t.Logf("%d of 40 were approved", approved)
 }
 
-// hash is a hash in JSON.
-func hash(n int) string {
+// hashText is a hash in JSON.
+func hashText(n int) string {
 	return fmt.Sprintf("%02d%041d=", n, 0)
 }

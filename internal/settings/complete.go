@@ -1,5 +1,4 @@
-// Package complete says what may follow the first words of a command line, for the shells.
-package complete
+package settings
 
 import (
 	"fmt"
@@ -9,9 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Words prints what may come after words, one to a line: subcommands, the values
+// Complete prints what may come after words, one to a line: subcommands, the values
 // of a flag that has a list of them, or flags.
-func Words(w io.Writer, app *kong.Node, words []string) {
+func Complete(w io.Writer, app *kong.Node, words []string) {
 	node := app
 	var flag *kong.Flag // that awaits its value
 	for _, word := range words {

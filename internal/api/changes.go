@@ -1,4 +1,4 @@
-package control
+package api
 
 import (
 	"context"
@@ -9,21 +9,20 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
-// Apply makes a change. content is what was proposed. It calls also as a part of its
+// ApplyChange makes a change. content is what was proposed. It calls also as a part of its
 // transaction, when all is done; where that fails nothing is. Its error is ErrStale if
 // what it would change was changed since.
-type Apply func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
+type ApplyChange func(ctx context.Context, c *Change, content []byte, now db.Millis, also func(context.Context, *db.Tx) error) error
 
 // ErrStale: what a change would change was changed after it was proposed.
 var ErrStale = errors.New("it was changed after this was proposed; propose it again")
 
-// Config is what New needs.
-type Config struct {
+// ChangesConfig is what New needs.
+type ChangesConfig struct {
 	// DB is the end's database. Required.
 	DB *db.DB
 	// Delay is how long after its approval a change takes effect. 0: at once.
@@ -34,15 +33,15 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Control decides on the changes of one end. Make it with New.
-type Control struct {
-	c      Config
-	tokens *api.Tokens
-	kinds  map[client.ChangeKind]Apply
+// Changes decides on the changes of one end. Make it with New.
+type Changes struct {
+	c      ChangesConfig
+	tokens *Tokens
+	kinds  map[client.ChangeKind]ApplyChange
 }
 
-// New checks c. It starts nothing.
-func New(c Config) (*Control, error) {
+// NewChanges checks c. It starts nothing.
+func NewChanges(c ChangesConfig) (*Changes, error) {
 	if c.DB == nil || c.Delay < 0 {
 		return nil, errors.New("control: Config.DB is missing, or Config.Delay is below 0")
 	}
@@ -52,24 +51,24 @@ func New(c Config) (*Control, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Control{c: c, tokens: api.NewTokens(c.DB), kinds: map[client.ChangeKind]Apply{}}
+	k := &Changes{c: c, tokens: NewTokens(c.DB), kinds: map[client.ChangeKind]ApplyChange{}}
 	k.kinds[client.ChangeToken], k.kinds[client.ChangeRevoke] = k.applyToken, k.applyRevoke
 	return k, nil
 }
 
 // Handle says how changes of a kind are applied. All kinds are said before Run and
 // before the API is served.
-func (k *Control) Handle(kind client.ChangeKind, apply Apply) {
+func (k *Changes) Handle(kind client.ChangeKind, apply ApplyChange) {
 	if k.kinds == nil {
-		k.kinds = map[client.ChangeKind]Apply{}
+		k.kinds = map[client.ChangeKind]ApplyChange{}
 	}
 	k.kinds[kind] = apply
 }
 
-// sealedPurpose is the purpose under which the content of a change is sealed.
-var sealedPurpose = []string{"content"}
+// changePurpose is the purpose under which the content of a change is sealed.
+var changePurpose = []string{"content"}
 
-func placeOf(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
+func changePlace(id string) db.Record { return db.Record{Table: "changes", Row: id, Version: 1} }
 
 // errWaits: an approver's token was made meanwhile, so the change has to wait.
 var errWaits = errors.New("it waits for an approver")
@@ -77,15 +76,15 @@ var errWaits = errors.New("it waits for an approver")
 // Propose applies a change at once, or keeps it where an approver's token exists. content
 // is what its kind needs to apply it. c has been filled up to Proposed, without the
 // id.
-func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error {
-	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), api.RandomText(6))
+func (k *Changes) Propose(ctx context.Context, c *Change, content []byte) error {
+	c.ID = fmt.Sprintf("chg_%011x%s", int64(c.Proposed), RandomText(6))
 	var err error
 	var sealed [][]byte
-	if c.dataKey, sealed, err = k.c.DB.Seal(ctx, placeOf(c.ID), sealedPurpose, [][]byte{content}); err != nil {
+	if c.dataKey, sealed, err = k.c.DB.Seal(ctx, changePlace(c.ID), changePurpose, [][]byte{content}); err != nil {
 		return err
 	}
 	c.sealed = sealed[0]
-	waits, err := api.ApproverExists(ctx, k.c.DB, c.Proposed, "")
+	waits, err := ApproverExists(ctx, k.c.DB, c.Proposed, "")
 	if err != nil {
 		return err
 	}
@@ -95,13 +94,13 @@ func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error 
 		err := k.kinds[c.Kind](ctx, &done, content, c.Proposed, func(ctx context.Context, t *db.Tx) error {
 			// Again, in the transaction: an approver may have been made meanwhile. The
 			// token that this change makes does not count.
-			if waits, err := api.ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
+			if waits, err := ApproverExists(ctx, t, c.Proposed, c.Token); err != nil || waits {
 				return errors.Join(err, errWaits)
 			}
 			if err := done.insert(ctx, t); err != nil {
 				return err
 			}
-			return k.told(ctx, t, &done, c.Proposed)
+			return k.announce(ctx, t, &done, c.Proposed)
 		})
 		if !errors.Is(err, errWaits) {
 			*c = done
@@ -113,39 +112,39 @@ func (k *Control) Propose(ctx context.Context, c *Change, content []byte) error 
 		if err := c.insert(ctx, t); err != nil {
 			return err
 		}
-		return record(ctx, t, recordProposed, c, c.Proposed)
+		return recordChange(ctx, t, recordProposed, c, c.Proposed)
 	})
 }
 
 var (
-	errOwn     = api.NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
-	errKin     = api.NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
-	errEnded   = api.NewProblem(http.StatusForbidden, "the token is no longer valid")
-	errRevoked = "the token that proposed it was revoked"
+	errOwnChange  = NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
+	errSameOrigin = NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
+	errTokenEnded = NewProblem(http.StatusForbidden, "the token is no longer valid")
+	whyRevoked    = "the token that proposed it was revoked"
 )
 
 // mayApprove refuses whoever has proposed the change, and may hold a token of the one who
 // did: a token that was made where an approver existed comes from the one who proposed it,
 // who was shown its secret.
-func (k *Control) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
+func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
 	if c.ProposedBy == by {
-		return errOwn
+		return errOwnChange
 	}
-	approver, err := api.FindToken(ctx, q, by)
+	approver, err := FindToken(ctx, q, by)
 	if err != nil {
 		return err
 	}
 	if !approver.Valid(now) {
-		return errEnded
+		return errTokenEnded
 	}
-	proposer, err := api.FindToken(ctx, q, c.ProposedBy)
+	proposer, err := FindToken(ctx, q, c.ProposedBy)
 	switch {
 	case err != nil:
 		return err
 	case proposer.Revoked != 0:
-		return fmt.Errorf("%w: %s", ErrStale, errRevoked)
+		return fmt.Errorf("%w: %s", ErrStale, whyRevoked)
 	case proposer.Root == approver.Root:
-		return errKin
+		return errSameOrigin
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func (k *Control) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 // Approve approves a change in the name of a token, and applies it where there is no
 // delay. Errors: a *client.Problem of status 403 for one's own, a *db.ConflictError if
 // it is final or stale.
-func (k *Control) Approve(ctx context.Context, id string, by api.Token, now db.Millis) (Change, error) {
+func (k *Changes) Approve(ctx context.Context, id string, by Token, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	if err != nil {
 		return c, err
@@ -171,7 +170,7 @@ func (k *Control) Approve(ctx context.Context, id string, by api.Token, now db.M
 			if moved, err := c.move(ctx, t, client.ChangeWaiting); err != nil || !moved {
 				return errors.Join(err, errMoved)
 			}
-			return record(ctx, t, recordApproved, &c, now)
+			return recordChange(ctx, t, recordApproved, &c, now)
 		})
 	} else {
 		err = k.apply(ctx, &c, client.ChangeWaiting, now)
@@ -183,12 +182,12 @@ func (k *Control) Approve(ctx context.Context, id string, by api.Token, now db.M
 var errMoved = errors.New("the change was decided meanwhile")
 
 // apply makes a change that is in state from, as its DecidedBy.
-func (k *Control) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
+func (k *Changes) apply(ctx context.Context, c *Change, from client.ChangeState, now db.Millis) error {
 	// Before anything is done, and again in the transaction.
 	if err := k.mayApprove(ctx, k.c.DB, c, c.DecidedBy, now); err != nil {
 		return err
 	}
-	plain, err := k.c.DB.Unseal(ctx, placeOf(c.ID), sealedPurpose, c.dataKey, [][]byte{c.sealed})
+	plain, err := k.c.DB.Unseal(ctx, changePlace(c.ID), changePurpose, c.dataKey, [][]byte{c.sealed})
 	if err != nil {
 		return err
 	}
@@ -204,13 +203,13 @@ func (k *Control) apply(ctx context.Context, c *Change, from client.ChangeState,
 		if moved, err := c.move(ctx, t, from); err != nil || !moved {
 			return errors.Join(err, errMoved)
 		}
-		return k.told(ctx, t, c, now)
+		return k.announce(ctx, t, c, now)
 	})
 }
 
 // settled gives the change after an attempt to approve or to apply it. A stale one is
 // kept as that.
-func (k *Control) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
+func (k *Changes) settled(ctx context.Context, c Change, err error, now db.Millis) (Change, error) {
 	switch {
 	case errors.Is(err, ErrStale):
 		c.State, c.Reason, c.Decided, c.Due = client.ChangeStale, err.Error(), now, 0
@@ -222,7 +221,7 @@ func (k *Control) settled(ctx context.Context, c Change, err error, now db.Milli
 				}
 			}
 			if err == nil && moved {
-				err = record(ctx, t, recordStale, &c, now)
+				err = recordChange(ctx, t, recordStale, &c, now)
 			}
 			return err
 		})
@@ -244,7 +243,7 @@ func (k *Control) settled(ctx context.Context, c Change, err error, now db.Milli
 
 // Reject ends a change that is not applied yet. An operator rejects only what the same
 // token proposed.
-func (k *Control) Reject(ctx context.Context, id string, by api.Token, reason string, now db.Millis) (Change, error) {
+func (k *Changes) Reject(ctx context.Context, id string, by Token, reason string, now db.Millis) (Change, error) {
 	c, err := k.find(ctx, id, by)
 	switch {
 	case err != nil:
@@ -252,7 +251,7 @@ func (k *Control) Reject(ctx context.Context, id string, by api.Token, reason st
 	case !c.open():
 		return c, &db.ConflictError{Reason: "the change is " + string(c.State)}
 	case c.ProposedBy != by.ID && by.Role != client.RoleApprover && by.Role != client.RoleAdmin:
-		return c, api.NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
+		return c, NewProblem(http.StatusForbidden, fmt.Sprintf("a token of role %s rejects only what it proposed itself", by.Role))
 	}
 	from := c.State
 	c.State, c.DecidedBy, c.Decided, c.Reason, c.Due = client.ChangeRejected, by.ID, now, reason, 0
@@ -260,13 +259,13 @@ func (k *Control) Reject(ctx context.Context, id string, by api.Token, reason st
 		if moved, err := c.move(ctx, t, from); err != nil || !moved {
 			return errors.Join(err, errMoved)
 		}
-		return record(ctx, t, recordRejected, &c, now)
+		return recordChange(ctx, t, recordRejected, &c, now)
 	})
 	return k.settled(ctx, c, err, now)
 }
 
 // find gives a change if there is one for the token.
-func (k *Control) find(ctx context.Context, id string, by api.Token) (Change, error) {
+func (k *Changes) find(ctx context.Context, id string, by Token) (Change, error) {
 	c, err := findChange(ctx, k.c.DB, id)
 	if err == nil && !c.visible(by) {
 		return Change{}, db.ErrNotFound
@@ -279,13 +278,13 @@ const dueEvery = time.Second
 
 // Run applies approved changes at their time, on whichever node is first, until ctx
 // ends.
-func (k *Control) Run(ctx context.Context) error {
-	return DoDue(ctx, k.c.Now, k.ApplyDue, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
+func (k *Changes) Run(ctx context.Context) error {
+	return EverySecond(ctx, k.c.Now, k.ApplyDue, func(err error) { k.c.Log.Error("applying changes", "error", err.Error()) })
 }
 
-// DoDue calls do with the time each second until ctx ends, and then returns nil. failed gets
+// EverySecond calls do with the time each second until ctx ends, and then returns nil. failed gets
 // its errors, but not that the database is away, which others report.
-func DoDue(ctx context.Context, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
+func EverySecond(ctx context.Context, now func() time.Time, do func(context.Context, db.Millis) error, failed func(error)) error {
 	look := time.NewTicker(dueEvery)
 	defer look.Stop()
 	for {
@@ -302,7 +301,7 @@ func DoDue(ctx context.Context, now func() time.Time, do func(context.Context, d
 
 // ApplyDue applies the approved changes whose time has come. One that is stale by now is
 // kept as that. One that fails does not hold up the others.
-func (k *Control) ApplyDue(ctx context.Context, now db.Millis) error {
+func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 	var ids []string
 	err := db.Each(ctx, k.c.DB, dueChangesSQL, []any{int64(now)}, func(r db.Rows) error {
 		ids = append(ids, "")
@@ -331,8 +330,8 @@ func (k *Control) ApplyDue(ctx context.Context, now db.Millis) error {
 }
 
 // as lets the audit log tell who approved what is done now.
-func (k *Control) as(ctx context.Context, id string) context.Context {
-	t, err := api.FindToken(ctx, k.c.DB, id)
+func (k *Changes) as(ctx context.Context, id string) context.Context {
+	t, err := FindToken(ctx, k.c.DB, id)
 	if err != nil {
 		return ctx
 	}

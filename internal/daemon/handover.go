@@ -1,6 +1,4 @@
-// Package handover writes what a new merchant needs into a directory: its keys and the
-// merchant as the service has it. The service shows the keys once.
-package handover
+package daemon
 
 import (
 	"bytes"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 
 	"countersign/client"
-	"countersign/internal/daemon"
 )
 
 // The files, readable by their owner only.
@@ -23,9 +20,9 @@ const (
 	merchantFile    = "merchant.json"
 )
 
-// Prepare makes the directory. It refuses one that holds any of the files, or that cannot
+// PrepareHandover makes the directory. It refuses one that holds any of the files, or that cannot
 // be written to, before a merchant is made whose keys could not be kept there.
-func Prepare(dir string) error {
+func PrepareHandover(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -33,28 +30,28 @@ func Prepare(dir string) error {
 		path := filepath.Join(dir, name)
 		switch _, err := os.Lstat(path); {
 		case err == nil:
-			return &UnusableError{fmt.Errorf("%s exists and is not overwritten", path)}
+			return &HandoverError{fmt.Errorf("%s exists and is not overwritten", path)}
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
 	}
 	probe, err := os.CreateTemp(dir, "")
 	if err != nil {
-		return &UnusableError{err}
+		return &HandoverError{err}
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// UnusableError says why another directory is needed.
-type UnusableError struct{ err error }
+// HandoverError says why another directory is needed.
+type HandoverError struct{ err error }
 
-func (e *UnusableError) Error() string { return e.err.Error() }
+func (e *HandoverError) Error() string { return e.err.Error() }
 
 // Unwrap gives the cause.
-func (e *UnusableError) Unwrap() error { return e.err }
+func (e *HandoverError) Unwrap() error { return e.err }
 
-// Write writes the files, all or none, and says what each is for, a line each.
-func Write(dir string, made client.CreatedMerchant) (about string, err error) {
+// WriteHandover writes the files, all or none, and says what each is for, a line each.
+func WriteHandover(dir string, made client.CreatedMerchant) (about string, err error) {
 	var shown bytes.Buffer
 	e := json.NewEncoder(&shown)
 	e.SetEscapeHTML(false)
@@ -62,10 +59,10 @@ func Write(dir string, made client.CreatedMerchant) (about string, err error) {
 	if err := e.Encode(made.Merchant); err != nil {
 		return "", err
 	}
-	var files []daemon.NewFile
+	var files []NewFile
 	add := func(name, content, use string) {
 		if content != "" {
-			files = append(files, daemon.NewFile{Name: name, Data: []byte(content), Mode: 0o600})
+			files = append(files, NewFile{Name: name, Data: []byte(content), Mode: 0o600})
 			about += fmt.Sprintf("%-13s  %s\n", name, use)
 		}
 	}
@@ -83,5 +80,5 @@ func Write(dir string, made client.CreatedMerchant) (about string, err error) {
 	add(responseKeyFile, line(made.ResponsePublicKey), "for the merchant alone: it seals answers")
 	add(apiKeyFile, line(made.APIKey.Reveal()), "for the merchant alone: what its responses carry")
 	add(merchantFile, shown.String(), "the merchant as the service has it, without secrets")
-	return about, daemon.CreateFiles(dir, files)
+	return about, CreateFiles(dir, files)
 }

@@ -1,45 +1,43 @@
-package page
+package db
 
 import (
 	"context"
-
-	"countersign/internal/db"
 )
 
-// slack is how far the times of rows may be out of the order of their numbers, in
+// clockSlack is how far the times of rows may be out of the order of their numbers, in
 // milliseconds: nodes have clocks of their own.
-const slack db.Millis = 60_000
+const clockSlack Millis = 60_000
 
-// Numbers gives, of a table whose rows are numbered by seq about in the order of the times
+// NumbersBetween gives, of a table whose rows are numbered by seq about in the order of the times
 // in column, between which numbers the rows of a time are: from on, and below. No bound of
 // the time is 0, and neither is one of the numbers. It takes no index but that of the
 // numbers: it halves, some 30 rows for a bound.
-func Numbers(ctx context.Context, q db.Querier, table, column string, since, until db.Millis) (from, below int64, err error) {
+func NumbersBetween(ctx context.Context, q Querier, table, column string, since, until Millis) (from, below int64, err error) {
 	if since > 0 {
-		if from, err = firstAt(ctx, q, table, column, since-slack); err != nil {
+		if from, err = firstAt(ctx, q, table, column, since-clockSlack); err != nil {
 			return 0, 0, err
 		}
 	}
 	if until > 0 {
-		below, err = firstAt(ctx, q, table, column, until+slack)
+		below, err = firstAt(ctx, q, table, column, until+clockSlack)
 	}
 	return from, below, err
 }
 
 // firstAt gives the number of the first row of a time or later. If there is none, it is
 // behind the last row.
-func firstAt(ctx context.Context, q db.Querier, table, column string, at db.Millis) (int64, error) {
+func firstAt(ctx context.Context, q Querier, table, column string, at Millis) (int64, error) {
 	var low, high int64
 	ends := "SELECT COALESCE((SELECT seq FROM " + table + " ORDER BY seq LIMIT 1), 0), COALESCE((SELECT seq FROM " + table + " ORDER BY seq DESC LIMIT 1), 0)"
-	if _, err := db.One(ctx, q, ends, nil, &low, &high); err != nil {
+	if _, err := One(ctx, q, ends, nil, &low, &high); err != nil {
 		return 0, err
 	}
 	next := "SELECT seq, " + column + " FROM " + table + " WHERE seq >= $1 ORDER BY seq LIMIT 1"
 	for high++; low < high; {
 		middle := low + (high-low)/2
 		var seq int64
-		var made db.Millis
-		found, err := db.One(ctx, q, next, []any{middle}, &seq, &made)
+		var made Millis
+		found, err := One(ctx, q, next, []any{middle}, &seq, &made)
 		switch {
 		case err != nil:
 			return 0, err

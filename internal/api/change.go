@@ -1,4 +1,4 @@
-package control
+package api
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"countersign/client"
-	"countersign/internal/api"
 	"countersign/internal/db"
 )
 
@@ -58,9 +57,9 @@ func (c *Change) open() bool {
 
 // for the caller of the API there is no change of a merchant or of a token that it is
 // not bound to.
-func (c *Change) visible(t api.Token) bool {
+func (c *Change) visible(t Token) bool {
 	if c.Token != "" {
-		return t.Merchants == "" || api.Token{Merchants: c.Bound}.Within(t)
+		return t.Merchants == "" || Token{Merchants: c.Bound}.Within(t)
 	}
 	return t.Sees(c.Merchant)
 }
@@ -92,8 +91,8 @@ UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due =
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
 
-	// endedSQL locks those that could still be applied.
-	endedSQL = `SELECT ` + changeColumns + ` FROM changes WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
+	// openChangesSQL locks those that could still be applied.
+	openChangesSQL = `SELECT ` + changeColumns + ` FROM changes WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
 
 	findChangeSQL = `SELECT ` + changeColumns + ` FROM changes WHERE id = $1`
 
@@ -110,7 +109,7 @@ func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (b
 // EndChanges makes the changes of a merchant stale that could still be applied, but for one.
 // What is sealed in them is erased.
 func EndChanges(ctx context.Context, t *db.Tx, merchant, but, reason string, now db.Millis) error {
-	open, err := db.List(ctx, t, endedSQL, []any{merchant, but}, func(r db.Rows) (c Change, err error) {
+	open, err := db.List(ctx, t, openChangesSQL, []any{merchant, but}, func(r db.Rows) (c Change, err error) {
 		err = c.scan(r)
 		return c, err
 	})
@@ -124,7 +123,7 @@ func EndChanges(ctx context.Context, t *db.Tx, merchant, but, reason string, now
 		if _, err := c.move(ctx, t, from); err != nil {
 			return err
 		}
-		if err := record(ctx, t, recordStale, c, now); err != nil {
+		if err := recordChange(ctx, t, recordStale, c, now); err != nil {
 			return err
 		}
 	}
@@ -141,8 +140,8 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	})
 }
 
-// list gives changes before the cursor, the newest first, of some merchants; nil: of all.
-func list(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string, cursor string, limit int) ([]Change, error) {
+// listChanges gives changes before the cursor, the newest first, of some merchants; nil: of all.
+func listChanges(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string, cursor string, limit int) ([]Change, error) {
 	var all []Change
 	read := func(merchant string) error {
 		var where db.Conditions
@@ -185,6 +184,6 @@ func list(ctx context.Context, q db.Querier, f client.ChangeFilter, of []string,
 // Shown is a change as the API shows it.
 func (c *Change) Shown() client.ChangeEntry {
 	return client.ChangeEntry{ID: c.ID, Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, State: c.State, Before: c.Before, After: c.After,
-		ProposedBy: c.ProposedBy, Proposed: api.TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: api.TimeOf(c.Decided),
-		Reason: c.Reason, TakesEffect: api.TimeOf(c.Due)}
+		ProposedBy: c.ProposedBy, Proposed: TimeOf(c.Proposed), DecidedBy: c.DecidedBy, Decided: TimeOf(c.Decided),
+		Reason: c.Reason, TakesEffect: TimeOf(c.Due)}
 }

@@ -1,5 +1,4 @@
-// Package plan asks a database how it would run a statement, for tests of indexes.
-package plan
+package ready
 
 import (
 	"context"
@@ -11,9 +10,9 @@ import (
 	"countersign/internal/db"
 )
 
-// Kept is how PostgreSQL would run text with arguments of types, by a plan that is
+// PlanKept is how PostgreSQL would run text with arguments of types, by a plan that is
 // kept for all arguments.
-func Kept(t testing.TB, d *db.DB, types, text, arguments string) string {
+func PlanKept(t testing.TB, d *db.DB, types, text, arguments string) string {
 	t.Helper()
 	ctx := t.Context()
 	var lines []string
@@ -38,8 +37,8 @@ func Kept(t testing.TB, d *db.DB, types, text, arguments string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Of is how a database would run text.
-func Of(t testing.TB, d *db.DB, text string, args []any) string {
+// Plan is how a database would run text.
+func Plan(t testing.TB, d *db.DB, text string, args []any) string {
 	t.Helper()
 	ctx := t.Context()
 	if d.Dialect().ConcurrentWriters {
@@ -51,9 +50,9 @@ func Of(t testing.TB, d *db.DB, text string, args []any) string {
 			}
 		}
 		if len(args) == 0 {
-			return Kept(t, d, "", text, "")
+			return PlanKept(t, d, "", text, "")
 		}
-		return Kept(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
+		return PlanKept(t, d, "("+strings.Join(types, ", ")+")", text, "("+strings.Repeat("NULL, ", len(args)-1)+"NULL)")
 	}
 	var lines strings.Builder
 	err := db.Each(ctx, d, "EXPLAIN QUERY PLAN "+text, args, func(r db.Rows) error {

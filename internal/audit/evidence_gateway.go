@@ -1,6 +1,4 @@
-package evidence
-
-import "countersign/internal/audit"
+package audit
 
 // The kinds of records of the merchant's log, beside those of events, which have the
 // event's kind, and WithdrawalAnswered.
@@ -20,7 +18,7 @@ const (
 type Order struct {
 	CallBackID   string            `json:"callBackId"`
 	TenantUserID string            `json:"tenantUserId"`
-	Details      *audit.Details    `json:"details"`
+	Details      *Details          `json:"details"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Expires      int64             `json:"expires,omitempty"` // milliseconds since 1970; absent: never
 }
@@ -28,15 +26,15 @@ type Order struct {
 // Event is an event as records have it. The events of orders tell of every change of
 // their state, with who made it.
 type Event struct {
-	CallBackID   string         `json:"callBackId,omitempty"`
-	Deposit      int64          `json:"deposit,omitempty"` // seq in the feed
-	TenantUserID string         `json:"tenantUserId,omitempty"`
-	State        string         `json:"state,omitempty"`
-	Details      *audit.Details `json:"details,omitempty"`
-	OldAddress   string         `json:"oldAddress,omitempty"`
-	TxID         string         `json:"txId,omitempty"`
-	Reason       string         `json:"reason,omitempty"`
-	DecidedBy    string         `json:"decidedBy,omitempty"`
+	CallBackID   string   `json:"callBackId,omitempty"`
+	Deposit      int64    `json:"deposit,omitempty"` // seq in the feed
+	TenantUserID string   `json:"tenantUserId,omitempty"`
+	State        string   `json:"state,omitempty"`
+	Details      *Details `json:"details,omitempty"`
+	OldAddress   string   `json:"oldAddress,omitempty"`
+	TxID         string   `json:"txId,omitempty"`
+	Reason       string   `json:"reason,omitempty"`
+	DecidedBy    string   `json:"decidedBy,omitempty"`
 }
 
 // Taken is an entry of the inbox as an item has it.

@@ -1,10 +1,9 @@
-package evidence
+package audit
 
 import (
 	"context"
 	"reflect"
 
-	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -49,36 +48,36 @@ type Withdrawal struct {
 	CallBackID string `json:"callBackId,omitempty"`
 }
 
-// Of names a withdrawal in a record.
-func Of(merchant, callBackID string) Withdrawal { return Withdrawal{merchant, callBackID} }
+// WithdrawalOf names a withdrawal in a record.
+func WithdrawalOf(merchant, callBackID string) Withdrawal { return Withdrawal{merchant, callBackID} }
 
 // Created tells what the service was asked to have confirmed.
 type Created struct {
 	Withdrawal
-	TenantUserID string         `json:"tenantUserId"`
-	TrackingID   string         `json:"trackingId"`
-	Business     int64          `json:"business"`
-	Ordered      *audit.Details `json:"ordered,omitempty"` // absent: the service was told nothing
-	Deadline     int64          `json:"deadline"`          // milliseconds since 1970, as all times below
+	TenantUserID string   `json:"tenantUserId"`
+	TrackingID   string   `json:"trackingId"`
+	Business     int64    `json:"business"`
+	Ordered      *Details `json:"ordered,omitempty"` // absent: the service was told nothing
+	Deadline     int64    `json:"deadline"`          // milliseconds since 1970, as all times below
 }
 
 // Decided tells of a decision.
 type Decided struct {
-	Merchant string         `json:"merchant"`
-	Decision string         `json:"decision"`
-	Reason   string         `json:"reason"`
-	Attempt  int            `json:"attempt,omitempty"` // absent: no answer decided
-	Details  *audit.Details `json:"details,omitempty"`
+	Merchant string   `json:"merchant"`
+	Decision string   `json:"decision"`
+	Reason   string   `json:"reason"`
+	Attempt  int      `json:"attempt,omitempty"` // absent: no answer decided
+	Details  *Details `json:"details,omitempty"`
 }
 
 // Released tells of a permit. The permit itself is a secret: its fingerprint is the
 // beginning of its SHA-256.
 type Released struct {
 	Withdrawal
-	Holder  string         `json:"holder"`
-	Permit  string         `json:"permit"`
-	Held    string         `json:"heldBy,omitempty"` // who has it, if the holder did not get it
-	Details *audit.Details `json:"details,omitempty"`
+	Holder  string   `json:"holder"`
+	Permit  string   `json:"permit"`
+	Held    string   `json:"heldBy,omitempty"` // who has it, if the holder did not get it
+	Details *Details `json:"details,omitempty"`
 }
 
 // Adopted tells of a permit that was given before a restore.
@@ -136,19 +135,19 @@ type Attempt struct {
 // Exchange tells of an attempt of type 2 with all that was sent and that came back.
 type Exchange struct {
 	Attempt
-	Version        int64          `json:"merchantVersion"`
-	URL            string         `json:"url"`
-	RequestKey     string         `json:"requestKey"` // fingerprints
-	ResponseKey    string         `json:"responseKey"`
-	Request        string         `json:"request"`       // the body, as it was sent
-	RequestOpened  string         `json:"requestOpened"` // the bytes that were sealed in it
-	Message        string         `json:"message,omitempty"`
-	Response       string         `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
-	ResponseOpened string         `json:"responseOpened,omitempty"` // the bytes that it opened to
-	Details        *audit.Details `json:"details,omitempty"`
-	AfterDecision  bool           `json:"afterDecision,omitempty"` // there was a decision already
-	Differs        bool           `json:"differs,omitempty"`       // and this answer contradicts it
-	Alarm          string         `json:"alarm,omitempty"`
+	Version        int64    `json:"merchantVersion"`
+	URL            string   `json:"url"`
+	RequestKey     string   `json:"requestKey"` // fingerprints
+	ResponseKey    string   `json:"responseKey"`
+	Request        string   `json:"request"`       // the body, as it was sent
+	RequestOpened  string   `json:"requestOpened"` // the bytes that were sealed in it
+	Message        string   `json:"message,omitempty"`
+	Response       string   `json:"response,omitempty"`       // member data of the response: the sealed answer, as it came
+	ResponseOpened string   `json:"responseOpened,omitempty"` // the bytes that it opened to
+	Details        *Details `json:"details,omitempty"`
+	AfterDecision  bool     `json:"afterDecision,omitempty"` // there was a decision already
+	Differs        bool     `json:"differs,omitempty"`       // and this answer contradicts it
+	Alarm          string   `json:"alarm,omitempty"`
 }
 
 // Changed tells of the members of a merchant that are others than before.
@@ -162,7 +161,7 @@ type Changed struct {
 // their fingerprints; it keeps what differs. Nil before: the merchant is new.
 func AddMerchant(ctx context.Context, t *db.Tx, id string, c Changed, now db.Millis) error {
 	if c.Before == nil {
-		return Add(ctx, t, MerchantCreated, id, now, c)
+		return AddAbout(ctx, t, MerchantCreated, id, now, c)
 	}
 	for member, value := range c.After {
 		if reflect.DeepEqual(value, c.Before[member]) {
@@ -170,5 +169,5 @@ func AddMerchant(ctx context.Context, t *db.Tx, id string, c Changed, now db.Mil
 			delete(c.Before, member)
 		}
 	}
-	return Add(ctx, t, MerchantChanged, id, now, c)
+	return AddAbout(ctx, t, MerchantChanged, id, now, c)
 }

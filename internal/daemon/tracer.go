@@ -1,5 +1,4 @@
-// Package traces tells a collector of traces, by OTLP over HTTP, what happened to each callback and withdrawal at both ends.
-package traces
+package daemon
 
 import (
 	"context"
@@ -23,34 +22,34 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// On says whether traces are asked for: OTEL_EXPORTER_OTLP_ENDPOINT is set.
-func On() bool { return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" }
+// TracesOn says whether traces are asked for: OTEL_EXPORTER_OTLP_ENDPOINT is set.
+func TracesOn() bool { return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" }
 
-// Config is what New needs.
-type Config struct {
+// tracerConfig is what New needs.
+type tracerConfig struct {
 	Service, Version string       // of this process. Required
 	Log              *slog.Logger // gets what could not be sent. Required
 }
 
-// Tracer sends spans in the background, in batches; what a slow collector does not take
-// in time is dropped. A nil Tracer has no methods to call: ask before.
+// tracer sends spans in the background, in batches; what a slow collector does not take
+// in time is dropped. A nil tracer has no methods to call: ask before.
 //
 // Nothing of a trace goes over the wire of the protocol. Both ends make the ids from what
 // they know: the trace from the callBackId of a withdrawal or the trackingId of anything
 // else, the span of an attempt from its requestUUID. So all that concerns one withdrawal
 // or deposit is one trace, and what the merchant's end did hangs below the attempt that
 // it answered.
-type Tracer struct {
+type tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	sampler  sdk.Sampler
 }
 
-// New makes a Tracer. The variables OTEL_EXPORTER_OTLP_… say where to and how; of
+// openTracer makes a tracer. The variables OTEL_EXPORTER_OTLP_… say where to and how; of
 // OTEL_TRACES_SAMPLER it knows always_on, always_off and traceidratio, with a parent
 // or without.
-func New(ctx context.Context, c Config) (*Tracer, error) {
-	share, err := share()
+func openTracer(ctx context.Context, c tracerConfig) (*tracer, error) {
+	share, err := traceShare()
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +67,12 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	sampler := sdk.TraceIDRatioBased(share) // by the trace alone, so both ends keep the same ones
-	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sampler))
-	return &Tracer{p, p.Tracer("countersign"), sampler}, nil
+	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithIDGenerator(traceIDs{}), sdk.WithSampler(sampler))
+	return &tracer{p, p.Tracer("countersign"), sampler}, nil
 }
 
-// share is the part of the traces that are sent, from 0 to 1.
-func share() (float64, error) {
+// traceShare is the part of the traces that are sent, from 0 to 1.
+func traceShare() (float64, error) {
 	switch sampler := os.Getenv("OTEL_TRACES_SAMPLER"); strings.TrimPrefix(sampler, "parentbased_") {
 	case "", "always_on":
 		return 1, nil
@@ -91,22 +90,22 @@ func share() (float64, error) {
 }
 
 // Close sends what is left, until ctx ends.
-func (t *Tracer) Close(ctx context.Context) {
+func (t *tracer) Close(ctx context.Context) {
 	if err := t.provider.Shutdown(ctx); err != nil {
 		otel.Handle(err)
 	}
 }
 
-// Key names a trace: by the withdrawal, or by the trackingId of anything else.
-func Key(callBackID, trackingID string) string {
+// traceKey names a trace: by the withdrawal, or by the trackingId of anything else.
+func traceKey(callBackID, trackingID string) string {
 	if callBackID != "" {
 		return "withdrawal/" + callBackID
 	}
 	return "callback/" + trackingID
 }
 
-// Span is one thing that was done.
-type Span struct {
+// traceSpan is one thing that was done.
+type traceSpan struct {
 	Name       string
 	ID         string // of what others hang below; empty: nothing does
 	Below      string // the ID of what it hangs below; empty: the trace's first span
@@ -119,14 +118,14 @@ type Span struct {
 
 // Has says whether the trace named key is among those that are sent. The spans of others
 // need not be made.
-func (t *Tracer) Has(key string) bool {
+func (t *tracer) Has(key string) bool {
 	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: traceOf(key)}).Decision == sdk.RecordAndSample
 }
 
 // Add tells of a span of the trace named key.
-func (t *Tracer) Add(key string, s Span) {
-	of := chosen{trace: traceOf(key)}
-	first := trace.SpanID(digest("first", key, 8))
+func (t *tracer) Add(key string, s traceSpan) {
+	of := chosenIDs{trace: traceOf(key)}
+	first := trace.SpanID(traceDigest("first", key, 8))
 	ctx := context.Background()
 	switch {
 	case s.First:
@@ -141,38 +140,38 @@ func (t *Tracer) Add(key string, s Span) {
 		}
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: of.trace, SpanID: below, TraceFlags: trace.FlagsSampled}))
 	}
-	_, span := t.tracer.Start(context.WithValue(ctx, chosen{}, of), s.Name, trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes...))
+	_, span := t.tracer.Start(context.WithValue(ctx, chosenIDs{}, of), s.Name, trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes...))
 	if s.Failed != "" {
 		span.SetStatus(codes.Error, s.Failed)
 	}
 	span.End(trace.WithTimestamp(s.Ended))
 }
 
-func digest(kind, key string, n int) []byte {
+func traceDigest(kind, key string, n int) []byte {
 	sum := sha256.Sum256([]byte("countersign " + kind + "\x00" + key))
 	return sum[:n]
 }
 
-func traceOf(key string) trace.TraceID { return trace.TraceID(digest("trace", key, 16)) }
+func traceOf(key string) trace.TraceID { return trace.TraceID(traceDigest("trace", key, 16)) }
 
-func spanOf(id string) trace.SpanID { return trace.SpanID(digest("span", id, 8)) }
+func spanOf(id string) trace.SpanID { return trace.SpanID(traceDigest("span", id, 8)) }
 
-// chosen are the ids of the next span. It is its own key in a context.
-type chosen struct {
+// chosenIDs are the ids of the next span. It is its own key in a context.
+type chosenIDs struct {
 	trace trace.TraceID
 	span  trace.SpanID // zero: a random one
 }
 
-// ids gives the ids that the context chose.
-type ids struct{}
+// traceIDs gives the ids that the context chose.
+type traceIDs struct{}
 
-func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	c, _ := ctx.Value(chosen{}).(chosen)
-	return c.trace, ids{}.NewSpanID(ctx, c.trace)
+func (traceIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	c, _ := ctx.Value(chosenIDs{}).(chosenIDs)
+	return c.trace, traceIDs{}.NewSpanID(ctx, c.trace)
 }
 
-func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	if c, _ := ctx.Value(chosen{}).(chosen); c.span.IsValid() {
+func (traceIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if c, _ := ctx.Value(chosenIDs{}).(chosenIDs); c.span.IsValid() {
 		return c.span
 	}
 	var random trace.SpanID

@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-
-	"countersign/internal/db/masterkey"
 )
 
 const (
@@ -16,9 +14,9 @@ INSERT INTO master_keys (number, fingerprint, since, next, self) VALUES (1, $1, 
 
 // ReadMasterKeys gives what a database says of its master keys, in the order in which they
 // came. The last one seals.
-func ReadMasterKeys(ctx context.Context, q Querier) (rows []masterkey.Row, err error) {
+func ReadMasterKeys(ctx context.Context, q Querier) (rows []MasterKeyRow, err error) {
 	err = Each(ctx, q, masterKeysSQL, nil, func(r Rows) error {
-		var m masterkey.Row
+		var m MasterKeyRow
 		err := r.Scan(&m.Number, &m.Fingerprint, &m.Since, &m.Replaced, &m.Rewrapped, &m.Ended, &m.Next, &m.Self)
 		rows = append(rows, m)
 		return err
@@ -27,7 +25,7 @@ func ReadMasterKeys(ctx context.Context, q Querier) (rows []masterkey.Row, err e
 }
 
 // MasterKeys is ReadMasterKeys as of the last look.
-func (d *DB) MasterKeys() []masterkey.Row { return d.keys.Rows() }
+func (d *DB) MasterKeys() []MasterKeyRow { return d.keys.Rows() }
 
 // MasterKey gives the key that seals.
 func (d *DB) MasterKey() *MasterKey { return d.keys.Current() }

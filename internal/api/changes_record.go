@@ -1,4 +1,4 @@
-package control
+package api
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type changeRecord struct {
 	Due        client.Time       `json:"takesEffect,omitzero"`
 }
 
-func record(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis) error {
+func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis) error {
 	about := []string{c.ID}
 	for _, id := range []string{c.Merchant, c.Token} {
 		if id != "" {
@@ -52,9 +52,9 @@ func record(ctx context.Context, t *db.Tx, kind string, c *Change, now db.Millis
 
 // told is the one place that every applied change passes, in its transaction: it raises
 // the alarm and adds the record. Tokens raise one if they decide on changes.
-func (k *Control) told(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
+func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
 	if c.DecidedBy != "" { // else the record of what was done tells who did it
-		if err := record(ctx, t, recordApplied, c, now); err != nil {
+		if err := recordChange(ctx, t, recordApplied, c, now); err != nil {
 			return err
 		}
 	}
@@ -75,10 +75,10 @@ func (c *Change) summary() string {
 		return c.Token + " " + string(c.Kind)
 	}
 	members := slices.Sorted(maps.Keys(c.After))
-	return strings.Join(members, ",") + " before " + fingerprint(c.Before) + " after " + fingerprint(c.After)
+	return strings.Join(members, ",") + " before " + changeFingerprint(c.Before) + " after " + changeFingerprint(c.After)
 }
 
-func fingerprint(members map[string]string) string {
+func changeFingerprint(members map[string]string) string {
 	var b strings.Builder
 	for _, m := range slices.Sorted(maps.Keys(members)) {
 		b.WriteString(m + "\x00" + members[m] + "\x00")

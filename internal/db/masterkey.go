@@ -1,5 +1,4 @@
-// Package masterkey has the keys that seal the data keys of a database, and the chain of those that replaced each other.
-package masterkey
+package db
 
 import (
 	"crypto/aes"
@@ -13,42 +12,42 @@ import (
 	"time"
 )
 
-// Key seals the data keys of records, with AES-256-GCM. It does not print.
-type Key struct {
+// MasterKey seals the data keys of records, with AES-256-GCM. It does not print.
+type MasterKey struct {
 	key [32]byte
 	gcm cipher.AEAD
 }
 
-// New gives the master key of 32 random bytes.
-func New(key [32]byte) *Key { return &Key{key, NewGCM(key[:])} }
+// NewMasterKey gives the master key of 32 random bytes.
+func NewMasterKey(key [32]byte) *MasterKey { return &MasterKey{key, newGCM(key[:])} }
 
 const wrapPurpose = "countersign data key"
 
 // Wrap seals a data key.
-func (k *Key) Wrap(dataKey []byte) []byte { return SealGCM(k.gcm, dataKey, wrapPurpose) }
+func (k *MasterKey) Wrap(dataKey []byte) []byte { return sealGCM(k.gcm, dataKey, wrapPurpose) }
 
 // Unwrap inverts Wrap; ErrBroken.
-func (k *Key) Unwrap(wrapped []byte) ([]byte, error) {
-	return OpenGCM(k.gcm, wrapped, wrapPurpose)
+func (k *MasterKey) Unwrap(wrapped []byte) ([]byte, error) {
+	return openGCM(k.gcm, wrapped, wrapPurpose)
 }
 
 // Fingerprint names the key: the beginning of a SHA-256 of it, which may be shown.
-func (k *Key) Fingerprint() string {
+func (k *MasterKey) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("countersign master key\x00"), k.key[:]...))
 	return hex.EncodeToString(sum[:8])
 }
 
 // Format hides the key from every fmt verb.
-func (*Key) Format(f fmt.State, _ rune) { io.WriteString(f, "master key") }
+func (*MasterKey) Format(f fmt.State, _ rune) { io.WriteString(f, "master key") }
 
 // sealFormat is the first byte of everything sealed here.
 const sealFormat = 1
 
-// ErrBroken means that a sealed value does not open with a key.
-var ErrBroken = errors.New("sealed value does not open")
+// errUnsealable means that a sealed value does not open with a key.
+var errUnsealable = errors.New("sealed value does not open")
 
-// NewGCM gives AES-256-GCM with random nonces, for a key of 32 bytes.
-func NewGCM(key []byte) cipher.AEAD {
+// newGCM gives AES-256-GCM with random nonces, for a key of 32 bytes.
+func newGCM(key []byte) cipher.AEAD {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // the length is fixed
@@ -60,28 +59,28 @@ func NewGCM(key []byte) cipher.AEAD {
 	return gcm
 }
 
-// SealGCM gives the format, a random nonce and the sealed text. A data key seals a
+// sealGCM gives the format, a random nonce and the sealed text. A data key seals a
 // few values, a master key one value for each change of a record. Both are far too
 // few for random nonces to repeat.
-func SealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
+func sealGCM(gcm cipher.AEAD, plain []byte, about string) []byte {
 	return gcm.Seal([]byte{sealFormat}, nil, plain, []byte(about))
 }
 
-// OpenGCM inverts SealGCM; ErrBroken.
-func OpenGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
+// openGCM inverts SealGCM; ErrBroken.
+func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != sealFormat {
-		return nil, ErrBroken
+		return nil, errUnsealable
 	}
 	plain, err := gcm.Open(nil, nil, sealed[1:], []byte(about))
 	if err != nil {
-		return nil, ErrBroken
+		return nil, errUnsealable
 	}
 	return plain, nil
 }
 
-// Row is what a database says of a master key. Times are milliseconds since 1970 UTC. It
+// MasterKeyRow is what a database says of a master key. Times are milliseconds since 1970 UTC. It
 // holds nothing that must not be shown.
-type Row struct {
+type MasterKeyRow struct {
 	Number      int64
 	Fingerprint string
 	Since       int64  // when it began to seal; of a database of an earlier release, when that was first noted
@@ -93,32 +92,29 @@ type Row struct {
 }
 
 // Waits reports whether values may still be sealed under the key, which was replaced.
-func (r Row) Waits() bool { return r.Replaced != 0 && r.Rewrapped == 0 }
+func (r MasterKeyRow) Waits() bool { return r.Replaced != 0 && r.Rewrapped == 0 }
 
-// ErrOther means that a key is not one of those that open a database.
-var ErrOther = errors.New("the master key does not open this database")
-
-// Chain gives the keys that rows hold for who has the key given, in order.
-func Chain(given *Key, rows []Row) ([]*Key, error) {
+// MasterKeyChain gives the keys that rows hold for who has the key given, in order.
+func MasterKeyChain(given *MasterKey, rows []MasterKeyRow) ([]*MasterKey, error) {
 	if len(rows) == 0 {
-		return []*Key{given}, nil
+		return []*MasterKey{given}, nil
 	}
-	at := slices.IndexFunc(rows, func(r Row) bool { return r.Fingerprint == given.Fingerprint() })
+	at := slices.IndexFunc(rows, func(r MasterKeyRow) bool { return r.Fingerprint == given.Fingerprint() })
 	last := rows[len(rows)-1]
 	switch {
 	case at < 0:
-		return nil, fmt.Errorf("%w: it has the fingerprint %s, the key of the database %s", ErrOther, given.Fingerprint(), last.Fingerprint)
+		return nil, fmt.Errorf("%w: it has the fingerprint %s, the key of the database %s", ErrMasterKey, given.Fingerprint(), last.Fingerprint)
 	case rows[at].Ended != 0:
-		return nil, fmt.Errorf("%w: the key %s was replaced by %s and ended on %s", ErrOther, given.Fingerprint(), last.Fingerprint, time.UnixMilli(rows[at].Ended).UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("%w: the key %s was replaced by %s and ended on %s", ErrMasterKey, given.Fingerprint(), last.Fingerprint, time.UnixMilli(rows[at].Ended).UTC().Format(time.RFC3339))
 	}
-	keys := make([]*Key, len(rows))
+	keys := make([]*MasterKey, len(rows))
 	keys[at] = given
-	open := func(by *Key, sealed []byte, purpose string, older, newer int) (*Key, error) {
-		plain, err := OpenGCM(by.gcm, sealed, aboutKey(purpose, rows[older].Fingerprint, rows[newer].Fingerprint))
+	open := func(by *MasterKey, sealed []byte, purpose string, older, newer int) (*MasterKey, error) {
+		plain, err := openGCM(by.gcm, sealed, aboutKey(purpose, rows[older].Fingerprint, rows[newer].Fingerprint))
 		if err != nil || len(plain) != 32 {
-			return nil, fmt.Errorf("%w: what master_keys holds of key %s is damaged", ErrOther, rows[older].Fingerprint)
+			return nil, fmt.Errorf("%w: what master_keys holds of key %s is damaged", ErrMasterKey, rows[older].Fingerprint)
 		}
-		return New([32]byte(plain)), nil
+		return NewMasterKey([32]byte(plain)), nil
 	}
 	var err error
 	for i := at; i+1 < len(rows) && err == nil; i++ {
@@ -144,10 +140,10 @@ type Next struct {
 	Self []byte `json:"self"` // the old key, sealed under the new one
 }
 
-// NewNext prepares the replacement of old.
-func NewNext(old, fresh *Key) Next {
+// NextMasterKey prepares the replacement of old.
+func NextMasterKey(old, fresh *MasterKey) Next {
 	n := Next{Old: old.Fingerprint(), New: fresh.Fingerprint()}
-	n.Next = SealGCM(old.gcm, fresh.key[:], aboutKey("next", n.Old, n.New))
-	n.Self = SealGCM(fresh.gcm, old.key[:], aboutKey("self", n.Old, n.New))
+	n.Next = sealGCM(old.gcm, fresh.key[:], aboutKey("next", n.Old, n.New))
+	n.Self = sealGCM(fresh.gcm, old.key[:], aboutKey("self", n.Old, n.New))
 	return n
 }

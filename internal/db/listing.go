@@ -1,4 +1,4 @@
-package page
+package db
 
 import (
 	"cmp"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"countersign/internal/db"
 )
 
 // Place is where a row stands in a list of rows with an owner. Such lists are ordered by
@@ -23,7 +21,7 @@ func (p Place) Compare(q Place) int {
 // in the list's order and serves the conditions up to EndWalk. The table has the columns
 // id and merchant, the owner.
 type Listing struct {
-	db.Conditions
+	Conditions
 	Table  string // with its alias, a letter
 	Joins  string // for the columns and the filters
 	Owner  string // all rows of the index are of this owner; empty: of any
@@ -70,7 +68,7 @@ func (l *Listing) Before(id string) {
 }
 
 // since gives the condition of Since.
-func (l *Listing) since(q *db.Conditions) {
+func (l *Listing) since(q *Conditions) {
 	switch a := l.Alias(); {
 	case l.Since == "":
 	case l.Sorted:
@@ -98,7 +96,7 @@ func (l *Listing) Bounded() bool { return l.Filtered() && !l.Sorted }
 func (l *Listing) EndText() (text string, args []any) {
 	w, a := l.Walk(), l.Alias()
 	l.since(&w)
-	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), Most-1), w.Args
+	return fmt.Sprintf("SELECT %s.id, %s.merchant FROM %s%s%s LIMIT 1 OFFSET %d", a, a, l.Table, w.Where(), l.order(), PageRows-1), w.Args
 }
 
 // Text reads the page, and one row more to know whether there are more.
@@ -107,24 +105,24 @@ func (l *Listing) Text(columns string, limit int) string {
 	return "SELECT " + columns + " FROM " + l.Table + l.Joins + where + l.order() + " LIMIT CAST(" + l.Arg(limit+1) + " AS BIGINT)"
 }
 
-// Row is a row of a list and where it stands.
-type Row[T any] struct {
+// Placed is a row of a list and where it stands.
+type Placed[T any] struct {
 	Place
 	Value T
 }
 
-// Read reads a page of the list whose parts are ls. next is the place of its last row,
+// ReadListing reads a page of the list whose parts are ls. next is the place of its last row,
 // the zero Place at the end. A page may have fewer than limit rows, also none, and a next
 // one.
-func Read[T any](ctx context.Context, q db.Querier, columns string, ls []Listing, limit int, scan func(db.Rows) (Row[T], error)) (list []T, next Place, err error) {
-	var found []Row[T]
+func ReadListing[T any](ctx context.Context, q Querier, columns string, ls []Listing, limit int, scan func(Rows) (Placed[T], error)) (list []T, next Place, err error) {
+	var found []Placed[T]
 	var end *Place // what is below has not been looked at in each part
 	for i := range ls {
 		l := &ls[i]
 		if l.Bounded() {
 			var p Place
 			text, args := l.EndText()
-			more, err := db.One(ctx, q, text, args, &p.ID, &p.Owner)
+			more, err := One(ctx, q, text, args, &p.ID, &p.Owner)
 			if err != nil {
 				return nil, Place{}, err
 			}
@@ -137,13 +135,13 @@ func Read[T any](ctx context.Context, q db.Querier, columns string, ls []Listing
 			}
 		}
 		l.since(&l.Conditions)
-		part, err := db.List(ctx, q, l.Text(columns, limit), l.Args, scan)
+		part, err := List(ctx, q, l.Text(columns, limit), l.Args, scan)
 		if err != nil {
 			return nil, Place{}, err
 		}
 		found = append(found, part...)
 	}
-	slices.SortFunc(found, func(a, b Row[T]) int { return b.Compare(a.Place) })
+	slices.SortFunc(found, func(a, b Placed[T]) int { return b.Compare(a.Place) })
 	for _, v := range found {
 		if end != nil && v.Compare(*end) < 0 {
 			break

@@ -1,0 +1,18 @@
+package audit
+
+import (
+	"context"
+
+	"countersign/internal/db"
+)
+
+// AddAbout adds a record about one merchant, callback, withdrawal or order as part of t.
+func AddAbout(ctx context.Context, t *db.Tx, kind, id string, now db.Millis, data any) error {
+	return Add(ctx, t, Record{Kind: kind, At: now, About: []string{id}, Data: data})
+}
+
+// Purged tells of rows that were purged because they were settled long ago.
+type Purged struct {
+	Rows   int64 `json:"purged"`
+	Before int64 `json:"before"` // when they were settled, in milliseconds since 1970
+}

@@ -1,0 +1,56 @@
+package db
+
+import (
+	"context"
+	"fmt"
+)
+
+// PageRows is how many rows one page of a list looks at. Each page follows one index and
+// costs about as much as any other, however few rows pass the filters. A list with a filter that its index does not
+// have, and that few rows pass, gives short pages then.
+const PageRows = 500
+
+// ReadNumbered reads the newest rows of a table that c selects, by their column seq, which
+// number gives, down to the number from (0: all). next is the number to begin the next page below, 0 at the end. A page may
+// have fewer than limit rows, also none, and a next one.
+func ReadNumbered[T any](ctx context.Context, q Querier, table, columns string, c *Conditions, from int64, limit int,
+	number func(T) int64, scan func(Rows) (T, error)) (list []T, next int64, err error) {
+	if c.Filtered() {
+		text, args := NumberedEnd(table, c, from)
+		more, err := One(ctx, q, text, args, &next)
+		if err != nil {
+			return nil, 0, err
+		}
+		if more {
+			from = next // it is not below, and the index serves one bound alone
+		}
+	}
+	if from > 0 {
+		c.Add("seq >= ?", from)
+	}
+	list, err = List(ctx, q, NumberedText(table, columns, c, limit), c.Args, scan)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = number(list[limit-1])
+	}
+	return list, next, nil
+}
+
+// NumberedEnd finds the last row that a page of Numbered with filters looks at.
+func NumberedEnd(table string, c *Conditions, from int64) (text string, args []any) {
+	walk := c.Walk()
+	if from > 0 {
+		walk.Add("seq >= ?", from)
+	}
+	return fmt.Sprintf("SELECT seq FROM %s%s ORDER BY seq DESC LIMIT 1 OFFSET %d", table, walk.Where(), PageRows-1), walk.Args
+}
+
+// NumberedText reads the rows of a page of Numbered, and one more to know whether there
+// are more.
+func NumberedText(table, columns string, c *Conditions, limit int) string {
+	where := c.Where()
+	return "SELECT " + columns + " FROM " + table + where + " ORDER BY seq DESC LIMIT " + c.Arg(limit+1)
+}

@@ -1,0 +1,119 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"countersign"
+	"countersign/internal/db"
+)
+
+// Purged is what stays of a callback.
+type Purged struct {
+	ID     string // the part after the merchant
+	digest []byte // SHA-256 of the payload
+}
+
+// Same reports whether the payload is that of the callback.
+func (r *Purged) Same(payload []byte) bool {
+	sum := sha256.Sum256(payload)
+	return bytes.Equal(r.digest, sum[:])
+}
+
+// PurgedKey names a callback by what it tells of. An empty ID is looked up nowhere.
+type PurgedKey struct {
+	Merchant string
+	Type     countersign.Type
+	ID       string
+}
+
+const lookPurgedSQL = `
+SELECT i.event_id, i.id, i.digest FROM {list}$1{as w} CROSS JOIN {inner}purged i
+WHERE i.merchant = $2 AND i.type = $3 AND i.event_id = w.value{alone}`
+
+// LookPurged gives the statements that put what stays of each event into found. With PostgreSQL
+// they must come after the statement that inserts these callbacks: that one waits until a
+// purge of the same callback has committed, and a later statement sees what it committed.
+func LookPurged(d *db.Dialect, events []PurgedKey, found []*Purged) (list []db.Statement) {
+	places := map[PurgedKey][]int{}
+	ids := map[PurgedKey][]string{} // by merchant and type
+	var order []PurgedKey
+	for i, e := range events {
+		if e.ID == "" {
+			continue
+		}
+		of := PurgedKey{Merchant: e.Merchant, Type: e.Type}
+		if ids[of] == nil {
+			order = append(order, of)
+		}
+		if places[e] == nil {
+			ids[of] = append(ids[of], e.ID)
+		}
+		places[e] = append(places[e], i)
+	}
+	for _, of := range order {
+		list = append(list, db.Statement{SQL: lookPurgedSQL, Args: []any{d.List(ids[of]), of.Merchant, int64(of.Type)}, Row: func(r db.Rows) error {
+			var row Purged
+			err := r.Scan(&of.ID, &row.ID, &row.digest)
+			for _, i := range places[of] {
+				found[i] = &row
+			}
+			return err
+		}})
+	}
+	return list
+}
+
+const keepPurgedSQL = `INSERT INTO purged (merchant, event_id, type, id, digest) VALUES ($1, $2, $3, $4, $5)`
+
+var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
+
+// KeepPurged gives the statements that keep what Args made of each callback.
+func KeepPurged(args []any) []db.Statement { return insertPurged.Statements(args, nil) }
+
+// PurgedArgs appends what stays of a callback.
+func PurgedArgs(to []any, e PurgedKey, id string, payload []byte) []any {
+	sum := sha256.Sum256(payload)
+	return append(to, e.Merchant, e.ID, int64(e.Type), id, sum[:])
+}
+
+const purgedBeforeSQL = `SELECT before FROM retention WHERE one = 1`
+
+// PurgedBefore is the time before which what was settled may have been purged; 0: nothing was.
+func PurgedBefore(ctx context.Context, q db.Querier) (before db.Millis, err error) {
+	_, err = db.One(ctx, q, purgedBeforeSQL, nil, &before)
+	return before, err
+}
+
+// PurgedError is the error for a callback that is not kept and would be of the time before. It
+// wraps db.ErrPurged.
+func PurgedError(before db.Millis) error {
+	return fmt.Errorf("callbacks that were settled before %s were %w, and this one would be of that time: of each, its merchant, trackingId and digest are kept",
+		before.Time().UTC().Format(time.RFC3339), db.ErrPurged)
+}
+
+const eachPurgedSQL = `
+SELECT merchant, event_id FROM purged WHERE type = 1 AND (merchant, event_id) > ($1, $2) ORDER BY merchant, event_id LIMIT CAST($3 AS BIGINT)`
+
+// EachPurgedDeposit calls fn for every deposit that was purged, by merchant.
+func EachPurgedDeposit(ctx context.Context, q db.Querier, fn func(merchant, trackingID string) error) error {
+	const most = 1000
+	merchant, id := "", ""
+	for n := most; n == most; {
+		n = 0
+		err := db.Each(ctx, q, eachPurgedSQL, []any{merchant, id, most}, func(r db.Rows) error {
+			n++
+			if err := r.Scan(&merchant, &id); err != nil {
+				return err
+			}
+			return fn(merchant, id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
