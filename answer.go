@@ -95,7 +95,7 @@ func (e *echo) address(name, sent, got string) {
 	e.note(name, sent == "" || got == "" || SameAddress(sent, got))
 }
 
-// notice compares what types 3 to 7 have in common.
+// notice compares what all notices have in common.
 func (e *echo) notice(sent Callback, answer Answer) NoticeAnswer {
 	a, ok := answer.(NoticeAnswer)
 	e.note("type", ok && a.Type == sent.CallbackType())

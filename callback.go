@@ -11,79 +11,6 @@ const MaxMessage = 64 << 10
 // request, perhaps with three times the bytes, as escapes.
 func MaxAnswer(request int) int { return max(4<<10, 3*request) }
 
-// Type is the number that says what a callback is about (PROTOCOL.md,
-// Messages). The zero Type is TypeUnknown, which no end processes.
-type Type int
-
-// The callback types. Types 1 and 3 to 7 go to the merchant's notify URL,
-// type 2 goes to its withdraw URL.
-const (
-	TypeUnknown           Type = 0
-	TypeDeposited         Type = 1 // a deposit arrived
-	TypeRequestWithdraw   Type = 2 // a withdrawal asks for confirmation
-	TypeWithdraw          Type = 3 // a withdrawal was executed
-	TypeAddress           Type = 4 // a deposit address was replaced
-	TypeInvalidAddress    Type = 5 // a withdrawal ended without execution
-	TypeNotEnoughMoney    Type = 6 // a withdrawal waits for funds
-	TypeNotEnoughHotMoney Type = 7 // a withdrawal waits for fees
-)
-
-// types holds what depends on the type alone. A new callback type needs a line
-// here, a struct with its members, and what merchants do with it.
-var types = [...]struct {
-	name  string
-	lane  Lane
-	empty func() message // for a parser to fill
-}{
-	TypeUnknown:           {name: "NOTIFY_UNKNOWN"},
-	TypeDeposited:         {"NOTIFY_DEPOSITED", LaneNotify, func() message { return &Deposit{} }},
-	TypeRequestWithdraw:   {"NOTIFY_REQUEST_WITHDRAW", LaneWithdraw, func() message { return &WithdrawalRequest{} }},
-	TypeWithdraw:          {"NOTIFY_WITHDRAW", LaneNotify, func() message { return &WithdrawalDone{} }},
-	TypeAddress:           {"NOTIFY_ADDRESS", LaneNotify, func() message { return &AddressChange{} }},
-	TypeInvalidAddress:    {"NOTIFY_INVALID_ADDRESS", LaneNotify, func() message { return &WithdrawalEnded{} }},
-	TypeNotEnoughMoney:    {"NOTIFY_NOT_ENOUGH_MONEY", LaneNotify, func() message { return &FundsShort{Type: TypeNotEnoughMoney} }},
-	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", LaneNotify, func() message { return &FundsShort{Type: TypeNotEnoughHotMoney} }},
-}
-
-// Known reports whether t is one of the types 1 to 7.
-func (t Type) Known() bool { return t > TypeUnknown && int(t) < len(types) }
-
-// String gives the protocol's name of t, such as NOTIFY_DEPOSITED.
-func (t Type) String() string {
-	if t >= 0 && int(t) < len(types) {
-		return types[t].name
-	}
-	return fmt.Sprintf("callback type %d", int(t))
-}
-
-// Lane is the lane of callbacks of type t. No parser gives a callback of an
-// unknown type, whose lane would be LaneNotify.
-func (t Type) Lane() Lane {
-	if t.Known() {
-		return types[t].lane
-	}
-	return LaneNotify
-}
-
-// Lane separates callbacks that must not wait for each other. It decides to
-// which of the merchant's URLs they go (PROTOCOL.md, H1). Callbacks of
-// LaneWithdraw are sent first, because a withdrawal waits for each of them.
-type Lane int
-
-// The lanes. Their numbers are kept in databases.
-const (
-	LaneNotify   Lane = 0 // the notify URL: types 1 and 3 to 7
-	LaneWithdraw Lane = 1 // the withdraw URL: type 2
-)
-
-// String is "notify" or "withdraw".
-func (l Lane) String() string {
-	if l == LaneWithdraw {
-		return "withdraw"
-	}
-	return "notify"
-}
-
 // Callback is one thing the service says to a merchant: a *Deposit,
 // *WithdrawalRequest, *WithdrawalDone, *AddressChange, *WithdrawalEnded or
 // *FundsShort.
@@ -221,7 +148,7 @@ func readCallback(plaintext []byte, o ParseOptions) (message, *codec, error) {
 	if !t.Known() {
 		return nil, nil, fmt.Errorf("%w: %d", ErrUnknownType, int(t))
 	}
-	m := types[t].empty()
+	m := types[t].empty(t)
 	c := codec{obj: obj, lenient: o.Lenient}
 	m.members(&c)
 	return m, &c, nil

@@ -10,7 +10,7 @@ var (
 	// ErrMalformed means that the bytes are not a message of the protocol:
 	// errCode 1002.
 	ErrMalformed = errors.New("malformed message")
-	// ErrUnknownType means a well-formed request whose type is none of 1 to 7:
+	// ErrUnknownType means a well-formed request whose type is not known:
 	// errCode 1003.
 	ErrUnknownType = errors.New("unknown callback type")
 )
@@ -37,7 +37,7 @@ const (
 
 	CodeCannotOpen  ErrCode = 1001 // the body does not open with the merchant's key
 	CodeMalformed   ErrCode = 1002 // it opens, but is not a message of the protocol
-	CodeUnknownType ErrCode = 1003 // its type is none of 1 to 7
+	CodeUnknownType ErrCode = 1003 // its type is not known
 	CodeWrongURL    ErrCode = 1004 // its type belongs to the other URL
 
 	CodeUnknownOrder   ErrCode = 2001 // no such withdrawal order

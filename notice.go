@@ -1,7 +1,7 @@
 package countersign
 
-// The callbacks of types 3 to 7. The interface names them only; their members
-// are those that live services send (PROTOCOL.md, Messages).
+// The notices: every type but 1 and 2. The interface names them only; their
+// members are those that live services send (PROTOCOL.md, Messages).
 
 // WithdrawalDone is callback type 3: a withdrawal was executed.
 type WithdrawalDone struct {
@@ -106,14 +106,16 @@ func (w *WithdrawalEnded) members(c *codec) {
 	w.last(c)
 }
 
-// FundsShort is callback types 6 and 7: a withdrawal waits for funds (6) or for
-// the fees of its chain (7). Its funds stay frozen, and the service tries it
-// again (PROTOCOL.md, M9).
+// FundsShort is the callback types with EffectWaiting: a withdrawal waits for funds
+// (6) or for the fees of its chain (7). Its funds stay frozen, and the service tries
+// it again (PROTOCOL.md, M9).
 type FundsShort struct {
-	Type Type // TypeNotEnoughMoney or TypeNotEnoughHotMoney
+	Type Type // one of EffectWaiting
 	Head
 	CallBackID string // the withdrawal
 }
+
+func fundsShort(t Type) message { return &FundsShort{Type: t} }
 
 // CallbackType is Type.
 func (f *FundsShort) CallbackType() Type { return f.Type }
@@ -129,15 +131,15 @@ func (f *FundsShort) Marshal() ([]byte, error) { return encode(f) }
 
 func (f *FundsShort) members(c *codec) {
 	f.first(c, f.Type, required, required)
-	if f.Type != TypeNotEnoughMoney && f.Type != TypeNotEnoughHotMoney {
-		c.fail("type", "is neither 6 nor 7")
+	if f.Type.Effect() != EffectWaiting {
+		c.fail("type", "is not of a withdrawal that waits")
 	}
 	c.id("callBackId", &f.CallBackID, required)
 	f.last(c)
 }
 
-// NoticeAnswer is the plaintext of the data of a response to a callback of
-// types 3 to 7 (PROTOCOL.md, Answers). Only type and requestUUID must be there.
+// NoticeAnswer is the plaintext of the data of a response to a notice
+// (PROTOCOL.md, Answers). Only type and requestUUID must be there.
 type NoticeAnswer struct {
 	Type         Type
 	TrackingID   string
@@ -253,8 +255,8 @@ func (a NoticeAnswer) Shortest() Answer {
 // Marshal gives the canonical bytes. It inverts ParseNoticeAnswer.
 func (a NoticeAnswer) Marshal() ([]byte, error) { return encode(&a) }
 
-// ParseNoticeAnswer reads the opened data of a response to a callback of types
-// 3 to 7. Errors are a *MemberError or wrap ErrMalformed.
+// ParseNoticeAnswer reads the opened data of a response to a notice. Errors are a
+// *MemberError or wrap ErrMalformed.
 func ParseNoticeAnswer(data []byte) (NoticeAnswer, error) {
 	return parseAnswer[NoticeAnswer](data, ParseOptions{})
 }
@@ -262,8 +264,8 @@ func ParseNoticeAnswer(data []byte) (NoticeAnswer, error) {
 func (a *NoticeAnswer) members(c *codec) {
 	c.asSent = &a.AsSent
 	c.kind(&a.Type, 0)
-	if a.Type < TypeWithdraw || !a.Type.Known() {
-		c.fail("type", "is not between 3 and 7")
+	if !a.Type.Effect().IsNotice() {
+		c.fail("type", "is not that of a notice")
 	}
 	c.id("trackingId", &a.TrackingID, optional)
 	c.id("tenantUserId", &a.TenantUserID, optional)

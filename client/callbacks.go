@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+
+	"countersign"
 )
 
 // CallbackState is the state of a callback.
@@ -40,23 +42,23 @@ func (Told) Values() []Told { return []Told{ToldPossibly, ToldAgain} }
 
 // Callback is one thing that the service says to a merchant.
 type Callback struct {
-	ID         string        `json:"id" doc:"the service's id of the callback; begins with the merchant's id"`
-	Merchant   string        `json:"merchant" doc:"id of the merchant"`
-	Type       int           `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
-	Name       string        `json:"name" doc:"name of the type" example:"NOTIFY_DEPOSITED"`
-	TrackingID string        `json:"trackingId,omitempty" doc:"member trackingId of the callback"`
-	TxID       string        `json:"txId,omitempty" doc:"the transaction that it is about"`
-	CallBackID string        `json:"callBackId,omitempty" doc:"the merchant's id of the withdrawal that it is about"`
-	State      CallbackState `json:"state" doc:"its state"`
-	Attempt    int           `json:"attempt" doc:"attempts begun; while sending, the number of the one under way"`
-	Failed     int           `json:"failed" doc:"attempts that counted against the schedule"`
-	Due        Time          `json:"due,omitzero" doc:"when the next attempt is due, while pending"`
-	LeaseUntil Time          `json:"leaseUntil,omitzero" doc:"when the lease of the attempt under way ends, while sending"`
-	Deadline   Time          `json:"deadline,omitzero" doc:"no attempt begins at this time or later; absent: there is no deadline"`
-	LastReason Reason        `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
-	Created    Time          `json:"created" doc:"when the service took it"`
-	Settled    Time          `json:"settled,omitzero" doc:"when it reached a final state"`
-	Told       Told          `json:"told,omitempty" doc:"possibly: the service's database was restored from a backup, after which the merchant may have been told; until it is reconciled. again: the merchant had accepted it, and it is sent once more because a person asked for it by its id. Absent: neither"`
+	ID         string           `json:"id" doc:"the service's id of the callback; begins with the merchant's id"`
+	Merchant   string           `json:"merchant" doc:"id of the merchant"`
+	Type       countersign.Type `json:"type" doc:"type of the callback (PROTOCOL.md, Messages)"`
+	Name       string           `json:"name" doc:"name of the type" example:"NOTIFY_DEPOSITED"`
+	TrackingID string           `json:"trackingId,omitempty" doc:"member trackingId of the callback"`
+	TxID       string           `json:"txId,omitempty" doc:"the transaction that it is about"`
+	CallBackID string           `json:"callBackId,omitempty" doc:"the merchant's id of the withdrawal that it is about"`
+	State      CallbackState    `json:"state" doc:"its state"`
+	Attempt    int              `json:"attempt" doc:"attempts begun; while sending, the number of the one under way"`
+	Failed     int              `json:"failed" doc:"attempts that counted against the schedule"`
+	Due        Time             `json:"due,omitzero" doc:"when the next attempt is due, while pending"`
+	LeaseUntil Time             `json:"leaseUntil,omitzero" doc:"when the lease of the attempt under way ends, while sending"`
+	Deadline   Time             `json:"deadline,omitzero" doc:"no attempt begins at this time or later; absent: there is no deadline"`
+	LastReason Reason           `json:"lastReason,omitempty" doc:"reason of the last attempt that ended"`
+	Created    Time             `json:"created" doc:"when the service took it"`
+	Settled    Time             `json:"settled,omitzero" doc:"when it reached a final state"`
+	Told       Told             `json:"told,omitempty" doc:"possibly: the service's database was restored from a backup, after which the merchant may have been told; until it is reconciled. again: the merchant had accepted it, and it is sent once more because a person asked for it by its id. Absent: neither"`
 }
 
 // Attempt is one POST of a callback.
@@ -92,12 +94,12 @@ type CallbackPage struct {
 
 // CallbackFilter selects callbacks. Empty members select all.
 type CallbackFilter struct {
-	Merchant   string        `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
-	Type       int           `json:"type,omitempty" query:"type" minimum:"1" maximum:"7" doc:"only of this type, 1 to 7"`
-	State      CallbackState `json:"state,omitempty" query:"state" doc:"only in this state"`
-	TrackingID string        `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
-	TxID       string        `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
-	CallBackID string        `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
+	Merchant   string           `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+	Type       countersign.Type `json:"type,omitempty" query:"type" doc:"only of this type"`
+	State      CallbackState    `json:"state,omitempty" query:"state" doc:"only in this state"`
+	TrackingID string           `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
+	TxID       string           `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
+	CallBackID string           `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
 	// These two find what was taken since the upgrade to a release that has them.
 	TenantUserID string `json:"tenantUserId,omitempty" query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only about this user, 1 to 200 characters; finds what was taken since the upgrade to this release"`
 	Address      string `json:"address,omitempty" query:"address" minLength:"1" maxLength:"200" doc:"only about what goes to this address: toAddress of a deposit, the target of a withdrawal, the new address of a change; 1 to 200 characters; finds what was taken since the upgrade to this release"`

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
+
+	"countersign"
 )
 
 // Gateway calls the API of a merchant's gateway. Make it with NewGateway. Its
@@ -22,18 +24,18 @@ func NewGateway(c Config) (*Gateway, error) {
 
 // InboxEntry is a callback in the merchant's inbox.
 type InboxEntry struct {
-	Seq               int64  `json:"seq" minimum:"1" doc:"number in the inbox"`
-	Type              int    `json:"type" minimum:"1" maximum:"7" doc:"type of the callback, 1 to 7 (PROTOCOL.md, Messages)"`
-	ID                string `json:"id" doc:"id of the callback within its type: the trackingId; for type 2 the callBackId"`
-	TenantUserID      string `json:"tenantUserId" doc:"the user in the merchant's system"`
-	CallBackID        string `json:"callBackId,omitempty" doc:"of the order that it is about"`
-	PossibleDuplicate bool   `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
-	Suspect           bool   `json:"suspect,omitempty" doc:"its sealed blocks belong to another request: it may be joined from several"`
-	Settled           bool   `json:"settled" doc:"its answer is final"`
-	ErrCode           *int64 `json:"errCode,omitempty" doc:"errCode that the service gets, once settled"`
-	Message           string `json:"message,omitempty" doc:"text that the service gets, once settled"`
-	Created           Time   `json:"created" doc:"when it first arrived"`
-	Ended             Time   `json:"ended,omitzero" doc:"when it was settled"`
+	Seq               int64            `json:"seq" minimum:"1" doc:"number in the inbox"`
+	Type              countersign.Type `json:"type" doc:"type of the callback (PROTOCOL.md, Messages)"`
+	ID                string           `json:"id" doc:"id of the callback within its type: the trackingId; for type 2 the callBackId"`
+	TenantUserID      string           `json:"tenantUserId" doc:"the user in the merchant's system"`
+	CallBackID        string           `json:"callBackId,omitempty" doc:"of the order that it is about"`
+	PossibleDuplicate bool             `json:"possibleDuplicate" doc:"an earlier deposit under another trackingId names the same transfer"`
+	Suspect           bool             `json:"suspect,omitempty" doc:"its sealed blocks belong to another request: it may be joined from several"`
+	Settled           bool             `json:"settled" doc:"its answer is final"`
+	ErrCode           *int64           `json:"errCode,omitempty" doc:"errCode that the service gets, once settled"`
+	Message           string           `json:"message,omitempty" doc:"text that the service gets, once settled"`
+	Created           Time             `json:"created" doc:"when it first arrived"`
+	Ended             Time             `json:"ended,omitzero" doc:"when it was settled"`
 }
 
 // InboxPage is a page of the inbox, the newest first.
@@ -44,10 +46,10 @@ type InboxPage struct {
 
 // InboxFilter selects entries of the inbox. Zero members select all.
 type InboxFilter struct {
-	Type       int    // only of this type, 1 to 7
-	ID         string `query:"id"`         // only with this trackingId; callBackId for type 2
-	CallBackID string `query:"callBackId"` // only about this order
-	Open       bool   `query:"-"`          // only those that are not settled
+	Type       countersign.Type // only of this type
+	ID         string           `query:"id"`         // only with this trackingId; callBackId for type 2
+	CallBackID string           `query:"callBackId"` // only about this order
+	Open       bool             `query:"-"`          // only those that are not settled
 }
 
 // Callbacks gives a page of the inbox, the newest first.

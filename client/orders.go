@@ -60,7 +60,7 @@ type Order struct {
 	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first, or an earlier release kept it"`
 	Reason    string     `json:"reason,omitempty" doc:"the reason of the last decision on it, or what was wrong when it was executed"`
 	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
-	Waiting   int        `json:"waiting,omitempty" enum:"6,7" doc:"type of the callback by which the service said that it is short of funds and tries again"`
+	Waiting   WaitingFor `json:"waiting,omitempty" doc:"what the service said it waits for, before it tries again"`
 	TxID      string     `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	Created   Time       `json:"created" doc:"when it was ordered or first asked for"`
 	Updated   Time       `json:"updated" doc:"when it last changed"`

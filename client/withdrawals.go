@@ -139,12 +139,27 @@ type WaitingFor string
 
 // What a withdrawal can wait for.
 const (
-	WaitingForFunds WaitingFor = "funds" // the amount: a callback of type 6
-	WaitingForFees  WaitingFor = "fees"  // the fees of its chain: a callback of type 7
+	WaitingForFunds WaitingFor = "funds" // the amount
+	WaitingForFees  WaitingFor = "fees"  // the fees of its chain
 )
 
 // Values lists everything that a withdrawal can wait for.
-func (WaitingFor) Values() []WaitingFor { return []WaitingFor{WaitingForFunds, WaitingForFees} }
+func (WaitingFor) Values() (list []WaitingFor) {
+	for _, t := range countersign.EffectWaiting.Types() {
+		list = append(list, WaitingFor(t.WaitsFor()))
+	}
+	return list
+}
+
+// Type is the type of the callback that says so, and TypeUnknown if there is none.
+func (w WaitingFor) Type() countersign.Type {
+	for _, t := range countersign.EffectWaiting.Types() {
+		if t.WaitsFor() == string(w) {
+			return t
+		}
+	}
+	return countersign.TypeUnknown
+}
 
 // Waiting reports that a released withdrawal waits.
 type Waiting struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -76,6 +77,19 @@ func meanings[T interface {
 }
 
 func sentence(s string) bool { return regexp.MustCompile(`^[A-Z].*\.$`).MatchString(s) }
+
+// TestWaitingFor: what a withdrawal can wait for are the words of the callback types.
+func TestWaitingFor(t *testing.T) {
+	words := client.WaitingFor("").Values()
+	for _, w := range append(words, client.WaitingForFunds, client.WaitingForFees) {
+		if typ := w.Type(); typ.WaitsFor() != string(w) || typ.Effect() != countersign.EffectWaiting || w == "" {
+			t.Errorf("%q is of type %d, which waits for %q", w, typ, typ.WaitsFor())
+		}
+	}
+	if got := client.WaitingFor("rain").Type(); got != countersign.TypeUnknown {
+		t.Errorf("rain is of type %d", got)
+	}
+}
 
 // TestRunbookAlarms: docs/runbook.md has one section for each kind of alarm, under its
 // end or under both, and none for a kind that is gone. It begins with what the kind

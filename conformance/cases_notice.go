@@ -6,7 +6,7 @@ import (
 	"countersign"
 )
 
-// noticeCases are the callbacks of types 3 to 7, and of no type.
+// noticeCases are the notices, and callbacks of no type.
 func noticeCases() []Case {
 	return []Case{
 		{301, "notice/withdrawal-done", "Messages, M3", "Type 3 is accepted.", nil, notices(countersign.TypeWithdraw, nil)},
@@ -21,7 +21,7 @@ func noticeCases() []Case {
 		{307, "notice/not-enough-money", "Messages, M9", "Type 6 is accepted.", nil, notices(countersign.TypeNotEnoughMoney, nil)},
 		{308, "notice/not-enough-hot-money", "Messages, M9", "Type 7 is accepted.", nil, notices(countersign.TypeNotEnoughHotMoney, nil)},
 		{309, "notice/repeat", "Deposit identity, I1", "A notice told again with a new requestUUID is answered as before.", nil, noticeAgain},
-		{310, "notice/unknown-type", "Messages, M5", "A type outside 1 to 7 is answered with errCode 1003 and not processed.", nil, unknownType("99")},
+		{310, "notice/unknown-type", "Messages, M5", "An unknown type is answered with errCode 1003 and not processed.", nil, unknownType("99")},
 		{311, "notice/type-0", "Messages, M5", "Type 0 is answered with errCode 1003 and not processed.", nil, unknownType("0")},
 		{312, "notice/tracked-address", "Deposit identity, I1", "Type 4 with a trackingId, told again with a new requestUUID, is answered as before.", nil, addressAgain},
 		{313, "notice/waiting-again", "Messages, M9", "Types 6 and 7, told in turns of one withdrawal, are accepted each time.", nil, waitingAgain},

@@ -25,7 +25,7 @@ func otherCases() []Case {
 				"1234567890123456789012E-20", "12.34567890123456789012", `"12E-1"`, "1.2")},
 		{1007, "other/answer-forms", "Messages, M12", "The answer returns a number where a number came, and a text where a text came.", other, answerForms},
 		{1008, "other/repeat", "Deposit identity, I1", "A deposit told again in other forms is a repetition; one whose amount differs in the last of twenty digits is not.", other, otherRepeat},
-		{1009, "other/notices", "Messages, M3", "Types 3 to 7 are accepted without members that have no effect, and with identifiers and amounts in other forms.", other, otherNotices},
+		{1009, "other/notices", "Messages, M3", "Notices are accepted without members that have no effect, and with identifiers and amounts in other forms.", other, otherNotices},
 		{1010, "other/withdrawal-nulls", "Messages, M3", "A type 2 whose trackingId is null and whose tenantUserId is empty is one with its callBackId alone.", order, withdrawalNulls},
 		{1011, "other/withdrawal-number", "Messages, M12", "A callBackId that is a number is read, and not confirmed where it is unknown.", other, withdrawalNumber},
 		{1012, "other/withdrawal-smuggled", "Messages, M6", "Details in unknown members of a type 2, as numbers too, have no effect on the answer.", order, withdrawalSmuggled},
@@ -163,16 +163,19 @@ func otherRepeat(s *session) error {
 }
 
 func otherNotices(s *session) error {
-	for t := countersign.TypeWithdraw; t.Known(); t++ {
+	for _, t := range countersign.TypeUnknown.Values() {
+		if !t.Effect().IsNotice() {
+			continue
+		}
 		m := s.notice(t).set("tenantUserId", s.aNumber()).set("trackingId", s.digits(12)).drop("business")
-		switch t {
-		case countersign.TypeWithdraw:
+		switch t.Effect() {
+		case countersign.EffectExecuted:
 			full := m.set("amount", "2.5E-6")
 			if err := s.noticed(s.post("a notice of type 3 whose amount has an exponent", full), t); err != nil {
 				return because(err, otherFix)
 			}
 			m = m.set("trackingId", s.digits(12)).drop("chainName").drop("symbol").drop("amount").drop("toAddress")
-		case countersign.TypeAddress:
+		case countersign.EffectAddress:
 			m = m.drop("chainName").drop("symbol")
 		}
 		if err := s.noticed(s.post(fmt.Sprintf("a short notice of type %d", int(t)), m), t); err != nil {

@@ -233,7 +233,7 @@ func (f *fake) withdrawal(m map[string]any) verdict {
 	return verdict{status: 200, answer: answer}
 }
 
-// notice acknowledges types 3 to 7. f.mu is held.
+// notice acknowledges notices. f.mu is held.
 func (f *fake) notice(kind int, m map[string]any) verdict {
 	key := fmt.Sprint(kind, " ", m["trackingId"])
 	if m["trackingId"] != nil && f.contradicts(key, m) {

@@ -45,7 +45,7 @@ func statusFix(got int, want []int) string {
 	case got == http.StatusUnauthorized:
 		return "Compare X-API-KEY with the key that the service sends; check that both ends have the same key."
 	case got == http.StatusNotFound:
-		return "Check the URLs: types 1 and 3 to 7 go to the notify URL, type 2 to the withdraw URL."
+		return "Check the URLs: type 2 goes to the withdraw URL, every other type to the notify URL."
 	case got == http.StatusBadRequest:
 		return "The endpoint could not open or parse a correct request. Check that it holds the public part of the pair that " +
 			"seals, reads the raw body, and takes what the rule allows."

@@ -58,25 +58,25 @@ func (s *session) known() message {
 	return s.withdrawal(id, o.CallBackID, o.TenantUserID)
 }
 
-// notice is a new, correct notice of type 3 to 7.
+// notice is a new, correct notice of type t.
 func (s *session) notice(t countersign.Type) message {
 	m := message{
 		{"type", strconv.Itoa(int(t))},
 		{"trackingId", text(s.id())},
 		{"tenantUserId", text(s.cfg.User)},
 	}
-	switch t {
-	case countersign.TypeWithdraw:
+	switch t.Effect() {
+	case countersign.EffectExecuted:
 		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + s.hex(32))},
 			member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`}, member{"amount", `"2.500000000000"`},
 			member{"fromAddress", text("0x" + s.hex(20))}, member{"toAddress", text("0x" + s.hex(20))})
-	case countersign.TypeAddress:
+	case countersign.EffectAddress:
 		m = m.drop("trackingId")
 		m = append(m, member{"trackingId", "null"}, member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`},
 			member{"toAddress", text("0x" + s.hex(20))}, member{"newAddress", text("0x" + s.hex(20))})
-	case countersign.TypeInvalidAddress:
+	case countersign.EffectEnded:
 		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + s.hex(20))})
-	case countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney:
+	case countersign.EffectWaiting:
 		m = append(m, member{"callBackId", text(s.id())})
 	default:
 		panic("no notice is made of " + t.String())

@@ -382,9 +382,10 @@ func checkOwners(c *inboxCheck) {
 }
 
 func checkTypes(c *inboxCheck) {
-	for _, t := range []countersign.Type{countersign.TypeWithdraw, countersign.TypeInvalidAddress,
-		countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney} {
-		c.claim(c.inbox, c.entry(Notice(t, 1), 0), merchant.StateTaken)
+	for _, t := range countersign.TypeUnknown.Values() {
+		if n := Notice(t, 1); n != nil && n.EventID() != "" {
+			c.claim(c.inbox, c.entry(n, 0), merchant.StateTaken)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func (m *Merchant) Close() {
 	m.server.Close()
 }
 
-// NotifyURL is where types 1 and 3 to 7 go.
+// NotifyURL is where every type but 2 goes.
 func (m *Merchant) NotifyURL() string { return m.server.URL + merchant.DefaultNotifyPath }
 
 // WithdrawURL is where type 2 goes.

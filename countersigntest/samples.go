@@ -65,24 +65,24 @@ func Order(n int) countersign.Details {
 	}
 }
 
-// Notice is a callback of one of the types 3 to 7 about Withdrawal(n), or for
-// type 4 about an address of its user; nil for other types.
+// Notice is a notice of type t about Withdrawal(n), or for type 4 about an address
+// of its user; nil for the types that are no notices.
 func Notice(t countersign.Type, n int) countersign.Callback {
 	w, o := Withdrawal(n), Order(n)
-	switch t {
-	case countersign.TypeWithdraw:
+	switch t.Effect() {
+	case countersign.EffectExecuted:
 		return &countersign.WithdrawalDone{
 			Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID,
 			TxID: "0x" + hexOf("executed", n), ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address,
 		}
-	case countersign.TypeAddress:
+	case countersign.EffectAddress:
 		return &countersign.AddressChange{
 			Head: countersign.Head{TenantUserID: w.TenantUserID}, ChainName: "ETH", Symbol: "USDT",
 			ToAddress: "0x" + hexOf("to", n)[:40], NewAddress: "0x" + hexOf("new", n)[:40],
 		}
-	case countersign.TypeInvalidAddress:
+	case countersign.EffectEnded:
 		return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
-	case countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney:
+	case countersign.EffectWaiting:
 		return &countersign.FundsShort{Type: t, Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
 	}
 	return nil

@@ -155,7 +155,7 @@ type Config struct {
 	// when ctx ends. It is called while Profile.Hold keeps an exchange open, and
 	// OnWithdrawal is asked again after it. Nil: OnWithdrawal is asked every second.
 	OnHeld func(ctx context.Context, w countersign.WithdrawalRequest)
-	// OnNotice does the merchant's part of types 3 to 7: *WithdrawalDone,
+	// OnNotice does the merchant's part of the notices: *WithdrawalDone,
 	// *AddressChange, *WithdrawalEnded, *FundsShort of package countersign. A
 	// type 4 without trackingId comes once for every attempt, because nothing
 	// says which attempts belong together. Nil: notices are only recorded.
@@ -183,7 +183,7 @@ type Config struct {
 	// at 1024 bits; a body of the largest size has 384 blocks at 1024 bits.
 	MaxWaitingBlocks int
 
-	// NotifyPath takes types 1 and 3 to 7. Zero: /callbacks/notify.
+	// NotifyPath takes every type but 2. Zero: /callbacks/notify.
 	NotifyPath string
 	// WithdrawPath takes type 2 and must be another path. Zero:
 	// /callbacks/withdraw.

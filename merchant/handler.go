@@ -87,7 +87,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// NotifyHandler takes types 1 and 3 to 7, under whatever path it is mounted.
+// NotifyHandler takes every type but 2, under whatever path it is mounted.
 func (h *Handler) NotifyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(countersign.LaneNotify, w, r) })
 }

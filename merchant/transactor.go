@@ -41,23 +41,19 @@ type Transactor interface {
 // changes nothing and may be called more than once.
 type Conclude func(a Answer, err error) (r Reply, final bool)
 
-// functions names the functions of c that are set, by the types of callbacks that
-// they are called for.
-func (c *Config) functions() map[countersign.Type][]string {
-	set := map[countersign.Type][]string{}
-	note := func(name string, isSet bool, types ...countersign.Type) {
-		if isSet {
-			for _, t := range types {
-				set[t] = append(set[t], name)
-			}
-		}
+// function names a function of c that is set and is called for callbacks of type t.
+func (c *Config) function(t countersign.Type) string {
+	switch e := t.Effect(); {
+	case e == countersign.EffectDeposit && c.OnDeposit != nil:
+		return "OnDeposit"
+	case e == countersign.EffectDeposit && c.OnPossibleDuplicate != nil:
+		return "OnPossibleDuplicate"
+	case e == countersign.EffectQuestion && c.OnWithdrawal != nil:
+		return "OnWithdrawal"
+	case e.IsNotice() && c.OnNotice != nil:
+		return "OnNotice"
 	}
-	note("OnDeposit", c.OnDeposit != nil, countersign.TypeDeposited)
-	note("OnPossibleDuplicate", c.OnPossibleDuplicate != nil, countersign.TypeDeposited)
-	note("OnWithdrawal", c.OnWithdrawal != nil, countersign.TypeRequestWithdraw)
-	note("OnNotice", c.OnNotice != nil, countersign.TypeWithdraw, countersign.TypeAddress, countersign.TypeInvalidAddress,
-		countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney)
-	return set
+	return ""
 }
 
 // oneFunction refuses a function that would never be called.
@@ -66,9 +62,9 @@ func (c *Config) oneFunction() error {
 	if !ok {
 		return nil
 	}
-	for t, names := range c.functions() {
-		if inbox.Acts(t) {
-			return configError("%s is set, but the Inbox has a function of its own for type %d", names[0], t)
+	for _, t := range countersign.TypeUnknown.Values() {
+		if name := c.function(t); name != "" && inbox.Acts(t) {
+			return configError("%s is set, but the Inbox has a function of its own for type %d", name, t)
 		}
 	}
 	return nil

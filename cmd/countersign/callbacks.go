@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -16,7 +17,7 @@ type callbacksCmd struct {
 // callbackFilter selects callbacks.
 type callbackFilter struct {
 	Merchant   string               `help:"Only of this merchant." placeholder:"ID"`
-	Type       int                  `help:"Only of this type, 1 to 7." placeholder:"N"`
+	Type       countersign.Type     `help:"Only of this type (PROTOCOL.md, Messages)." placeholder:"N"`
 	State      client.CallbackState `help:"Only in this state." enum:",pending,sending,accepted,refused,exhausted,cancelled" default:"" placeholder:"STATE"`
 	TrackingID string               `name:"tracking-id" help:"Only with this trackingId." placeholder:"ID"`
 	TxID       string               `name:"tx-id" help:"Only of this transaction." placeholder:"ID"`
@@ -40,7 +41,7 @@ type callbacksListCmd struct {
 func (c *callbacksListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	return list(std, c.listFlags, api.AllCallbacks(ctx, c.api()), "ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS|TRACKING ID|LAST REASON",
 		func(v client.Callback) []any {
-			return []any{v.ID, v.Created, v.Merchant, v.Type, v.State, v.Attempt, v.TrackingID, v.LastReason}
+			return []any{v.ID, v.Created, v.Merchant, int(v.Type), v.State, v.Attempt, v.TrackingID, v.LastReason}
 		})
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 type checkCmd struct {
-	NotifyURL   string `name:"notify-url" help:"Where types 1 and 3 to 7 go." placeholder:"URL"`
+	NotifyURL   string `name:"notify-url" help:"Where every type but 2 goes." placeholder:"URL"`
 	WithdrawURL string `name:"withdraw-url" help:"Where type 2 goes." placeholder:"URL"`
 
 	Key          string `help:"The service's part of the key. Without it a pair is made, and the endpoint must be given its public part." placeholder:"FILE"`

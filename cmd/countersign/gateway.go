@@ -36,7 +36,7 @@ type gatewayCmd struct {
 	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
 	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
 	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
-	NotifyPath     string       `help:"Path of callbacks of types 1 and 3 to 7." default:"/callbacks/notify" placeholder:"PATH"`
+	NotifyPath     string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
 	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, say what each shows and which flags fit; a signal ends it and writes them into a file."`

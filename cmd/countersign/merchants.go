@@ -25,7 +25,7 @@ type merchantsCmd struct {
 type merchantsAddCmd struct {
 	apiFlags
 	ID             string        `arg:"" help:"1 to 64 of a-z, 0-9, _ and -."`
-	NotifyURL      string        `required:"" name:"notify-url" help:"Where callbacks of types 1 and 3 to 7 go." placeholder:"URL"`
+	NotifyURL      string        `required:"" name:"notify-url" help:"Where callbacks of every type but 2 go." placeholder:"URL"`
 	WithdrawURL    string        `required:"" name:"withdraw-url" help:"Where callbacks of type 2 go. It must differ from the notify URL." placeholder:"URL"`
 	Name           string        `help:"Name for people; the id if empty."`
 	APIKey         secretText    `name:"api-key" help:"What the merchant's responses carry, or @FILE; made if empty." placeholder:"KEY"`
@@ -147,7 +147,7 @@ func (c *merchantsShowCmd) Run(ctx context.Context, std streams, api *client.Ser
 type merchantsEditCmd struct {
 	merchantID
 	Name           *string         `help:"Name for people." env:"-"`
-	NotifyURL      *string         `name:"notify-url" help:"Where callbacks of types 1 and 3 to 7 go." placeholder:"URL" env:"-"`
+	NotifyURL      *string         `name:"notify-url" help:"Where callbacks of every type but 2 go." placeholder:"URL" env:"-"`
 	WithdrawURL    *string         `name:"withdraw-url" help:"Where callbacks of type 2 go." placeholder:"URL" env:"-"`
 	APIKey         secretText      `name:"api-key" help:"What the merchant's responses carry, or @FILE." placeholder:"KEY" env:"-"`
 	CallbackAPIKey secretText      `name:"callback-api-key" help:"What is sent as X-API-KEY, or @FILE." placeholder:"KEY" env:"-"`

@@ -18,7 +18,7 @@ type callbackQuery struct {
 
 func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
 	return outbox.CallbackFilter{
-		Of: seen(c, f.Merchant), Type: countersign.Type(f.Type), State: outbox.CallbackState(f.State),
+		Of: seen(c, f.Merchant), Type: f.Type, State: outbox.CallbackState(f.State),
 		TrackingID: f.TrackingID, TxID: f.TxID, CallBackID: f.CallBackID, TenantUserID: f.TenantUserID, Address: f.Address, Told: told[f.Told], Span: span(f.Since, f.Until),
 	}
 }
@@ -130,7 +130,7 @@ func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (cli
 	switch in.Filter.State {
 	case "", client.CallbackPending:
 	case client.CallbackRefused, client.CallbackExhausted:
-		if in.Filter.Type == int(countersign.TypeRequestWithdraw) {
+		if in.Filter.Type.Effect() == countersign.EffectQuestion {
 			return client.Resent{}, api.Invalid(api.At("body.filter.type", "is 2; a withdrawal is asked for only once: make a new one"))
 		}
 	default:
@@ -142,7 +142,7 @@ func (s *Server) resendCallbacks(c *api.Call, _ api.None, in client.Resend) (cli
 
 func shownCallback(cb *outbox.Callback) client.Callback {
 	out := client.Callback{
-		ID: cb.ID, Merchant: cb.Merchant, Type: int(cb.Type), Name: cb.Type.String(),
+		ID: cb.ID, Merchant: cb.Merchant, Type: cb.Type, Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
 		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
 		Deadline: api.TimeOf(cb.Deadline), LastReason: client.Reason(cb.LastReason),

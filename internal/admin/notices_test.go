@@ -136,7 +136,7 @@ func TestWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused("executed")
-		for typ, want := range map[int]int{6: 3, 7: 1} {
+		for typ, want := range map[countersign.Type]int{6: 3, 7: 1} {
 			found, err := h.client(client.RoleViewer).Callbacks(ctx, client.CallbackFilter{Merchant: "acme", CallBackID: "w-1", Type: typ}, client.PageOptions{})
 			if err != nil || len(found.Callbacks) != want {
 				t.Errorf("%d callbacks of type %d, want %d, %v", len(found.Callbacks), typ, want, err)

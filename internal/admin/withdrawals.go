@@ -223,7 +223,7 @@ func (s *Server) reportOutcome(c *api.Call, _ api.None, in client.Outcome) (clie
 	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(ended), Duplicate: duplicate}, nil
 }
 
-// outcomeOf makes the outbox's record of an outcome: its callback of type 3 or 5 is
+// outcomeOf makes the outbox's record of an outcome: its callback is
 // queued in the same transaction. Its event id is the callBackId, which is unique
 // at the merchant; a wallet core may use one trackingId for two withdrawals.
 func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Outcome, error) {
@@ -250,16 +250,11 @@ func outcomeOf(w outbox.Withdrawal, in client.Outcome, now db.Millis) (outbox.Ou
 	return o, nil
 }
 
-// headOf is the head of the callbacks of types 3 to 7 about w.
+// headOf is the head of the notices about w.
 func headOf(w outbox.Withdrawal) countersign.Head {
 	return countersign.Head{
 		RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business,
 	}
-}
-
-var waitingTypes = map[client.WaitingFor]countersign.Type{
-	client.WaitingForFunds: countersign.TypeNotEnoughMoney,
-	client.WaitingForFees:  countersign.TypeNotEnoughHotMoney,
 }
 
 // reportWaiting queues one more callback with each call. Repeated requests need no
@@ -274,7 +269,7 @@ func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (clie
 	if err != nil {
 		return client.AcceptedWaiting{}, err
 	}
-	message := &countersign.FundsShort{Type: waitingTypes[in.For], Head: headOf(w), CallBackID: w.CallBackID}
+	message := &countersign.FundsShort{Type: in.For.Type(), Head: headOf(w), CallBackID: w.CallBackID}
 	payload, err := message.Marshal() // refuses any other type
 	if err != nil {
 		return client.AcceptedWaiting{}, err

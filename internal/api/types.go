@@ -5,6 +5,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/strictjson"
@@ -83,10 +84,22 @@ func (durationText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: FormatDuration, Description: "a Go duration, such as 1h30m or 5s", Examples: []any{"1h"}}
 }
 
+type callbackType struct{}
+
+func (callbackType) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeInteger, Format: "int64"}
+	for _, t := range countersign.TypeUnknown.Values() {
+		s.Enum = append(s.Enum, float64(t)) // the checks compare it with a number of JSON
+	}
+	return s
+}
+
 // common describes the types that both APIs have.
 func common() Aliases {
 	a := Aliases{}
+	Describe[countersign.Type, callbackType](a)
 	Describe[client.Time, timeText](a)
 	Describe[client.Duration, durationText](a)
+	Enumerate[client.WaitingFor](a)
 	return a
 }

@@ -52,12 +52,12 @@ UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $
 // callback never undoes an earlier one.
 type move func(o, to Order) (moved Order, moves bool, alarm string)
 
-// moveOrder lets a callback of types 3, 5, 6 or 7 act on its order.
+// moveOrder lets a callback act on its order.
 func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) error {
 	id, at := e.Callback.OrderID(), db.MillisOf(e.At)
 	o, err := findOrder(ctx, in.t, lockOrderSQL, id)
 	switch {
-	case isNotFound(err) && e.Callback.CallbackType() == countersign.TypeWithdraw:
+	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectExecuted:
 		in.ledger.alarm(AlarmOrderUnknown, id, at)
 		return nil
 	case isNotFound(err):
@@ -91,7 +91,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	return err
 }
 
-// withdrawn applies type 5: the order's funds are free.
+// withdrawn applies EffectEnded: the order's funds are free.
 func (o Order) withdrawn(to Order) (Order, bool, string) {
 	switch {
 	case o.State == OrderExecuted:
@@ -103,7 +103,7 @@ func (o Order) withdrawn(to Order) (Order, bool, string) {
 	return to, true, ""
 }
 
-// waits applies types 6 and 7: the order's funds stay frozen.
+// waits applies EffectWaiting: the order's funds stay frozen.
 func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
 	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
 		return o, false, "" // a later callback was applied before
@@ -112,7 +112,7 @@ func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
 	return to, true, ""
 }
 
-// executed applies type 3. Money has moved, so an order that is not final becomes
+// executed applies EffectExecuted. Money has moved, so an order that is not final becomes
 // executed even if other details were executed than ordered. Otherwise a later type
 // 5 would free its funds.
 func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, string) {

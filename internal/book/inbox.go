@@ -34,9 +34,8 @@ type inboxCall struct {
 func (c *inboxCall) gone() bool { return c.ctx.Err() != nil }
 
 // Claim implements merchant.Inbox. If e.Lease is 0, the entry takes effect in the
-// same transaction: a deposit is appended to the feed of deposits, and callbacks of
-// types 3 to 7 change their order or append an event. In the gateway only type 2
-// takes a lease.
+// same transaction: a deposit is appended to the feed of deposits, and notices change
+// their order or append an event. In the gateway only type 2 takes a lease.
 //
 // Claims that arrive while another transaction commits share the next one. In
 // separate transactions they would wait for each other's commit, because entries are

@@ -120,7 +120,7 @@ func (v *visit) deposit() error {
 		}
 	}
 	if v.may("callbacks") {
-		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{Type: int(countersign.TypeDeposited), ID: d.TrackingID}, client.PageOptions{Limit: pageSize})
+		found, err := v.gateway.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: pageSize})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -15,7 +16,7 @@ type callbacksPage struct {
 	Filter    client.CallbackFilter
 	Span      listSpan
 	More      bool // the search has values in the fields that are folded
-	Types     []int
+	Types     []countersign.Type
 	States    []client.CallbackState
 	Told      []client.Told
 	Callbacks []client.Callback
@@ -24,14 +25,12 @@ type callbacksPage struct {
 	Partial   bool         // the page ended before it was full
 }
 
-var callbackTypes = []int{1, 2, 3, 4, 5, 6, 7}
-
 // callbackFilter reads the fields of the search from the query of a page.
 func (v *visit) callbackFilter(q url.Values) (client.CallbackFilter, listSpan) {
 	n, _ := strconv.Atoi(q.Get("type")) // anything else selects all
 	at := v.spanOf(q)
 	return client.CallbackFilter{
-		Merchant: q.Get("merchant"), Type: n, State: client.CallbackState(q.Get("state")),
+		Merchant: q.Get("merchant"), Type: countersign.Type(n), State: client.CallbackState(q.Get("state")),
 		TrackingID: q.Get("trackingId"), TxID: q.Get("txId"), CallBackID: q.Get("callBackId"), Told: client.Told(q.Get("told")),
 		TenantUserID: q.Get("tenantUserId"), Address: q.Get("address"), Since: at.since, Until: at.until,
 	}, at
@@ -46,14 +45,14 @@ func queryOf(f client.CallbackFilter) url.Values {
 		}
 	}
 	if f.Type != 0 {
-		q.Set("type", strconv.Itoa(f.Type))
+		q.Set("type", strconv.Itoa(int(f.Type)))
 	}
 	listSpan{since: f.Since, until: f.Until}.in(q)
 	return q
 }
 
 func (v *visit) callbacks() error {
-	page := callbacksPage{Types: callbackTypes, States: client.CallbackState("").Values(), Told: client.Told("").Values()}
+	page := callbacksPage{Types: countersign.TypeUnknown.Values(), States: client.CallbackState("").Values(), Told: client.Told("").Values()}
 	page.Filter, page.Span = v.callbackFilter(v.r.URL.Query())
 	f := page.Filter
 	page.More = f.TenantUserID != "" || f.Address != "" || f.Told != "" || page.Span != listSpan{}
@@ -94,9 +93,9 @@ func (v *visit) callback() error {
 	case client.CallbackPending:
 		page.Again = true
 	case client.CallbackRefused, client.CallbackExhausted:
-		page.Again = cb.Type != 2
+		page.Again = cb.Type.Effect() != countersign.EffectQuestion
 	case client.CallbackAccepted:
-		page.Repeat = cb.Type != 2
+		page.Repeat = cb.Type.Effect() != countersign.EffectQuestion
 	}
 	attempt, _ := strconv.Atoi(v.query("attempt")) // anything else is the last
 	switch blocks, err := v.service.CallbackBlocks(v.r.Context(), cb.ID, attempt); {
@@ -116,7 +115,7 @@ func (v *visit) callback() error {
 			page.Withdrawal = &found.Withdrawals[0]
 		}
 	}
-	return v.render("callback", typeName(cb.Type)+" "+cb.TrackingID, page)
+	return v.render("callback", cb.Type.Words()+" "+cb.TrackingID, page)
 }
 
 func (v *visit) callbackResend() error {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"countersign"
 	"countersign/client"
 )
 
@@ -131,16 +130,3 @@ func series(h client.Hour, now time.Time) string {
 	}
 	return string(text)
 }
-
-// typeNames name the types of callbacks for people.
-var typeNames = map[countersign.Type]string{
-	countersign.TypeDeposited:         "deposit",
-	countersign.TypeRequestWithdraw:   "withdrawal: question",
-	countersign.TypeWithdraw:          "withdrawal: executed",
-	countersign.TypeAddress:           "address replaced",
-	countersign.TypeInvalidAddress:    "withdrawal: ended",
-	countersign.TypeNotEnoughMoney:    "withdrawal: waits for funds",
-	countersign.TypeNotEnoughHotMoney: "withdrawal: waits for fees",
-}
-
-func typeName(t int) string { return typeNames[countersign.Type(t)] }

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"countersign"
 	"countersign/client"
 )
 
@@ -35,7 +36,7 @@ var functions = template.FuncMap{
 	"pretty": pretty,
 	"static": staticURL,
 	"dict":   dict,
-	"kind":   typeName,
+	"kind":   countersign.Type.Words,
 	"words":  func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), "_", " ") },
 }
 

@@ -12,17 +12,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-// meanings are what the table says of each type.
-var meanings = map[countersign.Type]string{
-	countersign.TypeDeposited:         "a deposit arrived",
-	countersign.TypeRequestWithdraw:   "a withdrawal asks for confirmation",
-	countersign.TypeWithdraw:          "a withdrawal was executed",
-	countersign.TypeAddress:           "a user's deposit address was replaced",
-	countersign.TypeInvalidAddress:    "a withdrawal ended without execution",
-	countersign.TypeNotEnoughMoney:    "a withdrawal waits for funds",
-	countersign.TypeNotEnoughHotMoney: "a withdrawal waits for fees",
-}
-
 // replaceAddress tells the merchant that the address of the first deposit was
 // replaced, twice under one changeId: the merchant is told once.
 func (d *Demo) replaceAddress(ctx context.Context) error {
@@ -63,16 +52,16 @@ func (d *Demo) told(ctx context.Context) (all, accepted map[countersign.Type]int
 		if err != nil {
 			return nil, nil, err
 		}
-		all[countersign.Type(c.Type)]++
+		all[c.Type]++
 		if c.State == client.CallbackAccepted {
-			accepted[countersign.Type(c.Type)]++
+			accepted[c.Type]++
 		}
 	}
 	return all, accepted, nil
 }
 
 // checkNotices holds the merchant's events and orders to what the service told
-// with types 3 to 7.
+// with notices.
 func (d *Demo) checkNotices(ctx context.Context) error {
 	want := map[string]int{book.EventAddressChanged: 1}
 	for _, o := range d.asked {
@@ -106,7 +95,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 		holds = holds && got[kind] == want[kind]
 		note += fmt.Sprintf(", %s %d", kind, got[kind])
 	}
-	d.check("merchant's feed of events: what types 3 to 7 told, once", holds, note[2:])
+	d.check("merchant's feed of events: what the notices told, once", holds, note[2:])
 	return nil
 }
 

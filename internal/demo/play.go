@@ -129,8 +129,8 @@ func (d *Demo) table(ctx context.Context) error {
 	for _, o := range d.asked {
 		row("withdrawal "+o.name, o.got, o.note)
 	}
-	for t := countersign.TypeDeposited; t.Known(); t++ {
-		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(all[t]), fmt.Sprintf("%d accepted: %s", accepted[t], meanings[t]))
+	for _, t := range countersign.TypeUnknown.Values() {
+		row(fmt.Sprintf("callbacks of type %d", int(t)), fmt.Sprint(all[t]), fmt.Sprintf("%d accepted, %s", accepted[t], t.Words()))
 	}
 	row("callbacks/s", fmt.Sprintf("%.0f", times.rate), "both ends, RSA and both databases on this machine")
 	row("from ingest to settled", fmt.Sprintf("%v p50, %v p99", times.p50, times.p99), "a burst: the last waits for all before it")
@@ -159,7 +159,7 @@ type times struct {
 func (d *Demo) times(ctx context.Context) (t times, err error) {
 	var waits []time.Duration
 	var first, last time.Time
-	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{Type: int(countersign.TypeDeposited)}) {
+	for c, err := range d.api.AllCallbacks(ctx, client.CallbackFilter{Type: countersign.TypeDeposited}) {
 		if err != nil {
 			return t, err
 		}

@@ -182,17 +182,16 @@ func (a *server) decideDeposit(c *api.Call, in client.Decide, to book.DepositSta
 }
 
 type callbackQuery struct {
-	Type       string `query:"type" enum:"1,2,3,4,5,6,7" doc:"only of this type, 1 to 7"`
-	ID         string `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
-	CallBackID string `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
-	Settled    string `query:"settled" enum:"false" doc:"false: only those without a final answer"`
+	Type       countersign.Type `query:"type" doc:"only of this type"`
+	ID         string           `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
+	CallBackID string           `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
+	Settled    string           `query:"settled" enum:"false" doc:"false: only those without a final answer"`
 	page
 }
 
 func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
 	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
-	t, _ := strconv.Atoi(q.Type) // one of the list, or none
-	f := book.Filter{Type: countersign.Type(t), ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
+	f := book.Filter{Type: q.Type, ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
 	list, next, err := a.lists.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
 	for _, r := range list {
 		out.Callbacks = append(out.Callbacks, callbackOf(r))

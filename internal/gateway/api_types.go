@@ -61,7 +61,7 @@ func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
 		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
-		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: int(o.Waiting), TxID: o.TxID,
+		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.WaitsFor()), TxID: o.TxID,
 		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended),
 	}
 }
@@ -145,7 +145,7 @@ func cursorOf(c book.Cursor) client.Cursor {
 }
 
 func callbackOf(r book.Record) client.InboxEntry {
-	e := client.InboxEntry{Seq: r.Seq, Type: int(r.Type), ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
+	e := client.InboxEntry{Seq: r.Seq, Type: r.Type, ID: r.ID, TenantUserID: r.TenantUserID, CallBackID: r.CallBackID,
 		PossibleDuplicate: r.PossibleDuplicate, Suspect: r.Suspect, Settled: r.Settled, Message: r.Reply.Message, Created: timeOf(r.Created), Ended: timeOf(r.Ended)}
 	if r.Settled {
 		code := int64(r.Reply.Code)

@@ -6,8 +6,8 @@
 // Inbox of this package, for the service alone. The private one is the JSON API
 // for the merchant's own systems and people.
 //
-// A deposit, and the effects of a callback of types 3 to 7, are recorded in the
-// transaction that records the callback. So after an errCode 0 was sent, its effect
+// A deposit, and the effects of a notice, are recorded in the transaction that
+// records the callback. So after an errCode 0 was sent, its effect
 // is in the database even if the process dies. A withdrawal is confirmed only where
 // its order was found, agrees, and one guarded statement moved it to confirmed; its
 // details never change.

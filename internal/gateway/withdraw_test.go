@@ -303,7 +303,7 @@ above  = "deny"
 	}
 }
 
-// TestNotices holds callbacks of types 3 to 7 to moving an order forward alone.
+// TestNotices holds notices to moving an order forward alone.
 func TestNotices(t *testing.T) {
 	done, ended := countersign.TypeWithdraw, countersign.TypeInvalidAddress
 	short, hot := countersign.TypeNotEnoughMoney, countersign.TypeNotEnoughHotMoney
@@ -312,18 +312,18 @@ func TestNotices(t *testing.T) {
 		confirm bool
 		notices []countersign.Type
 		want    book.OrderState
-		waiting int
+		waiting client.WaitingFor
 		alarms  []string
 	}{
-		{"executed", true, []countersign.Type{done}, book.OrderExecuted, 0, nil},
-		{"executed after waiting", true, []countersign.Type{short, hot, done}, book.OrderExecuted, 0, nil},
-		{"waiting", true, []countersign.Type{hot}, book.OrderConfirmed, 7, nil},
-		{"ended", true, []countersign.Type{short, ended}, book.OrderEnded, 0, nil},
-		{"ended before it was asked for", false, []countersign.Type{ended}, book.OrderEnded, 0, nil},
-		{"short of funds after the end", true, []countersign.Type{ended, short}, book.OrderEnded, 0, nil},
-		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, 0, []string{book.AlarmEndedAfterExecution}},
-		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, 0, []string{book.AlarmExecutedAfterEnd}},
-		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, 0, []string{book.AlarmExecutedUnconfirmed}},
+		{"executed", true, []countersign.Type{done}, book.OrderExecuted, "", nil},
+		{"executed after waiting", true, []countersign.Type{short, hot, done}, book.OrderExecuted, "", nil},
+		{"waiting", true, []countersign.Type{hot}, book.OrderConfirmed, client.WaitingForFees, nil},
+		{"ended", true, []countersign.Type{short, ended}, book.OrderEnded, "", nil},
+		{"ended before it was asked for", false, []countersign.Type{ended}, book.OrderEnded, "", nil},
+		{"short of funds after the end", true, []countersign.Type{ended, short}, book.OrderEnded, "", nil},
+		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, "", []string{book.AlarmEndedAfterExecution}},
+		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, "", []string{book.AlarmExecutedAfterEnd}},
+		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, "", []string{book.AlarmExecutedUnconfirmed}},
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestNotices(t *testing.T) {
 					}
 				}
 				if o := r.state(n, c.want); o.Waiting != c.waiting {
-					t.Fatalf("%s: waiting is %d", c.name, o.Waiting)
+					t.Fatalf("%s: waiting is %q", c.name, o.Waiting)
 				}
 				alarms = append(alarms, c.alarms...)
 				r.wantAlarms(alarms...)

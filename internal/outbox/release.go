@@ -241,8 +241,8 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 	return w, true, nil
 }
 
-// RecordWaiting queues n, which says that a released withdrawal waits (type 6 or
-// 7), and gives the callback's id. Each call queues one more: n is an event
+// RecordWaiting queues n, which says that a released withdrawal waits, and gives
+// the callback's id. Each call queues one more: n is an event
 // without an id of its own. A withdrawal that is not released any more, or not
 // yet, is a *db.ConflictError.
 func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, now db.Millis) (w Withdrawal, callback string, err error) {
@@ -250,8 +250,8 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	if err != nil {
 		return Withdrawal{}, "", err
 	}
-	if n.Merchant != merchant || n.Type != countersign.TypeNotEnoughMoney && n.Type != countersign.TypeNotEnoughHotMoney {
-		return Withdrawal{}, "", fmt.Errorf("callback is %w: it is not of type 6 or 7 to this merchant", db.ErrInvalid)
+	if n.Merchant != merchant || n.Type.Effect() != countersign.EffectWaiting {
+		return Withdrawal{}, "", fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
 	}
 	n.EventID = ""
 	row, err := o.newRow(0, n, now)
@@ -281,15 +281,15 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 }
 
 func (o *Outbox) checkOutcome(merchant string, outcome Outcome, now db.Millis) (newRow, WithdrawalState, error) {
-	state, want := WithdrawalExecuted, countersign.TypeWithdraw
+	state, want := WithdrawalExecuted, countersign.EffectExecuted
 	if outcome.FailReason != "" {
-		state, want = WithdrawalFailed, countersign.TypeInvalidAddress
+		state, want = WithdrawalFailed, countersign.EffectEnded
 	}
 	switch {
 	case (outcome.TxID == "") == (outcome.FailReason == ""):
 		return newRow{}, "", fmt.Errorf("outcome is %w: want either txId or a reason", db.ErrInvalid)
-	case outcome.Callback.Merchant != merchant || outcome.Callback.Type != want:
-		return newRow{}, "", fmt.Errorf("outcome is %w: its callback is not of type %d to this merchant", db.ErrInvalid, want)
+	case outcome.Callback.Merchant != merchant || outcome.Callback.Type.Effect() != want:
+		return newRow{}, "", fmt.Errorf("outcome is %w: its callback says something else or goes to another merchant", db.ErrInvalid)
 	}
 	if err := db.CheckTexts("permit", outcome.Permit, "txId", outcome.TxID, "reason", outcome.FailReason); err != nil {
 		return newRow{}, "", err

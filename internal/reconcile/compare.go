@@ -159,7 +159,7 @@ func lookUp(ctx context.Context, api *client.Gateway, d outbox.ToldDeposit, sum 
 		return is, found, agrees, err
 	}
 	// It may have purged the deposit; its inbox has it for ever.
-	page, err := api.Callbacks(ctx, client.InboxFilter{Type: int(countersign.TypeDeposited), ID: d.TrackingID}, client.PageOptions{Limit: 1})
+	page, err := api.Callbacks(ctx, client.InboxFilter{Type: countersign.TypeDeposited, ID: d.TrackingID}, client.PageOptions{Limit: 1})
 	found = err == nil && len(page.Callbacks) > 0
 	return is, found, found, err
 }

@@ -31,8 +31,7 @@ type Config struct {
 	OnPossibleDuplicate func(ctx context.Context, tx *sql.Tx, d merchant.Deposit) error
 	// OnWithdrawal answers a withdrawal, as that of merchant.Config.
 	OnWithdrawal func(ctx context.Context, tx *sql.Tx, w countersign.WithdrawalRequest) (merchant.Answer, error)
-	// OnNotice does the merchant's part of types 3 to 7, as that of
-	// merchant.Config.
+	// OnNotice does the merchant's part of a notice, as that of merchant.Config.
 	OnNotice func(ctx context.Context, tx *sql.Tx, cb countersign.Callback) error
 }
 
@@ -78,13 +77,14 @@ func New(c Config) (*Inbox, error) {
 
 // Acts implements merchant.Transactor.
 func (in *Inbox) Acts(t countersign.Type) bool {
-	switch t {
-	case countersign.TypeDeposited:
+	switch e := t.Effect(); e {
+	case countersign.EffectDeposit:
 		return in.c.OnDeposit != nil || in.c.OnPossibleDuplicate != nil
-	case countersign.TypeRequestWithdraw:
+	case countersign.EffectQuestion:
 		return in.c.OnWithdrawal != nil
+	default:
+		return e.IsNotice() && in.c.OnNotice != nil
 	}
-	return in.c.OnNotice != nil && t.Known()
 }
 
 // call runs the function for e.

@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS countersign_inbox (
 	seq BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
 	entry BINARY(32) NOT NULL UNIQUE,           -- SHA-256 of type and id
-	type SMALLINT NOT NULL,                     -- 1 to 7
+	type SMALLINT NOT NULL,                     -- of the callback
 	id MEDIUMBLOB NOT NULL,                     -- trackingId, of type 2 callBackId
 	callback MEDIUMBLOB NOT NULL,               -- the callback as JSON, for people
 	content BINARY(32) NOT NULL,

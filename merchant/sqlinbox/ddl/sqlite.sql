@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS countersign_inbox (
 	seq INTEGER PRIMARY KEY AUTOINCREMENT,
 	entry BLOB NOT NULL UNIQUE,              -- SHA-256 of type and id
-	type INTEGER NOT NULL,                   -- 1 to 7
+	type INTEGER NOT NULL,                   -- of the callback
 	id TEXT NOT NULL,                        -- trackingId, of type 2 callBackId
 	callback TEXT NOT NULL,                  -- the callback as JSON, for people
 	content BLOB NOT NULL,
