@@ -27,7 +27,6 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
 	"countersign/internal/db/steps":         {},
-	"countersign/internal/rekey":            {ours: []string{"countersign/internal/db"}},
 	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},
@@ -85,7 +84,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
-			"countersign/internal/gateway", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile", "countersign/internal/rekey",
+			"countersign/internal/gateway", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
 			"countersign/internal/retain", "countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/sys"},
 	},

@@ -234,12 +234,15 @@ func TestUnitsRun(t *testing.T) {
 		t.Errorf("it was started again %s times", n)
 	}
 	deposit("second")
-	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign rekey")
-	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign backup --to /root/backup.db")
 	m.run("systemctl stop countersign-serve")
 	if how := m.run("systemctl show -p Result -p ExecMainStatus --value countersign-serve"); how != "success\n0" && how != "0\nsuccess" {
 		t.Errorf("it ended with %q", how)
 	}
+	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign rekey")
+	m.run("systemctl start countersign-serve")
+	ready(8080)
+	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign backup --to /root/backup.db")
+	m.run("systemctl stop countersign-serve")
 	m.run("COUNTERSIGN_DATA=/var/lib/countersign countersign restore --replace --from /root/backup.db")
 	m.run("systemctl start countersign-serve")
 	ready(8080)

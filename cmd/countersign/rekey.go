@@ -23,7 +23,7 @@ type rekeyCmd struct {
 // Help is the long help of the subcommand.
 func (rekeyCmd) Help() string {
 	return "Both keys open the database from the beginning until --finish, so processes may start with either, and all notice the new one by themselves. " +
-		"Broken off anywhere, it is begun again with the same command. With the key in the data directory and SQLite beside it, one command does all. docs/keys.md has the steps."
+		"Broken off anywhere, it is begun again with the same command. With SQLite the daemon is stopped first; with the key beside it in the data directory, one command then does all. docs/keys.md has the steps."
 }
 
 func (c *rekeyCmd) Run(std streams) error {

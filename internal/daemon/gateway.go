@@ -288,7 +288,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("audit log: %w", err), g.Close())
 	}
 	parts := []Part{g.callbacks.part(), g.api.part(), {"gateway", g.gateway.Run}, {"clock", g.clock.Run}, {"database", g.db.Run}, g.c.watch(g.db), {"audit", g.audit.Run}, {"alarms", g.alarms.Run}, g.heart.part(), {"retention", g.purger.Run}}
-	parts = append(parts, g.c.rekeyPart(g.db, g.c.Log))
 	if g.metrics != nil {
 		parts = append(parts, g.metrics.part())
 	}

@@ -35,7 +35,7 @@ func TestFilesOfRoot(t *testing.T) {
 	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup}); err != nil {
 		t.Fatal(err)
 	}
-	if err := createFile(filepath.Join(to, rekeyRequestFile), []byte("{}"), 0o600, giveToOwner); err != nil {
+	if err := createFile(filepath.Join(to, nextKeyFile), []byte("key"), 0o600, giveToOwner); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(to)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,15 +13,10 @@ import (
 
 	"countersign/internal/audit"
 	"countersign/internal/db"
-	"countersign/internal/rekey"
 )
 
-// The files of a data directory while its master key is replaced.
-const (
-	nextKeyFile      = MasterKeyFile + ".next" // the new key, before it takes the place of the old one
-	rekeyRequestFile = "rekey.request"         // what the process that has the database open shall do
-	rekeyRefusedFile = "rekey.refused"         // why it did not
-)
+// nextKeyFile has the new key of a data directory, before it takes the place of the old one.
+const nextKeyFile = MasterKeyFile + ".next"
 
 // RekeyConfig is what Rekey needs.
 type RekeyConfig struct {
@@ -59,18 +53,9 @@ type RekeyedKey struct {
 	Values      int64      `json:"values"` // that are sealed under it
 }
 
-// rekeyRequest is what a process asks the one that has the database open.
-type rekeyRequest struct {
-	Replace *db.Next `json:"replace,omitempty"`
-	End     bool     `json:"end,omitempty"`
-}
-
-// rekeyWait is how long a process that has the database open may take to do what it is asked.
-const rekeyWait = 10 * time.Minute
-
-// Rekey seals everything under a new master key, also while processes use the database.
-// Both keys open it until the old one is ended. It may be broken off anywhere and begun
-// again.
+// Rekey seals everything under a new master key. Processes may use a PostgreSQL database
+// meanwhile; a SQLite one must not be open. Both keys open it until the old one is ended. It may
+// be broken off anywhere and begun again.
 func Rekey(ctx context.Context, c RekeyConfig) (Rekeyed, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -99,7 +84,7 @@ func Rekey(ctx context.Context, c RekeyConfig) (Rekeyed, error) {
 	}
 	if !c.Finish && fresh.Fingerprint() != key.Fingerprint() {
 		next := db.NextMasterKey(key, fresh)
-		if err := c.act(ctx, rekeyRequest{Replace: &next}); err != nil {
+		if err := c.replace(ctx, next); err != nil {
 			return Rekeyed{}, err
 		}
 	}
@@ -144,7 +129,7 @@ func (c RekeyConfig) finish(ctx context.Context, own bool, key *db.MasterKey) (o
 	if key.Fingerprint() != present {
 		return "", fmt.Errorf("the master key that was given is %s: give the new one, %s, so that it is certain that it is at hand", key.Fingerprint(), present)
 	}
-	return old, c.act(ctx, rekeyRequest{End: true})
+	return old, c.endOld(ctx)
 }
 
 // putInPlace gives the new key its name, and the old one another. At no moment is there no
@@ -198,13 +183,17 @@ func (c RekeyConfig) nextKey(make bool) (*db.MasterKey, error) {
 	return key, err
 }
 
-// look reads how far the replacement is, also beside a process that has the database open.
-func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s rekey.State, err error) {
+// look reads how far the replacement is. count counts the values too. Only that may be done
+// beside a process that has a SQLite database open.
+func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s keyState, err error) {
 	err = db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error {
+		if l.InUse && !count {
+			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
+		}
 		if l.Schema < l.Knows {
 			return fmt.Errorf("%w: start it, or run countersign migrate, first", db.ErrOutdated)
 		}
-		s, err = rekey.Look(ctx, l, c.end().Sealed, key, count)
+		s, err = lookAtKeys(ctx, l, c.end().Sealed, key, count)
 		if err == nil && len(s.Keys) == 0 {
 			err = errors.New("the database has no master key yet: start it first")
 		}
@@ -265,62 +254,31 @@ func RekeyStatus(ctx context.Context, c RekeyConfig) (r Rekeyed, err error) {
 	return r, nil
 }
 
-// act does what is asked in the database, or has the process do it that has it open.
-func (c RekeyConfig) act(ctx context.Context, r rekeyRequest) error {
+// write opens the database, does something as a node named rekey, and closes it.
+func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB, db.Millis) error) error {
 	d, err := c.openAny(ctx, c.Log, c.end(), false)
-	if errors.Is(err, db.ErrInUse) {
-		return c.ask(ctx, r)
-	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.do(audit.At(ctx, "rekey"), d), d.Close())
+	return errors.Join(do(audit.At(ctx, "rekey"), d, db.MillisOf(time.Now())), d.Close())
 }
 
-// ask leaves the request for the process that has the database open, and waits.
-func (c RekeyConfig) ask(ctx context.Context, r rekeyRequest) error {
-	b, err := json.Marshal(r)
-	if err != nil {
+// replace makes the new key the one that seals, and seals everything under it.
+func (c RekeyConfig) replace(ctx context.Context, next db.Next) error {
+	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+		err := replaceMasterKey(ctx, d, next, now, rekeyed("masterkey.replaced", now, rekeyedRecord{next.New, next.Old}))
+		if err == nil {
+			_, err = rewrapKeys(ctx, d, now)
+		}
 		return err
-	}
-	request, refused := c.file(rekeyRequestFile), c.file(rekeyRefusedFile)
-	for _, path := range []string{request, refused} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := createFile(request, b, 0o600, giveToOwner); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, rekeyWait)
-	defer cancel()
-	for n := 1; ; n++ {
-		select {
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("the process that has the database open does not do it: %w", ctx.Err()), os.Remove(request))
-		case <-time.After(50 * time.Millisecond):
-		}
-		if _, err := os.Stat(request); err == nil {
-			if n%40 != 0 || c.inUse(ctx) {
-				continue
-			}
-			if err := os.Remove(request); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return c.act(ctx, r) // that process has ended
-		}
-		text, err := os.ReadFile(refused)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return errors.Join(errors.New(string(text)), err, os.Remove(refused))
-	}
+	})
 }
 
-// inUse reports whether a process has the SQLite database open.
-func (c RekeyConfig) inUse(ctx context.Context) (is bool) {
-	err := db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error { is = l.InUse; return nil })
-	return is || err != nil
+// endOld makes the old key cease to open the database.
+func (c RekeyConfig) endOld(ctx context.Context) error {
+	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
+		return endMasterKeys(ctx, d, now, rekeyed("masterkey.ended", now, rekeyedRecord{Key: d.MasterKey().Fingerprint()}))
+	})
 }
 
 // rekeyedRecord is what the audit log has of a replacement: fingerprints.
@@ -329,75 +287,9 @@ type rekeyedRecord struct {
 	Old string `json:"old,omitempty"`
 }
 
-// do does what was asked.
-func (r rekeyRequest) do(ctx context.Context, d *db.DB) error {
-	now := db.MillisOf(time.Now())
-	record := func(kind string, data rekeyedRecord) func(context.Context, *db.Tx) error {
-		return func(ctx context.Context, t *db.Tx) error {
-			return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, Data: data})
-		}
-	}
-	if r.Replace != nil {
-		err := rekey.Replace(ctx, d, *r.Replace, now, record("masterkey.replaced", rekeyedRecord{r.Replace.New, r.Replace.Old}))
-		if err != nil {
-			return err
-		}
-		_, err = rekey.Rewrap(ctx, d, now)
-		return err
-	}
-	if r.End {
-		return rekey.End(ctx, d, now, record("masterkey.ended", rekeyedRecord{Key: d.MasterKey().Fingerprint()}))
-	}
-	return errors.New("the request says nothing")
-}
-
-// rekeyPart does what rekey asks of the process that has a SQLite database open, and ends a
-// replacement of values that was broken off.
-func (s Storage) rekeyPart(d *db.DB, log *slog.Logger) Part {
-	return Part{"master key", func(ctx context.Context) error {
-		if d.Dialect().Shared {
-			<-ctx.Done()
-			return nil
-		}
-		for tick := time.NewTicker(500 * time.Millisecond); ; {
-			keys := d.MasterKeys()
-			if n := len(keys); n > 1 && keys[n-2].Waits() {
-				if n, err := rekey.Rewrap(ctx, d, db.MillisOf(time.Now())); err != nil {
-					log.Error("not everything is sealed under the new master key", "error", err)
-				} else {
-					log.Info("everything is sealed under the new master key", "changed", n)
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-			s.answerRekey(ctx, d, log)
-		}
-	}}
-}
-
-func (s Storage) answerRekey(ctx context.Context, d *db.DB, log *slog.Logger) {
-	path := s.file(rekeyRequestFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	var r rekeyRequest
-	b, err := ReadSecret(path, maxSecret)
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err == nil {
-		err = r.do(ctx, d)
-	}
-	if err != nil {
-		log.Error("the master key was not replaced", "error", err)
-		err = os.WriteFile(s.file(rekeyRefusedFile), []byte(err.Error()), 0o600)
-	} else {
-		log.Info("master key", "key", d.MasterKey().Fingerprint(), "ended", r.End)
-	}
-	if err := errors.Join(err, os.Remove(path)); err != nil {
-		log.Error("answering a rekey", "error", err)
+// rekeyed adds a record to the audit log.
+func rekeyed(kind string, now db.Millis, data rekeyedRecord) func(context.Context, *db.Tx) error {
+	return func(ctx context.Context, t *db.Tx) error {
+		return audit.Add(ctx, t, audit.Record{Kind: kind, At: now, Data: data})
 	}
 }

@@ -267,7 +267,6 @@ func (s *Service) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
 	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
-	parts = append(parts, s.c.rekeyPart(s.db.DB, s.c.Log))
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}

@@ -1,5 +1,4 @@
-// Package rekey replaces the master key of a database while it is in use.
-package rekey
+package daemon
 
 import (
 	"context"
@@ -10,6 +9,7 @@ import (
 	"countersign/internal/db"
 )
 
+// The statements that replace the master key of a database.
 const (
 	replaceKeySQL = `UPDATE master_keys SET replaced = $2, next = $3, self = $4 WHERE fingerprint = $1 AND replaced = 0`
 
@@ -18,13 +18,13 @@ INSERT INTO master_keys (number, fingerprint, since, next, self)
 SELECT number + 1, $2, $3, $4, $5 FROM master_keys WHERE fingerprint = $1`
 )
 
-// ErrRekeying means that a master key is being replaced already.
-var ErrRekeying = errors.New("a master key is being replaced already: finish that first")
+// errRekeying means that a master key is being replaced already.
+var errRekeying = errors.New("a master key is being replaced already: finish that first")
 
-// Replace makes the new master key of n the one that seals, in one transaction: before it
+// replaceMasterKey makes the new master key of n the one that seals, in one transaction: before it
 // all is as it was, and after it both keys open the database. also runs in it. A
 // replacement that has begun is not begun again, and is no error.
-func Replace(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func replaceMasterKey(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func Replace(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(
 		case r.Fingerprint == n.New:
 			return fmt.Errorf("the key %s was in use before: make another", n.New)
 		case r.Replaced != 0 && r.Ended == 0:
-			return fmt.Errorf("%w: %s has not ended", ErrRekeying, r.Fingerprint)
+			return fmt.Errorf("%w: %s has not ended", errRekeying, r.Fingerprint)
 		}
 	}
 	if last.Fingerprint != n.Old {
@@ -63,7 +63,7 @@ func Replace(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(
 			return err
 		}
 		if changed == 0 {
-			return ErrRekeying
+			return errRekeying
 		}
 		if _, err := t.Exec(ctx, addKeySQL, n.Old, n.New, int64(now), []byte{}, []byte{}); err != nil || also == nil {
 			return err
@@ -73,13 +73,13 @@ func Replace(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(
 	return errors.Join(err, d.ReloadKeys(ctx))
 }
 
-// rewrapRows is how many rows a transaction of Rewrap changes.
+// rewrapRows is how many rows a transaction of rewrapKeys changes.
 const rewrapRows = 200
 
-// Rewrap seals every data key under the present master key and gives how many it has
+// rewrapKeys seals every data key under the present master key and gives how many it has
 // changed. Each step is a guarded statement, so it may be broken off anywhere and run on
 // several nodes at once.
-func Rewrap(ctx context.Context, d *db.DB, now db.Millis) (changed int64, err error) {
+func rewrapKeys(ctx context.Context, d *db.DB, now db.Millis) (changed int64, err error) {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return 0, err
 	}
@@ -105,11 +105,11 @@ const (
 	setCanarySQL  = `UPDATE meta SET value = $1 WHERE name = 'canary' AND value = $2`
 )
 
-// End makes earlier master keys cease to open the database, when every value was sealed
+// endMasterKeys makes earlier master keys cease to open the database, when every value was sealed
 // under the present one. From then on a start with one of them fails. What a node that stood
 // still seals under one of them meanwhile, the present key still opens.
-func End(ctx context.Context, d *db.DB, now db.Millis, also func(context.Context, *db.Tx) error) error {
-	if _, err := Rewrap(ctx, d, now); err != nil {
+func endMasterKeys(ctx context.Context, d *db.DB, now db.Millis, also func(context.Context, *db.Tx) error) error {
+	if _, err := rewrapKeys(ctx, d, now); err != nil {
 		return err
 	}
 	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -217,24 +217,24 @@ func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn 
 	return nil
 }
 
-// State says how far a replacement is.
-type State struct {
+// keyState says how far a replacement is.
+type keyState struct {
 	Keys   []db.MasterKeyRow
 	Values []int64 // how many are sealed under each key
 	Lost   int64   // how many open with none of them
 }
 
 // Rekeying reports whether a replacement was begun and is not ended.
-func (s State) Rekeying() bool {
+func (s keyState) Rekeying() bool {
 	return slices.ContainsFunc(s.Keys, func(r db.MasterKeyRow) bool { return r.Replaced != 0 && r.Ended == 0 })
 }
 
 // Rewrapped reports whether every value was sealed under the present key.
-func (s State) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, db.MasterKeyRow.Waits) }
+func (s keyState) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, db.MasterKeyRow.Waits) }
 
-// Look reads how far a replacement is. It changes nothing, so q may be of a database that
+// lookAtKeys reads how far a replacement is. It changes nothing, so q may be of a database that
 // another process has open. count counts the values too, which reads all of them.
-func Look(ctx context.Context, q db.Querier, tables []db.SealedTable, given *db.MasterKey, count bool) (s State, err error) {
+func lookAtKeys(ctx context.Context, q db.Querier, tables []db.SealedTable, given *db.MasterKey, count bool) (s keyState, err error) {
 	if s.Keys, err = db.ReadMasterKeys(ctx, q); err != nil {
 		return s, err
 	}

@@ -1,11 +1,10 @@
-package rekey
+package daemon
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +19,6 @@ import (
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
 )
-
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 var ctx = context.Background()
 
@@ -42,7 +39,7 @@ func open(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	return outbox.New(d)
 }
 
-const merchantCount = 230 // more than one transaction of Rewrap
+const merchantCount = 230 // more than one transaction of rewrapKeys
 
 func fill(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	t.Helper()
@@ -107,42 +104,42 @@ func TestRekey(t *testing.T) {
 			}
 			next := db.NextMasterKey(a, b)
 			died := func(context.Context, *db.Tx) error { return errDied }
-			if err := Replace(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
+			if err := replaceMasterKey(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
 			both("nothing has begun", a)
 			if _, err := db.Open(ctx, db.Config{URL: url, Keys: b}, outbox.End()); d.name == "postgres" && !errors.Is(err, db.ErrMasterKey) {
 				t.Errorf("the new key opens it already: %v", err)
 			}
-			if err := Replace(ctx, o.DB, next, 5, nil); err != nil {
+			if err := replaceMasterKey(ctx, o.DB, next, 5, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := Replace(ctx, o.DB, next, 6, nil); err != nil {
+			if err := replaceMasterKey(ctx, o.DB, next, 6, nil); err != nil {
 				t.Errorf("the same again: %v", err)
 			}
-			if err := Replace(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, ErrRekeying) {
+			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, errRekeying) {
 				t.Errorf("another meanwhile: %v", err)
 			}
 			both("replaced", b, a, b)
 			half(t, o)
 			both("half of it", a, b)
-			s, err := Look(ctx, o, o.Sealed(), a, true)
+			s, err := lookAtKeys(ctx, o, o.Sealed(), a, true)
 			if err != nil || s.Rewrapped() || s.Values[0] == 0 || s.Values[1] == 0 || s.Lost != 0 {
 				t.Errorf("half of it: %+v, %v", s, err)
 			}
-			if _, err := Rewrap(ctx, o.DB, 7); err != nil {
+			if _, err := rewrapKeys(ctx, o.DB, 7); err != nil {
 				t.Fatal(err)
 			}
 			both("all of it", a, b)
-			s, err = Look(ctx, o, o.Sealed(), b, true)
+			s, err = lookAtKeys(ctx, o, o.Sealed(), b, true)
 			if err != nil || !s.Rewrapped() || !s.Rekeying() || s.Values[0] != 0 || s.Values[1] != merchantCount+2 {
 				t.Errorf("all of it: %+v, %v", s, err)
 			}
-			if err := End(ctx, o.DB, 8, died); !errors.Is(err, errDied) {
+			if err := endMasterKeys(ctx, o.DB, 8, died); !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
 			both("nothing has ended", a, b)
-			if err := End(ctx, o.DB, 8, nil); err != nil {
+			if err := endMasterKeys(ctx, o.DB, 8, nil); err != nil {
 				t.Fatal(err)
 			}
 			both("ended", b)
@@ -158,13 +155,13 @@ func TestRekey(t *testing.T) {
 			// And once more.
 			o = open(t, url, b)
 			c := key(3)
-			if err := Replace(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
+			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
 				t.Errorf("back to the first: %v", err)
 			}
-			if err := Replace(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
+			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := End(ctx, o.DB, 10, nil); err != nil {
+			if err := endMasterKeys(ctx, o.DB, 10, nil); err != nil {
 				t.Fatal(err)
 			}
 			opens(t, o, "the third key")
@@ -172,7 +169,7 @@ func TestRekey(t *testing.T) {
 	}
 }
 
-// half seals some values under the present key, as a Rewrap that died.
+// half seals some values under the present key, as a rewrapKeys that died.
 func half(t *testing.T, o *outbox.Outbox) {
 	t.Helper()
 	if err := o.ReloadKeys(ctx); err != nil {
@@ -210,7 +207,7 @@ func TestDamagedNext(t *testing.T) {
 	} {
 		n := db.NextMasterKey(key(1), key(2))
 		spoil(&n)
-		if err := Replace(ctx, o.DB, n, 1, nil); err == nil {
+		if err := replaceMasterKey(ctx, o.DB, n, 1, nil); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -225,10 +222,10 @@ func TestMeanwhile(t *testing.T) {
 	url := dbtest.Postgres(t)
 	a, b := key(1), key(2)
 	o, late := open(t, url, a), open(t, url, a)
-	if err := Replace(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
+	if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := End(ctx, o.DB, 2, nil); err != nil {
+	if err := endMasterKeys(ctx, o.DB, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := envelope.GenerateKey(1024)
@@ -238,18 +235,18 @@ func TestMeanwhile(t *testing.T) {
 	fill(t, late, pair)
 	opens(t, o, "sealed late")
 	opens(t, open(t, url, b), "sealed late")
-	if s, err := Look(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] == 0 {
+	if s, err := lookAtKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] == 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := End(ctx, o.DB, 3, nil); err != nil {
+	if err := endMasterKeys(ctx, o.DB, 3, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Look(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] != 0 {
+	if s, err := lookAtKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
 
-// TestEverySealedTableIsListed: a table with a data key that End does not list would be lost
+// TestEverySealedTableIsListed: a table with a data key that End of an end does not list would be lost
 // with the old key.
 func TestEverySealedTableIsListed(t *testing.T) {
 	for _, end := range []db.End{outbox.End(), book.End()} {
