@@ -23,10 +23,9 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
 	"countersign/internal/db": {
-		ours:   []string{"countersign/internal/db/pglink", "countersign/internal/db/steps"},
+		ours:   []string{"countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
-	"countersign/internal/db/steps":         {},
 	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
 	"countersign/internal/lab/dbtest":       {others: []string{"github.com/go-sql-driver/mysql", "github.com/google/go-cmp", "github.com/jackc/pgx/v5", "modernc.org/sqlite"}},
 	"countersign/internal/lab/dbtest/ready": {ours: []string{"countersign/internal/db", "countersign/internal/lab/dbtest"}, others: []string{"github.com/jackc/pgx/v5"}},

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,11 @@ import (
 
 	"countersign/internal/db"
 )
+
+// Migrations make the tables of the log.
+//
+//go:embed migrations
+var Migrations embed.FS
 
 // A transaction that adds records takes the head last, right before its commit, and
 // holds it until then: numbers have no gaps, and no two nodes append to the same tree.

@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"embed"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -16,10 +17,8 @@ var migrations embed.FS
 
 // End opens the merchant's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "merchant", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}},
-		Foreign: []string{"merchants", "lanes", "callbacks", "outbox", "attempts", "withdrawals", "decisions", "open_failures"},
-		Steps:   map[int]func(context.Context, db.Querier) error{4: foldTransfers}}
+	return db.End{Name: "merchant", Migrations: []fs.FS{db.Common, audit.Migrations, migrations}, Keep: audit.Keep, Acked: audit.Acked,
+		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}}}
 }
 
 // Config says what a Book does beyond keeping its rows.

@@ -29,18 +29,12 @@ type Config struct {
 	Restoring bool
 }
 
-// End describes the database of one of the two ends. Its first migration makes the
-// table meta (name, value), and, if the end raises alarms, the tables
-// feeds (name, last_seq) and alarms.
+// End describes the database of one of the two ends.
 type End struct {
-	Name       string // "service" or "merchant"; a database belongs to one end
-	Migrations fs.FS  // folders migrations/sqlite and migrations/postgres, with the same numbers in both
-	// Foreign are the tables of the other end, which schemas up to number 2 had.
-	// Number 3 drops them. Open fails while one of them holds a row.
-	Foreign []string
-	// Steps are what SQL alone cannot do: the function of a number runs in the
-	// transaction of that migration, after its text.
-	Steps map[int]func(context.Context, Querier) error
+	Name string // "service" or "merchant"; a database belongs to one end
+	// Migrations have the steps of the schema as migrations/0001_name.sql, 0002_name.sql, …,
+	// one text for both databases; Dialect has its marks.
+	Migrations []fs.FS
 	// Sealed are the tables with values that are sealed under the master key.
 	Sealed []SealedTable
 	// Keep writes the records of a transaction to the audit log, last of all in that
@@ -66,7 +60,7 @@ type DB struct {
 
 // Open opens the database at c.URL for end, brings its schema up to date and
 // checks that c.Keys opens it. Errors: ErrNewerSchema if a later version of this
-// program wrote the schema, ErrOtherEnd if the database holds rows of the other
+// program wrote the schema, ErrOtherEnd if the database belongs to the other
 // end, ErrMasterKey if the key is another one, ErrInUse if another process has the
 // SQLite file open, ErrBroken if that file is not whole.
 func Open(ctx context.Context, c Config, end End) (*DB, error) {

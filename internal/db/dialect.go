@@ -24,7 +24,10 @@ type Dialect struct {
 	// wait for each other's rows, and do not see what has not committed.
 	ConcurrentWriters bool
 
-	// marks replaces {lock}, {lock c} (of one table alone), {skip}, {adding} (a row to
+	// marks replaces, in migrations, {int}, {real}, {bytes} and {text} (compared and sorted by
+	// its bytes) by types, {strict} and {clustered} (in the order of the primary key) by
+	// options of a table, and {sqlite} and {postgres} by "--" if the rest of the line is for
+	// the other database. In statements it replaces {lock}, {lock c} (of one table alone), {skip}, {adding} (a row to
 	// counts; see Tx.Counted) and, around a placeholder, {in} and {end}, or {list} and {as w}: a table w of the list's
 	// values. "CROSS JOIN {inner}t i WHERE …{alone}" looks each value up by an
 	// index of t. Without it, PostgreSQL would choose another plan while t is small
@@ -45,7 +48,9 @@ func newSQLiteDialect() *Dialect {
 		marks: strings.NewReplacer("{lock}", "", "{skip}", "", "{lock c}", "",
 			"{adding}", " ON CONFLICT (name) DO UPDATE SET n = counts.n + excluded.n",
 			"{in}", "IN (SELECT value FROM json_each(", "{end}", "))",
-			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", ""),
+			"{list}", "json_each(", "{as w}", ") AS w", "{inner}", "", "{alone}", "",
+			"{int}", "INTEGER", "{real}", "REAL", "{bytes}", "BLOB", "{text}", "TEXT",
+			"{strict}", " STRICT", "{clustered}", " STRICT, WITHOUT ROWID", "{sqlite}", "", "{postgres}", "--"),
 		list: func(l []string) any { b, _ := json.Marshal(l); return string(b) },
 	}
 }
@@ -56,7 +61,9 @@ func newPostgresDialect() *Dialect {
 		marks: strings.NewReplacer("{lock}", " FOR UPDATE", "{skip}", " FOR UPDATE SKIP LOCKED",
 			"{lock c}", " FOR UPDATE OF c", "{adding}", "",
 			"{in}", "= ANY(", "{end}", ")",
-			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i"),
+			"{list}", "unnest(CAST(", "{as w}", " AS TEXT[])) AS w (value)", "{inner}", "LATERAL (SELECT * FROM ", "{alone}", " OFFSET 0) i",
+			"{int}", "BIGINT", "{real}", "DOUBLE PRECISION", "{bytes}", "BYTEA", "{text}", `TEXT COLLATE "C"`,
+			"{strict}", "", "{clustered}", "", "{sqlite}", "--", "{postgres}", ""),
 		list:     func(l []string) any { return l },
 		numbered: true,
 	}

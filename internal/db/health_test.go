@@ -82,9 +82,9 @@ func TestFullDisk(t *testing.T) {
 
 // TestFirstStartOnFullDisk: it fails, and the next one is a first start again.
 func TestFirstStartOnFullDisk(t *testing.T) {
-	dir := dbtest.SmallDisk(t, 256<<10)
+	dir := dbtest.SmallDisk(t, 512<<10)
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 236<<10), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, 492<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "countersign.db")

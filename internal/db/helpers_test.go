@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"testing"
 	"testing/fstest"
@@ -22,27 +23,13 @@ var dialects = []struct {
 // testKeys is the master key of all test databases.
 var testKeys = NewMasterKey([32]byte{7})
 
-// testEnd has one table of its own.
-var testEnd = End{Name: "test", Sealed: []SealedTable{{"sealed", "id", "data_key"}}, Migrations: fstest.MapFS{
-	"migrations/sqlite/0001_things.sql": {Data: []byte(`
-		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) STRICT;
-		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq INTEGER NOT NULL) STRICT;
-		CREATE TABLE counts (name TEXT NOT NULL PRIMARY KEY, n INTEGER NOT NULL) STRICT;
-		CREATE TABLE epochs (number INTEGER NOT NULL PRIMARY KEY, began INTEGER NOT NULL, reconciled INTEGER NOT NULL DEFAULT 0) STRICT;
-		CREATE TABLE epoch_feeds (epoch INTEGER NOT NULL, feed TEXT NOT NULL, last_seq INTEGER NOT NULL) STRICT;
-		CREATE TABLE audit_head (id INTEGER NOT NULL PRIMARY KEY, size INTEGER NOT NULL) STRICT;
-		CREATE TABLE master_keys (number INTEGER NOT NULL PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, since INTEGER NOT NULL, replaced INTEGER NOT NULL DEFAULT 0,
-			rewrapped INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0, next BLOB NOT NULL, self BLOB NOT NULL) STRICT;
-		CREATE TABLE sealed (id TEXT NOT NULL PRIMARY KEY, data_key BLOB NOT NULL, content BLOB NOT NULL) STRICT;
-		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL) STRICT;`)},
-	"migrations/postgres/0001_things.sql": {Data: []byte(`
-		CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value BYTEA NOT NULL);
-		CREATE TABLE feeds (name TEXT NOT NULL PRIMARY KEY, last_seq BIGINT NOT NULL);
-		CREATE TABLE master_keys (number BIGINT NOT NULL PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, since BIGINT NOT NULL, replaced BIGINT NOT NULL DEFAULT 0,
-			rewrapped BIGINT NOT NULL DEFAULT 0, ended BIGINT NOT NULL DEFAULT 0, next BYTEA NOT NULL, self BYTEA NOT NULL);
-		CREATE TABLE sealed (id TEXT NOT NULL PRIMARY KEY, data_key BYTEA NOT NULL, content BYTEA NOT NULL);
-		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL);`)},
-}}
+// testEnd has two tables of its own, and one that the epochs use.
+var testEnd = End{Name: "test", Sealed: []SealedTable{{"sealed", "id", "data_key"}}, Migrations: []fs.FS{Common, fstest.MapFS{
+	"migrations/0001_things.sql": {Data: []byte(`
+		CREATE TABLE audit_head (id {int} NOT NULL PRIMARY KEY, size {int} NOT NULL){strict};
+		CREATE TABLE sealed (id {text} NOT NULL PRIMARY KEY, data_key {bytes} NOT NULL, content {bytes} NOT NULL){strict};
+		CREATE TABLE things (name TEXT NOT NULL PRIMARY KEY, content TEXT NOT NULL){clustered};`)},
+}}}
 
 func openAt(t testing.TB, url string) *DB {
 	t.Helper()

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-
-	"countersign/internal/db/steps"
 )
 
 // Seen is what a look at a database shows. Its Querier reads until Look returns.
@@ -67,7 +65,7 @@ func Look(ctx context.Context, url string, end End, log *slog.Logger, fn func(Se
 			return explainSQLite(err)
 		}
 	}
-	list, err := steps.Read(end.Migrations, d.Name)
+	list, err := steps(end.Migrations, d)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-
-	"countersign/internal/db/steps"
 )
 
 // migrator is a connection for migrate. run runs one transaction and excludes other
@@ -18,9 +16,6 @@ type migratorTx interface {
 	script(text string) error
 	// has reports whether a table exists.
 	has(table string) (bool, error)
-	// lock locks a table until the transaction ends. It reports whether the table
-	// exists.
-	lock(table string) (bool, error)
 	// mayChange fails if the tables cannot be changed.
 	mayChange() error
 }
@@ -65,7 +60,7 @@ func checkVersion(at, oldest, knows int) error {
 // migrate brings the schema of end's database up to the last of list, each step in
 // its own transaction, and gives the number that it had before. It refuses a schema that is
 // newer than what programs like this one work with, or not end's.
-func migrate(ctx context.Context, m migrator, end End, list []steps.Step) (before int, err error) {
+func migrate(ctx context.Context, m migrator, end End, list []step) (before int, err error) {
 	before = -1
 	for done := false; !done; {
 		err := m.run(ctx, func(t migratorTx) error {
@@ -98,20 +93,15 @@ func migrate(ctx context.Context, m migrator, end End, list []steps.Step) (befor
 				}
 			}
 			next := list[at]
-			if err := t.script(next.Text); err != nil {
-				return fmt.Errorf("migration %s: %w", next.Name, err)
+			if err := t.script(next.text); err != nil {
+				return fmt.Errorf("migration %s: %w", next.name, err)
 			}
-			if step := end.Steps[next.Number]; step != nil {
-				if err := step(ctx, t); err != nil {
-					return fmt.Errorf("migration %s: %w", next.Name, err)
-				}
-			}
-			for name, value := range map[string]string{endName: end.Name, metaOldest: fmt.Sprint(next.Number, next.Oldest)} {
+			for name, value := range map[string]string{endName: end.Name, metaOldest: fmt.Sprint(next.number, next.oldest)} {
 				if _, err := t.Exec(ctx, setMetaSQL, name, []byte(value)); err != nil {
 					return err
 				}
 			}
-			_, err = t.Exec(ctx, recordVersionSQL, int64(next.Number))
+			_, err = t.Exec(ctx, recordVersionSQL, int64(next.number))
 			return err
 		})
 		if err != nil {
@@ -121,50 +111,19 @@ func migrate(ctx context.Context, m migrator, end End, list []steps.Step) (befor
 	return before, nil
 }
 
-const (
-	// endName is the row of meta that says which end a database belongs to.
-	endName = "end"
-	// schemaOfBoth is the number of the last schema with the tables of both ends. Such
-	// a database does not say which end it belongs to.
-	schemaOfBoth = 2
-)
+// endName is the row of meta that says which end a database belongs to.
+const endName = "end"
 
 // checkEnd fails with ErrOtherEnd if the database, whose schema has number at,
-// belongs to the other end, or if its schema has the tables of both ends and one of
-// the other end's holds a row.
-func checkEnd(ctx context.Context, t migratorTx, end End, at int) error {
+// belongs to the other end.
+func checkEnd(ctx context.Context, q Querier, end End, at int) error {
 	if at == 0 {
 		return nil
 	}
 	var name []byte
-	switch found, err := One(ctx, t, readMetaSQL, []any{endName}, &name); {
-	case err != nil:
-		return err
-	case found && string(name) != end.Name:
-		return fmt.Errorf("%w: it belongs to the %s, this is the %s", ErrOtherEnd, name, end.Name)
-	case found || at > schemaOfBoth:
-		return nil
+	found, err := One(ctx, q, readMetaSQL, []any{endName}, &name)
+	if err == nil && found && string(name) != end.Name {
+		err = fmt.Errorf("%w: it belongs to the %s, this is the %s", ErrOtherEnd, name, end.Name)
 	}
-	if _, err := t.lock("feeds"); err != nil { // first, as in every transaction
-		return err
-	}
-	for _, table := range end.Foreign {
-		exists, err := t.lock(table)
-		if err != nil {
-			return err
-		}
-		if !exists {
-			continue
-		}
-		var is int
-		held, err := One(ctx, t, "SELECT 1 FROM "+table+" LIMIT 1", nil, &is)
-		switch {
-		case err != nil:
-			return err
-		case held:
-			return fmt.Errorf("%w: the table %s holds rows of the other end, and each end needs a database of its own; "+
-				"nothing was changed; CHANGELOG.md says under \"Upgrading\" how to divide it", ErrOtherEnd, table)
-		}
-	}
-	return nil
+	return err
 }

@@ -41,17 +41,14 @@ func (m sqliteMigration) has(table string) (bool, error) {
 	return One(m.ctx, m, sqliteTableSQL, []any{table}, &is)
 }
 
-// lock: the whole file is locked.
-func (m sqliteMigration) lock(table string) (bool, error) { return m.has(table) }
-
 func (m sqliteMigration) mayChange() error { return nil }
 
 // migrationLock is the advisory lock of nodes that migrate at the same time.
 const migrationLock = 0x636f756e74657273 // "counters"
 
 func (db *postgresDB) run(ctx context.Context, fn func(migratorTx) error) error {
-	// Set here whatever the URL asks for, because run must see what a table holds
-	// after it locked it.
+	// Set here whatever the URL asks for, because run must see what was committed
+	// before it got the lock.
 	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	return pgx.BeginTxFunc(ctx, db.pool, options, func(t pgx.Tx) error {
 		if _, err := t.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
@@ -101,11 +98,4 @@ func mayChange(ctx context.Context, q Querier) error {
 		return fmt.Errorf("the role %s does not own the tables of the schema %s", role, schema)
 	}
 	return nil
-}
-
-func (m pgMigration) lock(table string) (bool, error) {
-	if exists, err := m.has(table); err != nil || !exists {
-		return false, err
-	}
-	return true, m.script("LOCK TABLE " + table + " IN ACCESS EXCLUSIVE MODE")
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"countersign/internal/db/steps"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -40,13 +39,13 @@ func TestNewerSchema(t *testing.T) {
 // TestHalfMigration: a migration that fails leaves nothing half done.
 func TestHalfMigration(t *testing.T) {
 	s := openAt(t, dbtest.SQLite(t))
-	conn, done := s.backend.(*sqliteDB).conn, must(steps.Read(testEnd.Migrations, "sqlite"))(t)
+	conn, done := s.backend.(*sqliteDB).conn, must(steps(testEnd.Migrations, s.dialect))(t)
 	n := len(done) + 1
-	bad := append(done, steps.Step{Number: n, Name: "0999_bad.sql", Text: `CREATE TABLE half (a INTEGER); nonsense`, Oldest: n})
+	bad := append(done, step{n, "0999_bad.sql", `CREATE TABLE half (a INTEGER); nonsense`, n})
 	if _, err := migrate(ctx, conn, testEnd, bad); err == nil || !strings.Contains(err.Error(), "0999_bad.sql") {
 		t.Errorf("got %v", err)
 	}
-	good := append(done, steps.Step{Number: n, Name: "0999_good.sql", Text: `CREATE TABLE half (a INTEGER)`, Oldest: n})
+	good := append(done, step{n, "0999_good.sql", `CREATE TABLE half (a INTEGER)`, n})
 	if _, err := migrate(ctx, conn, testEnd, good); err != nil {
 		t.Errorf("then %v", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/internal/db/pglink"
-	"countersign/internal/db/steps"
 )
 
 // postgresDB is a connection pool, and a bell that tells nodes of each other's
@@ -127,7 +126,7 @@ func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *sl
 	if err != nil {
 		return nil, err
 	}
-	list, err := steps.Read(end.Migrations, db.d.Name)
+	list, err := steps(end.Migrations, db.d)
 	if err == nil && asItIs {
 		err = db.upToDate(ctx, len(list))
 	}
@@ -178,15 +177,15 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 }
 
 // upToDate fails if migrate would change the schema.
-func (db *postgresDB) upToDate(ctx context.Context, steps int) error {
+func (db *postgresDB) upToDate(ctx context.Context, knows int) error {
 	var exists bool
 	var at int
 	err := db.pool.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&exists)
 	if err == nil && exists {
 		err = db.pool.QueryRow(ctx, readVersionSQL).Scan(&at)
 	}
-	if err == nil && at < steps {
-		err = fmt.Errorf("%w: it has number %d, this program knows %d: start the service of this version first", ErrOlderSchema, at, steps)
+	if err == nil && at < knows {
+		err = fmt.Errorf("%w: it has number %d, this program knows %d: start the service of this version first", ErrOlderSchema, at, knows)
 	}
 	return err
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -14,11 +15,7 @@ import (
 // later is testEnd with one migration more.
 func later(text string) End {
 	end := testEnd
-	files := maps.Clone(end.Migrations.(fstest.MapFS))
-	for _, d := range dialects {
-		files["migrations/"+d.name+"/0002_more.sql"] = &fstest.MapFile{Data: []byte(text)}
-	}
-	end.Migrations = files
+	end.Migrations = append(slices.Clip(end.Migrations), fstest.MapFS{"migrations/0002_more.sql": {Data: []byte(text)}})
 	return end
 }
 
@@ -108,6 +105,39 @@ func TestOldestMark(t *testing.T) {
 	for _, mark := range []string{"0", "3", "x", ""} {
 		if _, err := openEnd(t, dbtest.SQLite(t), later("-- oldest: "+mark+"\n")); err == nil {
 			t.Errorf("%q is taken", mark)
+		}
+	}
+}
+
+// TestSteps: files of one number are one step, of which the strictest mark counts, and a
+// number that is missing or stands twice is refused.
+func TestSteps(t *testing.T) {
+	part := func(files ...string) fs.FS {
+		m := fstest.MapFS{}
+		for i := 0; i < len(files); i += 2 {
+			m["migrations/"+files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+		}
+		return m
+	}
+	common := part("0001_common.sql", "a {int};\n", "0003_common.sql", "-- oldest: 1\n{sqlite} c\n{postgres} d\n")
+	own := part("0001_own.sql", "b {bytes};\n", "0002_own.sql", "-- oldest: 1\n", "0003_own.sql", "-- oldest: 2\n")
+	got, err := steps([]fs.FS{common, own}, newPostgresDialect())
+	want := []step{
+		{1, "0001_common.sql 0001_own.sql", "a BIGINT;\nb BYTEA;\n", 1},
+		{2, "0002_own.sql", "-- oldest: 1\n", 1},
+		{3, "0003_common.sql 0003_own.sql", "-- oldest: 1\n-- c\n d\n-- oldest: 2\n", 2},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for why, parts := range map[string][]fs.FS{
+		"a gap":                {common},
+		"the same twice":       {part("0001_a.sql", "", "0001_b.sql", "")},
+		"no number":            {part("first.sql", "")},
+		"a part without files": {common, own, fstest.MapFS{}},
+	} {
+		if got, err := steps(parts, newSQLiteDialect()); err == nil {
+			t.Errorf("%s: %+v", why, got)
 		}
 	}
 }

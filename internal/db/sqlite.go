@@ -12,8 +12,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"countersign/internal/db/steps"
 )
 
 // groupMax is how many waiting writes share one commit. With more, the first would
@@ -113,13 +111,13 @@ func (db *sqliteDB) open(ctx context.Context, path string, used, restoring bool,
 	}
 	if used {
 		// Without its log, a file that was never copied into has a header and nothing else.
-		if found, err := (sqliteMigration{db.conn, ctx}).lock("schema_version"); err != nil {
+		if found, err := (sqliteMigration{db.conn, ctx}).has("schema_version"); err != nil {
 			return err
 		} else if !found {
 			return fmt.Errorf("%w: %s has no tables", ErrBroken, path)
 		}
 	}
-	list, err := steps.Read(end.Migrations, db.d.Name)
+	list, err := steps(end.Migrations, db.d)
 	if err != nil {
 		return err
 	}

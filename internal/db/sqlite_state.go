@@ -34,7 +34,7 @@ const (
 
 // checkState refuses a copy that has no log and a backup that was not restored.
 func (c *sqliteConn) checkState(ctx context.Context, path string, logged, restoring bool) error {
-	if found, err := (sqliteMigration{c, ctx}).lock("meta"); err != nil || !found {
+	if found, err := (sqliteMigration{c, ctx}).has("meta"); err != nil || !found {
 		return err
 	}
 	var backup, state []byte

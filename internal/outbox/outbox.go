@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"embed"
+	"io/fs"
 	"sync"
 
 	"countersign"
@@ -14,9 +15,8 @@ var migrations embed.FS
 
 // End opens the service's database, with db.Open.
 func End() db.End {
-	return db.End{Name: "service", Migrations: migrations, Keep: audit.Keep, Acked: audit.Acked,
-		Sealed:  []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedUnread},
-		Foreign: []string{"inbox", "first_blocks", "deposits", "orders", "spent", "events", "cursors", "forwards"}}
+	return db.End{Name: "service", Migrations: []fs.FS{db.Common, audit.Migrations, migrations}, Keep: audit.Keep, Acked: audit.Acked,
+		Sealed: []db.SealedTable{{Name: "audit_key", Key: "id", DataKey: "data_key"}, {Name: "changes", Key: "id", DataKey: "data_key"}, {Name: "merchants", Key: "id", DataKey: "data_key"}, rotations, SealedUnread}}
 }
 
 // Outbox is the service's database and the operations on it. Its methods may be used

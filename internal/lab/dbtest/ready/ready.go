@@ -1,7 +1,6 @@
 // Package ready gives tests databases whose tables are made: copies of one that each
 // test binary makes once of each kind. Making the tables anew takes five times the
-// processor time of opening such a copy, and one wait for the disk for each migration.
-// It also shows how a database would run a statement.
+// processor time of opening such a copy. It also shows how a database would run a statement.
 package ready
 
 import (

@@ -1,0 +1,205 @@
+-- The merchant's tables.
+
+-- Every callback that was ever taken in, by its type and identifier. Nothing
+-- here is deleted: forgetting one would let its deposit be credited twice.
+CREATE TABLE inbox (
+  seq            {int} NOT NULL PRIMARY KEY,
+  type           {int} NOT NULL,
+  id             {text} NOT NULL,
+  tenant_user_id {text} NOT NULL,
+  call_back_id   {text} NOT NULL,
+  content        {bytes} NOT NULL, -- digest of what the effect rests on
+  transfer       {text}, -- digest of what moved to where, in part; NULL where nothing did
+  tx_index       {int} NOT NULL,
+  duplicate      {int} NOT NULL,
+  claims         {int} NOT NULL,
+  lease_until    {int} NOT NULL,
+  settled        {int} NOT NULL,
+  created        {int} NOT NULL,
+  ended          {int} NOT NULL, -- when it was settled
+  -- What the service was told, once settled.
+  code           {int} NOT NULL DEFAULT 0,
+  message        {text} NOT NULL DEFAULT '',
+  address        {text} NOT NULL DEFAULT '',
+  chain_name     {text} NOT NULL DEFAULT '',
+  symbol         {text} NOT NULL DEFAULT '',
+  amount         {text} NOT NULL DEFAULT '',
+  reply_user     TEXT NOT NULL DEFAULT '', -- of the order that was confirmed, if the service named none
+  suspect        {int} NOT NULL DEFAULT 0, -- 1: the blocks of the callback belong to another one
+  UNIQUE (id, type)
+){strict};
+CREATE INDEX inbox_transfer ON inbox (transfer, tx_index) WHERE transfer IS NOT NULL;
+-- Every list is read by an index in the list's order, newest first.
+CREATE INDEX inbox_order ON inbox (call_back_id, seq) WHERE call_back_id <> '';
+CREATE INDEX inbox_open ON inbox (seq) WHERE settled = 0;
+CREATE INDEX inbox_type ON inbox (type, seq) WHERE type <> 1;
+
+-- Blocks of requests that were taken from services that do not bind, for 30 days
+-- (PROTOCOL.md, B5 and B7).
+CREATE TABLE blocks (
+  block {text} NOT NULL PRIMARY KEY, -- half of the digest of the sealed block, in hexadecimal
+  body  {bytes} NOT NULL, -- half of the digest of the request that it first came in
+  owner {bytes}, -- what the block belongs to; NULL where nothing is known of that
+  seen  {int} NOT NULL
+){clustered};
+CREATE INDEX blocks_seen ON blocks (seen);
+
+-- How many requests to the public listener were refused, by reason.
+CREATE TABLE refusals (
+  reason {text} NOT NULL PRIMARY KEY,
+  count  {int} NOT NULL
+){clustered};
+
+-- The deposits, numbered without gaps.
+CREATE TABLE deposits (
+  seq            {int} NOT NULL PRIMARY KEY,
+  tracking_id    {text} NOT NULL,
+  tenant_user_id {text} NOT NULL,
+  tx_id          {text} NOT NULL,
+  chain_name     {text} NOT NULL,
+  symbol         {text} NOT NULL,
+  amount         {text} NOT NULL,
+  from_address   {text} NOT NULL,
+  to_address     {text} NOT NULL,
+  risk_from      {int} NOT NULL,
+  risk_to        {int} NOT NULL,
+  tx_index       {int} NOT NULL,
+  business       {int} NOT NULL,
+  state          {text} NOT NULL, -- taken, held, credited, rejected
+  taken          {int} NOT NULL,
+  decided        {int} NOT NULL DEFAULT 0,
+  decided_by     {text} NOT NULL DEFAULT '',
+  reason         {text} NOT NULL DEFAULT '',
+  -- Members that the other columns do not show as they were sent, a JSON object; empty if
+  -- there is none.
+  as_sent        TEXT NOT NULL DEFAULT '',
+  suspect        {int} NOT NULL DEFAULT 0 -- as in inbox
+){strict};
+CREATE INDEX deposits_doubted ON deposits (state, seq) WHERE state <> 'taken';
+-- What people search deposits by. Members may be longer than an index can hold, so only
+-- their first 64 characters are indexed.
+CREATE INDEX deposits_tracking ON deposits (substr(tracking_id, 1, 64), seq);
+CREATE INDEX deposits_tx ON deposits (substr(tx_id, 1, 64), seq);
+CREATE INDEX deposits_user ON deposits (substr(tenant_user_id, 1, 64), seq);
+CREATE INDEX deposits_address ON deposits (substr(to_address, 1, 64), seq);
+
+-- Deposits that the merchant had booked before a restore and that the restored book
+-- does not know. If the service tells of one again, it waits for a person.
+CREATE TABLE booked_before (
+  tracking_id TEXT NOT NULL PRIMARY KEY
+){strict};
+
+-- What the merchant ordered. Tenant, details, end and labels never change.
+CREATE TABLE orders (
+{sqlite}  seq            INTEGER NOT NULL PRIMARY KEY,
+{postgres}  seq            BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  call_back_id   {text} NOT NULL UNIQUE,
+  tenant_user_id {text} NOT NULL,
+  address        {text} NOT NULL,
+  chain_name     {text} NOT NULL,
+  symbol         {text} NOT NULL,
+  amount         {text} NOT NULL,
+  labels         {text} NOT NULL, -- JSON
+  expires        {int} NOT NULL,
+  state          {text} NOT NULL, -- see OrderState
+  reason         {text} NOT NULL DEFAULT '', -- of the last change of state
+  decided_by     {text} NOT NULL DEFAULT '', -- who approved, declined or cancelled
+  waiting        {int} NOT NULL DEFAULT 0, -- the type that says that the service is short of funds
+  tx_id          {text} NOT NULL DEFAULT '',
+  created        {int} NOT NULL,
+  updated        {int} NOT NULL,
+  confirmed      {int} NOT NULL DEFAULT 0,
+  ended          {int} NOT NULL DEFAULT 0,
+  ordered_by     TEXT NOT NULL DEFAULT '' -- the token; empty: the service asked before anybody ordered
+){strict};
+CREATE INDEX orders_state ON orders (state, seq);
+CREATE INDEX orders_user ON orders (tenant_user_id, seq);
+CREATE INDEX orders_address ON orders (address, seq);
+CREATE INDEX orders_tx ON orders (substr(tx_id, 1, 64), seq) WHERE tx_id <> '';
+CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
+CREATE INDEX orders_spent ON orders (symbol, confirmed) WHERE confirmed > 0;
+
+-- Sums of the amounts of orders that were confirmed and did not end without
+-- execution, by the span of time in which they were confirmed. An empty
+-- tenant_user_id is all users together.
+CREATE TABLE spent (
+  symbol         {text} NOT NULL,
+  tenant_user_id {text} NOT NULL,
+  span           {int} NOT NULL, -- length: a minute, an hour or a day
+  start          {int} NOT NULL,
+  sum            {text} NOT NULL,
+  PRIMARY KEY (symbol, tenant_user_id, span, start)
+){clustered};
+
+-- What happened to orders, addresses and doubted deposits, numbered without gaps.
+CREATE TABLE events (
+  seq            {int} NOT NULL PRIMARY KEY,
+  kind           {text} NOT NULL,
+  at             {int} NOT NULL,
+  call_back_id   {text} NOT NULL,
+  deposit        {int} NOT NULL, -- seq of deposits, 0: none
+  tenant_user_id {text} NOT NULL,
+  state          {text} NOT NULL,
+  address        {text} NOT NULL,
+  old_address    {text} NOT NULL,
+  chain_name     {text} NOT NULL,
+  symbol         {text} NOT NULL,
+  amount         {text} NOT NULL,
+  tx_id          {text} NOT NULL,
+  reason         {text} NOT NULL,
+  decided_by     {text} NOT NULL
+){strict};
+
+-- How far a named reader has acknowledged each feed.
+CREATE TABLE cursors (
+  name     {text} NOT NULL PRIMARY KEY,
+  deposits {int} NOT NULL,
+  events   {int} NOT NULL,
+  updated  {int} NOT NULL
+){clustered};
+
+-- What must still be told to the merchant's application. A row that is being
+-- sent is due again when its lease ends; one that was told is deleted.
+CREATE TABLE forwards (
+  feed     {int} NOT NULL, -- 0 deposits, 1 events
+  seq      {int} NOT NULL,
+  due      {int} NOT NULL,
+  attempts {int} NOT NULL DEFAULT 0,
+  reason   {text} NOT NULL DEFAULT '', -- of the last attempt that failed
+  created  {int} NOT NULL,
+  sending  {int} NOT NULL DEFAULT 0, -- 1: due ends the lease of an attempt
+  skipped  {int} NOT NULL DEFAULT 0, -- when a person gave it up; 0: nobody did
+  skipped_by  TEXT NOT NULL DEFAULT '', -- the token
+  skip_reason TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (feed, seq)
+){clustered};
+CREATE INDEX forwards_due ON forwards (due, feed, seq);
+CREATE INDEX forwards_skipped ON forwards (feed, seq) WHERE skipped > 0;
+
+-- Up to which entry each feed was handed to the forwarding. Entries have a row in
+-- forwards from then until the application has them.
+CREATE TABLE forwarding (
+  feed  {int} NOT NULL PRIMARY KEY, -- 0 deposits, 1 events
+  seq   {int} NOT NULL,
+  begun {int} NOT NULL DEFAULT 0, -- 0: a gateway that forwards has not been started yet
+  asked TEXT NOT NULL DEFAULT '' -- the value of --forward-from that was applied last
+){strict};
+INSERT INTO forwarding (feed, seq) VALUES (0, 0), (1, 0);
+
+-- How far the purge of deposits (--retain) has come. Its one row is locked for each batch, so
+-- that one node works at a time, and all share the pace.
+CREATE TABLE retention (
+  one    {int} NOT NULL PRIMARY KEY CHECK (one = 1),
+  next   {int} NOT NULL DEFAULT 0, -- no batch begins before
+  before {int} NOT NULL DEFAULT 0, -- what was taken before this time may have been purged
+  seq    {int} NOT NULL DEFAULT 0, -- the last deposit that was looked at; 0: none of this walk
+  upto   {int} NOT NULL DEFAULT 0, -- the last deposit that was purged
+  walked {int} NOT NULL DEFAULT 0, -- purged in this walk
+  purged {int} NOT NULL DEFAULT 0  -- ever
+){strict};
+INSERT INTO retention (one) VALUES (1);
+
+INSERT INTO feeds (name, last_seq) VALUES ('inbox', 0), ('deposits', 0), ('events', 0);
+-- inbox/open is callbacks without a final answer, deposits/held possible duplicates, forwards
+-- what is still to be forwarded, orders/STATE all orders in a state.
+INSERT INTO counts (name, n) VALUES ('inbox/open', 0), ('deposits/held', 0), ('forwards', 0);

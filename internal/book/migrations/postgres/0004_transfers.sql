@@ -1,2 +1,0 @@
--- The column transfer of the inbox gets the digests in which spelling makes no
--- difference (PROTOCOL.md, I3). SQL alone cannot make them: foldTransfers does.

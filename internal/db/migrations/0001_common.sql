@@ -1,0 +1,157 @@
+-- What both ends keep beside their own rows and the audit log. Times are milliseconds
+-- since 1970 UTC; 2^62 is never. Dialect says what the marks in braces stand for.
+
+-- Sealed values and whatever else there is one of.
+CREATE TABLE meta (
+  name  TEXT NOT NULL PRIMARY KEY,
+  value {bytes} NOT NULL
+){strict};
+
+-- The last number given in each feed. Taken in the transaction that uses it,
+-- last of all, so that numbers have no gaps and appear in order.
+CREATE TABLE feeds (
+  name     TEXT NOT NULL PRIMARY KEY,
+  last_seq {int} NOT NULL
+){clustered};
+INSERT INTO feeds (name, last_seq) VALUES ('alarms', 0);
+
+-- Kept numbers of rows; see db/counts.go. alarms/KIND is all alarms of a kind,
+-- alarms-open/KIND those that nobody has acknowledged.
+CREATE TABLE counts (
+{sqlite}  name TEXT NOT NULL PRIMARY KEY,
+{postgres}  name {text} NOT NULL, -- in several rows, whose sum counts
+  n    {int} NOT NULL
+){clustered}
+{postgres} WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
+;
+
+CREATE TABLE alarms (
+  seq        {int} NOT NULL PRIMARY KEY,
+  merchant   {text} NOT NULL, -- empty: of none, as always at the gateway
+  kind       TEXT NOT NULL,
+  subject    TEXT NOT NULL,
+  at         {int} NOT NULL,
+  -- When, by which token and by whose name it was acknowledged; 0: it was not.
+  acked      {int} NOT NULL DEFAULT 0,
+  acked_by   TEXT NOT NULL DEFAULT '',
+  acked_name TEXT NOT NULL DEFAULT '',
+  acked_note TEXT NOT NULL DEFAULT ''
+){strict};
+CREATE INDEX alarms_same ON alarms (merchant, kind, subject, at);
+-- Lists of alarms by kind and state.
+CREATE INDEX alarms_open ON alarms (seq) WHERE acked = 0;
+CREATE INDEX alarms_acked ON alarms (seq) WHERE acked > 0;
+CREATE INDEX alarms_kind ON alarms (kind, seq);
+CREATE INDEX alarms_kind_open ON alarms (kind, seq) WHERE acked = 0;
+
+-- Alarms that are posted to --alarm-url; see db/alarm_posts.go.
+CREATE TABLE alarm_posts (
+  seq      {int} NOT NULL PRIMARY KEY,
+  due      {int} NOT NULL DEFAULT 0, -- of the next attempt; while one is made, the end of its lease
+  attempts {int} NOT NULL DEFAULT 0,
+  done     {int} NOT NULL DEFAULT 0
+){strict};
+CREATE INDEX alarm_posts_due ON alarm_posts (due, seq) WHERE done = 0;
+
+-- Who may do what. merchants: ids that the token is bound to, with a space between;
+-- empty: all. maker: the token that made it. root: where it comes from; tokens of one
+-- root do not decide on what each other propose. expires 0: never.
+CREATE TABLE tokens (
+  id        {text} NOT NULL PRIMARY KEY,
+  name      TEXT NOT NULL,
+  role      TEXT NOT NULL,
+  hash      {bytes} NOT NULL UNIQUE,
+  created   {int} NOT NULL,
+  revoked   {int} NOT NULL DEFAULT 0,
+  merchants TEXT NOT NULL DEFAULT '',
+  maker     TEXT NOT NULL DEFAULT '',
+  root      TEXT NOT NULL DEFAULT '',
+  expires   {int} NOT NULL DEFAULT 0
+){strict};
+CREATE INDEX tokens_created ON tokens (created, id);
+
+-- The passkeys of people, each of one token.
+CREATE TABLE passkeys (
+  id        TEXT NOT NULL PRIMARY KEY, -- of the credential
+  token     TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  public    {bytes} NOT NULL, -- COSE key
+  host      TEXT NOT NULL, -- that browsers bind it to
+  counter   {int} NOT NULL,
+  signed_in {int} NOT NULL DEFAULT 0, -- when the challenge of the last sign-in was made
+  created   {int} NOT NULL,
+  used      {int} NOT NULL DEFAULT 0
+){clustered};
+CREATE INDEX passkeys_token ON passkeys (token, created);
+
+-- Changes that wait for a second person, and those that did not have to. content is
+-- sealed, what is needed to make the change; it is empty once the change is final.
+CREATE TABLE changes (
+  id          {text} NOT NULL PRIMARY KEY, -- sorts by time
+  kind        TEXT NOT NULL,
+  merchant    {text} NOT NULL, -- empty: of none
+  version     {int} NOT NULL, -- of the merchant, before
+  token       TEXT NOT NULL, -- that is made or revoked; empty: none
+  bound       TEXT NOT NULL, -- merchants of that token
+  state       TEXT NOT NULL,
+  was         TEXT NOT NULL, -- JSON, for people
+  becomes     TEXT NOT NULL,
+  proposed_by TEXT NOT NULL,
+  proposed    {int} NOT NULL,
+  decided_by  TEXT NOT NULL DEFAULT '',
+  decided     {int} NOT NULL DEFAULT 0,
+  reason      TEXT NOT NULL DEFAULT '',
+  due         {int} NOT NULL DEFAULT 0, -- when it takes effect
+  data_key    {bytes} NOT NULL,
+  content     {bytes} NOT NULL
+){strict};
+CREATE INDEX changes_state ON changes (state, id);
+CREATE INDEX changes_of ON changes (merchant, id);
+
+-- An epoch begins when the database is restored from a backup: what came after that
+-- backup is lost here, and may have happened. No row: it was never restored.
+CREATE TABLE epochs (
+  number     {int} NOT NULL PRIMARY KEY, -- seconds since 2026-01-01 UTC
+  began      {int} NOT NULL,
+  reconciled {int} NOT NULL DEFAULT 0 -- when a person had settled what is open; 0: not yet
+){strict};
+
+-- The last number that each feed had before an epoch. In the epoch it goes on behind
+-- number * 1000000, so that no number is given twice.
+CREATE TABLE epoch_feeds (
+  epoch    {int} NOT NULL,
+  feed     TEXT NOT NULL,
+  last_seq {int} NOT NULL,
+  PRIMARY KEY (epoch, feed)
+){clustered};
+
+-- The processes that use this database. Each writes its row every few seconds, and
+-- deletes it when it stops.
+CREATE TABLE nodes (
+  id       TEXT NOT NULL PRIMARY KEY, -- random, of one run
+  name     TEXT NOT NULL,
+  version  TEXT NOT NULL,
+  started  {int} NOT NULL,
+  seen     {int} NOT NULL, -- when it last wrote the row
+  bodiless {int} NOT NULL DEFAULT 0
+){clustered};
+
+-- The master keys of the database, in the order in which they came; see db/ring.go.
+CREATE TABLE master_keys (
+  number      {int} NOT NULL PRIMARY KEY,
+  fingerprint TEXT NOT NULL UNIQUE,
+  since       {int} NOT NULL,
+  replaced    {int} NOT NULL DEFAULT 0, -- when the next one began to seal; 0: it seals
+  rewrapped   {int} NOT NULL DEFAULT 0, -- when nothing was sealed under it any more
+  ended       {int} NOT NULL DEFAULT 0, -- when it ceased to open the database
+  next        {bytes} NOT NULL, -- the next one, sealed under it; empty before that and since it ended
+  self        {bytes} NOT NULL -- itself, sealed under the next one
+){clustered};
+
+-- Since when the keys are there that no other table has, by kind and fingerprint.
+CREATE TABLE known_keys (
+  kind        {text} NOT NULL,
+  fingerprint {text} NOT NULL,
+  since       {int} NOT NULL,
+  PRIMARY KEY (kind, fingerprint)
+){clustered};

@@ -1,0 +1,87 @@
+package dbtest
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // "pgx" for package sql
+	_ "modernc.org/sqlite"             // "sqlite"
+)
+
+// Query gives the rows of a query on a database that nothing else has open, each as
+// text, values separated by |.
+func Query(t testing.TB, url, text string) (list []string) {
+	t.Helper()
+	raw := open(t, url)
+	defer raw.Close()
+	rows, err := raw.Query(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, places := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			t.Fatal(err)
+		}
+		texts := make([]string, len(values))
+		for i, v := range values {
+			texts[i] = fmt.Sprint(v)
+		}
+		list = append(list, strings.Join(texts, "|"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Tables gives the names of a database's tables, in order.
+func Tables(t testing.TB, url string) []string {
+	t.Helper()
+	if isPostgres(url) {
+		return Query(t, url, `SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1`)
+	}
+	return Query(t, url, `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1`)
+}
+
+// Columns gives the names of a table's columns.
+func Columns(t testing.TB, url, table string) []string {
+	t.Helper()
+	raw := open(t, url)
+	defer raw.Close()
+	rows, err := raw.Query("SELECT * FROM " + table + " WHERE 1 = 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func open(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	driver := "sqlite"
+	if isPostgres(url) {
+		driver = "pgx"
+	}
+	raw, err := sql.Open(driver, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func isPostgres(url string) bool { return strings.HasPrefix(url, "postgres://") }

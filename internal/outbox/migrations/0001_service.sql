@@ -1,0 +1,308 @@
+-- The service's tables. Every key leads with the merchant, so that the tables
+-- can be divided by merchant. Ids are the 26 characters after "<merchant>.".
+
+CREATE TABLE merchants (
+  id                   {text} NOT NULL PRIMARY KEY,
+  name                 TEXT NOT NULL,
+  state                TEXT NOT NULL,
+  paused_reason        TEXT NOT NULL,
+  notify_url           TEXT NOT NULL,
+  withdraw_url         TEXT NOT NULL,
+  scheme               TEXT NOT NULL,
+  settings             TEXT NOT NULL, -- JSON
+  concurrency          {int} NOT NULL,
+  rate                 {real} NOT NULL, -- callbacks a second, 0: no limit
+  confirm_within       {int} NOT NULL, -- nanoseconds
+  version              {int} NOT NULL,
+  created              {int} NOT NULL,
+  updated              {int} NOT NULL,
+  fingerprint          TEXT NOT NULL,
+  response_fingerprint TEXT NOT NULL,
+  -- Secrets: sealed under the data key, that under the master key.
+  secret_version       {int} NOT NULL,
+  data_key             {bytes} NOT NULL,
+  api_key              {bytes} NOT NULL,
+  callback_api_key     {bytes} NOT NULL,
+  request_key          {bytes} NOT NULL,
+  response_key         {bytes} NOT NULL,
+  -- How long a confirmed withdrawal can be released, in milliseconds; 72 hours.
+  release_within       {int} NOT NULL DEFAULT 259200000,
+  -- Since when it has each of its keys; 0: it has no such key.
+  request_key_since      {int} NOT NULL DEFAULT 0,
+  response_key_since     {int} NOT NULL DEFAULT 0,
+  api_key_since          {int} NOT NULL DEFAULT 0,
+  callback_api_key_since {int} NOT NULL DEFAULT 0
+){strict};
+-- Deleted merchants are few, and are looked for with each batch of new callbacks.
+CREATE INDEX merchants_deleted ON merchants (id) WHERE state = 'deleted';
+
+-- The second set of keys of a merchant whose keys are being replaced: the newer one until
+-- it seals, then the older one. Times as in merchants; activated 0: the newer one does not
+-- seal yet. overlap: ms after that until the older one ends.
+CREATE TABLE rotations (
+  merchant             {text} NOT NULL PRIMARY KEY,
+  staged               {int} NOT NULL,
+  activated            {int} NOT NULL,
+  overlap              {int} NOT NULL,
+  fingerprint          TEXT NOT NULL,
+  response_fingerprint TEXT NOT NULL,
+  request_key_since      {int} NOT NULL,
+  response_key_since     {int} NOT NULL,
+  api_key_since          {int} NOT NULL,
+  callback_api_key_since {int} NOT NULL,
+  secret_version       {int} NOT NULL,
+  data_key             {bytes} NOT NULL,
+  api_key              {bytes} NOT NULL,
+  callback_api_key     {bytes} NOT NULL,
+  request_key          {bytes} NOT NULL,
+  response_key         {bytes} NOT NULL
+){clustered};
+
+-- What limits the sending to one merchant in one lane. The row is the counter
+-- that all nodes share.
+CREATE TABLE lanes (
+  merchant    {text} NOT NULL REFERENCES merchants (id),
+  lane        {int} NOT NULL,
+  -- Copies of the merchant's.
+  active      {int} NOT NULL,
+  concurrency {int} NOT NULL,
+  rate        {real} NOT NULL,
+  version     {int} NOT NULL,
+  -- Claims and settlements change these.
+  in_flight   {int} NOT NULL DEFAULT 0, -- rows of outbox that are sending
+  next_due    {int} NOT NULL DEFAULT 4611686018427387904, -- of rows that are pending
+  served      {int} NOT NULL DEFAULT 0, -- last claim: who waits longest comes first
+  failures    {int} NOT NULL DEFAULT 0, -- exchanges in a row that reached nobody
+  open_until  {int} NOT NULL DEFAULT 0, -- breaker
+  bucket      {real} NOT NULL DEFAULT 0, -- when the rate's bucket was or will be empty
+  rate_ready  {int} NOT NULL DEFAULT 0, -- when it holds one more
+  -- Callbacks in final states.
+  accepted    {int} NOT NULL DEFAULT 0,
+  refused     {int} NOT NULL DEFAULT 0,
+  exhausted   {int} NOT NULL DEFAULT 0,
+  cancelled   {int} NOT NULL DEFAULT 0,
+  -- When a claim can next find something here. 5 is BreakerThreshold: behind a
+  -- breaker that was open, one exchange at a time.
+  ready       {int} NOT NULL GENERATED ALWAYS AS (
+    CASE WHEN active = 0 OR in_flight >= CASE WHEN failures >= 5 THEN 1 ELSE concurrency END
+      THEN 4611686018427387904
+{sqlite}      ELSE max(next_due, served, open_until, rate_ready) END) STORED,
+{postgres}      ELSE GREATEST(next_due, served, open_until, rate_ready) END) STORED,
+  PRIMARY KEY (merchant, lane)
+){clustered}
+{postgres} WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
+;
+-- Those in which nothing waits are left out; and so is this index where lanes are
+-- looked up, in PostgreSQL's plans of a small table.
+CREATE INDEX lanes_ready ON lanes (lane, ready, merchant) WHERE ready < 4611686018427387904;
+CREATE INDEX lanes_broken ON lanes (merchant, lane) WHERE failures >= 5; -- BreakerThreshold
+
+-- What the service says. Rows never change: what does is in outbox, so that the
+-- many that are settled cost claims and settlements nothing. A callback without
+-- a row there is accepted, by the attempt that says so.
+CREATE TABLE callbacks (
+  merchant     {text} NOT NULL,
+  id           {text} NOT NULL,
+  type         {int} NOT NULL,
+  event_id     {text} NOT NULL,
+  tracking_id  {text} NOT NULL,
+  tx_id        {text} NOT NULL,
+  call_back_id {text} NOT NULL,
+  payload      {bytes} NOT NULL,
+  deadline     {int} NOT NULL,
+  created      {int} NOT NULL,
+  added_by     TEXT NOT NULL DEFAULT '', -- the token whose call added it; empty: no call did
+  -- By which people search: the user that it is about, and the address that what it tells
+  -- of goes to.
+  tenant_user_id {text} NOT NULL DEFAULT '',
+  address        {text} NOT NULL DEFAULT '',
+  PRIMARY KEY (merchant, id),
+  UNIQUE (merchant, event_id, type)
+){strict};
+-- Every list is read by an index in the list's order, newest first, whatever filter
+-- selects. What is accepted at the first attempt is in few of these.
+CREATE INDEX callbacks_recent ON callbacks (id, merchant);
+CREATE INDEX callbacks_type ON callbacks (type, id, merchant) WHERE type <> 1;
+CREATE INDEX callbacks_type_of ON callbacks (merchant, type, id) WHERE type <> 1;
+CREATE INDEX callbacks_tracking ON callbacks (tracking_id, id, merchant) WHERE type <> 1; -- type 1: event_id
+CREATE INDEX callbacks_tx ON callbacks (tx_id, id, merchant) WHERE tx_id <> '';
+CREATE INDEX callbacks_order ON callbacks (call_back_id, id, merchant) WHERE call_back_id <> '';
+CREATE INDEX callbacks_user ON callbacks (tenant_user_id, id, merchant) WHERE tenant_user_id <> '';
+CREATE INDEX callbacks_address ON callbacks (address, id, merchant) WHERE address <> '';
+
+-- Callbacks that are not accepted: waiting, sending, or ended otherwise.
+CREATE TABLE outbox (
+  merchant    {text} NOT NULL,
+  id          {text} NOT NULL,
+  lane        {int} NOT NULL,
+  state       TEXT NOT NULL, -- pending, sending, refused, exhausted, cancelled
+  due         {int} NOT NULL,
+  lease_until {int} NOT NULL DEFAULT 0,
+  attempts    {int} NOT NULL DEFAULT 0, -- started; the current one's number while sending
+  failed      {int} NOT NULL DEFAULT 0, -- that count against the schedule
+  deadline    {int} NOT NULL,
+  node        TEXT NOT NULL DEFAULT '', -- who claimed it
+  claimed     {int} NOT NULL DEFAULT 0,
+  last_reason TEXT NOT NULL DEFAULT '',
+  settled     {int} NOT NULL DEFAULT 0,
+  held        {int} NOT NULL DEFAULT 0, -- attempts that the merchant held since the schedule began
+  -- What is known of it. 0: nothing more. 1: the database was restored from a backup, after
+  -- which the merchant may have been told of it. 2: the merchant had accepted it, and it is
+  -- sent once more because a person asked for it.
+  told        {int} NOT NULL DEFAULT 0,
+  PRIMARY KEY (merchant, id)
+){clustered}
+{postgres} WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)
+;
+CREATE INDEX outbox_due ON outbox (merchant, lane, due, id) WHERE state = 'pending';
+-- Not "state = 'sending'": while outbox is small, PostgreSQL would take this index
+-- for every statement that has that as its guard, and keep to that plan.
+CREATE INDEX outbox_lease ON outbox (lease_until) WHERE lease_until > 0;
+-- Not "lane = 0": SQLite would compare that with the parameter of every
+-- "lane = $n" and prepare those statements again for each value.
+CREATE INDEX outbox_deadline ON outbox (deadline) WHERE state = 'pending' AND lane <> 1 AND deadline < 4611686018427387904;
+-- Waiting: pending and sending. Claims do not change settled.
+CREATE INDEX outbox_waiting ON outbox (id, merchant) WHERE settled = 0;
+-- Ended: refused, exhausted and cancelled. Not "state IN (…)": SQLite does not see that
+-- it follows from one state.
+CREATE INDEX outbox_ended ON outbox (state, id, merchant) WHERE settled > 0;
+-- Expressions, because for the columns SQLite would take the primary key or outbox_ended.
+CREATE INDEX outbox_ended_of ON outbox ((merchant || ''), (state || ''), id) WHERE settled > 0;
+CREATE INDEX outbox_told ON outbox (told, id, merchant) WHERE told > 0;
+
+-- Every attempt that was settled, lost or late. In SQLite by callback before merchant: what
+-- is settled together is then kept together, in few pages.
+CREATE TABLE attempts (
+  merchant      {text} NOT NULL,
+  callback      {text} NOT NULL,
+  number        {int} NOT NULL,
+  request_uuid  TEXT NOT NULL,
+  started       {int} NOT NULL,
+  duration      {int} NOT NULL, -- microseconds
+  http_status   {int} NOT NULL,
+  err_code      {int},
+  outcome       TEXT NOT NULL,
+  reason        TEXT NOT NULL,
+  node          TEXT NOT NULL,
+  request_hash  {bytes} NOT NULL,
+  response_hash {bytes} NOT NULL,
+  late          {int} NOT NULL, -- 1: it came after its lease was lost and changed nothing
+  accepted      {int} NOT NULL, -- 1: it made the callback accepted
+  settled       {int} NOT NULL,
+  failed        {int} NOT NULL, -- attempts up to here that count against the schedule
+{sqlite}  PRIMARY KEY (callback, merchant, number)
+{postgres}  PRIMARY KEY (merchant, callback, number)
+){clustered};
+
+-- The beginning of the last response to a callback that was not understood, sealed. id is
+-- that of the callback as callers see it.
+CREATE TABLE unread (
+  id       {text} NOT NULL PRIMARY KEY,
+  number   {int} NOT NULL, -- of the attempt
+  data_key {bytes} NOT NULL,
+  head     {bytes} NOT NULL
+){clustered};
+
+-- A withdrawal has the id of its type 2 callback.
+CREATE TABLE withdrawals (
+  merchant       {text} NOT NULL,
+  id             {text} NOT NULL,
+  call_back_id   {text} NOT NULL,
+  tenant_user_id TEXT NOT NULL,
+  tracking_id    TEXT NOT NULL,
+  business       {int} NOT NULL,
+  state          TEXT NOT NULL,
+  decision       TEXT NOT NULL DEFAULT '',
+  reason         TEXT NOT NULL DEFAULT '',
+  deadline       {int} NOT NULL,
+  created        {int} NOT NULL,
+  decided        {int} NOT NULL DEFAULT 0,
+  released       {int} NOT NULL DEFAULT 0,
+  ended          {int} NOT NULL DEFAULT 0,
+  claim          TEXT NOT NULL DEFAULT '',
+  permit         TEXT NOT NULL DEFAULT '',
+  tx_id          TEXT NOT NULL DEFAULT '',
+  fail_reason    TEXT NOT NULL DEFAULT '',
+  -- What the service was told; all empty where it was told nothing.
+  ordered_address   TEXT NOT NULL DEFAULT '',
+  ordered_chain     TEXT NOT NULL DEFAULT '',
+  ordered_symbol    TEXT NOT NULL DEFAULT '',
+  ordered_amount    TEXT NOT NULL DEFAULT '',
+  -- What was confirmed; all empty before.
+  confirmed_address TEXT NOT NULL DEFAULT '',
+  confirmed_chain   TEXT NOT NULL DEFAULT '',
+  confirmed_symbol  TEXT NOT NULL DEFAULT '',
+  confirmed_amount  TEXT NOT NULL DEFAULT '',
+  -- Why a confirmed one was blocked for ever, and by which token.
+  blocked_reason TEXT NOT NULL DEFAULT '',
+  blocked_by     TEXT NOT NULL DEFAULT '',
+  release_by     {int} NOT NULL DEFAULT 0, -- from when on it is not released any more; 0: it is not confirmed
+  PRIMARY KEY (merchant, id),
+  UNIQUE (merchant, call_back_id)
+){strict};
+CREATE INDEX withdrawals_recent ON withdrawals (id, merchant);
+CREATE INDEX withdrawals_state ON withdrawals (state, id, merchant);
+CREATE INDEX withdrawals_state_of ON withdrawals (merchant, state, id);
+CREATE INDEX withdrawals_deadline ON withdrawals (deadline) WHERE decision = '';
+CREATE INDEX withdrawals_release_by ON withdrawals (release_by) WHERE state = 'confirmed';
+CREATE INDEX withdrawals_user ON withdrawals (tenant_user_id, id, merchant);
+CREATE INDEX withdrawals_tx ON withdrawals (tx_id, id, merchant) WHERE tx_id <> '';
+-- The address that was confirmed, or else the one that was ordered.
+CREATE INDEX withdrawals_address ON withdrawals ((CASE WHEN confirmed_address <> '' THEN confirmed_address ELSE ordered_address END), id, merchant);
+
+-- The feed of decisions.
+CREATE TABLE decisions (
+  seq        {int} NOT NULL PRIMARY KEY,
+  merchant   {text} NOT NULL,
+  withdrawal {text} NOT NULL
+){strict};
+INSERT INTO feeds (name, last_seq) VALUES ('decisions', 0);
+-- The parts of the feeds that a bound token reads.
+CREATE INDEX decisions_of ON decisions (merchant, seq);
+CREATE INDEX alarms_of ON alarms (merchant, seq);
+
+-- Private-side opening failures of the last hour.
+CREATE TABLE open_failures (
+  merchant {text} NOT NULL,
+  callback {text} NOT NULL,
+  number   {int} NOT NULL,
+  at       {int} NOT NULL,
+  PRIMARY KEY (merchant, callback, number)
+){clustered};
+
+-- The freeze of the whole service; no row: it is not frozen. Decisions and releases
+-- look at it and at their merchant in their own transaction.
+CREATE TABLE frozen (
+  one      {int} NOT NULL PRIMARY KEY CHECK (one = 1),
+  at       {int} NOT NULL,
+  by_token TEXT NOT NULL,
+  reason   TEXT NOT NULL
+){clustered};
+
+-- Callbacks that were accepted and purged (--retain): what a repetition needs, for ever.
+-- The type is that of the service's rows; digest is the SHA-256 of the payload.
+CREATE TABLE purged (
+  merchant {text} NOT NULL,
+  event_id {text} NOT NULL,
+{sqlite}  type     INTEGER NOT NULL,
+{postgres}  type     SMALLINT NOT NULL, -- one row a callback for ever: 2 bytes
+  id       {text} NOT NULL,
+  digest   {bytes} NOT NULL,
+  PRIMARY KEY (merchant, event_id, type)
+){clustered};
+
+-- How far the purge has come. Its one row is locked for each batch, so that one node works
+-- at a time, and all share the pace.
+CREATE TABLE retention (
+  one      {int} NOT NULL PRIMARY KEY CHECK (one = 1),
+  next     {int} NOT NULL DEFAULT 0, -- no batch begins before
+  before   {int} NOT NULL DEFAULT 0, -- what was settled before this time may have been purged
+  merchant TEXT NOT NULL DEFAULT '', -- the last callback that was looked at; empty: none of this walk
+  id       TEXT NOT NULL DEFAULT '',
+  walked   {int} NOT NULL DEFAULT 0, -- purged in this walk
+  purged   {int} NOT NULL DEFAULT 0  -- ever
+){strict};
+INSERT INTO retention (one) VALUES (1);
+
+-- callbacks/LANE is all callbacks of a lane, withdrawals/STATE all withdrawals in a state.
+INSERT INTO counts (name, n) VALUES ('callbacks/notify', 0), ('callbacks/withdraw', 0);

@@ -1,2 +1,0 @@
--- Number 2 made the merchant's tables, when both ends had one schema. Since number 3
--- they are in a database of their own.

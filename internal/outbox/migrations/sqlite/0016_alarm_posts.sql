@@ -1,8 +1,0 @@
--- Alarms that are posted to --alarm-url; see db/alarm_posts.go.
-CREATE TABLE alarm_posts (
-  seq      INTEGER NOT NULL PRIMARY KEY,
-  due      INTEGER NOT NULL DEFAULT 0, -- of the next attempt; while one is made, the end of its lease
-  attempts INTEGER NOT NULL DEFAULT 0,
-  done     INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX alarm_posts_due ON alarm_posts (due, seq) WHERE done = 0;
