@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -11,13 +12,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
+	"countersign/internal/admin"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
+	"countersign/internal/gateway"
 )
 
 // apiFlags say which API a subcommand speaks to, and as whom. The defaults are
@@ -48,6 +54,11 @@ var (
 type eitherEnd struct {
 	apiFlags
 	Gateway bool `help:"Ask the gateway, not the service." env:"-"`
+}
+
+// AfterApply is that of apiFlags, which kong does not find below a made struct.
+func (f *eitherEnd) AfterApply(k *kong.Context, called *calledAPI) error {
+	return f.apiFlags.AfterApply(k, called)
 }
 
 // AfterApply gives Run of a subcommand clients of both APIs, of which it asks for the
@@ -132,6 +143,56 @@ func (c calledAPI) explain(err error) error {
 		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", c.url)}}
 	}
 	return err
+}
+
+// apiCommands makes the subcommands of the APIs. words are the command line.
+func apiCommands(words []string, ofGateway bool) (service, gateways kong.Plugins, err error) {
+	ends := cli.Ends{Service: admin.Operations(), Gateway: gateway.Operations(), OfGateway: ofGateway, One: apiFlags{}, Either: eitherEnd{}}
+	commands := slices.Clone(serviceWords)
+	if slices.Contains(words, "api") { // else the help of everything would list them all
+		commands = append(commands, cli.All("api", ends.Of(cli.EitherEnd), cli.EitherEnd)...)
+	}
+	ofService, err := ends.Plugin(commands)
+	if err != nil {
+		return nil, nil, err
+	}
+	ofGateways, err := ends.Plugin(gatewayWords)
+	return kong.Plugins{ofService}, kong.Plugins{ofGateways}, err
+}
+
+// apiListCmd lists what countersign api reaches.
+type apiListCmd struct {
+	Gateway bool `help:"Those of the gateway, not of the service." env:"-"`
+	List    bool `hidden:"" help:"As api list." env:"-"`
+}
+
+func (c *apiListCmd) Run(std streams) error {
+	operations := admin.Operations()
+	if c.Gateway {
+		operations = gateway.Operations()
+	}
+	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	for _, o := range operations {
+		fmt.Fprintf(w, "%s\t%s %s\t%s\n", o.ID, o.Method, o.Path, o.Summary)
+	}
+	return w.Flush()
+}
+
+// call runs a subcommand that is made of an operation.
+func (std streams) call(k *kong.Context, c *cli.Call) error {
+	to := cli.Streams{In: std.in, Out: std.out, Err: std.err, Terminal: isTerminal(std.out), Secret: func(flag, text string) (string, error) {
+		return secretText(text).reveal(flag)
+	}}
+	var err error
+	_, bad := k.Call(func(ctx context.Context, api *client.Service) { err = c.Run(ctx, api, to) })
+	return errors.Join(bad, err)
+}
+
+// tellWaiting says what waits for whom, if something does.
+func tellWaiting(std streams, e *client.ChangeEntry) {
+	if e != nil {
+		cli.TellWaiting(std.err, *e)
+	}
 }
 
 // show prints the answer of a call as JSON.

@@ -12,18 +12,6 @@ import (
 	"countersign/internal/audit"
 )
 
-// auditCmd asks either end with client.NewService: both have the same calls for their
-// logs.
-type auditCmd struct {
-	Key         auditKeyCmd         `cmd:"" help:"Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."`
-	Export      auditExportCmd      `cmd:"" help:"Write the log, or a part of it, as lines of JSON that audit verify checks."`
-	Checkpoint  auditCheckpointCmd  `cmd:"" help:"Write a signed checkpoint: who holds it notices when anything before it is changed."`
-	Prove       auditProveCmd       `cmd:"" help:"Write one file with all that the log has about a withdrawal or a callback, and the proof of it."`
-	Evidence    auditEvidenceCmd    `cmd:"" help:"Show what audit prove writes, in order, for people."`
-	Acknowledge auditAcknowledgeCmd `cmd:"" help:"Verify an export and say that it is kept: audit export --new begins after it."`
-	Verify      auditVerifyCmd      `cmd:"" help:"Check an export, a proof or a checkpoint with nothing but the key, and show what it has."`
-}
-
 type auditKeyCmd struct{ eitherEnd }
 
 func (c *auditKeyCmd) Run(ctx context.Context, std streams, api *client.Service) error {
@@ -120,7 +108,7 @@ func (c *auditAbout) ask(ctx context.Context, api *client.Service) (p client.Aud
 	}
 	o := client.AuditOptions{Withdrawal: c.Withdrawal, Callback: c.Callback, From: from}
 	if !c.Gateway && o.Withdrawal != "" {
-		if o.Withdrawal, err = (withdrawalID{ID: c.Withdrawal}).find(ctx, api); err != nil {
+		if o.Withdrawal, err = findWithdrawal(ctx, api, c.Withdrawal); err != nil {
 			return p, err
 		}
 	}

@@ -78,8 +78,9 @@ func TestChangesFromTheShell(t *testing.T) {
 	mustShell(t, &c, "", as("bob", "changes", "approve", waits.ID)...)
 	mustShell(t, nil, "", as("core", "withdrawals", "list")...)
 	// The end of the only approver waits for another.
-	if status, out, errOut := shell(t, "", as("alice", "token", "revoke", bob.ID)...); status != exitDone || strings.Contains(out, "revoked") || !strings.Contains(errOut, "nothing has changed yet") {
-		t.Errorf("%d %s%s", status, out, errOut)
+	errOut = tellingShell(t, &c, "", as("alice", "token", "revoke", bob.ID)...)
+	if c.Kind != client.ChangeRevoke || c.State != client.ChangeWaiting || !strings.Contains(errOut, "nothing has changed yet") {
+		t.Errorf("%+v %s", c, errOut)
 	}
 }
 

@@ -22,9 +22,3 @@ func (c *freezeCmd) Run(ctx context.Context, std streams, api *client.Service) e
 	}
 	return std.show(api.Freeze(ctx, c.Reason))
 }
-
-type thawCmd struct{ apiFlags }
-
-func (c *thawCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return std.show(api.Thaw(ctx))
-}

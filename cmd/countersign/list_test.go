@@ -139,18 +139,6 @@ func TestMerchantsEdit(t *testing.T) {
 	}
 }
 
-// TestCell: what others wrote cannot steer the terminal that it is shown on.
-func TestCell(t *testing.T) {
-	for text, want := range map[string]string{"": "-", "a\tb\nc": "a?b?c", "\x1b[2Jgone\u009b1m\x7f": "?[2Jgone?1m?", "Zürich": "Zürich"} {
-		if got := cell(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
-	}
-	if got := cell(client.Time(0)); got != "-" {
-		t.Errorf("no time is shown as %q", got)
-	}
-}
-
 // TestCompletion: the words that may come next, and what bash makes of them.
 func TestCompletion(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/cli"
 	"countersign/internal/settings"
 )
 
@@ -22,28 +23,18 @@ const (
 	exitUsage  = 2
 )
 
-// cli is the whole command line: one field a subcommand.
-type cli struct {
+// commandLine is the whole command line: one field a subcommand.
+type commandLine struct {
 	Config  kong.ConfigFlag `help:"TOML file of settings, a table a subcommand." placeholder:"FILE"`
 	Version versionFlag     `help:"Say which build this is." env:"-"`
 
-	Demo        demoCmd        `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
-	Serve       serveCmd       `cmd:"" help:"Run the service: the API, the outbox and its sender."`
-	Merchants   merchantsCmd   `cmd:"" help:"The service's merchants, through its API."`
-	Callbacks   callbacksCmd   `cmd:"" help:"The service's callbacks, through its API."`
-	Withdrawals withdrawalsCmd `cmd:"" help:"The service's withdrawals, through its API."`
-	Freeze      freezeCmd      `cmd:"" help:"Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."`
-	Thaw        thawCmd        `cmd:"" help:"End the freeze of the service."`
-	Addresses   addressesCmd   `cmd:"" help:"Changes of the users' deposit addresses, through the service's API."`
-	Alarms      alarmsCmd      `cmd:"" help:"Alarms of the service; with --gateway, of the gateway."`
-	Audit       auditCmd       `cmd:"" help:"The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."`
-	Changes     changesCmd     `cmd:"" help:"Changes that wait for an approver, at the service; with --gateway, at the gateway."`
-	Nodes       nodesCmd       `cmd:"" help:"The processes of the service, silent ones too; with --gateway, of the gateway."`
-	Token       tokenCmd       `cmd:"" help:"API tokens of the service; with --gateway, of the gateway."`
+	Demo       demoCmd      `cmd:"" help:"Run both ends on this machine with real deposits; prints what happened and checks it."`
+	Serve      serveCmd     `cmd:"" help:"Run the service: the API, the outbox and its sender."`
+	ServiceAPI kong.Plugins `embed:""`
 
 	Gateway gatewayCmd `cmd:"" help:"Run the merchant end: take callbacks, confirm ordered withdrawals, tell the application."`
 	//lint:ignore SA5008 kong reads every one of several set tags
-	gatewayAPICmds `embed:"" set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
+	GatewayAPI kong.Plugins `embed:"" set:"end=gateway" set:"END=GATEWAY" set:"api=http://127.0.0.1:8091" set:"data=./countersign-gateway-data"`
 
 	Backup  backupCmd  `cmd:"" help:"Copy the service's database into a file, also while it runs; with --gateway, the gateway's."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of the service's database; with --gateway, of the gateway's."`
@@ -66,14 +57,6 @@ type cli struct {
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the settings in force of serve or gateway, and where each comes from."`
 	Completion completionCmd `cmd:"" help:"Print what completes command lines in bash, zsh or fish."`
 	About      versionCmd    `cmd:"" name:"version" help:"Say which build this is."`
-}
-
-// gatewayAPICmds speak to the gateway's API alone.
-type gatewayAPICmds struct {
-	Orders   ordersCmd   `cmd:"" help:"The merchant's orders, through the gateway's API."`
-	Deposits depositsCmd `cmd:"" help:"The merchant's deposits, through the gateway's API."`
-	Events   eventsCmd   `cmd:"" help:"What happened to orders, addresses and held deposits, through the gateway's API."`
-	Forward  forwardCmd  `cmd:"" help:"What is forwarded to the application, through the gateway's API."`
 }
 
 // streams are what a subcommand reads and writes, so that it needs no globals.
@@ -111,7 +94,7 @@ func run(args []string, std streams) int {
 		end = gatewayEnd
 	}
 	var called calledAPI
-	parser, err := newParser(std, end, &status, &called)
+	parser, err := newParser(std, args, end, &status, &called)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
 		return exitFailed
@@ -142,6 +125,8 @@ func run(args []string, std streams) int {
 	do := func() error { return ctx.Run() }
 	if show {
 		do = func() error { return settings.Show(std.out, ctx) }
+	} else if c := cli.Of(ctx.Selected()); c != nil {
+		do = func() error { return std.call(ctx, c) }
 	}
 	if err := do(); err != nil {
 		report(std.err, called.explain(err))
@@ -150,10 +135,15 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// newParser gives the parser of the command line. end are the words of its end; status is
+// newParser gives the parser of the command line args. end are the words of its end; status is
 // set where kong ends the program: --help; called, where a subcommand speaks to an API.
-func newParser(std streams, end kong.Vars, status *int, called *calledAPI) (*kong.Kong, error) {
-	return kong.New(&cli{},
+func newParser(std streams, args []string, end kong.Vars, status *int, called *calledAPI) (*kong.Kong, error) {
+	line := &commandLine{}
+	var err error
+	if line.ServiceAPI, line.GatewayAPI, err = apiCommands(args, end["end"] == gatewayEnd["end"]); err != nil {
+		return nil, err
+	}
+	return kong.New(line,
 		kong.Name("countersign"),
 		kong.Description("Deposits and withdrawals between a wallet service and its merchants: sealed, answered, decided once."),
 		kong.Writers(std.out, std.err),

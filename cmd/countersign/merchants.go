@@ -10,18 +10,6 @@ import (
 	"countersign/internal/daemon"
 )
 
-type merchantsCmd struct {
-	Add    merchantsAddCmd    `cmd:"" help:"Make a merchant and its keys; what the merchant needs is printed once."`
-	List   merchantsListCmd   `cmd:"" help:"List merchants."`
-	Show   merchantsShowCmd   `cmd:"" help:"Show one merchant."`
-	Edit   merchantsEditCmd   `cmd:"" help:"Change settings of a merchant; what is not given stays."`
-	Pause  merchantsPauseCmd  `cmd:"" help:"Stop sending to a merchant, deciding and releasing; its callbacks are still taken."`
-	Resume merchantsResumeCmd `cmd:"" help:"End the pause of a merchant."`
-	Keys   merchantsKeysCmd   `cmd:"" help:"Make new keys at one moment. The next attempt uses them; rotate has an overlap."`
-	Rotate merchantsRotateCmd `cmd:"" help:"Replace keys without a pause: both sets count for a time."`
-	Delete merchantsDeleteCmd `cmd:"" help:"Delete a merchant without work for ever: its keys are erased, its history is kept, and its id is not given again."`
-}
-
 type merchantsAddCmd struct {
 	apiFlags
 	ID             string        `arg:"" help:"1 to 64 of a-z, 0-9, _ and -."`
@@ -115,33 +103,10 @@ func keySpec(std streams, bits int, privateFile, publicFile string) (*client.Key
 	return k, nil
 }
 
-type merchantsListCmd struct {
-	apiFlags
-	Deleted   bool `help:"Only those that were deleted, which the list else leaves out." env:"-"`
-	listFlags `set:"lines=1000"`
-}
-
-func (c *merchantsListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	all := api.AllMerchants(ctx)
-	if c.Deleted {
-		all = api.AllDeletedMerchants(ctx)
-	}
-	return list(std, c.listFlags, all, "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE",
-		func(m client.Merchant) []any {
-			return []any{m.ID, m.Name, m.State, m.Scheme, m.NotifyURL, m.PausedReason}
-		})
-}
-
 // merchantID is a subcommand about one merchant.
 type merchantID struct {
 	apiFlags
 	ID string `arg:"" help:"The merchant."`
-}
-
-type merchantsShowCmd struct{ merchantID }
-
-func (c *merchantsShowCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return std.show(api.Merchant(ctx, c.ID))
 }
 
 type merchantsEditCmd struct {
@@ -201,24 +166,6 @@ func secretOf(s client.Secret) *client.Secret {
 	return &s
 }
 
-type merchantsPauseCmd struct {
-	merchantID
-	Reason string `help:"Why, for the other operators."`
-}
-
-func (c *merchantsPauseCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return std.show(api.PauseMerchant(ctx, c.ID, c.Reason))
-}
-
-type merchantsResumeCmd struct {
-	merchantID
-	Resend bool `help:"Send all its pending callbacks at once, not when each is due."`
-}
-
-func (c *merchantsResumeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return std.show(api.ResumeMerchant(ctx, c.ID, client.Resume{Resend: c.Resend}))
-}
-
 type merchantsKeysCmd struct {
 	merchantID
 	merchantKeyFlags
@@ -248,16 +195,4 @@ func (c *merchantsKeysCmd) Run(ctx context.Context, std streams, api *client.Ser
 	keys, err := api.RotateKeys(ctx, c.ID, in)
 	tellWaiting(std, keys.Change)
 	return std.show(keys, err)
-}
-
-type merchantsDeleteCmd struct {
-	merchantID
-	Yes bool `help:"Required: it cannot be undone." env:"-"`
-}
-
-func (c *merchantsDeleteCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	if !c.Yes {
-		return fmt.Errorf("the keys of %s are erased for ever: give --yes", c.ID)
-	}
-	return showChanged(std)(api.DeleteMerchant(ctx, c.ID))
 }

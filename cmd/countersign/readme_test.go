@@ -307,7 +307,7 @@ func copyTree(from, to string) error {
 // commands and flags that are there.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, serviceEnd, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/relay"
 )
@@ -117,7 +118,8 @@ func (c *relayDDLCmd) Run(std streams) error {
 
 type relayShowCmd struct {
 	coreFlags
-	listFlags
+	Limit int   `help:"Most lines." default:"100"`
+	JSON  *bool `name:"json" negatable:"" help:"Print a line of JSON for each entry, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."`
 }
 
 func (c *relayShowCmd) Run(std streams) error {
@@ -142,7 +144,7 @@ func (c *relayShowCmd) Run(std streams) error {
 		w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tREFUSED\tKIND\tMERCHANT\tPROBLEM")
 		for _, row := range list {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cell(row.Kind), cell(row.Merchant), cell(problemText(row.Problem)))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", row.ID, row.Refused.UTC().Format(time.RFC3339), cli.Cell(row.Kind), cli.Cell(row.Merchant), cli.Cell(problemText(row.Problem)))
 		}
 		return w.Flush()
 	})

@@ -4,18 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/daemon"
 )
-
-type merchantsRotateCmd struct {
-	Stage    rotateStageCmd    `cmd:"" help:"Give a merchant a second set of keys; the present ones still seal, and answers under either count."`
-	Activate rotateActivateCmd `cmd:"" help:"Seal with the newer keys. Answers under the older ones count until the end of the overlap."`
-	Finish   rotateFinishCmd   `cmd:"" help:"End the older keys now."`
-	Cancel   rotateCancelCmd   `cmd:"" help:"End the newer keys: the older ones seal, alone."`
-}
 
 type rotateStageCmd struct {
 	merchantID
@@ -71,27 +63,6 @@ func (c *rotateStageCmd) Run(ctx context.Context, std streams, api *client.Servi
 		fmt.Fprintf(std.err, "countersign: warning: %s\n", w)
 	}
 	return nil
-}
-
-type rotateActivateCmd struct {
-	merchantID
-	Overlap time.Duration `help:"How long answers under the older keys still count; 168h if 0." placeholder:"TIME" env:"-"`
-}
-
-func (c *rotateActivateCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return showChanged(std)(api.ActivateRotation(ctx, c.ID, client.Duration(c.Overlap)))
-}
-
-type rotateFinishCmd struct{ merchantID }
-
-func (c *rotateFinishCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return showChanged(std)(api.FinishRotation(ctx, c.ID))
-}
-
-type rotateCancelCmd struct{ merchantID }
-
-func (c *rotateCancelCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return showChanged(std)(api.CancelRotation(ctx, c.ID))
 }
 
 // showChanged prints a merchant after a change, or the change that waits.

@@ -19,7 +19,7 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, serviceEnd, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(calledAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

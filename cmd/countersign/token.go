@@ -11,14 +11,6 @@ import (
 	"countersign/internal/daemon"
 )
 
-// tokenCmd asks either end with client.NewService: both have the same calls for
-// tokens.
-type tokenCmd struct {
-	New    tokenNewCmd    `cmd:"" help:"Make a token. Its secret is shown once, or written to a file."`
-	List   tokenListCmd   `cmd:"" help:"List tokens, revoked ones too."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token."`
-}
-
 type tokenNewCmd struct {
 	eitherEnd
 	Name     string      `arg:"" help:"Whose token it is."`
@@ -83,26 +75,5 @@ func undo(ctx context.Context, api *client.Service, made client.CreatedToken) er
 		return err
 	}
 	_, err := api.RevokeToken(ctx, made.ID)
-	return err
-}
-
-type tokenListCmd struct{ eitherEnd }
-
-func (c *tokenListCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	return std.show(api.Tokens(ctx))
-}
-
-type tokenRevokeCmd struct {
-	eitherEnd
-	ID string `arg:"" help:"The token's id, not its secret."`
-}
-
-func (c *tokenRevokeCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	waits, err := api.RevokeToken(ctx, c.ID)
-	if err != nil || waits != nil {
-		tellWaiting(std, waits)
-		return err
-	}
-	_, err = fmt.Fprintf(std.out, "revoked %s\n", c.ID)
 	return err
 }

@@ -114,6 +114,17 @@ func (s *Server) routes() []route {
 	}
 }
 
+// table gives the rows of routes.
+func (s *Server) table() (all []api.Route) {
+	for _, r := range s.routes() {
+		all = append(all, api.Route(r))
+	}
+	return all
+}
+
+// Operations gives the operations of the service's API. It starts nothing.
+func Operations() []api.Operation { return api.Operations(new(Server).table()) }
+
 // concernsPath notes the merchant whose id begins the id in the path.
 func concernsPath(c *api.Call) {
 	id, err := c.PathID()

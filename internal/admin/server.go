@@ -170,17 +170,13 @@ func New(c Config) (*Server, error) {
 	c.Control.Handle(client.ChangeKeys, s.applyKeys())
 	c.Control.Handle(client.ChangeRotation, s.applyRotation())
 	c.Control.Handle(client.ChangeDelete, s.applyDelete())
-	var routes []api.Route
-	for _, r := range s.routes() {
-		routes = append(routes, api.Route(r))
-	}
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
 		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: []api.Webhook{api.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
-	}, routes)
+	}, s.table())
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}

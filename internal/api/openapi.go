@@ -148,7 +148,7 @@ func (rt *Endpoint) Operation() *huma.Operation {
 		Method: rt.Method, Path: rt.Path, OperationID: rt.ID, Summary: rt.Summary, Tags: []string{tagOf(rt.Path)},
 		Security:   anybody,
 		Responses:  map[string]*huma.Response{},
-		Extensions: map[string]any{"x-roles": rt.shownRoles()},
+		Extensions: map[string]any{"x-roles": rt.Roles.shown()},
 	}
 	if !rt.open() {
 		op.Security = []map[string][]string{{"token": {}}}

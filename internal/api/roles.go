@@ -38,12 +38,12 @@ const (
 
 func (rt *Endpoint) open() bool { return slices.Contains(rt.Roles, anyone) }
 
-// shownRoles are those that the document shows, none for an open route.
-func (rt *Endpoint) shownRoles() []client.Role {
-	if rt.open() {
+// shown are those that the document shows, none for an open route.
+func (l Roles) shown() []client.Role {
+	if slices.Contains(l, anyone) {
 		return []client.Role{}
 	}
-	return rt.Roles
+	return l
 }
 
 // mayCall refuses a valid token whose role or whose merchants do not allow the route.

@@ -38,15 +38,11 @@ func newAPI(b *book.Book, r *refusals, c Config) (*server, error) {
 		return nil, err
 	}
 	a.passkeys = api.NewPasskeys(a.tokens)
-	var routes []api.Route
-	for _, r := range a.routes() {
-		routes = append(routes, api.Route(r))
-	}
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
-	}, routes)
+	}, a.table())
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

@@ -101,6 +101,17 @@ func (a *server) routes() []route {
 	}
 }
 
+// table gives the rows of routes.
+func (a *server) table() (all []api.Route) {
+	for _, r := range a.routes() {
+		all = append(all, api.Route(r))
+	}
+	return all
+}
+
+// Operations gives the operations of the gateway's API. It starts nothing.
+func Operations() []api.Operation { return api.Operations(new(server).table()) }
+
 // page selects a page of a list.
 type page struct {
 	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`

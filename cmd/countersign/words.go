@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"countersign/client"
+	"countersign/internal/cli"
+)
+
+// What people type for the operations of both APIs. The rest of each subcommand (arguments,
+// flags, help, the answer) comes from the tables of routes and the types of package client.
+
+// serviceWords are the subcommands of the service's API and of either.
+var serviceWords = []cli.Command{
+	{Words: "merchants", Help: "The service's merchants, through its API."},
+	{Words: "merchants add", Help: "Make a merchant and its keys; what the merchant needs is printed once.", By: &merchantsAddCmd{}},
+	{Words: "merchants list", Op: "merchants", Help: "List merchants.", Lines: 1000, Columns: "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"},
+	{Words: "merchants show", Op: "merchant", Help: "Show one merchant."},
+	{Words: "merchants edit", Help: "Change settings of a merchant; what is not given stays.", By: &merchantsEditCmd{}},
+	{Words: "merchants pause", Op: "pauseMerchant", Help: "Stop sending to a merchant, deciding and releasing; its callbacks are still taken."},
+	{Words: "merchants resume", Op: "resumeMerchant", Help: "End the pause of a merchant."},
+	{Words: "merchants keys", Help: "Make new keys at one moment. The next attempt uses them; rotate has an overlap.", By: &merchantsKeysCmd{}},
+	{Words: "merchants rotate", Help: "Replace keys without a pause: both sets count for a time."},
+	{Words: "merchants rotate stage", Help: "Give a merchant a second set of keys; the present ones still seal, and answers under either count.", By: &rotateStageCmd{}},
+	{Words: "merchants rotate activate", Op: "activateRotation", Help: "Seal with the newer keys. Answers under the older ones count until the end of the overlap."},
+	{Words: "merchants rotate finish", Op: "finishRotation", Help: "End the older keys now."},
+	{Words: "merchants rotate cancel", Op: "cancelRotation", Help: "End the newer keys: the older ones seal, alone."},
+	{Words: "merchants delete", Op: "deleteMerchant", Help: "Delete a merchant without work for ever: its keys are erased, its history is kept, and its id is not given again.",
+		Confirm: "the keys of %s are erased for ever: give --yes"},
+
+	{Words: "callbacks", Help: "The service's callbacks, through its API."},
+	{Words: "callbacks list", Op: "callbacks", Help: "List callbacks, the newest first.", Columns: "ID|CREATED|MERCHANT|TYPE|STATE|ATTEMPTS=attempt|TRACKING ID|LAST REASON"},
+	{Words: "callbacks show", Op: "callback", Help: "Show one callback with its attempts."},
+	{Words: "callbacks resend", Op: "resendCallback", All: "resendCallbacks", Help: "Send refused or exhausted callbacks again, and pending ones now: one by its id, or all that match.",
+		ID: "One callback; without it the flags select.", Flags: map[string]string{"filter-": ""}},
+
+	{Words: "withdrawals", Help: "The service's withdrawals, through its API."},
+	{Words: "withdrawals add", Op: "createWithdrawal", Help: "Ask a merchant to confirm a withdrawal, given as a JSON object.", Body: cli.File},
+	{Words: "withdrawals list", Op: "withdrawals", Help: "List withdrawals, the newest first.",
+		Columns: "ID|CREATED|STATE|MERCHANT|CALLBACK ID=callBackId|USER=tenantUserId|AMOUNT=details.amount,ordered.amount|SYMBOL=details.symbol,ordered.symbol|REASON"},
+	{Words: "withdrawals show", Op: "withdrawal", Help: "Show one withdrawal.", ID: withdrawalText, Find: findWithdrawal},
+	{Words: "withdrawals cancel", Op: "cancelWithdrawal", Help: "Withdraw the question while it awaits its answer.", ID: withdrawalText, Find: findWithdrawal},
+	{Words: "withdrawals release", Op: "releaseWithdrawal", ID: withdrawalText, Find: findWithdrawal, Warn: func(e cli.Entry) string {
+		if e.Text("duplicate") == "true" {
+			return "this claim was given the permit before; find out whether the funds have moved before you execute"
+		}
+		return ""
+	}},
+	{Words: "withdrawals block", Op: "blockWithdrawal", ID: withdrawalText, Find: findWithdrawal},
+	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: findWithdrawal},
+	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
+
+	{Words: "freeze", By: &freezeCmd{}, Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."},
+	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
+
+	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the service's API."},
+	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File},
+
+	{Words: "alarms", Help: "Alarms of the service; with --gateway, of the gateway."},
+	{Words: "alarms list", Op: "alarms", End: cli.EitherEnd, Help: "List alarms, the oldest first.",
+		Columns: "SEQ|AT|MERCHANT|KIND|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|WHAT HELPS=text,advice",
+		Switches: []cli.Switch{{Name: "open", Flag: "state", Value: "open", Help: "Only those that nobody has acknowledged."},
+			{Name: "done", Flag: "state", Value: "acked", Help: "Only those that somebody has acknowledged."}}},
+	{Words: "alarms ack", Op: "ackAlarm", End: cli.EitherEnd, Help: "Acknowledge an alarm, so that list --open leaves it out.", ID: "Its number in the list."},
+
+	{Words: "audit", Help: "The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."},
+	{Words: "audit key", By: &auditKeyCmd{}, Help: "Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."},
+	{Words: "audit export", By: &auditExportCmd{}, Help: "Write the log, or a part of it, as lines of JSON that audit verify checks."},
+	{Words: "audit checkpoint", By: &auditCheckpointCmd{}, Help: "Write a signed checkpoint: who holds it notices when anything before it is changed."},
+	{Words: "audit prove", By: &auditProveCmd{}, Help: "Write one file with all that the log has about a withdrawal or a callback, and the proof of it."},
+	{Words: "audit evidence", By: &auditEvidenceCmd{}, Help: "Show what audit prove writes, in order, for people."},
+	{Words: "audit acknowledge", By: &auditAcknowledgeCmd{}, Help: "Verify an export and say that it is kept: audit export --new begins after it."},
+	{Words: "audit verify", By: &auditVerifyCmd{}, Help: "Check an export, a proof or a checkpoint with nothing but the key, and show what it has."},
+
+	{Words: "changes", Help: "Changes that wait for an approver, at the service; with --gateway, at the gateway."},
+	{Words: "changes list", Op: "changes", End: cli.EitherEnd, Columns: "ID|STATE|ABOUT|CHANGES|PROPOSED BY|PROPOSED|DECIDED BY|TAKES EFFECT",
+		Cells: map[string]func(cli.Entry) string{"CHANGES": changeText, "ABOUT": func(e cli.Entry) string { return e.Text("kind") + " " + e.Text("merchant") + e.Text("token") }}},
+	{Words: "changes show", Op: "change", End: cli.EitherEnd},
+	{Words: "changes approve", Op: "approveChange", End: cli.EitherEnd},
+	{Words: "changes reject", Op: "rejectChange", End: cli.EitherEnd},
+
+	{Words: "nodes", Op: "nodes", End: cli.EitherEnd, Help: "The processes of the service, silent ones too; with --gateway, of the gateway.", Columns: "NAME|STATE|STARTED|SEEN|VERSION",
+		Cells: map[string]func(cli.Entry) string{"STATE": func(e cli.Entry) string {
+			if e.Text("silent") == "true" {
+				return "silent"
+			}
+			return "running"
+		}}},
+
+	{Words: "token", Help: "API tokens of the service; with --gateway, of the gateway."},
+	{Words: "token new", By: &tokenNewCmd{}, Help: "Make a token. Its secret is shown once, or written to a file."},
+	{Words: "token list", Op: "tokens", End: cli.EitherEnd, Help: "List tokens, revoked ones too.", Array: true, Columns: "ID|NAME|ROLE|MERCHANTS|CREATED|EXPIRES|REVOKED|MADE BY"},
+	{Words: "token revoke", Op: "revokeToken", End: cli.EitherEnd, Help: "Revoke a token.", ID: "The token's id, not its secret.", Done: "revoked %s"},
+
+	{Words: "api", Help: "Every operation of the service's API; with --gateway, of the gateway's."},
+	{Words: "api list", By: &apiListCmd{}, Tags: []string{"default", "withargs"},
+		Help: "List the operations of an API. api OPERATION calls one: api OPERATION --help says how."},
+}
+
+// gatewayWords are the subcommands of the gateway's API alone.
+var gatewayWords = []cli.Command{
+	{Words: "orders", Help: "The merchant's orders, through the gateway's API."},
+	{Words: "orders add", Op: "addOrder", End: cli.GatewayEnd, Help: "Order a withdrawal, given as a JSON object.", Body: cli.File},
+	{Words: "orders list", Op: "orders", End: cli.GatewayEnd, Columns: "CALLBACK ID=callBackId|CREATED|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|ADDRESS|REASON"},
+	{Words: "orders show", Op: "order", End: cli.GatewayEnd},
+	{Words: "orders approve", Op: "approveOrder", End: cli.GatewayEnd, Help: "Approve an order that awaits a person, or will."},
+	{Words: "orders decline", Op: "declineOrder", End: cli.GatewayEnd},
+	{Words: "orders cancel", Op: "cancelOrder", End: cli.GatewayEnd, Help: "Take an order back that is not confirmed yet."},
+
+	{Words: "deposits", Help: "The merchant's deposits, through the gateway's API."},
+	{Words: "deposits list", Op: "deposits", End: cli.GatewayEnd, Help: "List deposits, the oldest first.", Columns: depositColumns},
+	{Words: "deposits search", Op: "searchDeposits", End: cli.GatewayEnd, Help: "Find deposits as they are now, the newest first.", Columns: depositColumns},
+	{Words: "deposits show", Op: "deposit", End: cli.GatewayEnd, ID: depositText},
+	{Words: "deposits credit", Op: "creditDeposit", End: cli.GatewayEnd, Help: "Let a held deposit count.", ID: depositText},
+	{Words: "deposits reject", Op: "rejectDeposit", End: cli.GatewayEnd, Help: "Let a held deposit not count.", ID: depositText},
+	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
+		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
+
+	{Words: "forward", Help: "What is forwarded to the application, through the gateway's API."},
+	{Words: "forward status", Op: "forwarding", End: cli.GatewayEnd, Help: "Say how far the feeds were forwarded, what waits, and what failed."},
+	{Words: "forward list", Op: "forwards", End: cli.GatewayEnd, Help: "List the entries that were sent in vain, or with --skipped those that were given up.",
+		Switches: []cli.Switch{{Name: "skipped", Flag: "state", Value: "skipped", Help: "Those that a person gave up."}},
+		Columns:  "ID|CREATED|ATTEMPTS|LAST ERROR|DUE|GIVEN UP=skipped|BY=skippedBy|REASON"},
+	{Words: "forward retry", Op: "retryForward", All: "retryForwards", End: cli.GatewayEnd, Help: "Send an entry again now, or all that were sent in vain.",
+		ID: "The entry, such as deposit_17; without it all that were sent in vain."},
+	{Words: "forward skip", Op: "skipForward", End: cli.GatewayEnd, Help: "Give up an entry that the application cannot take.", ID: "The entry, such as deposit_17."},
+}
+
+const (
+	withdrawalText = "Its id, or MERCHANT/CALLBACKID."
+	depositText    = "Its number in the feed of deposits."
+	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
+)
+
+// findWithdrawal gives the id of a withdrawal. No id holds a slash, and no merchant.
+func findWithdrawal(ctx context.Context, api *client.Service, text string) (string, error) {
+	merchant, callBackID, named := strings.Cut(text, "/")
+	if !named {
+		return text, nil
+	}
+	if merchant == "" || callBackID == "" {
+		return "", fmt.Errorf("%s is no MERCHANT/CALLBACKID", text)
+	}
+	p, err := api.Withdrawals(ctx, client.WithdrawalFilter{Merchant: merchant, CallBackID: callBackID}, client.PageOptions{})
+	switch {
+	case err != nil:
+		return "", err
+	case len(p.Withdrawals) == 0:
+		return "", fmt.Errorf("merchant %s has no withdrawal %s", merchant, callBackID)
+	}
+	return p.Withdrawals[0].ID, nil
+}
+
+// changeText tells each member before and after.
+func changeText(e cli.Entry) string {
+	before, _ := e["before"].(map[string]any)
+	after, _ := e["after"].(map[string]any)
+	var parts []string
+	for _, m := range slices.Sorted(maps.Keys(after)) {
+		parts = append(parts, fmt.Sprintf("%s: %s → %s", m, cli.Cell(cli.Entry(before).Text(m)), cli.Cell(cli.Entry(after).Text(m))))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"countersign/client"
+)
+
+// place is where a member of a request stands; it is the tag that names it.
+type place string
+
+const (
+	inQuery place = "query"
+	inBody  place = "json"
+)
+
+// member is a member of a request.
+type member struct {
+	in       place
+	path     []string     // its name; in a body below those of the objects around it
+	kind     reflect.Type // without pointer and client.Patch
+	text     string
+	flag     string   // the name of its flag
+	enum     []string // the values that it may have; none: any
+	required bool
+	clears   bool // it is a client.Patch
+	past     bool // a length of time as its value is one ago, else from now
+}
+
+// membersOf lists the members of a query or a body, those of objects in it in their place. A
+// tag flag names the flag, - leaves it out; a tag help has its text, else doc.
+func membersOf(t reflect.Type, in place, around ...string) (all []member) {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get(string(in)), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		m := member{in: in, path: append(append([]string{}, around...), name), kind: f.Type, text: f.Tag.Get("help"), flag: f.Tag.Get("flag")}
+		m.required = in == inBody && !strings.HasPrefix(options, "omit") || f.Tag.Get("required") == "true"
+		if m.kind.Kind() == reflect.Pointer {
+			m.kind = m.kind.Elem()
+		}
+		if m.kind, m.clears = patched(m.kind); m.clears {
+			m.required = false
+		}
+		m.past = f.Tag.Get(string(inQuery)) != ""
+		if m.text == "" {
+			m.text = f.Tag.Get("doc")
+		}
+		if m.flag == "" {
+			m.flag = kebab(strings.Join(m.path, "-"))
+		}
+		if members := membersOf(m.kind, in, m.path...); len(members) > 0 {
+			for i := range members {
+				members[i].required = members[i].required && m.required
+			}
+			all = append(all, members...)
+			continue
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			m.enum = strings.Split(enum, ",")
+		} else if values, ok := m.kind.MethodByName("Values"); ok {
+			list := values.Func.Call([]reflect.Value{reflect.Zero(m.kind)})[0]
+			for i := range list.Len() {
+				if v := list.Index(i); v.CanInt() {
+					m.enum = append(m.enum, strconv.FormatInt(v.Int(), 10))
+				} else {
+					m.enum = append(m.enum, v.String())
+				}
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// patched gives the type in a client.Patch.
+func patched(t reflect.Type) (reflect.Type, bool) {
+	if t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Patch[") {
+		f, _ := t.FieldByName("Value")
+		return f.Type, true
+	}
+	return t, false
+}
+
+// kebab writes trackingId as tracking-id.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// sentence begins text with a capital and ends it with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	first, _, _ := strings.Cut(text, " ")
+	if !strings.ContainsFunc(first, unicode.IsUpper) && !strings.HasSuffix(first, ":") {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return strings.TrimSuffix(text, ".") + "."
+}
+
+// help is the text of the flag: what the member is, and what can be written for it.
+func (m member) help() string {
+	text := strings.TrimSuffix(sentence(m.text), ".")
+	switch {
+	case m.kind == reflect.TypeFor[client.Secret]():
+		text += "; or @FILE to read it from there"
+	case m.kind == reflect.TypeFor[client.Time]():
+		text = strings.TrimSuffix(text, ", in RFC 3339") + ": a time such as 2027-01-31T00:00:00Z, or how long " +
+			map[bool]string{true: "ago", false: "from now"}[m.past] + ", such as 12h or 7d"
+	case len(m.enum) > 1 && !strings.Contains(text, m.enum[0]):
+		text += ": " + strings.Join(m.enum[:len(m.enum)-1], ", ") + " or " + m.enum[len(m.enum)-1]
+	}
+	return text + "."
+}
+
+// isSwitch says whether the flag has no value: it is true, or the one value that it may have.
+func (m member) isSwitch() bool {
+	return m.kind.Kind() == reflect.Bool || len(m.enum) == 1
+}
+
+// field is the type of the field that has the flag's text: a pointer that is nil without it.
+func (m member) field() reflect.Type {
+	switch {
+	case m.isSwitch():
+		return reflect.TypeFor[*bool]()
+	case m.kind.Kind() == reflect.Slice && m.kind.Elem().Kind() == reflect.String:
+		return reflect.TypeFor[[]string]()
+	}
+	return reflect.TypeFor[*string]()
+}
+
+// tags are those of the field for kong.
+func (m member) tags() []string {
+	switch {
+	case m.clears && m.isSwitch():
+		return []string{"negatable", ""}
+	case m.isSwitch():
+		return nil
+	case len(m.enum) > 0:
+		return []string{"enum", strings.Join(m.enum, ","), "placeholder", placeholder(m)}
+	}
+	return []string{"placeholder", placeholder(m)}
+}
+
+func placeholder(m member) string {
+	switch m.kind.Kind() {
+	case reflect.Map, reflect.Struct, reflect.Slice:
+		if m.field() == reflect.TypeFor[*string]() && !readsText(m.kind) {
+			return "JSON"
+		}
+	}
+	switch {
+	case m.kind == reflect.TypeFor[client.Time](), m.kind == reflect.TypeFor[client.Duration](), m.kind == reflect.TypeFor[time.Duration]():
+		return "TIME"
+	case m.kind.Kind() != reflect.String && m.kind.Kind() != reflect.Struct && m.kind.Kind() != reflect.Slice:
+		return "N"
+	}
+	return strings.ToUpper(m.flag[strings.LastIndexByte(m.flag, '-')+1:])
+}
+
+// readsText says whether a text of JSON can be a value of the type.
+func readsText(t reflect.Type) bool {
+	return t.Kind() == reflect.String || json.Unmarshal([]byte(`"1"`), reflect.New(t).Interface()) == nil
+}
+
+// value gives what a flag's text says: JSON of a body, or the text of a query.
+func (m member) value(text string, now time.Time) (any, error) {
+	if m.kind == reflect.TypeFor[client.Time]() {
+		at, err := time.Parse(time.RFC3339, text)
+		if span, ok := client.Span(text); ok {
+			if m.past {
+				span = -span
+			}
+			at, err = now.Add(span), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither a time such as 2027-01-31T00:00:00Z nor a length of time, such as 12h or 7d", text)
+		}
+		return client.TimeOf(at).String(), nil
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil || m.in == inQuery || m.kind.Kind() == reflect.String {
+		return text, err
+	}
+	into := reflect.New(m.kind).Interface()
+	for _, raw := range [][]byte{quoted, []byte(text)} {
+		if json.Unmarshal(raw, into) == nil {
+			return json.RawMessage(raw), nil
+		}
+	}
+	return nil, fmt.Errorf("%q is no %s", text, placeholder(m))
+}

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/api"
+)
+
+// maxBody bounds a request that is read from a file, in bytes.
+const maxBody = 4 << 20
+
+// request is what a command line asks for.
+type request struct {
+	op    *api.Operation
+	path  string
+	id    string
+	query url.Values
+	body  json.RawMessage
+}
+
+// Run makes the call and prints its answer.
+func (k *Call) Run(ctx context.Context, client *client.Service, std Streams) error {
+	r, err := k.request(ctx, client, std)
+	switch {
+	case err != nil:
+		return err
+	case k.list != nil:
+		return k.printList(ctx, client, std, r)
+	}
+	answer, err := client.Call(ctx, r.op.Method, r.path+encoded(r.query), r.body)
+	if err != nil {
+		return err
+	}
+	if len(answer) == 0 {
+		if k.c.Done != "" {
+			fmt.Fprintf(std.Out, k.c.Done+"\n", r.id)
+		}
+		return nil
+	}
+	if r.op.Waits {
+		answer = Waiting(std.Err, answer)
+	}
+	if k.c.Warn != nil {
+		if text := k.c.Warn(entryOf(answer)); text != "" {
+			fmt.Fprintln(std.Err, "countersign: warning:", text)
+		}
+	}
+	if k.asTable(std) {
+		return printMembers(std.Out, answer)
+	}
+	return printJSON(std.Out, answer, "  ")
+}
+
+// Waiting says on w what waits for whom, if an answer is a change that does. It gives what to
+// print: the change, if it is all there is.
+func Waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
+	var p client.Proposed
+	if json.Unmarshal(answer, &p) != nil || p.Change.ID == "" {
+		return answer
+	}
+	TellWaiting(w, p.Change)
+	var members map[string]json.RawMessage
+	if json.Unmarshal(answer, &members) == nil && len(members) == 1 {
+		return members["change"]
+	}
+	return answer
+}
+
+// TellWaiting says what waits for whom.
+func TellWaiting(w io.Writer, e client.ChangeEntry) {
+	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; changes approve %s\n", e.ID, e.ProposedBy, e.ID)
+}
+
+func encoded(q url.Values) string {
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// asTable says whether the answer is a table, not JSON.
+func (k *Call) asTable(std Streams) bool {
+	if given := k.at.FieldByName("JSON"); given.IsValid() && !given.IsNil() {
+		return !given.Elem().Bool()
+	}
+	return std.Terminal
+}
+
+// request reads the command line.
+func (k *Call) request(ctx context.Context, client *client.Service, std Streams) (r request, err error) {
+	r = request{op: k.op, path: k.op.Path, query: url.Values{}}
+	if k.c.Confirm != "" && !k.at.FieldByName("Yes").Bool() {
+		return r, fmt.Errorf(k.c.Confirm, k.at.Field(firstID).String())
+	}
+	for i, name := range pathMember.FindAllString(k.op.Path, -1) {
+		text := k.at.Field(firstID + i).String()
+		if text != "" && k.c.Find != nil && i == 0 {
+			if text, err = k.c.Find(ctx, client, text); err != nil {
+				return r, err
+			}
+		}
+		r.path = strings.Replace(r.path, name, url.PathEscape(text), 1)
+		r.id = cmp.Or(r.id, text)
+	}
+	if k.all != nil && r.id == "" {
+		r.op, r.path = k.all, k.all.Path
+	}
+	given, err := k.given(std)
+	if err != nil {
+		return r, err
+	}
+	if err := k.fits(r, given); err != nil {
+		return r, err
+	}
+	body, err := k.body(std)
+	if err != nil {
+		return r, err
+	}
+	members := map[string]any{}
+	for f, v := range given {
+		switch f.in {
+		case inQuery:
+			r.query.Set(f.path[0], fmt.Sprint(v))
+		default:
+			set(members, f.path, v)
+		}
+	}
+	r.body, err = merged(body, members)
+	if len(r.body) == 0 && r.op.In != nil && r.op.Method != http.MethodGet {
+		r.body = json.RawMessage("{}")
+	}
+	return r, err
+}
+
+// given gives the flags of the command line with what they say.
+func (k *Call) given(std Streams) (map[*flag]any, error) {
+	given := map[*flag]any{}
+	for i := range k.flags {
+		f := &k.flags[i]
+		v := k.at.Field(f.field)
+		if v.IsNil() {
+			continue
+		}
+		switch {
+		case f.isSwitch() && len(f.enum) == 1:
+			given[f] = f.enum[0]
+		case f.isSwitch():
+			given[f] = v.Elem().Bool()
+		case v.Kind() == reflect.Slice:
+			given[f] = v.Interface()
+		default:
+			text := v.Elem().String()
+			var err error
+			if f.kind == reflect.TypeFor[client.Secret]() {
+				text, err = std.Secret(f.name, text)
+			}
+			if err == nil {
+				given[f], err = f.value(text, time.Now())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--%s: %w", f.name, err)
+			}
+		}
+	}
+	for i, s := range k.c.Switches {
+		if !k.at.FieldByName(fmt.Sprintf("Switch%d", i)).Bool() {
+			continue
+		}
+		for j := range k.flags {
+			if k.flags[j].name == s.Flag {
+				given[&k.flags[j]] = s.Value
+			}
+		}
+	}
+	return given, nil
+}
+
+// fits refuses flags of the operation that is not meant, where one is about an id and the other
+// about all.
+func (k *Call) fits(r request, given map[*flag]any) error {
+	if k.all == nil {
+		return nil
+	}
+	needs := ""
+	for i := range k.flags {
+		f := &k.flags[i]
+		_, is := given[f]
+		switch {
+		case is && r.op == k.all && !f.all:
+			return fmt.Errorf("--%s needs the id of one %s", f.name, k.thing())
+		case is && r.op == k.op && f.all:
+			return errors.New("give an id or a selection, not both")
+		case f.all && len(f.path) > 1 && needs == "":
+			needs = f.name
+		}
+	}
+	if r.op == k.all && needs != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(given)), func(f *flag) bool { return len(f.path) > 1 }) {
+		return fmt.Errorf("give an id, or a selection such as --%s", needs)
+	}
+	return nil
+}
+
+// body gives the request that a file or the flag -d has, nil without one.
+func (k *Call) body(std Streams) (json.RawMessage, error) {
+	name := ""
+	if f := k.at.FieldByName("File"); f.IsValid() {
+		name = f.String()
+	}
+	if f := k.at.FieldByName("Body"); f.IsValid() && f.String() != "" {
+		file, is := strings.CutPrefix(f.String(), "@")
+		if !is {
+			return json.RawMessage(file), nil
+		}
+		name = file
+	}
+	if name == "" {
+		return nil, nil
+	}
+	in := std.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the request: %w", err)
+	case len(b) > maxBody:
+		return nil, fmt.Errorf("reading the request: it is longer than %d bytes", maxBody)
+	case !json.Valid(b):
+		return nil, fmt.Errorf("reading %s: it is not one value of JSON", name)
+	}
+	return b, nil
+}
+
+// set puts a value into an object, below the objects that path names.
+func set(object map[string]any, path []string, v any) {
+	for ; len(path) > 1; path = path[1:] {
+		inner, ok := object[path[0]].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			object[path[0]] = inner
+		}
+		object = inner
+	}
+	object[path[0]] = v
+}
+
+// merged gives a body with members that come before its own. It is as it was without any.
+func merged(body json.RawMessage, members map[string]any) (json.RawMessage, error) {
+	if len(members) == 0 {
+		return body, nil
+	}
+	object := map[string]any{}
+	if body != nil {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.UseNumber() // keeps the digits of amounts
+		if err := d.Decode(&object); err != nil {
+			return nil, errors.New("the request is no object, so flags cannot be added to it")
+		}
+	}
+	merge(object, members)
+	return json.Marshal(object)
+}
+
+func merge(object, more map[string]any) {
+	for name, v := range more {
+		if inner, ok := v.(map[string]any); ok {
+			if old, ok := object[name].(map[string]any); ok {
+				merge(old, inner)
+				continue
+			}
+		}
+		object[name] = v
+	}
+}
