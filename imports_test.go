@@ -61,10 +61,14 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/conformance": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/countersigntest"},
 	},
+	"countersign/internal/policy": {
+		ours:   []string{"countersign", "countersign/client"},
+		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml"},
+	},
 	"countersign/internal/gateway": {
 		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book", "countersign/internal/api",
-			"countersign/internal/db", "countersign/internal/signed", "countersign/internal/strictjson"},
-		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml", "github.com/danielgtaylor/huma/v2"},
+			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
+		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"countersign/internal/reconcile": {ours: []string{"countersign", "countersign/client", "countersign/internal/book", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/relay": {
@@ -83,13 +87,13 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/daemon": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
-			"countersign/internal/gateway", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
+			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
 			"countersign/internal/retain", "countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/sys"},
 	},
 	"countersign/internal/demo": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant",
-			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/gateway",
+			"countersign/internal/book", "countersign/internal/daemon", "countersign/internal/db", "countersign/internal/policy",
 			"countersign/internal/outbox"},
 	},
 	"countersign/internal/bench": {
@@ -104,7 +108,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bench/figures": {ours: []string{"countersign/internal/bench"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
-			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway",
+			"countersign/internal/bench", "countersign/internal/cli", "countersign/internal/settings", "countersign/internal/daemon", "countersign/internal/demo", "countersign/internal/gateway", "countersign/internal/policy",
 			"countersign/internal/learn", "countersign/internal/reconcile", "countersign/internal/relay", "countersign/internal/signed"},
 		others: []string{"github.com/alecthomas/kong"},
 	},

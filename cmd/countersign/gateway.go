@@ -11,6 +11,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
+	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -205,9 +206,9 @@ func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 	return nil
 }
 
-func (c *gatewayCmd) policy(log *slog.Logger) (gateway.Policy, error) {
+func (c *gatewayCmd) policy(log *slog.Logger) (policy.Policy, error) {
 	if c.Policy == "" {
-		return gateway.ExactOrders(), nil
+		return policy.ExactOrders(), nil
 	}
 	p, exposed, err := readPolicy(c.Policy)
 	if err != nil {

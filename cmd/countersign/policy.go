@@ -10,7 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/daemon"
-	"countersign/internal/gateway"
+	"countersign/internal/policy"
 )
 
 type policyCmd struct {
@@ -22,12 +22,12 @@ type policyCmd struct {
 const maxPolicy = 1 << 20
 
 // readPolicy gives exposed where others can read or write the file.
-func readPolicy(path string) (p *gateway.RulePolicy, exposed *daemon.ExposedError, err error) {
+func readPolicy(path string) (p *policy.Rules, exposed *daemon.ExposedError, err error) {
 	b, exposed, err := daemon.ReadOwned(path, maxPolicy)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p, err = gateway.ParsePolicy(b); err != nil {
+	if p, err = policy.Parse(b); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, exposed, nil
@@ -70,7 +70,7 @@ func (c *policyTestCmd) Run(std streams) error {
 		return fmt.Errorf("--order: %w", err)
 	}
 	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	ruling, err := p.Try(o, c.Now, c.Spent, func(s gateway.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) })
+	ruling, err := p.Try(o, c.Now, c.Spent, func(s policy.Step) { fmt.Fprintf(table, "%s\t%s\t%s\n", s.Kind, s.Name, s.Came) })
 	if err := errors.Join(table.Flush(), err); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
+	"countersign/internal/policy"
 )
 
 // shop is a real gateway: a person approves above 1,000 USDT, and its application takes
@@ -53,7 +54,7 @@ above = "ask"
 func newShop(t testing.TB) *shop {
 	t.Helper()
 	service := countersigntest.NewService(t)
-	policy, err := gateway.ParsePolicy([]byte(shopPolicy))
+	policy, err := policy.Parse([]byte(shopPolicy))
 	if err != nil {
 		t.Fatal(err)
 	}

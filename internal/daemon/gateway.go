@@ -20,6 +20,7 @@ import (
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/gateway"
+	"countersign/internal/policy"
 	"countersign/internal/retain"
 	"countersign/internal/signed"
 	"countersign/merchant"
@@ -40,7 +41,7 @@ type GatewayConfig struct {
 	WrapCallbacks func(http.Handler) http.Handler
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// exact orders are confirmed and nothing else.
-	Policy gateway.Policy
+	Policy policy.Policy
 	// Grace is how long the service is told to ask again for an order that is not
 	// known. Zero: 30 s. Below zero: none.
 	Grace time.Duration

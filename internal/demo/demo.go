@@ -19,7 +19,7 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/daemon"
-	"countersign/internal/gateway"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -138,7 +138,7 @@ func (d *Demo) build(dir string, log *slog.Logger) (err error) {
 		return err
 	}
 	d.apiKey = countersign.APIKey("demo-" + rand.Text())
-	policy, err := gateway.ParsePolicy([]byte(policyText))
+	policy, err := policy.Parse([]byte(policyText))
 	if err != nil {
 		return err
 	}

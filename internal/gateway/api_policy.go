@@ -9,6 +9,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 )
 
 func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, error) {
@@ -49,7 +50,7 @@ func (a *server) orderRuling(c *api.Call, _ api.None, _ api.None) (client.OrderR
 func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (client.Ruling, error) {
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
 	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
-	r.Trace = func(s Step) {
+	r.Trace = func(s policy.Step) {
 		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: s.Spent})
 	}
 	r.Spent = spentOf(a.lists)
@@ -59,7 +60,7 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 }
 
 // spentOf reads the sums of limits.
-func spentOf(b *book.Book) SpentFunc {
+func spentOf(b *book.Book) policy.SpentFunc {
 	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
 		s, err := b.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
 		return s.Sum, err

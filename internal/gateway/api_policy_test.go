@@ -10,6 +10,7 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
+	"countersign/internal/policy"
 )
 
 const heldPolicy = `
@@ -34,15 +35,18 @@ func TestRuling(t *testing.T) {
 			first, second := newOrder(1), newOrder(2)
 			first.ChainName, second.ChainName, second.Symbol, second.Address = "TRON", "TRON", first.Symbol, first.Address
 			text := fmt.Sprintf(heldPolicy, first.Symbol, first.Amount)
-			policy := mustPolicy(t, text)
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy, c.ConfirmWithin = policy, 2*time.Hour })
+			rules, err := policy.Parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy, c.ConfirmWithin = rules, 2*time.Hour })
 			for _, o := range []client.NewOrder{first, second} {
 				if _, err := r.client.AddOrder(ctx, o); err != nil {
 					t.Fatal(err)
 				}
 			}
 			in, err := r.client.Policy(ctx)
-			if err != nil || in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != policy.Summary() {
+			if err != nil || in.Source != text || !in.MayAsk || in.SelfApproval || in.Summary != rules.Summary() {
 				t.Errorf("%+v, %v", in, err)
 			}
 			before, err := r.client.OrderRuling(ctx, second.CallBackID)

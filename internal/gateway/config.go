@@ -12,6 +12,7 @@ import (
 	"countersign/internal/audit"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -30,7 +31,7 @@ type Config struct {
 	Callbacks merchant.Config
 	// Policy decides on orders that agree with what the service asks for. Nil:
 	// ExactOrders.
-	Policy Policy
+	Policy policy.Policy
 	// Grace is how long the service is told to ask again for an order that is
 	// not known, from its first question on. Zero: 30 s. Below zero: none.
 	Grace time.Duration
@@ -104,7 +105,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, errors.New("gateway: Config.DB is missing")
 	}
 	if c.Policy == nil {
-		c.Policy = ExactOrders()
+		c.Policy = policy.ExactOrders()
 	}
 	switch {
 	case c.Grace == 0:

@@ -8,6 +8,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/internal/book"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -17,10 +18,10 @@ import (
 func TestHoldWaits(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			policy := &wordPolicy{effect: Allow}
+			rules := &wordPolicy{effect: policy.Allow}
 			service := newService(t, countersigntest.ServiceConfig{})
 			r := newRig(t, d.url(t), service, func(c *Config) {
-				c.Policy = policy
+				c.Policy = rules
 				c.Callbacks.Profile = merchant.Profile{Hold: merchant.HoldWait, Wait: 90 * time.Second, HoldCode: 42}
 			})
 			// ask puts the question and gives what its answer was, once it is there.
@@ -40,7 +41,7 @@ func TestHoldWaits(t *testing.T) {
 				t.Errorf("the order came later: errCode %d\n%s", code, r.log)
 			}
 
-			policy.effect = Ask
+			rules.effect = policy.Ask
 			r.order(2)
 			held := ask(2)
 			r.until("the order is held", func() bool {

@@ -12,6 +12,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -100,9 +101,9 @@ func TestSplicesOnTwoNodes(t *testing.T) {
 // Whoever decides, at how many nodes at once, and whatever persons do meanwhile,
 // the answers agree with each other and with what became of the order.
 func TestTwoWorkOnOneQuestion(t *testing.T) {
-	for _, policy := range []*wordPolicy{{effect: Allow}, {effect: Deny}, {effect: Ask}} {
+	for _, rules := range []*wordPolicy{{effect: policy.Allow}, {effect: policy.Deny}, {effect: policy.Ask}} {
 		a, b := twoNodes(t, newService(t, countersigntest.ServiceConfig{}), func(c *Config) {
-			c.lease, c.Policy, c.Grace = time.Nanosecond, policy, -1
+			c.lease, c.Policy, c.Grace = time.Nanosecond, rules, -1
 		})
 		seen := map[countersign.ErrCode]int{}
 		for n := range 25 {
@@ -151,7 +152,7 @@ func TestTwoWorkOnOneQuestion(t *testing.T) {
 			}
 			seen[is]++
 		}
-		t.Logf("policy %v: by errCode %v", policy.effect, seen)
+		t.Logf("policy %v: by errCode %v", rules.effect, seen)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"countersign/countersigntest"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 )
 
 // TestAnySequence runs random sequences of callbacks, orders, decisions of
@@ -23,9 +24,9 @@ func TestAnySequence(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
-			policy := &wordPolicy{effect: Allow}
-			m := &sequence{t: t, policy: policy, start: func() *rig {
-				return newRig(t, url, service, func(c *Config) { c.Policy = policy })
+			rules := &wordPolicy{effect: policy.Allow}
+			m := &sequence{t: t, policy: rules, start: func() *rig {
+				return newRig(t, url, service, func(c *Config) { c.Policy = rules })
 			}}
 			m.rig = m.start()
 			run := 0
@@ -34,7 +35,9 @@ func TestAnySequence(t *testing.T) {
 				m.begin(run)
 				rt.Repeat(map[string]func(*rapid.T){
 					"deposit": m.deposit, "order": m.addOrder, "ask": m.ask, "notice": m.notice, "person": m.person,
-					"policy": func(rt *rapid.T) { policy.effect = rapid.SampledFrom([]Effect{Deny, Ask, Allow}).Draw(rt, "effect") },
+					"policy": func(rt *rapid.T) {
+						rules.effect = rapid.SampledFrom([]policy.Effect{policy.Deny, policy.Ask, policy.Allow}).Draw(rt, "effect")
+					},
 					"time": func(rt *rapid.T) {
 						m.clock.advance(time.Duration(rapid.IntRange(1, 40).Draw(rt, "seconds")) * time.Second)
 						if _, err := m.book.ExpireOrders(t.Context(), db.MillisOf(m.clock.now()), 100); err != nil {

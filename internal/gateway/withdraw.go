@@ -9,6 +9,7 @@ import (
 	"countersign"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 	"countersign/merchant"
 )
 
@@ -152,8 +153,8 @@ func (g *Gateway) rule(ctx context.Context, o book.Order, w countersign.Withdraw
 	return ruled(o, ruling), nil
 }
 
-func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) Request {
-	r := Request{Withdrawal: w, Now: now, Order: Order{
+func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time) policy.Request {
+	r := policy.Request{Withdrawal: w, Now: now, Order: policy.Order{
 		Details: o.Details, TenantUserID: o.TenantUserID, Created: o.Created.Time(), Labels: o.Labels,
 	}}
 	if o.Expires < db.Never {
@@ -163,10 +164,10 @@ func policyRequest(o book.Order, w countersign.WithdrawalRequest, now time.Time)
 }
 
 // ruled turns a Ruling into a finding. Any Effect but Allow and Ask denies.
-func ruled(o book.Order, r Ruling) finding {
+func ruled(o book.Order, r policy.Ruling) finding {
 	change := &book.OrderChange{CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, From: o.State, Reason: r.Why()}
 	switch {
-	case r.Effect == Allow, r.Effect == Ask && o.State == book.OrderApproved:
+	case r.Effect == policy.Allow, r.Effect == policy.Ask && o.State == book.OrderApproved:
 		change.To = book.OrderConfirmed
 		if o.State == book.OrderApproved && o.Reason != "" {
 			change.Reason = o.Reason // the person's, not the policy's
@@ -175,9 +176,9 @@ func ruled(o book.Order, r Ruling) finding {
 			change.Ceilings = append(change.Ceilings, book.Ceiling{TenantUserID: l.TenantUserID, Since: db.MillisOf(l.Since), Max: l.Max})
 		}
 		return finding{answer: merchant.Confirm(o.TenantUserID, o.Details), change: change}
-	case r.Effect == Ask && o.State == book.OrderHeld:
+	case r.Effect == policy.Ask && o.State == book.OrderHeld:
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, "")}
-	case r.Effect == Ask:
+	case r.Effect == policy.Ask:
 		change.To = book.OrderHeld
 		return finding{answer: merchant.Hold(countersign.CodeAwaitingApproval, ""), change: change}
 	}

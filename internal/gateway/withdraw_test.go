@@ -11,14 +11,15 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/book"
+	"countersign/internal/policy"
 )
 
 // rulePolicy is a policy of a single word, which tests change.
 type wordPolicy struct {
-	effect Effect
+	effect policy.Effect
 	self   bool
 	err    error
-	look   func(ctx context.Context, r Request) // may be nil
+	look   func(ctx context.Context, r policy.Request) // may be nil
 }
 
 func (p *wordPolicy) SelfApproval() bool { return p.self }
@@ -26,11 +27,11 @@ func (p *wordPolicy) MayAsk() bool       { return true }
 func (p *wordPolicy) Source() string     { return "" }
 func (p *wordPolicy) Summary() string    { return "test" }
 
-func (p *wordPolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
+func (p *wordPolicy) Decide(ctx context.Context, r policy.Request) (policy.Ruling, error) {
 	if p.look != nil {
 		p.look(ctx, r)
 	}
-	return Ruling{Effect: p.effect, Rule: "test", Reason: "because"}, p.err
+	return policy.Ruling{Effect: p.effect, Rule: "test", Reason: "because"}, p.err
 }
 
 // TestOwnOrders: the token that ordered a withdrawal cannot approve it, unless the
@@ -39,7 +40,7 @@ func TestOwnOrders(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			service, ctx := newService(t, countersigntest.ServiceConfig{}), t.Context()
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: Ask} })
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask} })
 			other := r.withRole(r.client.url, client.RoleAdmin)
 			approve := func(by user, n int) error {
 				_, err := by.ApproveOrder(ctx, countersigntest.Withdrawal(n).CallBackID, "mine")
@@ -82,7 +83,7 @@ func TestOwnOrders(t *testing.T) {
 				r.confirmed(n)
 			}
 
-			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: Ask, self: true} })
+			r = newRig(t, d.url(t), service, func(c *Config) { c.Policy = &wordPolicy{effect: policy.Ask, self: true} })
 			if _, err := r.client.AddOrder(ctx, newOrder(2)); err != nil {
 				t.Fatal(err)
 			}
@@ -99,15 +100,15 @@ func TestOwnOrders(t *testing.T) {
 func TestOrders(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			policy := &wordPolicy{effect: Allow}
+			rules := &wordPolicy{effect: policy.Allow}
 			service := newService(t, countersigntest.ServiceConfig{})
-			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = policy })
-			testOrders(t, r, policy)
+			r := newRig(t, d.url(t), service, func(c *Config) { c.Policy = rules })
+			testOrders(t, r, rules)
 		})
 	}
 }
 
-func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
+func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	ctx := t.Context()
 	ask := func(n int, want countersign.ErrCode) {
 		t.Helper()
@@ -168,7 +169,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	r.confirmed(3)
 
 	// A person is asked.
-	policy.effect = Ask
+	rules.effect = policy.Ask
 	r.order(4)
 	ask(4, countersign.CodeAwaitingApproval)
 	ask(4, countersign.CodeAwaitingApproval)
@@ -186,13 +187,13 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	// Approval meets Ask and never Deny.
 	r.order(5)
 	ok(r.client.ApproveOrder(ctx, id(5), ""))
-	policy.effect = Deny
+	rules.effect = policy.Deny
 	ask(5, countersign.CodeRefusedPolicy)
 	r.state(5, book.OrderDeclined)
 	ask(5, countersign.CodeRefusedPolicy)
 
 	// Declined, cancelled, expired, before and while a person is asked.
-	policy.effect = Ask
+	rules.effect = policy.Ask
 	r.order(6)
 	ok(r.client.DeclineOrder(ctx, id(6), "no"))
 	ask(6, countersign.CodeRefusedPerson)
@@ -210,7 +211,7 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 	ask(8, countersign.CodeAwaitingApproval)
 	r.clock.advance(time.Minute)
 	conflict(r.client.ApproveOrder(ctx, id(8), ""))
-	policy.effect = Allow
+	rules.effect = policy.Allow
 	ask(8, countersign.CodeOrderCancelled)
 	r.state(8, book.OrderExpired)
 
@@ -226,10 +227,10 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 
 	// A policy that cannot be asked decides nothing.
 	r.order(10)
-	policy.err = errors.New("down")
+	rules.err = errors.New("down")
 	ask(10, countersign.CodeInternal)
 	r.state(10, book.OrderOpen)
-	policy.err = nil
+	rules.err = nil
 	r.confirmed(10)
 	r.wantAlarms(book.AlarmOrderUnknown, book.AlarmUserDiffers)
 }
@@ -238,11 +239,11 @@ func testOrders(t *testing.T, r *rig, policy *wordPolicy) {
 func TestOrderChangesMeanwhile(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			policy := &wordPolicy{effect: Allow}
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = policy })
+			rules := &wordPolicy{effect: policy.Allow}
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
 			r.order(1)
 			first := true
-			policy.look = func(ctx context.Context, _ Request) {
+			rules.look = func(ctx context.Context, _ policy.Request) {
 				if first {
 					first = false
 					if _, err := r.client.CancelOrder(ctx, countersigntest.Withdrawal(1).CallBackID, "meanwhile"); err != nil {
@@ -261,7 +262,7 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 // TestLimitsHoldAtOnce confirms many orders at the same moment under a limit
 // that has room for some of them.
 func TestLimitsHoldAtOnce(t *testing.T) {
-	policy, err := ParsePolicy([]byte(`
+	rules, err := policy.Parse([]byte(`
 default = "allow"
 [[limit]]
 name   = "day"
@@ -275,7 +276,7 @@ above  = "deny"
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = policy })
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Policy = rules })
 			const n = 12 // of 2.5, 3.5, 4.5 …
 			codes := make(chan countersign.ErrCode, n)
 			for i := 1; i <= n; i++ {

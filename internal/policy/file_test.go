@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"errors"
@@ -72,15 +72,15 @@ var refused = []struct{ file, want string }{
 	{allowAll + "\x00", `policy file: line 2`},
 }
 
-func TestParsePolicyRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for _, c := range refused {
-		p, err := ParsePolicy([]byte(c.file))
-		var pe *PolicyError
+		p, err := Parse([]byte(c.file))
+		var pe *Error
 		switch {
 		case err == nil || p != nil:
 			t.Errorf("%.100q is read", c.file)
-		case !errors.Is(err, ErrPolicy) || !errors.As(err, &pe):
-			t.Errorf("%.100q: %v is no PolicyError", c.file, err)
+		case !errors.Is(err, ErrFile) || !errors.As(err, &pe):
+			t.Errorf("%.100q: %v is no Error", c.file, err)
 		case !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400:
 			t.Errorf("%.100q: %v, want %q", c.file, err, c.want)
 		}
@@ -89,7 +89,7 @@ func TestParsePolicyRefuses(t *testing.T) {
 	for i := range maxRules + 1 {
 		fmt.Fprintf(many, "[[rule]]\nname = \"%d\"\nwhen = \"true\"\neffect = \"deny\"\n", i)
 	}
-	if _, err := ParsePolicy([]byte(many.String())); err == nil || !strings.Contains(err.Error(), "more than 500") {
+	if _, err := Parse([]byte(many.String())); err == nil || !strings.Contains(err.Error(), "more than 500") {
 		t.Errorf("%d rules: %v", maxRules+1, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestSelfApproval(t *testing.T) {
 	for file, want := range map[string]bool{
 		allowAll: false, allowAll + "self-approval = false": false, allowAll + "self-approval = true": true,
 	} {
-		p, err := ParsePolicy([]byte(file))
+		p, err := Parse([]byte(file))
 		if err != nil || p.SelfApproval() != want {
 			t.Errorf("%q: %v, %v", file, p.SelfApproval(), err)
 		}
@@ -168,10 +168,10 @@ func TestSelfApproval(t *testing.T) {
 	}
 }
 
-// FuzzParsePolicy: whatever the file, reading it ends with a policy or a
-// PolicyError, and the policy gives an Effect.
-func FuzzParsePolicy(f *testing.F) {
-	files, err := filepath.Glob("testdata/policies/*.toml")
+// FuzzParse: whatever the file, reading it ends with a policy or a
+// Error, and the policy gives an Effect.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.toml")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no seeds", err)
 	}
@@ -208,11 +208,11 @@ func FuzzCondition(f *testing.F) {
 }
 
 func checkPolicy(t *testing.T, file []byte) {
-	p, err := ParsePolicy(file)
-	var pe *PolicyError
+	p, err := Parse(file)
+	var pe *Error
 	if err != nil {
 		if p != nil || !errors.As(err, &pe) || pe.Problem == "" || len(err.Error()) > 1000 {
-			t.Fatalf("%v is no PolicyError", err)
+			t.Fatalf("%v is no Error", err)
 		}
 		return
 	}

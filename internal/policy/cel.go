@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"context"
@@ -134,9 +134,9 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 // goroutines at once.
 type expression struct{ program cel.Program }
 
-// compile makes an expression of text. Its error is a *PolicyError without
+// compile makes an expression of text. Its error is a *Error without
 // Where.
-func compile(env *cel.Env, text string) (expression, *PolicyError) {
+func compile(env *cel.Env, text string) (expression, *Error) {
 	ast, issues := env.Parse(text)
 	if issues.Err() != nil {
 		return expression{}, firstIssue(issues)
@@ -148,12 +148,12 @@ func compile(env *cel.Env, text string) (expression, *PolicyError) {
 		return expression{}, firstIssue(issues)
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return expression{}, &PolicyError{Problem: fmt.Sprintf("is a condition of type %v, not bool", ast.OutputType())}
+		return expression{}, &Error{Problem: fmt.Sprintf("is a condition of type %v, not bool", ast.OutputType())}
 	}
 	program, err := env.Program(ast, cel.CostLimit(evalCost), cel.CostTracking(ownCosts{}),
 		cel.InterruptCheckFrequency(checkEvery), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return expression{}, &PolicyError{Problem: brief(err.Error())}
+		return expression{}, &Error{Problem: brief(err.Error())}
 	}
 	return expression{program}, nil
 }
@@ -161,10 +161,10 @@ func compile(env *cel.Env, text string) (expression, *PolicyError) {
 // forbidden finds what must not be in a policy although CEL has it:
 // floating-point numbers, the conversions that lead to them or around the
 // types, and amounts and addresses that are wrong as written.
-func forbidden(ast *celast.AST) *PolicyError {
-	at := func(e celast.Expr, format string, args ...any) *PolicyError {
+func forbidden(ast *celast.AST) *Error {
+	at := func(e celast.Expr, format string, args ...any) *Error {
 		loc := ast.SourceInfo().GetStartLocation(e.ID())
-		return &PolicyError{Line: loc.Line(), Column: loc.Column() + 1, Problem: fmt.Sprintf(format, args...)}
+		return &Error{Line: loc.Line(), Column: loc.Column() + 1, Problem: fmt.Sprintf(format, args...)}
 	}
 	nodes := celast.MatchDescendants(celast.NavigateAST(ast), celast.AllMatcher())
 	for _, e := range nodes {
@@ -259,9 +259,9 @@ func kindOf(e celast.Expr) string {
 	return ""
 }
 
-func firstIssue(issues *cel.Issues) *PolicyError {
+func firstIssue(issues *cel.Issues) *Error {
 	e := issues.Errors()[0]
-	return &PolicyError{Line: e.Location.Line(), Column: e.Location.Column() + 1, Problem: brief(e.Message)}
+	return &Error{Line: e.Location.Line(), Column: e.Location.Column() + 1, Problem: brief(e.Message)}
 }
 
 // holds evaluates x. The error says what is wrong with the expression or its

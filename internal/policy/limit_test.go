@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"context"
@@ -94,7 +94,7 @@ func TestLimitsAgreeWithBigRat(t *testing.T) {
 			}
 			specs = append(specs, s)
 		}
-		p, err := ParsePolicy([]byte(file.String()))
+		p, err := Parse([]byte(file.String()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestFirstRuleDecides(t *testing.T) {
 				want, name, decided = e, fmt.Sprint(i), true
 			}
 		}
-		p, err := ParsePolicy([]byte(file))
+		p, err := Parse([]byte(file))
 		if err != nil {
 			t.Fatal(err)
 		}

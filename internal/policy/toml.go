@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"bytes"
@@ -30,24 +30,24 @@ const (
 
 // readTOML gives the tables of a file. Keys keep their case: "Effect" is not
 // "effect".
-func readTOML(file []byte) (map[string]any, *PolicyError) {
+func readTOML(file []byte) (map[string]any, *Error) {
 	switch {
 	case len(file) > maxPolicyFile:
-		return nil, &PolicyError{Problem: fmt.Sprintf("is larger than %d bytes", maxPolicyFile)}
+		return nil, &Error{Problem: fmt.Sprintf("is larger than %d bytes", maxPolicyFile)}
 	case bytes.Count(file, []byte("{")) > maxTables:
-		return nil, &PolicyError{Problem: fmt.Sprintf("has more than %d braces", maxTables)}
+		return nil, &Error{Problem: fmt.Sprintf("has more than %d braces", maxTables)}
 	case bytes.Count(file, []byte("[")) > maxArrays:
-		return nil, &PolicyError{Problem: fmt.Sprintf("has more than %d brackets", maxArrays)}
+		return nil, &Error{Problem: fmt.Sprintf("has more than %d brackets", maxArrays)}
 	}
 	n := 0
 	for line := range bytes.Lines(file) {
 		if n++; bytes.Count(line, []byte(".")) > maxPointsOnLine {
-			return nil, &PolicyError{Line: n, Column: 1, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)}
+			return nil, &Error{Line: n, Column: 1, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)}
 		}
 	}
 	root := map[string]any{}
 	if err := toml.Unmarshal(file, &root); err != nil {
-		out := &PolicyError{Problem: brief(err.Error())}
+		out := &Error{Problem: brief(err.Error())}
 		var parse toml.ParseError
 		if errors.As(err, &parse) {
 			out.Line, out.Column, out.Problem = parse.Position.Line, max(parse.Position.Col, 1), brief(parse.Message)
@@ -70,17 +70,17 @@ func (s section) has(key string) bool { _, ok := s.m[key]; return ok }
 
 func (s section) keys() []string { return slices.Sorted(maps.Keys(s.m)) }
 
-func (s section) fail(key, format string, args ...any) *PolicyError {
+func (s section) fail(key, format string, args ...any) *Error {
 	where := s.where
 	if where != "" {
 		where += ": "
 	}
-	return &PolicyError{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)}
+	return &Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)}
 }
 
 // known refuses every key that is none of keys: a misspelt "above" must not
 // leave a limit at its default.
-func (s section) known(keys ...string) *PolicyError {
+func (s section) known(keys ...string) *Error {
 	for _, k := range s.keys() {
 		if !slices.Contains(keys, k) {
 			slices.Sort(keys)
@@ -91,7 +91,7 @@ func (s section) known(keys ...string) *PolicyError {
 }
 
 // text gives a text of one line; empty where the key is absent.
-func (s section) text(key string) (string, *PolicyError) {
+func (s section) text(key string) (string, *Error) {
 	v, ok := s.m[key]
 	if !ok {
 		return "", nil
@@ -109,7 +109,7 @@ func (s section) text(key string) (string, *PolicyError) {
 }
 
 // flag gives true or false; false where the key is absent.
-func (s section) flag(key string) (bool, *PolicyError) {
+func (s section) flag(key string) (bool, *Error) {
 	v, ok := s.m[key]
 	if !ok {
 		return false, nil
@@ -121,7 +121,7 @@ func (s section) flag(key string) (bool, *PolicyError) {
 	return set, nil
 }
 
-func (s section) texts(key string) ([]string, *PolicyError) {
+func (s section) texts(key string) ([]string, *Error) {
 	list, ok := s.m[key].([]any)
 	if !ok {
 		return nil, s.fail(key, "is not a list of texts")
@@ -136,7 +136,7 @@ func (s section) texts(key string) ([]string, *PolicyError) {
 }
 
 // table gives the table under key; one without entries where it is absent.
-func (s section) table(key string) (section, *PolicyError) {
+func (s section) table(key string) (section, *Error) {
 	v, ok := s.m[key]
 	if !ok {
 		return section{where: key}, nil
@@ -149,7 +149,7 @@ func (s section) table(key string) (section, *PolicyError) {
 }
 
 // tables gives the tables of a list [[key]], called by number and name.
-func (s section) tables(key string, most int) ([]section, *PolicyError) {
+func (s section) tables(key string, most int) ([]section, *Error) {
 	v, ok := s.m[key]
 	if !ok {
 		return nil, nil
@@ -172,7 +172,7 @@ func (s section) tables(key string, most int) ([]section, *PolicyError) {
 }
 
 // titles gives the name of a rule or limit and the reason, which may be absent.
-func (s section) titles() (name, reason string, err *PolicyError) {
+func (s section) titles() (name, reason string, err *Error) {
 	if name, err = s.text("name"); err != nil {
 		return "", "", err
 	}
@@ -183,7 +183,7 @@ func (s section) titles() (name, reason string, err *PolicyError) {
 	return name, reason, err
 }
 
-func uniqueNames(sections []section) *PolicyError {
+func uniqueNames(sections []section) *Error {
 	seen := map[any]bool{}
 	for _, s := range sections {
 		if seen[s.m["name"]] {
@@ -195,7 +195,7 @@ func uniqueNames(sections []section) *PolicyError {
 }
 
 // effect reads one of allowed; absent where the key is absent.
-func (s section) effect(key string, absent Effect, allowed ...Effect) (Effect, *PolicyError) {
+func (s section) effect(key string, absent Effect, allowed ...Effect) (Effect, *Error) {
 	text, err := s.text(key)
 	if err != nil || text == "" {
 		return absent, err
@@ -210,7 +210,7 @@ func (s section) effect(key string, absent Effect, allowed ...Effect) (Effect, *
 	return Deny, s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
 }
 
-func (s section) amount(key string) (countersign.Amount, *PolicyError) {
+func (s section) amount(key string) (countersign.Amount, *Error) {
 	switch s.m[key].(type) {
 	case nil:
 		return countersign.Amount{}, s.fail(key, "is missing")
@@ -229,7 +229,7 @@ func (s section) amount(key string) (countersign.Amount, *PolicyError) {
 }
 
 // window reads a length of time from one second; 0 where the key is absent.
-func (s section) window(key string) (time.Duration, *PolicyError) {
+func (s section) window(key string) (time.Duration, *Error) {
 	text, perr := s.text(key)
 	if perr != nil || text == "" {
 		return 0, perr
@@ -241,7 +241,7 @@ func (s section) window(key string) (time.Duration, *PolicyError) {
 	return d, nil
 }
 
-func (s section) zone(key string) (*time.Location, *PolicyError) {
+func (s section) zone(key string) (*time.Location, *Error) {
 	text, perr := s.text(key)
 	if perr != nil || text == "" {
 		return time.UTC, perr
@@ -257,7 +257,7 @@ func (s section) zone(key string) (*time.Location, *PolicyError) {
 }
 
 // condition compiles the key when; nil where it is absent.
-func (s section) condition(env *cel.Env) (*expression, *PolicyError) {
+func (s section) condition(env *cel.Env) (*expression, *Error) {
 	v, ok := s.m["when"]
 	if !ok {
 		return nil, nil

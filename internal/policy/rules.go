@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const decideWithin = 5 * time.Second
 // errDecideTime is the cause where decideWithin has passed.
 var errDecideTime = errors.New("policy: no decision in time")
 
-// RulePolicy is a policy file, ready to decide. It never changes; any number of
-// goroutines may use it. See ParsePolicy for what it does.
-type RulePolicy struct {
+// Rules is a policy file, ready to decide. It never changes; any number of
+// goroutines may use it. See Parse for what it does.
+type Rules struct {
 	source   string // the file
 	fallback Effect
 	self     bool // SelfApproval
@@ -49,16 +49,16 @@ type limit struct {
 	reason    string
 }
 
-var _ Policy = (*RulePolicy)(nil)
+var _ Policy = (*Rules)(nil)
 
 // MayAsk implements Policy.
-func (p *RulePolicy) MayAsk() bool {
+func (p *Rules) MayAsk() bool {
 	return p.fallback == Ask || slices.ContainsFunc(p.rules, func(r rule) bool { return r.effect == Ask }) ||
 		slices.ContainsFunc(p.limits, func(l limit) bool { return l.above == Ask })
 }
 
 // Decide implements Policy.
-func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
+func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
 	if problem := r.problem(); problem != "" {
 		return Ruling{Effect: Deny, Reason: problem}, nil
 	}
@@ -73,13 +73,13 @@ func (p *RulePolicy) Decide(ctx context.Context, r Request) (Ruling, error) {
 }
 
 // Source implements Policy.
-func (p *RulePolicy) Source() string { return p.source }
+func (p *Rules) Source() string { return p.source }
 
 // SelfApproval implements Policy.
-func (p *RulePolicy) SelfApproval() bool { return p.self }
+func (p *Rules) SelfApproval() bool { return p.self }
 
 // Summary implements Policy.
-func (p *RulePolicy) Summary() string {
+func (p *Rules) Summary() string {
 	own := "may not"
 	if p.self {
 		own = "may"
@@ -88,7 +88,7 @@ func (p *RulePolicy) Summary() string {
 }
 
 // byRules gives the effect of the first rule that matches, or the default.
-func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
+func (p *Rules) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 	for i := range p.rules {
 		rule := &p.rules[i]
 		ok, err := rule.when.holds(ctx, b)
@@ -106,7 +106,7 @@ func (p *RulePolicy) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 }
 
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
-func (p *RulePolicy) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
+func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
 	sums := make(map[Limit]countersign.Amount, 1)
 	var held []Limit
 	for i := range p.limits {

@@ -1,4 +1,6 @@
-package gateway
+// Package policy decides on orders by a file of rules and limits, in TOML with conditions
+// in CEL. It is pure: what it needs to know comes with each question.
+package policy
 
 import (
 	"context"
@@ -211,7 +213,7 @@ func (l Limit) Holds(spent, amount countersign.Amount) bool {
 // Try decides on an order as the policy would at now, where spent is what was confirmed
 // before in every window of its limits. A zero now, or a zero time of the order, is the
 // present. trace gets every rule and limit that was looked at.
-func (p *RulePolicy) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
+func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}

@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func mustAmount(t testing.TB, s string) countersign.Amount {
 	return a
 }
 
-func mustPolicy(t testing.TB, file string) *RulePolicy {
+func mustPolicy(t testing.TB, file string) *Rules {
 	t.Helper()
-	p, err := ParsePolicy([]byte(file))
+	p, err := Parse([]byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func decide(t testing.TB, p Policy, r Request) Ruling {
 
 // TestExamplePolicy reads the example that users start from.
 func TestExamplePolicy(t *testing.T) {
-	file, err := os.ReadFile("testdata/policies/example.toml")
+	file, err := os.ReadFile("testdata/example.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,12 +295,12 @@ func TestConditionsDoNotCompile(t *testing.T) {
 		`symbol == "` + strings.Repeat("x", maxExpression) + `"`:               `exceeds limit`,
 		`symbol.matches("(((((((a{1,30}){1,30}){1,30}){1,30}){1,30}){1,30})")`: ``,
 	} {
-		_, err := ParsePolicy([]byte(withRule(condition)))
-		var pe *PolicyError
+		_, err := Parse([]byte(withRule(condition)))
+		var pe *Error
 		switch {
 		case err == nil:
 			t.Errorf("%.80q compiles", condition)
-		case !errors.Is(err, ErrPolicy) || !errors.As(err, &pe) || pe.Where != `rule 1 "the rule": when`:
+		case !errors.Is(err, ErrFile) || !errors.As(err, &pe) || pe.Where != `rule 1 "the rule": when`:
 			t.Errorf("%.80q: %v names no rule", condition, err)
 		case !strings.Contains(err.Error(), want) || len(err.Error()) > 400:
 			t.Errorf("%.80q: %v, want %q", condition, err, want)

@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // BenchmarkDecide: one decision, sums at no cost.
 func BenchmarkDecide(b *testing.B) {
-	example, err := os.ReadFile("testdata/policies/example.toml")
+	example, err := os.ReadFile("testdata/example.toml")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func BenchmarkCostLimit(b *testing.B) {
 	}
 }
 
-// BenchmarkParsePolicy: reading the example, once at the start of the process.
-func BenchmarkParsePolicy(b *testing.B) {
-	file, err := os.ReadFile("testdata/policies/example.toml")
+// BenchmarkParse: reading the example, once at the start of the process.
+func BenchmarkParse(b *testing.B) {
+	file, err := os.ReadFile("testdata/example.toml")
 	if err != nil {
 		b.Fatal(err)
 	}

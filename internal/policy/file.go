@@ -1,4 +1,4 @@
-package gateway
+package policy
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// ErrPolicy is what every error of ParsePolicy wraps.
-var ErrPolicy = errors.New("policy file")
+// ErrFile is what every error of Parse wraps.
+var ErrFile = errors.New("policy file")
 
-// PolicyError says where a policy file is wrong and how.
-type PolicyError struct {
+// Error says where a policy file is wrong and how.
+type Error struct {
 	Where string // such as `rule 3 "large"`, with the key; empty: the file itself
 	// Line and Column count from 1. With Where they count in the expression,
 	// without in the file. 0: not known.
@@ -25,9 +25,9 @@ type PolicyError struct {
 	Problem      string
 }
 
-func (e *PolicyError) Error() string {
+func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(ErrPolicy.Error())
+	b.WriteString(ErrFile.Error())
 	if e.Where != "" {
 		b.WriteString(": " + e.Where)
 	}
@@ -38,10 +38,10 @@ func (e *PolicyError) Error() string {
 }
 
 // Unwrap makes errors.Is(err, ErrPolicy) true.
-func (e *PolicyError) Unwrap() error { return ErrPolicy }
+func (e *Error) Unwrap() error { return ErrFile }
 
-// ParsePolicy reads a policy file, compiles all of it and refuses what it does
-// not understand. Errors are a *PolicyError.
+// Parse reads a policy file, compiles all of it and refuses what it does
+// not understand. Errors are a *Error.
 //
 // A file is TOML:
 //
@@ -88,15 +88,15 @@ func (e *PolicyError) Unwrap() error { return ErrPolicy }
 // and the names of the file: address in treasury, tenantUserId in staff, now in
 // office. There are no floating-point numbers. A condition that cannot be
 // evaluated (a label that is not there, a cost above the bound) denies.
-func ParsePolicy(file []byte) (*RulePolicy, error) {
-	p, err := parsePolicy(file)
+func Parse(file []byte) (*Rules, error) {
+	p, err := parse(file)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func parsePolicy(file []byte) (*RulePolicy, *PolicyError) {
+func parse(file []byte) (*Rules, *Error) {
 	root, err := readTOML(file)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func parsePolicy(file []byte) (*RulePolicy, *PolicyError) {
 	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "rule", "limit"); err != nil {
 		return nil, err
 	}
-	p := &RulePolicy{source: string(file), named: map[string]ref.Val{}}
+	p := &Rules{source: string(file), named: map[string]ref.Val{}}
 	if p.fallback, err = top.effect("default", Deny, Deny, Ask, Allow); err != nil {
 		return nil, err
 	}
@@ -126,16 +126,16 @@ func parsePolicy(file []byte) (*RulePolicy, *PolicyError) {
 		return nil, err
 	}
 	if !top.has("default") && len(p.rules) == 0 {
-		return nil, &PolicyError{Problem: "has neither a rule nor a default: it would deny everything"}
+		return nil, &Error{Problem: "has neither a rule nor a default: it would deny everything"}
 	}
 	return p, nil
 }
 
 // fileEnv is baseEnv with the names of one file.
-func fileEnv(named map[string]ref.Val) (*cel.Env, *PolicyError) {
+func fileEnv(named map[string]ref.Val) (*cel.Env, *Error) {
 	base, err := baseEnv()
 	if err != nil {
-		return nil, &PolicyError{Problem: brief(err.Error())}
+		return nil, &Error{Problem: brief(err.Error())}
 	}
 	var opts []cel.EnvOption
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -147,13 +147,13 @@ func fileEnv(named map[string]ref.Val) (*cel.Env, *PolicyError) {
 	}
 	env, err := base.Extend(opts...)
 	if err != nil {
-		return nil, &PolicyError{Problem: brief(err.Error())}
+		return nil, &Error{Problem: brief(err.Error())}
 	}
 	return env, nil
 }
 
 // readNamed reads [lists] and [hours], which share their names.
-func (p *RulePolicy) readNamed(top section) *PolicyError {
+func (p *Rules) readNamed(top section) *Error {
 	lists, err := top.table("lists")
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ var celWords = []string{
 
 // checkName refuses a name that expressions could not use, or that would stand
 // for two things.
-func (p *RulePolicy) checkName(s section, name string) *PolicyError {
+func (p *Rules) checkName(s section, name string) *Error {
 	_, variable := variables[name]
 	_, taken := p.named[name]
 	switch {
@@ -225,7 +225,7 @@ func (p *RulePolicy) checkName(s section, name string) *PolicyError {
 	return nil
 }
 
-func (p *RulePolicy) readRules(env *cel.Env, top section) *PolicyError {
+func (p *Rules) readRules(env *cel.Env, top section) *Error {
 	sections, err := top.tables("rule", maxRules)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (p *RulePolicy) readRules(env *cel.Env, top section) *PolicyError {
 	return uniqueNames(sections)
 }
 
-func (p *RulePolicy) readLimits(env *cel.Env, top section) *PolicyError {
+func (p *Rules) readLimits(env *cel.Env, top section) *Error {
 	sections, err := top.tables("limit", maxLimits)
 	if err != nil {
 		return err
