@@ -25,7 +25,8 @@ const MaxFaults = 20
 // checkJSON checks src against schema s before json.Unmarshal reads it, because
 // json.Unmarshal accepts member names in another case and, of two members with one
 // name, takes the last. The faults never repeat a value. err is set only if src is
-// not JSON.
+// not JSON. huma's own validation would not do: below a oneOf it names no member and
+// repeats the whole value, and it takes 1.0 and 1e2 for whole numbers.
 func checkJSON(reg huma.Registry, s *huma.Schema, src []byte, limit int64) (faults []client.Fault, err error) {
 	c := checker{reg: reg}
 	if c.r, err = strictjson.NewReader(src, int(limit)); err == nil {

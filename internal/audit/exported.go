@@ -20,9 +20,9 @@ type exportedRecord struct {
 }
 
 const (
-	exportedSQL = `SELECT exported FROM audit_retention WHERE one = 1`
+	exportedSQL = `SELECT last FROM audit_exported WHERE id = 1`
 
-	acknowledgeSQL = `UPDATE audit_retention SET exported = $2 WHERE one = 1 AND exported >= $1 - 1 AND exported < $2`
+	acknowledgeSQL = `UPDATE audit_exported SET last = $2 WHERE id = 1 AND last >= $1 - 1 AND last < $2`
 )
 
 // ExportedUpTo gives the last record of the exports that were acknowledged; 0: none was.

@@ -128,12 +128,11 @@ CREATE TABLE epoch_feeds (
 -- The processes that use this database. Each writes its row every few seconds, and
 -- deletes it when it stops.
 CREATE TABLE nodes (
-  id       TEXT NOT NULL PRIMARY KEY, -- random, of one run
-  name     TEXT NOT NULL,
-  version  TEXT NOT NULL,
-  started  {int} NOT NULL,
-  seen     {int} NOT NULL, -- when it last wrote the row
-  bodiless {int} NOT NULL DEFAULT 0
+  id      TEXT NOT NULL PRIMARY KEY, -- random, of one run
+  name    TEXT NOT NULL,
+  version TEXT NOT NULL,
+  started {int} NOT NULL,
+  seen    {int} NOT NULL -- when it last wrote the row
 ){clustered};
 
 -- The master keys of the database, in the order in which they came; see db/ring.go.
