@@ -94,15 +94,14 @@ type CallbackPage struct {
 
 // CallbackFilter selects callbacks. Empty members select all.
 type CallbackFilter struct {
-	Merchant   string           `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
-	Type       countersign.Type `json:"type,omitempty" query:"type" doc:"only of this type"`
-	State      CallbackState    `json:"state,omitempty" query:"state" doc:"only in this state"`
-	TrackingID string           `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
-	TxID       string           `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
-	CallBackID string           `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
-	// These two find what was taken since the upgrade to a release that has them.
-	TenantUserID string `json:"tenantUserId,omitempty" query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only about this user, 1 to 200 characters; finds what was taken since the upgrade to this release"`
-	Address      string `json:"address,omitempty" query:"address" minLength:"1" maxLength:"200" doc:"only about what goes to this address: toAddress of a deposit, the target of a withdrawal, the new address of a change; 1 to 200 characters; finds what was taken since the upgrade to this release"`
+	Merchant     string           `json:"merchant,omitempty" query:"merchant" minLength:"1" maxLength:"64" doc:"only of this merchant, 1 to 64 characters"`
+	Type         countersign.Type `json:"type,omitempty" query:"type" doc:"only of this type"`
+	State        CallbackState    `json:"state,omitempty" query:"state" doc:"only in this state"`
+	TrackingID   string           `json:"trackingId,omitempty" query:"trackingId" minLength:"1" maxLength:"200" doc:"only with this trackingId, 1 to 200 characters"`
+	TxID         string           `json:"txId,omitempty" query:"txId" minLength:"1" maxLength:"200" doc:"only about this transaction, 1 to 200 characters"`
+	CallBackID   string           `json:"callBackId,omitempty" query:"callBackId" minLength:"1" maxLength:"200" doc:"only about this withdrawal, 1 to 200 characters"`
+	TenantUserID string           `json:"tenantUserId,omitempty" query:"tenantUserId" minLength:"1" maxLength:"200" doc:"only about this user, 1 to 200 characters"`
+	Address      string           `json:"address,omitempty" query:"address" minLength:"1" maxLength:"200" doc:"only about what goes to this address: toAddress of a deposit, the target of a withdrawal, the new address of a change; 1 to 200 characters"`
 
 	Told  Told `json:"told,omitempty" query:"told" doc:"only those with this member told: possibly or again"`
 	Since Time `json:"since,omitzero" query:"since" doc:"only taken at this time or later, in RFC 3339"`

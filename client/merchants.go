@@ -155,7 +155,7 @@ type Merchant struct {
 	Scheme                    Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
 	Fingerprint               string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
 	ResponseFingerprint       string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
-	KeySince                  Time          `json:"keySince,omitzero" doc:"since when it has this request key; of a merchant of an earlier release at the earliest possible time, as for the other keys"`
+	KeySince                  Time          `json:"keySince,omitzero" doc:"since when it has this request key"`
 	ResponseKeySince          Time          `json:"responseKeySince,omitzero" doc:"since when it has this response key"`
 	APIKeySince               Time          `json:"apiKeySince,omitzero" doc:"since when its responses carry this API key"`
 	APIKeyFingerprint         string        `json:"apiKeyFingerprint,omitempty" doc:"the beginning of the SHA-256 of the API key, in hexadecimal digits; only GET /v1/merchants/{id} gives it"`

@@ -57,7 +57,7 @@ type Order struct {
 	Labels       map[string]string  `json:"labels,omitempty" doc:"texts for the policy's conditions"`
 
 	State     OrderState `json:"state" doc:"its state"`
-	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first, or an earlier release kept it"`
+	OrderedBy string     `json:"orderedBy,omitempty" doc:"id of the token that ordered it; absent: the service asked first"`
 	Reason    string     `json:"reason,omitempty" doc:"the reason of the last decision on it, or what was wrong when it was executed"`
 	DecidedBy string     `json:"decidedBy,omitempty" doc:"id of the token that approved, declined or cancelled it; policy or countersign if no person did"`
 	Waiting   WaitingFor `json:"waiting,omitempty" doc:"what the service said it waits for, before it tries again"`

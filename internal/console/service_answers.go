@@ -29,7 +29,7 @@ func (v *visit) answers(w client.Withdrawal) ([]answer, error) {
 	}
 	proof, err := v.service.AuditEvidence(v.r.Context(), client.AuditOptions{Withdrawal: w.ID})
 	if err != nil {
-		if statusOf(err) < 500 { // nothing is recorded of it, such as in an earlier release
+		if statusOf(err) < 500 { // nothing is recorded of it
 			return nil, nil
 		}
 		return nil, err

@@ -83,7 +83,7 @@ func openGCM(gcm cipher.AEAD, sealed []byte, about string) ([]byte, error) {
 type MasterKeyRow struct {
 	Number      int64
 	Fingerprint string
-	Since       int64  // when it began to seal; of a database of an earlier release, when that was first noted
+	Since       int64  // when it began to seal
 	Replaced    int64  // when the next key began to seal; 0: it seals
 	Rewrapped   int64  // when nothing was sealed under it any more; 0: not yet
 	Ended       int64  // when it ceased to open this database; 0: it does

@@ -46,8 +46,7 @@ func (g *Gateway) BeginForwarding(ctx context.Context) error {
 	if g.sender == nil {
 		return nil
 	}
-	from := g.c.Forward.From
-	feeds, moved, err := g.book.BeginForwarding(ctx, from, db.MillisOf(g.c.Now()))
+	feeds, moved, err := g.book.BeginForwarding(ctx, g.c.Forward.From, db.MillisOf(g.c.Now()))
 	var beyond *db.ConflictError
 	if errors.As(err, &beyond) {
 		return fmt.Errorf("--forward-from: %w; two numbers, separated by a comma, are for deposits and events", err)
@@ -55,14 +54,8 @@ func (g *Gateway) BeginForwarding(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("beginning to forward: %w", err)
 	}
-	for i, start := range []book.ForwardStart{from.Deposits, from.Events} {
-		f := feeds[i]
-		switch {
-		case !moved[i]:
-		case !start.Set && f.Seq > 0:
-			g.c.Log.Warn("forwarding begins after the last entry of the earlier release; --forward-from 0 forwards those before it too",
-				"feed", f.Feed.String(), "from", f.Seq+1)
-		default:
+	for i, f := range feeds {
+		if moved[i] {
 			g.c.Log.Info("forwarding begins", "feed", f.Feed.String(), "from", f.Seq+1, "waiting", f.Fresh)
 		}
 	}
