@@ -3,7 +3,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -84,19 +83,4 @@ func testFailover(t *testing.T, pair *dbtest.Pair, url string, fail func()) {
 	c.check()
 	t.Log(c.said())
 	c.stop()
-}
-
-// grepNot gives the lines of text without those that hold any of words.
-func grepNot(text string, words ...string) string {
-	var b strings.Builder
-lines:
-	for line := range strings.Lines(text) {
-		for _, w := range words {
-			if strings.Contains(line, w) {
-				continue lines
-			}
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }

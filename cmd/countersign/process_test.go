@@ -213,3 +213,18 @@ func call(ctx context.Context, method, url, token string, in, out any) error {
 	}
 	return json.Unmarshal(b, out)
 }
+
+// grepNot gives the lines of text without those that hold any of words.
+func grepNot(text string, words ...string) string {
+	var b strings.Builder
+lines:
+	for line := range strings.Lines(text) {
+		for _, w := range words {
+			if strings.Contains(line, w) {
+				continue lines
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -241,14 +240,14 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 		}
 	}
 	cmd.Env = append(cmd.Env, env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endGroup := ownGroup(t, cmd)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	t.Cleanup(endGroup)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	select {
@@ -257,7 +256,7 @@ func runScript(t *testing.T, dir, text string, env ...string) string {
 			t.Fatalf("%v\n%s%s", err, out.Bytes(), logsOf(dir))
 		}
 	case <-time.After(wholeRun(t)):
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		endGroup()
 		<-done
 		t.Fatalf("it hangs:\n%s%s", out.Bytes(), logsOf(dir))
 	}

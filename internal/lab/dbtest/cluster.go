@@ -73,7 +73,7 @@ func startCluster() (_ *cluster, err error) {
 
 // newCluster makes the directory.
 func newCluster(bin string) (*cluster, error) {
-	attributes, owner, err := unprivileged()
+	attributes, owner, err := unprivileged(syscall.SIGINT)
 	if err != nil {
 		return nil, err
 	}

@@ -77,12 +77,11 @@ func startMariaDB() (_ *mariaDB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	attributes, owner, err := unprivileged()
+	attributes, owner, err := unprivileged(syscall.SIGKILL) // it has nothing to keep
 	if err != nil {
 		return nil, err
 	}
-	attributes.Pdeathsig = syscall.SIGKILL // it has nothing to keep
-	dir, err := os.MkdirTemp("", "csmy")   // short, because the path of a socket must be short
+	dir, err := os.MkdirTemp("", "csmy") // short, because the path of a socket must be short
 	if err != nil {
 		return nil, err
 	}

@@ -90,13 +90,11 @@ func (p *Patroni) start(line func(int, string) string) error {
 	if err != nil {
 		return err
 	}
-	attr, owner, err := unprivileged()
+	attr, owner, err := unprivileged(syscall.SIGTERM) // Patroni stops its server then
 	if err != nil {
 		return err
 	}
-	own := *attr
-	own.Pdeathsig = syscall.SIGTERM // Patroni stops its server then
-	p.attr = &own
+	p.attr = attr
 	if p.dir, err = os.MkdirTemp("", "csha"); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -27,7 +28,7 @@ func PgBouncer(t testing.TB, database string, most int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr, owner, err := unprivileged()
+	attr, owner, err := unprivileged(syscall.SIGINT)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 // unprivileged gives the attributes of a child process that does not run as root,
-// because PostgreSQL refuses root, and that ends with this process. It also gives
-// the user who must own the files, -1 for the present user.
-func unprivileged() (*syscall.SysProcAttr, int, error) {
-	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
+// because PostgreSQL refuses root, and that gets a signal when this process ends. It also
+// gives the user who must own the files, -1 for the present user.
+func unprivileged(atEnd syscall.Signal) (*syscall.SysProcAttr, int, error) {
+	attributes := &syscall.SysProcAttr{Pdeathsig: atEnd}
 	if os.Getuid() != 0 {
 		return attributes, -1, nil
 	}

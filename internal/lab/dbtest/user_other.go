@@ -4,5 +4,6 @@ package dbtest
 
 import "syscall"
 
-// unprivileged: elsewhere the tests are not run as root.
-func unprivileged() (*syscall.SysProcAttr, int, error) { return nil, -1, nil }
+// unprivileged: elsewhere the tests are not run as root, and a child outlives a test
+// binary that was killed.
+func unprivileged(syscall.Signal) (*syscall.SysProcAttr, int, error) { return nil, -1, nil }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -442,4 +443,38 @@ func (ch *Chain) Logs() string {
 		fmt.Fprintf(&b, "%s:\n%s\n", name, text[max(0, len(text)-2000):])
 	}
 	return b.String()
+}
+
+// Revive starts the processes that have ended by themselves, as a supervisor would, and
+// names them.
+func (ch *Chain) Revive(ctx context.Context) (ended []string, err error) {
+	for _, name := range ch.Victims() {
+		if ch.runs(name) {
+			continue
+		}
+		ended = append(ended, name)
+		if err := ch.start(ctx, name); err != nil {
+			return ended, err
+		}
+	}
+	return ended, nil
+}
+
+// Addrs are where the processes listen.
+func (ch *Chain) Addrs() []string { return slices.Sorted(maps.Values(ch.addr)) }
+
+// runs reports whether a process has not ended.
+func (ch *Chain) runs(name string) bool {
+	select {
+	case <-ch.process(name).ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (ch *Chain) process(name string) *process {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.alive[name]
 }

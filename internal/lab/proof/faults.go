@@ -3,9 +3,6 @@
 package proof
 
 import (
-	"context"
-	"maps"
-	"slices"
 	"syscall"
 	"time"
 
@@ -36,38 +33,4 @@ func (ch *Chain) Starve(victim string, while time.Duration) error {
 	}
 	time.Sleep(while)
 	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &was, nil)
-}
-
-// Revive starts the processes that have ended by themselves, as a supervisor would, and
-// names them.
-func (ch *Chain) Revive(ctx context.Context) (ended []string, err error) {
-	for _, name := range ch.Victims() {
-		if ch.runs(name) {
-			continue
-		}
-		ended = append(ended, name)
-		if err := ch.start(ctx, name); err != nil {
-			return ended, err
-		}
-	}
-	return ended, nil
-}
-
-// Addrs are where the processes listen.
-func (ch *Chain) Addrs() []string { return slices.Sorted(maps.Values(ch.addr)) }
-
-// runs reports whether a process has not ended.
-func (ch *Chain) runs(name string) bool {
-	select {
-	case <-ch.process(name).ended:
-		return false
-	default:
-		return true
-	}
-}
-
-func (ch *Chain) process(name string) *process {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	return ch.alive[name]
 }
