@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -32,11 +29,10 @@ type coreFlags struct {
 
 type relayRunCmd struct {
 	coreFlags
-	To    string     `help:"The service's API, or postgres://… for the service's own database: then the API runs in this process and needs the service's master key." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
+	To    string     `help:"The service's API." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
 	Token secretText `help:"API token of the service with role ingest, or core for withdrawals and --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
 	apiTLSFlags
-	Data      string        `help:"The service's data directory: its admin.token without --token, its master.key with --to postgres://…. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
-	MasterKey string        `name:"master-key" help:"64 hexadecimal digits, in place of the file master.key. Meant for the environment." placeholder:"HEX" env:"COUNTERSIGN_MASTER_KEY" hidden:""`
+	Data      string        `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order."`
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
 	Batch     int           `help:"Most rows of one look, 1 to 1,000." default:"1000" placeholder:"N"`
@@ -60,16 +56,6 @@ func (c *relayRunCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	var parts []daemon.Part
-	if strings.HasPrefix(c.To, "postgres://") || strings.HasPrefix(c.To, "postgresql://") {
-		straight, err := c.straight(ctx, log)
-		if err != nil {
-			return explainStart(err)
-		}
-		defer straight.Close()
-		parts = append(parts, daemon.Part{Name: "service's database", Run: straight.Run})
-		config.URL, config.HTTPClient = "http://service.invalid", &http.Client{Transport: straight.Transport()}
-	}
 	api, err := client.NewService(config)
 	if err != nil {
 		return fmt.Errorf("--to and --token: %w", err)
@@ -78,7 +64,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	parts = append(parts, daemon.Part{Name: "relay", Run: r.Run})
+	parts := []daemon.Part{{Name: "relay", Run: r.Run}}
 	about := []any{"decisions", c.Decisions, "version", daemon.Version}
 	if c.MetricsListen != "" {
 		l, err := daemon.Listen(daemon.ListenConfig{Name: "metrics", Addr: c.MetricsListen, Handler: r.Handler(), TLS: daemon.TLS{Insecure: c.InsecureListen},
@@ -96,15 +82,6 @@ func (c *relayRunCmd) Run(std streams) error {
 		return &hintedError{err, []string{`countersign relay ddl | psql URL, as the owner of the core's tables; docs/relay.md says which rights the relay needs.`}}
 	}
 	return err
-}
-
-// straight opens the API over the service's database.
-func (c *relayRunCmd) straight(ctx context.Context, log *slog.Logger) (*daemon.Straight, error) {
-	storage, err := storeFlags{DB: c.To, MasterKey: c.MasterKey}.storage(c.Data, log)
-	if err != nil {
-		return nil, err
-	}
-	return daemon.OpenStraight(ctx, storage, log)
 }
 
 type relayDDLCmd struct {

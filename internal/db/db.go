@@ -22,9 +22,6 @@ type Config struct {
 	// Used says that the database was used before. A SQLite file that is missing or
 	// empty is then refused, and not made anew.
 	Used bool
-	// AsItIs opens a PostgreSQL database only if its schema is the one that this program
-	// knows, and changes nothing in it: ErrOlderSchema or ErrNewerSchema otherwise.
-	AsItIs bool
 	// Restoring opens a backup, to begin an epoch. ErrOlder refuses it otherwise.
 	Restoring bool
 }
@@ -97,7 +94,7 @@ func Migrate(ctx context.Context, c Config, end End) (before, now, oldest int, e
 
 func (d *DB) open(ctx context.Context, c Config, end End) error {
 	if isPostgres(c.URL) {
-		p, err := openPostgres(ctx, c.URL, c.AsItIs, end, d.log, d.hub)
+		p, err := openPostgres(ctx, c.URL, end, d.log, d.hub)
 		if err != nil {
 			return err
 		}

@@ -23,9 +23,6 @@ var (
 	// ErrNewerSchema means that a later version of this program has written
 	// the database's schema.
 	ErrNewerSchema = errors.New("the database was written by a later version")
-	// ErrOlderSchema means that the database has no schema yet, or that of an earlier
-	// version of this program, and was to be opened as it is.
-	ErrOlderSchema = errors.New("the database's schema is not of this version")
 	// ErrOutdated means that the schema is older than this program, and that its role may not
 	// change it.
 	ErrOutdated = errors.New("the database is not up to date")

@@ -121,15 +121,12 @@ func ExplainConnect(url string, err error) error {
 }
 
 // openPostgres connects and brings the schema up to date.
-func openPostgres(ctx context.Context, url string, asItIs bool, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
+func openPostgres(ctx context.Context, url string, end End, log *slog.Logger, h *hub) (*postgresDB, error) {
 	db, err := connectPostgres(ctx, url, end, log, h)
 	if err != nil {
 		return nil, err
 	}
 	list, err := steps(end.Migrations, db.d)
-	if err == nil && asItIs {
-		err = db.upToDate(ctx, len(list))
-	}
 	if err == nil {
 		db.knows = len(list)
 		db.before, err = migrate(ctx, db, end, list)
@@ -174,20 +171,6 @@ func connectPostgres(ctx context.Context, url string, end End, log *slog.Logger,
 		return nil, fmt.Errorf("connecting to the database: %w", ExplainConnect(url, err))
 	}
 	return &postgresDB{d: newPostgresDialect(), end: end, hub: h, pool: pool, link: l, log: log}, nil
-}
-
-// upToDate fails if migrate would change the schema.
-func (db *postgresDB) upToDate(ctx context.Context, knows int) error {
-	var exists bool
-	var at int
-	err := db.pool.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&exists)
-	if err == nil && exists {
-		err = db.pool.QueryRow(ctx, readVersionSQL).Scan(&at)
-	}
-	if err == nil && at < knows {
-		err = fmt.Errorf("%w: it has number %d, this program knows %d: start the service of this version first", ErrOlderSchema, at, knows)
-	}
-	return err
 }
 
 func (db *postgresDB) Ping(ctx context.Context) error { return db.explain(db.pool.Ping(ctx)) }

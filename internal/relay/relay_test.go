@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,93 +14,55 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign/client"
-	"countersign/internal/daemon"
-	"countersign/internal/lab/dbtest"
 )
 
-// straight calls the API in this process over the service's PostgreSQL.
-func (s *service) straight(url string) http.RoundTripper {
-	s.t.Helper()
-	d, err := daemon.OpenStraight(context.Background(), daemon.Storage{Dir: s.dir, DB: url}, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ended, d.Close()); err != nil {
-			s.t.Error(err)
-		}
-	})
-	return d.Transport()
-}
-
-// Both ways carry both kinds, keep the digits of amounts, and refuse the same with the
-// same words.
-func TestBothWays(t *testing.T) {
-	problems := map[string]string{}
-	for _, way := range []string{"api", "straight"} {
-		t.Run(way, func(t *testing.T) {
-			c, url := newCore(t), ""
-			if way == "straight" {
-				url = dbtest.Postgres(t)
-			}
-			s := newService(t, url, "shop")
-			api := clientOf(t, s.front.URL, s.token)
-			if way == "straight" {
-				api = s.client(s.straight(url))
-			}
-			start(t, Config{From: c.url, Service: api, Decisions: true})
-			number := strings.Replace(`{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": NUMBER, "txId": "0xec",
+// A relay carries both kinds, keeps the digits of amounts, and brings decisions back.
+func TestBothKinds(t *testing.T) {
+	c := newCore(t)
+	s := newService(t, "", "shop")
+	start(t, Config{From: c.url, Service: clientOf(t, s.front.URL, s.token), Decisions: true})
+	number := strings.Replace(`{"merchant": "shop", "trackingId": "d-2", "tenantUserId": "65515", "chainName": "ETH", "symbol": "WETH", "amount": NUMBER, "txId": "0xec",
 				"txIndex": 5, "fromAddress": "", "toAddress": "0x70", "riskLevelFrom": 44, "riskLevelTo": 40}`, "NUMBER", "7.4000000000000000000000000000001000", 1)
-			c.insert(kindDeposit, deposit("shop", "d-1"))
-			c.insert(kindDeposit, number)
-			c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
-			c.insert(kindDeposit, deposit("shop", "d-1")) // the same again
-			other := deposit("shop", "d-1")
-			other["amount"] = "8"
-			c.insert(kindDeposit, other)                          // the same identifier with other content
-			c.insert(kindDeposit, deposit("nobody", "d-3"))       // no such merchant
-			c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`) // members are missing
-			until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
-			if diff := cmp.Diff([]string{"d-1", "d-2", "w-1"}, s.told("shop")); diff != "" {
-				t.Error(diff)
-			}
-			page, err := s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := s.admin.Callback(t.Context(), page.Callbacks[0].ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
-				t.Errorf("the amount lost digits: %s", d.Payload)
-			}
-			list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-1"}, client.PageOptions{})
-			if err != nil || len(list.Withdrawals) != 1 || list.Withdrawals[0].Ordered.Amount.String() != "120.50" {
-				t.Fatalf("the withdrawal: %+v, %v", list, err)
-			}
-			if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422" {
-				t.Errorf("refused: %s", got)
-			}
-			problems[way] = c.one(`SELECT string_agg(problem::text, chr(10) ORDER BY id) FROM countersign_outbox`)
+	c.insert(kindDeposit, deposit("shop", "d-1"))
+	c.insert(kindDeposit, number)
+	c.insert(kindWithdrawal, withdrawal("shop", "w-1"))
+	c.insert(kindDeposit, deposit("shop", "d-1")) // the same again
+	other := deposit("shop", "d-1")
+	other["amount"] = "8"
+	c.insert(kindDeposit, other)                          // the same identifier with other content
+	c.insert(kindDeposit, deposit("nobody", "d-3"))       // no such merchant
+	c.insert(kindDeposit, `{"merchant": "shop", "x": 1}`) // members are missing
+	until(t, "everything is carried or refused", func() bool { return c.waiting() == "0" })
+	if diff := cmp.Diff([]string{"d-1", "d-2", "w-1"}, s.told("shop")); diff != "" {
+		t.Error(diff)
+	}
+	page, err := s.admin.Callbacks(t.Context(), client.CallbackFilter{TrackingID: "d-2"}, client.PageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.admin.Callback(t.Context(), page.Callbacks[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(d.Payload), `"amount":"7.4000000000000000000000000000001000"`) {
+		t.Errorf("the amount lost digits: %s", d.Payload)
+	}
+	list, err := s.admin.Withdrawals(t.Context(), client.WithdrawalFilter{Merchant: "shop", CallBackID: "w-1"}, client.PageOptions{})
+	if err != nil || len(list.Withdrawals) != 1 || list.Withdrawals[0].Ordered.Amount.String() != "120.50" {
+		t.Fatalf("the withdrawal: %+v, %v", list, err)
+	}
+	if got := c.one(`SELECT string_agg(problem->>'status', ',' ORDER BY id) FROM countersign_outbox`); got != "409,422,422" {
+		t.Errorf("refused: %s", got)
+	}
 
-			// The decision comes back.
-			if _, err := s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID); err != nil {
-				t.Fatal(err)
-			}
-			until(t, "the decision", func() bool {
-				return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
-					"shop w-1 cancelled "+list.Withdrawals[0].ID
-			})
-		})
+	// The decision comes back.
+	if _, err := s.admin.CancelWithdrawal(t.Context(), list.Withdrawals[0].ID); err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(problems["api"], problems["straight"]); diff != "" {
-		t.Errorf("the two ways say other things:\n%s", diff)
-	}
+	until(t, "the decision", func() bool {
+		return c.one(`SELECT COALESCE(string_agg(merchant || ' ' || call_back_id || ' ' || decision || ' ' || withdrawal, ','), '') FROM countersign_decisions`) ==
+			"shop w-1 cancelled "+list.Withdrawals[0].ID
+	})
 }
 
 // A refused row is kept with its reason, holds up no other, and goes when it is retried
