@@ -170,23 +170,25 @@ func (e *existsError) Error() string { return e.path + " exists and is not overw
 func (e *existsError) Unwrap() error { return fs.ErrExist }
 
 // CreateFile makes a new file, durably. It appears under its name with its whole
-// content or not at all, even if this process dies. If path exists, the error wraps
-// fs.ErrExist.
+// content or not at all, even if this process dies: then a file beside it whose name ends
+// in .new may be left. If path exists, the error wraps fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) error {
 	return createFile(path, data, mode, func(*os.File, string) error { return nil })
 }
 
 // createFile is CreateFile, with the owner set before the file appears.
 func createFile(path string, data []byte, mode fs.FileMode, own func(f *os.File, dir string) error) error {
-	w, err := newUnnamed(path, mode)
+	part := path + "." + rand.Text() + ".new"
+	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, werr := w.Write(data)
-	if err := errors.Join(werr, own(w.File, filepath.Dir(path)), w.Sync()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, w.drop()))
+	_, err = w.Write(data)
+	if err := errors.Join(err, own(w, filepath.Dir(path)), w.Sync(), w.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(part)))
 	}
-	if err := errors.Join(w.link(path), w.drop()); errors.Is(err, fs.ErrExist) {
+	// Unlike a rename, a link never replaces a file.
+	if err := errors.Join(os.Link(part, path), os.Remove(part)); errors.Is(err, fs.ErrExist) {
 		return &existsError{path}
 	} else if err != nil {
 		return err
