@@ -2,12 +2,7 @@
 
 FLAGS := -trimpath
 
-# "make figures": which parts, which programs, and a PostgreSQL database, if any.
-ONLY := rates,latency,prices,ceiling,gateway
-BUILDS := pure,fast
-DB :=
-
-.PHONY: build fast fast-static test check bench figures screenshots clean
+.PHONY: build fast fast-static test check bench screenshots clean
 
 build: ## the binary, pure Go
 	CGO_ENABLED=0 go build $(FLAGS) -o countersign ./cmd/countersign
@@ -30,13 +25,10 @@ check: ## what CI runs
 	bash .ci/run
 
 bench: build ## measure this machine
-	./countersign bench --out bench-report.json --html bench-report.html
+	./countersign bench
 
 screenshots: ## the pictures of README.md, with chromium
 	COUNTERSIGN_README=$(CURDIR)/docs go test ./internal/console -run TestScreenshots -count=1 -v -timeout 20m
 
-figures: build $(if $(findstring fast,$(BUILDS)),fast) ## measure, and write the table of FIGURES.md
-	go run ./internal/bench/figures -only "$(ONLY)" -builds "$(BUILDS)" -db "$(DB)"
-
 clean:
-	rm -f countersign countersign-fast bench-report*
+	rm -f countersign countersign-fast

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,10 +13,9 @@ import (
 )
 
 type benchCmd struct {
-	Only  []string `help:"Measure only the named suites, of: bounds, system, prices, latency, merchants, faults, backlog, claims, rows, ceiling, gateway, memory." placeholder:"SUITE"`
+	Only  []string `help:"Measure only the named suites, of: bounds, system, latency, merchants, faults, backlog, gateway." placeholder:"SUITE"`
 	Quick bool     `help:"Small sizes, a few seconds in all: shows that everything works, measures little."`
-	Full  bool     `help:"Large sizes too, up to 10,000,000 settled callbacks and 1,000,000 that wait: takes an hour or more, and some 20 GB of disk."`
-	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"1024" placeholder:"BITS"`
+	Bits  int      `help:"Size of the merchants' RSA pairs: 1024 or 2048." default:"2048" placeholder:"BITS"`
 
 	Dir   string     `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
 	DB    string     `name:"db" env:"-" help:"PostgreSQL in place of SQLite. The database must be empty or from an earlier bench." placeholder:"URL"`
@@ -31,22 +29,18 @@ type benchCmd struct {
 	Rate        float64       `help:"Callbacks a second where latency is measured." default:"50" placeholder:"N"`
 	For         time.Duration `help:"How long latency is measured; default 30s." placeholder:"TIME"`
 	Merchants   []int         `help:"Numbers of merchants; default 1,10,1000,10000." placeholder:"N"`
-	Rows        []int         `help:"Numbers of settled callbacks to work beside; default 100000,1000000, with --full 10000000 too." placeholder:"N"`
-	Pending     int           `help:"Callbacks that wait while memory and claims are measured; default 100000, with --full 1000000." placeholder:"N"`
-	Backlog     int           `help:"Deposits that wait while withdrawals are measured; default 100000, with --full 1000000." placeholder:"N"`
+	Backlog     int           `help:"Deposits that wait while withdrawals are measured; default 100000." placeholder:"N"`
 
-	JSON         bool   `name:"json" help:"Print the report as JSON: figures by their keys, which stay from release to release."`
-	Out          string `help:"Write the report as JSON." type:"path" placeholder:"FILE"`
-	HTML         string `name:"html" help:"Write the report as one HTML page." type:"path" placeholder:"FILE"`
-	CPUProfile   string `name:"cpu-profile" help:"Write a CPU profile of the suite system." type:"path" placeholder:"FILE"`
-	AllocProfile string `name:"alloc-profile" help:"Write a profile of allocations, from the start on." type:"path" placeholder:"FILE"`
+	SizeFor float64 `help:"Deposits a second for which the last line says what they need." default:"100" placeholder:"N"`
+	JSON    bool    `name:"json" help:"Print the report as JSON: figures by their keys, which stay from release to release."`
 }
 
 // Help is the long help of the subcommand.
 func (benchCmd) Help() string {
 	var b strings.Builder
 	b.WriteString("Starts the service and a merchant on this machine and measures them. What RSA alone allows is measured in the same run, " +
-		"on the same cores, and rates are shown beside it. It fails where a callback is lost, never because a machine is slow. Suites:\n\n")
+		"on the same cores, and rates are shown beside it. The last line says how many cores and how much disk a rate of deposits needs, from what the suite system measured: " +
+		"processor time of both ends, without PostgreSQL's, and the growth of the service's database. It fails where a callback is lost, never because a machine is slow. Suites:\n\n")
 	for _, s := range bench.Suites() {
 		fmt.Fprintf(&b, "  %-10s %s\n", s.Name, s.About)
 	}
@@ -64,9 +58,9 @@ func (c *benchCmd) Run(std streams) error {
 		return err
 	}
 	b, err := bench.New(bench.Config{
-		Only: c.Only, Quick: c.Quick, Full: c.Full, Bits: c.Bits, Dir: c.Dir, DB: c.DB, Service: service, Inbox: c.Inbox, Binary: self,
-		Callbacks: c.Callbacks, Rounds: c.Rounds, Concurrency: c.Concurrency, Rate: c.Rate, For: c.For, Merchants: c.Merchants, Rows: c.Rows,
-		Pending: c.Pending, Backlog: c.Backlog, CPUProfile: c.CPUProfile, AllocProfile: c.AllocProfile, Progress: std.progress,
+		Only: c.Only, Quick: c.Quick, Bits: c.Bits, Dir: c.Dir, DB: c.DB, Service: service, Inbox: c.Inbox, Binary: self,
+		Callbacks: c.Callbacks, Rounds: c.Rounds, Concurrency: c.Concurrency, Rate: c.Rate, For: c.For, Merchants: c.Merchants,
+		Backlog: c.Backlog, SizeFor: c.SizeFor, Progress: std.progress,
 	})
 	if errors.Is(err, bench.ErrNoSuite) {
 		return &hintedError{err, []string{"one of " + strings.Join(bench.SuiteNames(), ", ") + "."}}
@@ -84,7 +78,7 @@ func (c *benchCmd) Run(std streams) error {
 	if c.JSON {
 		write = report.JSON
 	}
-	return errors.Join(failed, write(std.out), writeReport(c.Out, report.JSON), writeReport(c.HTML, report.HTML))
+	return errors.Join(failed, write(std.out))
 }
 
 // service is the one to measure, where it runs elsewhere.
@@ -100,16 +94,4 @@ func (c *benchCmd) service() (*client.Service, error) {
 		return nil, err
 	}
 	return client.NewService(client.Config{URL: c.API, Token: client.Secret(token)})
-}
-
-// writeReport writes one form of a report, where a file was named for it.
-func writeReport(path string, write func(io.Writer) error) error {
-	if path == "" {
-		return nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

@@ -18,13 +18,12 @@ import (
 )
 
 // Config is what New needs. Zero sizes, from Callbacks to Backlog, stand for
-// defaults that depend on Quick and Full, unless their comment says otherwise.
+// defaults that depend on Quick, unless their comment says otherwise.
 type Config struct {
 	// Only names the suites to run. Empty: all that can be run.
 	Only []string
-	// Quick takes small sizes, which show that everything works and measure
-	// little; Full takes large ones too. One of them at most.
-	Quick, Full bool
+	// Quick takes small sizes, which show that everything works and measure little.
+	Quick bool
 	// Bits is the size of the merchants' RSA pairs, 1024 or 2048. Required.
 	Bits int
 
@@ -40,9 +39,11 @@ type Config struct {
 	// Inbox is "memory", or "sqlite" for merchants whose inbox is durable. Empty:
 	// memory.
 	Inbox string
-	// Binary is the file of the program countersign, for the suites gateway and memory,
-	// which run daemons as processes. Required for those suites.
+	// Binary is the file of the program countersign, which the suite gateway runs as a
+	// process. Required for that suite.
 	Binary string
+	// SizeFor is the deposits a second of Report.Needs. Required.
+	SizeFor float64
 
 	Callbacks   int           // in a round. Zero: what RSA alone does in 1.5 seconds
 	Rounds      int           // of a rate
@@ -50,13 +51,8 @@ type Config struct {
 	Rate        float64       // callbacks a second where latency is measured, 0.1 to 1000. Required
 	For         time.Duration // how long latency is measured
 	Merchants   []int         // numbers of merchants
-	Rows        []int         // numbers of settled callbacks to work beside
-	Pending     int           // callbacks that wait while memory and claims are measured
 	Backlog     int           // deposits that wait while withdrawals are measured
 
-	// CPUProfile is a file for a CPU profile of the suite system, AllocProfile one for
-	// a profile of all allocations. Empty: none.
-	CPUProfile, AllocProfile string
 	// Progress is told what is being done, in one line; empty at the end. Nil: it
 	// is not reported.
 	Progress func(line string)
@@ -77,16 +73,11 @@ func Suites() []Suite {
 	return []Suite{
 		{"bounds", "what RSA, loopback HTTP and durable writes do alone", true, (*Bench).bounds},
 		{"system", "deposits from the API to settled, as many as go", true, (*Bench).system},
-		{"prices", "what one deposit costs by part, in processor time and memory", false, (*Bench).prices},
 		{"latency", "the time from the API to settled, at a fixed rate", true, (*Bench).latency},
 		{"merchants", "the same rate with many merchants", false, (*Bench).merchants},
 		{"faults", "healthy merchants beside slow and hanging ones, in both lanes", false, (*Bench).faults},
 		{"backlog", "withdrawals while deposits wait", false, (*Bench).backlog},
-		{"claims", "claiming with many waiting", false, (*Bench).claims},
-		{"rows", "claiming and settling beside what is settled", false, (*Bench).rows},
-		{"ceiling", "nodes that keep, claim and settle, without RSA and HTTP", false, (*Bench).ceiling},
 		{"gateway", "deposits that a gateway takes on one core", false, (*Bench).gateway},
-		{"memory", "the service's memory with many waiting", false, (*Bench).memory},
 	}
 }
 
@@ -104,27 +95,18 @@ var ErrNoSuite = errors.New("there is no suite")
 
 // setDefaults fills in the sizes that were not given.
 func (c *Config) setDefaults() {
-	size := Config{Rounds: 15, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Rows: []int{100_000, 1_000_000},
-		Pending: 100_000, Backlog: 100_000}
-	switch {
-	case c.Quick:
-		size = Config{Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Rows: []int{2000}, Pending: 2000, Backlog: 1500}
-	case c.Full:
-		size.For, size.Rows, size.Pending, size.Backlog = time.Minute, append(size.Rows, 10_000_000), 1_000_000, 1_000_000
+	size := Config{Rounds: 15, For: 30 * time.Second, Merchants: []int{1, 10, 1000, 10_000}, Backlog: 100_000}
+	if c.Quick {
+		size = Config{Callbacks: 60, Rounds: 2, For: time.Second, Merchants: []int{1, 10}, Backlog: 1500}
 	}
 	c.Callbacks = cmp.Or(c.Callbacks, size.Callbacks)
 	c.Rounds = cmp.Or(c.Rounds, size.Rounds)
 	c.For = cmp.Or(c.For, size.For)
-	c.Pending = cmp.Or(c.Pending, size.Pending)
 	c.Backlog = cmp.Or(c.Backlog, size.Backlog)
 	c.Inbox = cmp.Or(c.Inbox, "memory")
 	if len(c.Merchants) == 0 {
 		c.Merchants = size.Merchants
 	}
-	if len(c.Rows) == 0 {
-		c.Rows = size.Rows
-	}
-	c.Rows = slices.Sorted(slices.Values(c.Rows))
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
@@ -133,16 +115,16 @@ func (c *Config) setDefaults() {
 // check refuses what cannot be measured.
 func (c *Config) check() error {
 	switch {
-	case c.Quick && c.Full:
-		return errors.New("--quick and --full: one of them")
 	case c.Bits != 1024 && c.Bits != 2048:
 		return errors.New("--bits is 1024 or 2048")
-	case min(c.Callbacks, c.Pending, c.Backlog, slices.Min(c.Merchants), slices.Min(c.Rows)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
+	case min(c.Callbacks, c.Backlog, slices.Min(c.Merchants)) < 0, c.Rounds < 1, c.For < 0, c.Concurrency < 1:
 		return errors.New("numbers of things to measure are above 0")
 	case slices.Min(c.Merchants) == 0:
 		return errors.New("--merchants has a 0: without a merchant there is nothing to measure")
 	case c.Rate < 0.1 || c.Rate > 1000: // the API takes 2000 requests a second
 		return errors.New("--rate is 0.1 to 1000 a second")
+	case c.SizeFor <= 0:
+		return errors.New("--size-for is above 0")
 	case c.Concurrency > 1000:
 		return errors.New("--concurrency is at most 1000")
 	case c.Service != nil && c.DB != "":
@@ -224,9 +206,6 @@ func (b *Bench) runSuites(ctx context.Context) error {
 			return errors.New("interrupted")
 		}
 		runtime.GC() // the garbage of one suite must not cost the next one time
-	}
-	if b.AllocProfile != "" {
-		return writeAllocProfile(b.AllocProfile)
 	}
 	return nil
 }

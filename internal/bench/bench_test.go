@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"math"
 	"os"
 	"os/exec"
@@ -42,18 +41,8 @@ var wantFigures = map[string][]struct {
 	"system": {
 		{"deposits, API to settled", 0.1, 1e6}, {"processor, both ends and the load", 0.05, 1e5}, {"of that in RSA", 0.5, 150},
 		{"allocated", 1, 1e5}, {"allocations", 10, 1e6}, {"callbacks in a claim", 1, 1e4}, {"callbacks in a settlement", 1, 1e4},
+		{"kept in the service's database", 0.1, 1e3},
 		{mayLack + "written to disk", 0.01, 1e5}, // where the system counts it, and the directory is on a disk
-	},
-	"prices": {
-		{"all", 10, 1e6}, {"all allocated", 1000, 1e7},
-		{"(service|merchant|load|Go's runtime): (RSA|SQL|HTTP|JSON|log|rest) allocated", 0.001, 1e7}, // few callbacks: which parts are sampled varies
-		{mayLack + "(service|merchant|load|Go's runtime): (RSA|SQL|HTTP|JSON|log|rest)( allocated)?", 0.001, 1e7},
-		{mayLack + "PostgreSQL's own processes", 1, 1e6}, {mayLack + "written to disk", 10, 1e7},
-	},
-	"ceiling": {
-		{"1 nodes", 0.1, 1e6}, {"1 nodes, processor", 1, 1e6},
-		{mayLack + "[24] nodes", 0.1, 1e6}, {mayLack + "[24] nodes, processor", 1, 1e6}, {mayLack + "[124] nodes, PostgreSQL's processor", 0, 1e6},
-		{"RSA beside bare HTTP and rows", 1, 100},
 	},
 	"latency":   {{`deposits at 50.0/s, due to settled, (p50|p90|p99|p99\.9|max)`, 0.1, 3e5}},
 	"merchants": {{"1 merchants", 0.1, 1e6}, {"3 merchants", 0.1, 1e6}},
@@ -65,15 +54,8 @@ var wantFigures = map[string][]struct {
 		{"withdrawals alone, (p50|p90|p99|p99.9|max)", 0.1, 3e5}, {"withdrawals beside 1500 deposits, (p50|p90|p99|p99.9|max)", 0.1, 3e5},
 		{"p99 beside the backlog", 0.1, 3e5}, {"deposits left at the end", 0, 1500},
 	},
-	"claims": {{"64 of 500 due, (1|100) merchants, (p50|p99|processor)", 0.01, 3e5}},
-	"rows": {
-		{"claimed and settled in an empty database", 1, 1e7}, {"beside 1500 settled", 1, 1e7}, {"beside 2500 settled", 1, 1e7},
-	},
 	"gateway": {
 		{"deposits taken by a gateway on one core", 0.1, 1e6}, {"processor, the (gateway|callers)", 0.1, 1e6},
-	},
-	"memory": {
-		{"peak, nothing waiting", 5, 1e4}, {"peak, 500 taken and waiting", 5, 1e4}, {"peak, while they are delivered", 5, 1e4},
 	},
 }
 
@@ -92,7 +74,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary builds the program, for the suite memory.
+// binary builds the program, for the suite gateway.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "countersign")
 	if out, err := exec.Command("go", "build", "-o", path, "countersign/cmd/countersign").CombinedOutput(); err != nil {
@@ -103,13 +85,13 @@ var binary = sync.OnceValues(func() (string, error) {
 
 // quick is a Config of small sizes for the suites given, or for all.
 func quick(t *testing.T, suites ...string) Config {
-	return Config{Quick: true, Bits: 1024, Concurrency: 64, Rate: 50, For: 300 * time.Millisecond, Dir: t.TempDir(), Only: suites}
+	return Config{Quick: true, Bits: 1024, SizeFor: 100, Concurrency: 64, Rate: 50, For: 300 * time.Millisecond, Dir: t.TempDir(), Only: suites}
 }
 
 // runBench runs c and gives the report, read back from its JSON, and its text.
 func runBench(t *testing.T, c Config) (report Report, printed string) {
 	t.Helper()
-	if len(c.Only) == 0 && c.Service == nil || slices.Contains(c.Only, "memory") || slices.Contains(c.Only, "gateway") {
+	if len(c.Only) == 0 && c.Service == nil || slices.Contains(c.Only, "gateway") {
 		var err error
 		if c.Binary, err = binary(); err != nil {
 			t.Fatal(err)
@@ -177,18 +159,6 @@ func checkFigures(t *testing.T, report Report, printed string, suites ...string)
 			}
 		}
 	}
-	for _, c := range report.Curves {
-		last := 0.0
-		for _, p := range c.Points {
-			if p.Ms < last {
-				t.Errorf("%s: %s falls at percentile %v", c.Suite, c.Name, p.Percentile)
-			}
-			last = p.Ms
-		}
-		if c.Count < 1 || len(c.Points) < 10 {
-			t.Errorf("%s: %s has %d callbacks and %d points", c.Suite, c.Name, c.Count, len(c.Points))
-		}
-	}
 }
 
 // TestBench runs every suite, small, and looks for every figure.
@@ -196,10 +166,8 @@ func TestBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs every suite")
 	}
-	dir := t.TempDir()
 	c := quick(t)
-	c.Callbacks, c.Rounds, c.Merchants, c.Pending, c.Rows = 40, 1, []int{1, 3}, 500, []int{1500, 2500}
-	c.CPUProfile, c.AllocProfile = filepath.Join(dir, "cpu"), filepath.Join(dir, "allocs")
+	c.Callbacks, c.Rounds, c.Merchants = 40, 1, []int{1, 3}
 	var stages []string
 	c.Progress = func(line string) { stages = append(stages, line) }
 	report, printed := runBench(t, c)
@@ -213,32 +181,25 @@ func TestBench(t *testing.T) {
 			t.Errorf("no progress of suite %s", s.Name)
 		}
 	}
-	var page strings.Builder
-	if err := report.HTML(&page); err != nil {
-		t.Fatal(err)
+	cpu, _ := report.Find("system.processor_both_ends_and_the_load")
+	kept, _ := report.Find("system.kept_in_the_service_s_database")
+	want := Needs{PerSecond: 100, Cores: cpu.Value / 10, GBADay: kept.Value * 8.64}
+	if n := report.Needs; n == nil || n.PerSecond != want.PerSecond || math.Abs(n.Cores-want.Cores) > 1e-6 || math.Abs(n.GBADay-want.GBADay) > 1e-6 {
+		t.Errorf("it needs %+v, want %+v", n, want)
 	}
-	for _, f := range report.Figures {
-		if !strings.Contains(page.String(), template.HTMLEscapeString(f.Name)) {
-			t.Errorf("%s: %s is not in the page", f.Suite, f.Name)
-		}
-	}
-	if strings.Contains(page.String(), "://") || strings.Count(page.String(), "<svg") < 5 || strings.Count(page.String(), "<polyline") != len(report.Curves) {
-		t.Errorf("the page is not whole by itself, or lacks drawings: %d bytes", page.Len())
-	}
-	for _, path := range []string{c.CPUProfile, c.AllocProfile} {
-		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-			t.Errorf("no profile: %v", err)
-		}
+	last := fmt.Sprintf("\nfor 100 deposits a second of 1024 bits you need about %s cores and %s GB a day\n", number(want.Cores), number(want.GBADay))
+	if !strings.HasSuffix(printed, last) {
+		t.Errorf("the report does not end with %q:\n%s", last, printed)
 	}
 }
 
 func TestPostgres(t *testing.T) {
-	c := quick(t, "system", "rows", "prices", "ceiling", "memory")
-	c.DB, c.Callbacks, c.Rounds, c.Pending, c.Rows = dbtest.Postgres(t), 30, 1, 300, []int{600}
+	c := quick(t, "bounds", "system")
+	c.DB, c.Callbacks, c.Rounds = dbtest.Postgres(t), 30, 1
 	report, printed := runBench(t, c)
-	if report.Database != "PostgreSQL" || !strings.Contains(printed, "beside 600 settled") || !strings.Contains(printed, "peak, 300 taken") ||
-		!strings.Contains(printed, "4 nodes, PostgreSQL's processor") || !strings.Contains(printed, "PostgreSQL's own processes") {
-		t.Error(printed)
+	checkFigures(t, report, printed, "bounds", "system")
+	if report.Database != "PostgreSQL" || report.Needs == nil || report.Needs.GBADay <= 0 {
+		t.Errorf("%+v\n%s", report.Needs, printed)
 	}
 }
 
@@ -305,16 +266,15 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Config){
 		"no suite":      func(c *Config) { c.Only = []string{"nothing"} },
-		"one of them":   func(c *Config) { c.Full = true },
 		"--bits":        func(c *Config) { c.Bits = 3072 },
 		"--rate":        func(c *Config) { c.Rate = 0 },
 		"--concurrency": func(c *Config) { c.Concurrency = 5000 },
 		"--merchants":   func(c *Config) { c.Merchants = []int{1, 0} },
-		"above 0":       func(c *Config) { c.Rows = []int{10, -1} },
-		"are above 0":   func(c *Config) { c.Pending = -5 },
+		"are above 0":   func(c *Config) { c.Backlog = -5 },
+		"--size-for":    func(c *Config) { c.SizeFor = 0 },
 		"measure are":   func(c *Config) { c.For = -time.Second },
 		"--db":          func(c *Config) { c.Service, c.DB = api, "postgres:///x" },
-		"rows":          func(c *Config) { c.Service, c.Only = api, []string{"rows"} },
+		"backlog":       func(c *Config) { c.Service, c.Only = api, []string{"backlog"} },
 		"--inbox":       func(c *Config) { c.Inbox = "paper" },
 	} {
 		c := quick(t)
@@ -323,7 +283,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	c := quick(t, "memory")
+	c := quick(t, "system")
 	c.Dir = "/nonexistent/dir"
 	b, err := New(c)
 	if err != nil {
@@ -338,13 +298,9 @@ func TestNewRefuses(t *testing.T) {
 func TestLeavesServicesAlone(t *testing.T) {
 	url := dbtest.Postgres(t)
 	startService(t, daemon.Storage{Dir: t.TempDir(), DB: url})
-	for _, suite := range []string{"system", "rows", "memory"} {
+	for _, suite := range []string{"bounds", "system"} {
 		c := quick(t, suite)
 		c.DB = url
-		var err error
-		if c.Binary, err = binary(); err != nil {
-			t.Fatal(err)
-		}
 		b, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -421,35 +377,11 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestPartOf: whose work a stack is, and what kind of work. The innermost function comes first.
-func TestPartOf(t *testing.T) {
-	for want, stack := range map[part][]string{
-		{endService, "RSA"}: {"runtime.cgocall", "countersign/envelope._Cfunc_cs_raise", "countersign/envelope.Worker.Seal",
-			"countersign/internal/dispatch.(*merchant).seal", "countersign/internal/dispatch.(*lane).work"},
-		{endMerchant, "RSA"}: {"filippo.io/bigmod.addMulVVW1024", "countersign/envelope.openPublic", "countersign/merchant.opener.open",
-			"net/http.(*conn).serve"},
-		{endService, "SQL"}:   {"syscall.Syscall6", "modernc.org/libc.Xfsync", "modernc.org/sqlite/lib._walFrames", "countersign/internal/db.(*sqliteDB).run"},
-		{endMerchant, "SQL"}:  {"modernc.org/sqlite/lib._sqlite3Step", "countersign/internal/book.(*Book).Claim", "countersign/internal/db.(*sqliteDB).run"},
-		{endService, "HTTP"}:  {"syscall.write", "net.(*conn).Write", "countersign/internal/dispatch.(*fencedConn).Write", "net/http.(*persistConn).writeLoop"},
-		{endMerchant, "HTTP"}: {"internal/poll.(*FD).Read", "net.(*conn).Read", "net/http.(*conn).serve"},
-		{endService, "JSON"}:  {"runtime.mallocgc", "countersign.(*codec).text", "countersign/internal/dispatch.question"},
-		{endMerchant, "JSON"}: {"countersign/internal/strictjson.NewReader", "countersign.ParseCallback", "countersign/merchant.(*Handler).open"},
-		{endService, "log"}:   {"os.(*File).Write", "log/slog.(*TextHandler).Handle", "countersign/internal/dispatch.(*Dispatcher).report"},
-		{endLoad, "JSON"}:     {"encoding/json.Marshal", "countersign/client.(*Service).AddDeposits", "countersign/internal/bench.(*rig).deposits"},
-		{endRuntime, "rest"}:  {"runtime.gcDrain", "runtime.gcBgMarkWorker"},
-		{endService, "rest"}:  {"runtime.selectgo", "countersign/internal/dispatch.(*lane).work"},
-	} {
-		if got := partOf(stack); got != want {
-			t.Errorf("%v, want %v, for %v", got, want, stack)
-		}
-	}
-}
-
 // Programs read reports: neither the members nor the keys of what they read may change.
 func TestReportKeys(t *testing.T) {
 	full := Figure{Low: 1, High: 1, Bound: 1, Against: "x", Ratio: 1, RatioLow: 1, RatioHigh: 1, Note: "x"}
 	r := newReport(Config{Bits: 1024, Inbox: "memory"})
-	r.LeftOut, r.Moved, r.Figures, r.Curves = "x", 1, []Figure{full}, []Curve{{Points: []Point{{}}}}
+	r.LeftOut, r.Moved, r.Figures, r.Needs = "x", 1, []Figure{full}, &Needs{}
 	var out bytes.Buffer
 	if err := r.JSON(&out); err != nil {
 		t.Fatal(err)
@@ -459,17 +391,16 @@ func TestReportKeys(t *testing.T) {
 		got = append(got, m[1])
 	}
 	want := strings.Fields("version go rsa system cores bits database inbox quick leftOut moved started tookSeconds figures " +
-		"key suite name unit value low high bound against ratio ratioLow ratioHigh note latencies suite name count points percentile ms")
+		"key suite name unit value low high bound against ratio ratioLow ratioHigh note needs perSecond cores gbPerDay")
 	if !slices.Equal(got, want) {
 		t.Errorf("members of a report: %v\nwant %v", got, want)
 	}
 	for want, name := range map[string][2]string{
 		"system.deposits_api_to_settled":                  {"system", "deposits, API to settled"},
 		"latency.deposits_at_50_0_s_due_to_settled_p99_9": {"latency", "deposits at 50.0/s, due to settled, p99.9"},
-		"prices.go_s_runtime_rest":                        {"prices", "Go's runtime: rest"},
 		"gateway.deposits_taken_by_a_gateway_on_one_core": {"gateway", "deposits taken by a gateway on one core"},
 		"bounds.the_same_one_operation_at_once_on_each":   {"bounds", "the same, one operation at once on each"},
-		"ceiling.4_nodes_postgresql_s_processor":          {"ceiling", "4 nodes, PostgreSQL's processor"},
+		"system.kept_in_the_service_s_database":           {"system", "kept in the service's database"},
 		"faults.withdrawals_beside_2_slow_of_52_p99":      {"faults", "withdrawals beside 2 slow of 52, p99"},
 	} {
 		if got := keyOf(name[0], name[1]); got != want {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
+	"countersign/internal/outbox"
 )
 
 // short is how long each of the bounds is measured.
@@ -150,16 +152,16 @@ func (b *Bench) durable(ctx context.Context) (err error) {
 	}
 	b.report.add(suite, "a page written and synced", "a second", 1/synced.Seconds()).note("%s", b.dirNote())
 
-	bare, err := b.openOutbox(ctx, "durable", 1)
+	o, id, err := b.openOutbox(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bare.close()) }()
+	defer func() { err = errors.Join(err, o.Close()) }()
 	for _, callers := range []int{1, 16} {
 		perSecond, _, err := perSecondOf(ctx, callers, b.short()/2, func(n int) error {
-			rows, err := b.load.rows(bare.ids, fmt.Sprint("durable-", callers), n, 1)
+			row, err := b.load.row(id, fmt.Sprint("durable-", callers), n)
 			if err == nil {
-				_, err = bare.outbox.Ingest(ctx, rows, db.MillisOf(time.Now()))
+				_, err = o.Ingest(ctx, []outbox.NewCallback{row}, db.MillisOf(time.Now()))
 			}
 			return err
 		})
@@ -169,6 +171,35 @@ func (b *Bench) durable(ctx context.Context) (err error) {
 		b.report.add(suite, fmt.Sprintf("deposits kept one by one, %d at once", callers), "a second", perSecond)
 	}
 	return nil
+}
+
+// openOutbox opens a database that no service works on, with a merchant.
+func (b *Bench) openOutbox(ctx context.Context) (_ *outbox.Outbox, id string, err error) {
+	dir, err := b.newDir("durable")
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := db.Open(ctx, db.Config{URL: cmp.Or(b.DB, filepath.Join(dir, daemon.DatabaseFile)), Keys: keys()}, outbox.End())
+	if err != nil {
+		return nil, "", err
+	}
+	o, now := outbox.New(d), db.MillisOf(time.Now())
+	m := outbox.Merchant{ID: fmt.Sprintf("durable-%x", now), Name: "bench", State: outbox.MerchantActive,
+		NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
+		Concurrency: 64, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair}
+	if err = pauseAll(ctx, o); err == nil {
+		_, err = o.CreateMerchant(ctx, m, now)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, o.Close())
+	}
+	return o, m.ID, nil
+}
+
+// writePage writes a page of a file so that it survives a loss of power.
+func writePage(f *os.File) error {
+	_, err := f.WriteAt(make([]byte, 4096), 0)
+	return errors.Join(err, f.Sync())
 }
 
 // dirNote says which disk was measured.

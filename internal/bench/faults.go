@@ -68,8 +68,6 @@ func (r *rig) faults(ctx context.Context, p population) error {
 		}{{"p50", 50}, {"p99", 99}, {"max", 100}} {
 			r.b.report.add(suite, name+", "+q.name, "ms", beside[lane].ms(q.at)).against("ms without them", without[lane].ms(q.at))
 		}
-		r.b.report.addCurve(suite, name, beside[lane])
-		r.b.report.addCurve(suite, name+": without them", without[lane])
 	}
 	return nil
 }

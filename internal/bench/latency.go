@@ -113,22 +113,12 @@ var quantiles = []struct {
 	at   float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}}
 
-// addLatencies keeps a distribution: a figure for each quantile, and its curve.
+// addLatencies keeps a distribution: a figure for each quantile.
 func (r *Report) addLatencies(suite, name string, l *latencies) {
 	for _, q := range quantiles {
 		r.add(suite, name+", "+q.name, "ms", l.ms(q.at))
 	}
 	r.Figures[len(r.Figures)-1].note("of %d", l.hist.TotalCount())
-	r.addCurve(suite, name, l)
-}
-
-// addCurve keeps the curve of a distribution.
-func (r *Report) addCurve(suite, name string, l *latencies) {
-	curve := Curve{Suite: suite, Name: name, Count: l.hist.TotalCount()}
-	for _, p := range []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100} {
-		curve.Points = append(curve.Points, Point{p, l.ms(p)})
-	}
-	r.Curves = append(r.Curves, curve)
 }
 
 // latency measures single deposits at a fixed rate.

@@ -93,20 +93,12 @@ func (l *load) payload(d client.NewDeposit) ([]byte, error) {
 	}).Marshal()
 }
 
-// rows makes n deposits of a set as the database takes them, for the merchants in
-// turn.
-func (l *load) rows(merchants []string, set string, from, n int) ([]outbox.NewCallback, error) {
-	list := make([]outbox.NewCallback, n)
-	for i := range list {
-		d := l.deposit(merchants[(from+i)%len(merchants)], set, from+i)
-		payload, err := l.payload(d)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = outbox.NewCallback{Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
-			TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Deadline: db.Never}
-	}
-	return list, nil
+// row makes deposit n of a set as the database takes it.
+func (l *load) row(merchant, set string, n int) (outbox.NewCallback, error) {
+	d := l.deposit(merchant, set, n)
+	payload, err := l.payload(d)
+	return outbox.NewCallback{Merchant: d.Merchant, Type: countersign.TypeDeposited, EventID: d.TrackingID,
+		TrackingID: d.TrackingID, TxID: d.TxID, Payload: payload, Deadline: db.Never}, err
 }
 
 // withdrawal makes withdrawal n of a set.

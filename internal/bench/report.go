@@ -32,7 +32,14 @@ type Report struct {
 	Started  time.Time `json:"started"`
 	Took     float64   `json:"tookSeconds"`
 	Figures  []Figure  `json:"figures"`
-	Curves   []Curve   `json:"latencies"`
+	Needs    *Needs    `json:"needs,omitempty"` // if the suite system ran on a service in this process
+}
+
+// Needs is what a number of deposits a second takes, computed from what was measured.
+type Needs struct {
+	PerSecond float64 `json:"perSecond"`
+	Cores     float64 `json:"cores"`    // for both ends, without PostgreSQL's processes
+	GBADay    float64 `json:"gbPerDay"` // that the service's database grows by
 }
 
 // Figure is one measured number.
@@ -55,20 +62,6 @@ type Figure struct {
 	RatioLow  float64 `json:"ratioLow,omitempty"`
 	RatioHigh float64 `json:"ratioHigh,omitempty"`
 	Note      string  `json:"note,omitempty"`
-}
-
-// Curve is a distribution of times.
-type Curve struct {
-	Suite  string  `json:"suite"`
-	Name   string  `json:"name"`
-	Count  int64   `json:"count"`
-	Points []Point `json:"points"`
-}
-
-// Point is one percentile of a Curve.
-type Point struct {
-	Percentile float64 `json:"percentile"`
-	Ms         float64 `json:"ms"`
 }
 
 func newReport(c Config) *Report {
@@ -227,6 +220,9 @@ func (r *Report) Print(w io.Writer) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
+	}
+	if n := r.Needs; n != nil {
+		fmt.Fprintf(w, "\nfor %s deposits a second of %d bits you need about %s cores and %s GB a day\n", number(n.PerSecond), r.Bits, number(n.Cores), number(n.GBADay))
 	}
 	return nil
 }

@@ -2,12 +2,11 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	runtimemetrics "runtime/metrics"
-	"runtime/pprof"
 	"time"
+
+	"countersign/internal/db"
 )
 
 const (
@@ -76,13 +75,14 @@ func (r *rig) round(ctx context.Context, set string, n int) (rate, error) {
 
 // rounds are rates, each with the RSA bound measured before and after it.
 type rounds struct {
-	rates  []rate
-	bounds []rsaBound
+	rates     []rate
+	bounds    []rsaBound
+	callbacks int // in all rounds
 }
 
 // measure does rounds of n callbacks, or where n is 0 of what takes about
-// roundTime. profile is a file for a CPU profile of the first round; empty: none.
-func (r *rig) measure(ctx context.Context, times, n int, profile string) (rounds, error) {
+// roundTime.
+func (r *rig) measure(ctx context.Context, times, n int) (rounds, error) {
 	var all rounds
 	long := min(boundTime, r.b.short())
 	before, err := r.b.load.rsaFor(ctx, long)
@@ -94,14 +94,8 @@ func (r *rig) measure(ctx context.Context, times, n int, profile string) (rounds
 	}
 	for i := range times {
 		r.b.progress("%d merchants: round %d of %d, %d callbacks", len(r.ids), i+1, times, n)
-		stop := func() error { return nil }
-		if profile != "" && i == 0 {
-			if stop, err = cpuProfile(profile); err != nil {
-				return all, err
-			}
-		}
 		got, err := r.round(ctx, fmt.Sprint("round", i), n)
-		if err = errors.Join(err, stop()); err != nil {
+		if err != nil {
 			return all, err
 		}
 		after, err := r.b.load.rsaFor(ctx, long)
@@ -109,6 +103,7 @@ func (r *rig) measure(ctx context.Context, times, n int, profile string) (rounds
 			return all, err
 		}
 		all.rates, all.bounds = append(all.rates, got), append(all.bounds, before.halfway(after))
+		all.callbacks += n
 		before = after
 	}
 	return all, nil
@@ -153,7 +148,15 @@ func (r *Report) listen(bounds []float64) {
 func (b *Bench) system(ctx context.Context) error {
 	const suite = "system"
 	return b.withRig(ctx, 1, func(r *rig) error {
-		all, err := r.measure(ctx, b.Rounds, b.Callbacks, b.CPUProfile)
+		before, err := r.size(ctx)
+		if err != nil {
+			return err
+		}
+		all, err := r.measure(ctx, b.Rounds, b.Callbacks)
+		if err != nil {
+			return err
+		}
+		after, err := r.size(ctx)
 		if err != nil {
 			return err
 		}
@@ -172,10 +175,25 @@ func (b *Bench) system(ctx context.Context) error {
 		if written := all.of(func(r rate, _ rsaBound) float64 { return r.written / 1000 }); b.DB == "" && medianOf(written) > 0 {
 			b.report.addRounds(suite, "written to disk", "KB a callback", written)
 		}
+		kept := b.report.add(suite, "kept in the service's database", "KB a callback", (after-before)/1000/float64(all.callbacks))
+		b.report.Needs = &Needs{PerSecond: b.SizeFor, Cores: b.SizeFor * cpu.Value / 1000, GBADay: b.SizeFor * kept.Value * 86_400 / 1e6}
 		b.report.addRounds(suite, "callbacks in a claim", "", all.of(func(r rate, _ rsaBound) float64 { return r.perClaim }))
 		b.report.addRounds(suite, "callbacks in a settlement", "", all.of(func(r rate, _ rsaBound) float64 { return r.perSettle }))
 		return nil
 	})
+}
+
+// size is how many bytes the service's database takes, 0 if it is elsewhere.
+func (r *rig) size(ctx context.Context) (bytes float64, err error) {
+	if r.service == nil {
+		return 0, nil
+	}
+	look := "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+	if r.b.DB != "" {
+		look = "SELECT pg_database_size(current_database())::float8"
+	}
+	_, err = db.One(ctx, r.service.Outbox(), look, nil, &bytes)
+	return bytes, err
 }
 
 // merchants measures the same rate with each of several numbers of merchants.
@@ -183,7 +201,7 @@ func (b *Bench) merchants(ctx context.Context) error {
 	for _, n := range b.Merchants {
 		b.progress("registering %d merchants", n)
 		err := b.withRig(ctx, n, func(r *rig) error {
-			all, err := r.measure(ctx, min(5, b.Rounds), b.Callbacks, "")
+			all, err := r.measure(ctx, min(5, b.Rounds), b.Callbacks)
 			if err != nil {
 				return err
 			}
@@ -195,23 +213,4 @@ func (b *Bench) merchants(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func cpuProfile(path string) (stop func() error, err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
-}
-
-func writeAllocProfile(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
