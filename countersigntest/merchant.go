@@ -46,6 +46,7 @@ type MerchantConfig struct {
 // no code with package merchant, so that the two check each other.
 type Merchant struct {
 	c       MerchantConfig
+	mux     http.ServeMux
 	server  *httptest.Server
 	closing chan struct{}
 
@@ -82,6 +83,17 @@ func SampleOrders(callBackID string) (countersign.Details, bool) {
 
 // StartMerchant starts a Merchant. Close stops it.
 func StartMerchant(c MerchantConfig) (*Merchant, error) {
+	m, err := MakeMerchant(c)
+	if err != nil {
+		return nil, err
+	}
+	m.server = httptest.NewServer(m)
+	return m, nil
+}
+
+// MakeMerchant makes a Merchant without a server, for one of the caller's own. Only ServeHTTP,
+// Received, Taken and Release may be called.
+func MakeMerchant(c MerchantConfig) (*Merchant, error) {
 	if c.Key.Size() == 0 || c.Key.HasPrivate() {
 		return nil, fmt.Errorf("countersigntest: the merchant's key must be the public part of the service's pair")
 	}
@@ -89,12 +101,13 @@ func StartMerchant(c MerchantConfig) (*Merchant, error) {
 		c.RequestKey = c.Key
 	}
 	m := &Merchant{c: c, closing: make(chan struct{}), gate: make(chan struct{}), taken: map[string]int{}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
-	mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
-	m.server = httptest.NewServer(mux)
+	m.mux.HandleFunc("POST "+merchant.DefaultNotifyPath, m.serve)
+	m.mux.HandleFunc("POST "+merchant.DefaultWithdrawPath, m.serve)
 	return m, nil
 }
+
+// ServeHTTP answers callbacks at the paths of package merchant.
+func (m *Merchant) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
 // Close ends all connections, hanging ones too, and stops the server.
 func (m *Merchant) Close() {

@@ -101,11 +101,11 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = filepath.Join(dir, "nested", "own")
-	mustShell(t, nil, "", add("own", "--scheme", "merchant", "--public-key", public, "--api-key", killAPIKey.Reveal(), "--out", out)...)
+	mustShell(t, nil, "", add("own", "--scheme", "merchant", "--public-key", public, "--api-key", testAPIKey.Reveal(), "--out", out)...)
 	if _, err := envelope.ParseKey([]byte(file("response.b64"))); err != nil {
 		t.Error(err)
 	}
-	if got := strings.TrimSpace(file("api.key")); got != killAPIKey.Reveal() {
+	if got := strings.TrimSpace(file("api.key")); got != testAPIKey.Reveal() {
 		t.Errorf("the API key is %s", got)
 	}
 	if _, err := os.Stat(filepath.Join(out, "service.b64")); err == nil {

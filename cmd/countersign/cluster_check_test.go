@@ -41,12 +41,18 @@ func (c *cluster) open() (n int64) {
 // that it acknowledged has reached the merchant, every withdrawal has one
 // decision and one permit, and the feed is the one that was read before.
 func (c *cluster) check() {
+	c.t.Helper()
+	if len(c.deposits) == 0 || len(c.withdrawals) == 0 || len(c.permits) == 0 || len(c.feed) == 0 {
+		c.t.Fatal("nothing was acknowledged, released or decided under load, so nothing was tested")
+	}
+	c.checkAll()
+}
+
+// checkAll is check where there was no load but a few calls.
+func (c *cluster) checkAll() {
 	t, ctx := c.t, c.t.Context()
 	t.Helper()
 	c.drain()
-	if len(c.deposits) == 0 || len(c.withdrawals) == 0 || len(c.permits) == 0 || len(c.feed) == 0 {
-		t.Fatal("nothing was acknowledged, released or decided under load, so nothing was tested")
-	}
 	for id := range c.withdrawals {
 		for i, claim := range []string{"wallet0", "wallet1"} {
 			if err := c.releaseOne(ctx, c.nodes[i%len(c.nodes)], id, claim); err != nil {
@@ -219,7 +225,7 @@ func (c *cluster) checkAttempts(ctx context.Context) {
 	}
 	c.checkLate(late)
 	c.t.Logf("%d attempts lost their lease", lost)
-	if matched == 0 {
+	if matched == 0 && len(requests) > 0 {
 		c.t.Error("no request of the merchant's is among the attempts")
 	}
 }
@@ -239,7 +245,7 @@ func (c *cluster) checkLate(late map[string]int) {
 // stop ends every node as an operator would and looks for secrets in all that
 // they have printed.
 func (c *cluster) stop() {
-	secrets := []string{c.token, killAPIKey.Reveal(), c.m.key.PublicBase64()[40:]}
+	secrets := []string{c.token, testAPIKey.Reveal(), c.m.key.PublicBase64()[40:]}
 	for _, permits := range c.permits {
 		secrets = append(secrets, slices.Collect(maps.Values(permits))...)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -12,20 +14,34 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/merchant"
 )
 
-// recorder is a merchant that answers honestly and writes down when each
-// request came and when its answer left.
+// recorder is countersigntest's merchant, which knows the orders of orderOf, with a note of
+// when each request came and when its answer left.
 type recorder struct {
 	*httptest.Server
 	mu       sync.Mutex
 	key      *envelope.Key
+	merchant *countersigntest.Merchant
 	requests []*recorded
 	loses    bool // now and then it does what it should and the answer is lost
 	quick    bool // answers at once, and only counts
 	counts   map[string]int
 	refuses  bool // answers that it takes nothing
+}
+
+const testAPIKey countersign.APIKey = "test-merchant"
+
+// orderOf is what the merchant knows of every withdrawal.
+func orderOf(callBackID string) countersign.Details {
+	a, err := countersign.ParseAmount("1.0" + fmt.Sprint(len(callBackID)))
+	if err != nil {
+		panic(err)
+	}
+	return countersign.Details{Address: "T" + callBackID, ChainName: "TRON", Symbol: "USDT", Amount: a}
 }
 
 // recorded is one request that the merchant got.
@@ -45,6 +61,33 @@ func newRecorder(t *testing.T) *recorder {
 	return m
 }
 
+// setKey gives the merchant the key that the service made.
+func (m *recorder) setKey(t *testing.T, public string) {
+	t.Helper()
+	key, err := envelope.ParseKey([]byte(public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := countersigntest.MakeMerchant(countersigntest.MerchantConfig{Key: key, APIKey: testAPIKey,
+		Orders: func(callBackID string) (countersign.Details, bool) { return orderOf(callBackID), true },
+		Fault: func(int, countersign.Callback) countersigntest.MerchantFault {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			switch {
+			case m.refuses:
+				return countersigntest.FaultRefuse
+			case m.loses && rand.IntN(50) == 0:
+				return countersigntest.FaultAnswerLost
+			}
+			return countersigntest.NoMerchantFault
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.change(func() { m.key, m.merchant = key, made })
+}
+
+// serve notes the request and lets the merchant answer it, whatever its path is.
 func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	body, err := io.ReadAll(r.Body)
@@ -52,10 +95,10 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	key, loses, quick, refuses := m.key, m.loses, m.quick, m.refuses
+	key, answers, quick := m.key, m.merchant, m.quick
 	m.mu.Unlock()
 	plain, err := envelope.Open(key, envelope.PKCS1v15, body)
-	if err != nil || countersign.CheckBinding(plain) != countersign.BindingHolds {
+	if err != nil {
 		http.Error(w, "no", http.StatusBadRequest)
 		return
 	}
@@ -65,9 +108,10 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := &recorded{uuid: c.UUID(), event: c.EventID(), path: r.URL.Path, began: began}
+	r.URL.Path = merchant.DefaultNotifyPath
 	switch c.CallbackType() {
 	case countersign.TypeRequestWithdraw:
-		seen.withdraw = true
+		seen.withdraw, r.URL.Path = true, merchant.DefaultWithdrawPath
 	case countersign.TypeWithdraw:
 		seen.event = "done " + c.OrderID()
 	case countersign.TypeInvalidAddress:
@@ -88,30 +132,20 @@ func (m *recorder) serve(w http.ResponseWriter, r *http.Request) {
 	if !quick {
 		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 	}
-	if loses && rand.IntN(50) == 0 {
-		panic(http.ErrAbortHandler)
-	}
-	if refuses {
-		b, err := countersign.Response{APIKey: killAPIKey, ErrCode: 2003, Message: "refused"}.Marshal()
-		if err != nil {
-			panic(err)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answers.ServeHTTP(w, r)
+}
+
+// knows reports whether the merchant got something of every event.
+func (m *recorder) knows(events map[string]bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for event := range events {
+		if m.counts[event] == 0 {
+			return false
 		}
-		_, _ = w.Write(b)
-		return
 	}
-	b, err := answerTo(c, key)
-	if err != nil {
-		panic(err)
-	}
-	data, err := envelope.Seal(key, envelope.PKCS1v15, b)
-	if err != nil {
-		panic(err)
-	}
-	b, err = countersign.Response{APIKey: killAPIKey, Data: string(data)}.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	_, _ = w.Write(b)
+	return true
 }
 
 // count is how many events the merchant knows of.

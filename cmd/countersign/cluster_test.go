@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"countersign/envelope"
 )
 
 // Times of the nodes in these tests: a lease is an exchange and five seconds at
@@ -25,9 +23,10 @@ const (
 	clusterLease    = 6 * time.Second
 )
 
-// cluster is several services on one database, and what they have said.
+// cluster is one or more services on one database, and what they have said.
 type cluster struct {
 	t           *testing.T
+	args        []string // of every node, behind the others
 	m           *recorder
 	wide        *recorder // of a merchant that takes much at once; nil: none
 	dir         string
@@ -52,7 +51,7 @@ type cluster struct {
 // clusterNode is one of them, in whatever process it lives now.
 type clusterNode struct {
 	name string
-	db   string // URL of its database
+	db   string // URL of its database; empty: SQLite in the directory
 
 	mu   sync.Mutex
 	d    *process
@@ -61,8 +60,13 @@ type clusterNode struct {
 }
 
 func newCluster(t *testing.T, concurrency int, urls ...string) *cluster {
+	return newClusterIn(t, t.TempDir(), nil, concurrency, urls...)
+}
+
+// newClusterIn keeps what the nodes share in dir and starts them with args.
+func newClusterIn(t *testing.T, dir string, args []string, concurrency int, urls ...string) *cluster {
 	c := &cluster{
-		t: t, m: newRecorder(t), dir: t.TempDir(), concurrency: concurrency,
+		t: t, m: newRecorder(t), dir: dir, args: args, concurrency: concurrency,
 		stopped: map[string]int{}, deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
 	}
 	for i, url := range urls {
@@ -90,25 +94,25 @@ func (c *cluster) registerWith(id string, m *recorder, concurrency int) {
 	}
 	delays := map[string]any{"delays": []string{"0s"}, "every": "1s"}
 	err := c.call(c.t.Context(), c.nodes[0], "POST", "/v1/merchants", map[string]any{
-		"id": id, "name": "M", "apiKey": killAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
+		"id": id, "name": "M", "apiKey": testAPIKey.Reveal(), "key": map[string]any{"bits": 1024}, "concurrency": concurrency,
 		"notifyUrl": m.URL + "/n", "withdrawUrl": m.URL + "/w", "retry": map[string]any{"notify": delays, "withdraw": delays},
 	}, &made)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	key, err := envelope.ParseKey([]byte(made.PublicKey))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	m.change(func() { m.key = key })
+	m.setKey(c.t, made.PublicKey)
 }
 
 // start starts a process for n. All share one directory: they need the same
 // master key.
 func (c *cluster) start(n *clusterNode) {
 	c.t.Helper()
-	d := startDaemon(c.t, "serve", "--log-level", "debug", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
-		"--exchange-timeout", clusterExchange.String(), "--lease", clusterLease.String(), "--data", c.dir, "--db", n.db)
+	args := []string{"serve", "--log-level", "debug", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--node", n.name,
+		"--exchange-timeout", clusterExchange.String(), "--lease", clusterLease.String(), "--data", c.dir}
+	if n.db != "" {
+		args = append(args, "--db", n.db)
+	}
+	d := startDaemon(c.t, append(args, c.args...)...)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.d = d
@@ -220,7 +224,18 @@ func (c *cluster) addDeposits(ctx context.Context, n *clusterNode) error {
 	for range 1 + rand.IntN(2) {
 		batch = append(batch, aDeposit(c.n.Add(1)))
 	}
-	if err := c.insist(ctx, n, "POST", "/v1/deposits", batch, nil); err != nil {
+	return c.kept(batch, c.insist(ctx, n, "POST", "/v1/deposits", batch, nil))
+}
+
+// addDeposit asks n once, for tests of what it says.
+func (c *cluster) addDeposit(n *clusterNode) error {
+	batch := []map[string]any{aDeposit(c.n.Add(1))}
+	return c.kept(batch, c.call(c.t.Context(), n, "POST", "/v1/deposits", batch, nil))
+}
+
+// kept writes down the deposits of batch, unless err says that they were not acknowledged.
+func (c *cluster) kept(batch []map[string]any, err error) error {
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()

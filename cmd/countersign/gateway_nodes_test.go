@@ -73,7 +73,10 @@ func newGwNodes(t *testing.T, args []string, urls ...string) *gwNodes {
 		"--service-key", file("key", service.MerchantKey().PublicBase64()), "--api-key", "@" + file("api-key", service.APIKey().Reveal()),
 		"--callback-api-key", "@" + file("callback-api-key", service.CallbackAPIKey().Reveal()), "--grace", "1ms"}, args...)
 	for i, url := range urls {
-		n := &gwNode{name: string(rune('a' + i)), args: append(slices.Clone(c.args), "--db", url)}
+		n := &gwNode{name: string(rune('a' + i)), args: slices.Clone(c.args)}
+		if url != "" { // else SQLite
+			n.args = append(n.args, "--db", url)
+		}
 		c.nodes = append(c.nodes, n)
 		n.start(t)
 	}

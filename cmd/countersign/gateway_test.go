@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
 	"countersign/internal/daemon"
@@ -37,27 +33,34 @@ func TestGatewayKill(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		testGatewayKill(t)
+		testGatewayKill(t, "")
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		testGatewayKill(t, "--db", dbtest.Postgres(t))
+		testGatewayKill(t, dbtest.Postgres(t))
 	})
 }
 
-func testGatewayKill(t *testing.T, args ...string) {
+func testGatewayKill(t *testing.T, url string) {
 	app, secret := newGwApp(t)
-	args = append(args, "--forward-url", app.URL, "--forward-secret", secret)
-	l := &gatewayLoad{gatewayDaemon: newGatewayDaemon(t, args...), taken: map[string]bool{}, told: map[string]countersign.Details{},
-		ordered: map[string]bool{}, cancelled: map[string]bool{}}
-	for i := range gatewayKills {
-		l.runUntilKilled(func() bool { return i < gatewayKills-1 || l.complete() })
-		l.start()
+	l := newGwLoad(newGwNodes(t, []string{"--forward-url", app.URL, "--forward-secret", secret}, url))
+	n := l.nodes[0]
+	for range gatewayKills {
+		mark := time.Now()
+		time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
+		l.until("it takes", func() bool { return l.allTake(mark) })
+		d, _ := n.process()
+		d.kill()
+		n.start(t)
 	}
-	entries, again := l.allTold(app)
+	l.until("something of each kind", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.cancelled) > 0 && len(l.outcomes) > len(l.cancelled)
+	})
+	l.checkTold(app)
+	t.Logf("%d kills", gatewayKills)
 	l.finish()
-	t.Logf("%d kills, %d deposits acknowledged, %d orders, %d confirmed, %d cancelled; %d entries forwarded, %d of them more than once", gatewayKills,
-		len(l.taken), len(l.ordered), len(l.told), len(l.cancelled), entries, again)
 }
 
 // gatewayDaemon is a gateway process and the honest service that calls it.
@@ -101,214 +104,6 @@ func (g *gatewayDaemon) start() {
 
 func (g *gatewayDaemon) call(ctx context.Context, method, path string, in, out any) error {
 	return call(ctx, method, g.d.url+path, g.token, in, out)
-}
-
-// gatewayLoad writes down what was acknowledged.
-type gatewayLoad struct {
-	*gatewayDaemon
-	mu                         sync.Mutex
-	n                          int
-	taken, ordered, cancelled  map[string]bool
-	told                       map[string]countersign.Details // by callBackId, what was confirmed
-	lostDeposits, lostQuestion []int                          // whose answer did not come
-}
-
-// runUntilKilled loads the process and kills it at a random moment, but not
-// before enough: a slow machine may need longer to have something to lose.
-func (l *gatewayLoad) runUntilKilled(enough func() bool) {
-	ctx, cancel := context.WithCancel(l.t.Context())
-	var work sync.WaitGroup
-	for _, f := range []func(context.Context) error{l.deposit, l.deposit, l.deposit, l.deposit, l.withdraw, l.withdraw} {
-		work.Go(func() { untilKilled(ctx, f) })
-	}
-	time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
-	waitUntil(l.t, "something acknowledged of each kind", l.d.output.String, enough)
-	l.d.kill()
-	cancel()
-	work.Wait()
-}
-
-// untilKilled repeats f until ctx ends. A call that fails is followed by the
-// next: it may have been cut off by the kill, or by a time-out before it.
-func untilKilled(ctx context.Context, f func(context.Context) error) {
-	for ctx.Err() == nil {
-		if f(ctx) != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-}
-
-// complete reports whether something of each kind was acknowledged.
-func (l *gatewayLoad) complete() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.taken) > 0 && len(l.told) > 0 && len(l.cancelled) > 0
-}
-
-// next gives the number of something new, or now and then one whose answer was
-// lost.
-func (l *gatewayLoad) next(lost *[]int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(*lost); n > 0 && rand.IntN(3) == 0 {
-		again := (*lost)[n-1]
-		*lost = (*lost)[:n-1]
-		return again
-	}
-	l.n++
-	return l.n
-}
-
-func (l *gatewayLoad) deposit(ctx context.Context) error {
-	n := l.next(&l.lostDeposits)
-	result := l.service.Deliver(ctx, l.to, countersigntest.Deposit(n))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if result.Err != nil {
-		l.lostDeposits = append(l.lostDeposits, n)
-		return result.Err
-	}
-	l.taken[countersigntest.Deposit(n).TrackingID] = true
-	return nil
-}
-
-// withdraw orders a withdrawal, takes some back, and lets the service ask.
-func (l *gatewayLoad) withdraw(ctx context.Context) error {
-	n := l.next(&l.lostQuestion)
-	w, details := countersigntest.Withdrawal(n), countersigntest.Order(n)
-	lost := func(err error) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.lostQuestion = append(l.lostQuestion, n)
-		return err
-	}
-	err := l.call(ctx, "POST", "/v1/orders", map[string]any{"callBackId": w.CallBackID, "tenantUserId": w.TenantUserID, "address": details.Address,
-		"chainName": details.ChainName, "symbol": details.Symbol, "amount": details.Amount.String()}, nil)
-	if err != nil {
-		return lost(err)
-	}
-	l.mu.Lock()
-	l.ordered[w.CallBackID] = true
-	l.mu.Unlock()
-	if n%3 == 0 {
-		err := l.call(ctx, "POST", "/v1/orders/"+w.CallBackID+"/cancel", map[string]any{}, nil)
-		var refused *apiError
-		switch {
-		case errors.As(err, &refused) && refused.status == http.StatusConflict: // confirmed before an answer was lost
-		case err != nil:
-			return lost(err)
-		default:
-			l.mu.Lock()
-			l.cancelled[w.CallBackID] = true
-			l.mu.Unlock()
-		}
-	}
-	return l.ask(ctx, n, lost)
-}
-
-func (l *gatewayLoad) ask(ctx context.Context, n int, lost func(error) error) error {
-	id := countersigntest.Withdrawal(n).CallBackID
-	result := l.service.Deliver(ctx, l.to, countersigntest.Withdrawal(n))
-	var refused *countersigntest.Refusal
-	switch {
-	case errors.As(result.Err, &refused) && refused.Code == countersign.CodeInternal:
-		return lost(nil) // another process had been deciding when it died
-	case errors.As(result.Err, &refused):
-		if refused.Code != countersign.CodeOrderCancelled {
-			l.t.Errorf("%s: errCode %d", id, refused.Code)
-		}
-		return nil
-	case result.Err != nil:
-		return lost(result.Err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cancelled[id] {
-		l.t.Errorf("%s was confirmed after it was taken back", id)
-	}
-	if before, ok := l.told[id]; ok && before.Differs(result.Withdrawal.Details) != "" {
-		l.t.Errorf("%s was confirmed with %v and then %v", id, before, result.Withdrawal.Details)
-	}
-	l.told[id] = result.Withdrawal.Details
-	return nil
-}
-
-// allTold waits until nothing is left to be forwarded, and wants the application to
-// have been told of every entry. It says how many there are, and how many came again.
-func (l *gatewayLoad) allTold(app *gwApp) (entries, again int) {
-	l.t.Helper()
-	var stats struct{ Deposits, Events, Forwards int }
-	await(l.t, l.d, func() bool {
-		if err := l.call(l.t.Context(), "GET", "/v1/stats", nil, &stats); err != nil {
-			l.t.Fatal(err)
-		}
-		return stats.Forwards == 0
-	})
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	for _, n := range app.tries {
-		if n > 1 {
-			again++
-		}
-	}
-	if entries = stats.Deposits + stats.Events; len(app.tries) != entries || len(app.faults) > 0 {
-		l.t.Errorf("%d messages for %d entries; %v", len(app.tries), entries, app.faults)
-	}
-	return entries, again
-}
-
-// finish checks everything against the last process.
-func (l *gatewayLoad) finish() {
-	t, ctx := l.t, l.t.Context()
-	inFeed := map[string]bool{}
-	for after := int64(0); ; {
-		var page struct {
-			Deposits []struct {
-				Seq        int64
-				TrackingID string
-				State      string
-			}
-		}
-		if err := l.call(ctx, "GET", fmt.Sprintf("/v1/deposits?limit=1000&after=%d", after), nil, &page); err != nil {
-			t.Fatal(err)
-		}
-		if len(page.Deposits) == 0 {
-			break
-		}
-		for _, d := range page.Deposits {
-			if after++; d.Seq != after || inFeed[d.TrackingID] || d.State != "taken" {
-				t.Errorf("the feed has %+v as number %d", d, after)
-			}
-			inFeed[d.TrackingID] = true
-		}
-	}
-	for trackingID := range l.taken {
-		if !inFeed[trackingID] {
-			t.Errorf("deposit %s was acknowledged and is not in the feed", trackingID)
-		}
-	}
-	for id := range l.ordered {
-		var o struct{ State string }
-		if err := l.call(ctx, "GET", "/v1/orders/"+id, nil, &o); err != nil {
-			t.Errorf("order %s was acknowledged: %v", id, err)
-		}
-		_, told := l.told[id]
-		if told && o.State != "confirmed" || l.cancelled[id] && o.State != "cancelled" {
-			t.Errorf("order %s: told %v, cancelled %v, and is %s", id, told, l.cancelled[id], o.State)
-		}
-		if told { // asked once more, the same is said
-			var n int
-			if _, err := fmt.Sscanf(id, "order-%d", &n); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.ask(ctx, n, func(err error) error { return fmt.Errorf("no answer: %w", err) }); err != nil {
-				t.Errorf("order %s: %v", id, err)
-			}
-		}
-	}
-	if status := l.d.stop(t); status != 0 {
-		t.Errorf("it ended with status %d:\n%s", status, l.d.output)
-	}
 }
 
 // TestGatewayByHand does what a new merchant does: start, order, be asked, look,

@@ -25,15 +25,10 @@ import (
 // The faults of a machine: a full disk, too few files, a data directory that goes, a
 // power cut during the first start.
 
-// newMachineLoad starts a service with a merchant.
-func newMachineLoad(t *testing.T, args ...string) *killLoad {
+// newMachine starts a service on SQLite with a merchant.
+func newMachine(t *testing.T, data string, args ...string) *cluster {
 	t.Helper()
-	m := newKilledMerchant(t)
-	l := &killLoad{t: t, m: m, deposits: map[string]bool{}, withdrawals: map[string]string{}, permits: map[string]map[string]string{},
-		args: append([]string{"serve", "--listen", "127.0.0.1:0", "--allow-private", "--allow-http", "--exchange-timeout", "2s"}, args...)}
-	l.start()
-	l.register()
-	return l
+	return newClusterIn(t, data, args, 16, "")
 }
 
 // readyz gives the status of /readyz and what it says.
@@ -68,8 +63,8 @@ func status(t *testing.T, err error) int {
 func TestFullDisk(t *testing.T) {
 	t.Run("serve", func(t *testing.T) {
 		dir := dbtest.SmallDisk(t, 8<<20)
-		l := newMachineLoad(t, "--data", filepath.Join(dir, "data"))
-		testFullDisk(t, dir, l.d, func() error { return l.addDeposits(t.Context()) })
+		l := newMachine(t, filepath.Join(dir, "data"))
+		testFullDisk(t, dir, l.nodes[0].daemon(), func() error { return l.addDeposit(l.nodes[0]) })
 		l.finish()
 	})
 	t.Run("gateway", func(t *testing.T) {
@@ -117,19 +112,22 @@ func testFullDisk(t *testing.T, dir string, d *process, write func() error) {
 
 // TestFileSizeLimit: a write that fails for another reason gives 503.
 func TestFileSizeLimit(t *testing.T) {
-	l := newMachineLoad(t, "--data", t.TempDir())
-	limit(t, l.d, unix.RLIMIT_FSIZE, 4096)
+	l := newMachine(t, t.TempDir())
+	limit(t, l.nodes[0].daemon(), unix.RLIMIT_FSIZE, 4096)
 	refused := 0
-	waitUntil(t, "a write that is refused", l.d.output.String, func() bool {
-		refused = status(t, l.addDeposits(t.Context()))
+	waitUntil(t, "a write that is refused", l.nodes[0].daemon().output.String, func() bool {
+		refused = status(t, l.addDeposit(l.nodes[0]))
 		return refused != http.StatusOK
 	})
 	if refused != http.StatusServiceUnavailable {
-		t.Errorf("the API answers %d, want 503\n%s", refused, l.d.output)
+		t.Errorf("the API answers %d, want 503\n%s", refused, l.nodes[0].daemon().output)
 	}
-	waitUntil(t, "/readyz says 503", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusServiceUnavailable })
-	limit(t, l.d, unix.RLIMIT_FSIZE, unix.RLIM_INFINITY)
-	waitUntil(t, "/readyz says 200", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusOK })
+	waitUntil(t, "/readyz says 503", l.nodes[0].daemon().output.String, func() bool {
+		status, _ := readyz(t, l.nodes[0].daemon())
+		return status == http.StatusServiceUnavailable
+	})
+	limit(t, l.nodes[0].daemon(), unix.RLIMIT_FSIZE, unix.RLIM_INFINITY)
+	waitUntil(t, "/readyz says 200", l.nodes[0].daemon().output.String, func() bool { status, _ := readyz(t, l.nodes[0].daemon()); return status == http.StatusOK })
 	l.finish()
 }
 
@@ -147,22 +145,22 @@ func limit(t *testing.T, d *process, what int, to uint64) {
 
 // TestTooManyOpenFiles: a node without file descriptors blames no merchant for it.
 func TestTooManyOpenFiles(t *testing.T) {
-	l := newMachineLoad(t, "--data", t.TempDir())
-	api := []string{"--api", l.d.url, "--token", l.token}
+	l := newMachine(t, t.TempDir())
+	api := []string{"--api", l.nodes[0].daemon().url, "--token", l.token}
 	// The connection of this test stays open, so the API still answers.
-	if err := l.addDeposits(t.Context()); err != nil {
+	if err := l.addDeposit(l.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the first deposits are accepted", l.d.output.String, l.told)
+	waitUntil(t, "the first deposits are accepted", l.nodes[0].daemon().output.String, l.told)
 	l.m.CloseClientConnections()
-	limit(t, l.d, unix.RLIMIT_NOFILE, 3) // those that are open stay
-	waitUntil(t, "deposits are taken", l.d.output.String, func() bool { return l.addDeposits(t.Context()) == nil })
-	waitUntil(t, "an attempt without files", l.d.output.String, func() bool { return strings.Contains(l.d.output.String(), "reason=open_files") })
-	if !strings.Contains(l.d.output.String(), "too many open files on this node") {
-		t.Errorf("the log does not name it:\n%s", l.d.output)
+	limit(t, l.nodes[0].daemon(), unix.RLIMIT_NOFILE, 3) // those that are open stay
+	waitUntil(t, "deposits are taken", l.nodes[0].daemon().output.String, func() bool { return l.addDeposit(l.nodes[0]) == nil })
+	waitUntil(t, "an attempt without files", l.nodes[0].daemon().output.String, func() bool { return strings.Contains(l.nodes[0].daemon().output.String(), "reason=open_files") })
+	if !strings.Contains(l.nodes[0].daemon().output.String(), "too many open files on this node") {
+		t.Errorf("the log does not name it:\n%s", l.nodes[0].daemon().output)
 	}
-	limit(t, l.d, unix.RLIMIT_NOFILE, unix.RLIM_INFINITY)
-	waitUntil(t, "all deposits are accepted", l.d.output.String, l.told)
+	limit(t, l.nodes[0].daemon(), unix.RLIMIT_NOFILE, unix.RLIM_INFINITY)
+	waitUntil(t, "all deposits are accepted", l.nodes[0].daemon().output.String, l.told)
 	status, out, errOut := shell(t, "", append([]string{"callbacks", "list"}, api...)...)
 	if status != exitDone {
 		t.Fatal(errOut)
@@ -176,25 +174,24 @@ func TestTooManyOpenFiles(t *testing.T) {
 }
 
 // told reports whether the merchant was told of every deposit.
-func (l *killLoad) told() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	for id := range l.deposits {
-		if l.m.deposits[id] == 0 {
-			return false
-		}
-	}
-	return true
+func (c *cluster) told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.m.knows(c.deposits)
+}
+
+// finish checks all that was said and stops.
+func (c *cluster) finish() {
+	c.checkAll()
+	c.stop()
 }
 
 // TestDataDirectoryGoes: a process whose data directory was moved away ends and says
 // so. What it had acknowledged is in the directory that was moved.
 func TestDataDirectoryGoes(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	l := newMachineLoad(t, "--data", data)
-	if err := l.addDeposits(t.Context()); err != nil {
+	l := newMachine(t, data)
+	if err := l.addDeposit(l.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
 	moved := data + ".moved"
@@ -202,33 +199,36 @@ func TestDataDirectoryGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-l.d.exited:
-		l.d.exited <- err
+	case err := <-l.nodes[0].daemon().exited:
+		l.nodes[0].daemon().exited <- err
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(l.d.output.String(), "removed or replaced") {
-			t.Errorf("it ended with %v:\n%s", err, l.d.output)
+		if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(l.nodes[0].daemon().output.String(), "removed or replaced") {
+			t.Errorf("it ended with %v:\n%s", err, l.nodes[0].daemon().output)
 		}
 	case <-time.After(wholeRun(t)):
-		t.Fatalf("it goes on:\n%s", l.d.output)
+		t.Fatalf("it goes on:\n%s", l.nodes[0].daemon().output)
 	}
-	l.args[slices.Index(l.args, "--data")+1] = moved
-	l.start()
+	l.dir = moved
+	l.start(l.nodes[0])
 	l.finish()
 }
 
 // TestDrainNotice: after SIGTERM /readyz says 503 and everything goes on for the time of
 // the notice. A second signal ends it.
 func TestDrainNotice(t *testing.T) {
-	l := newMachineLoad(t, "--data", t.TempDir(), "--drain-notice", "1h")
-	if err := l.d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+	l := newMachine(t, t.TempDir(), "--drain-notice", "1h")
+	if err := l.nodes[0].daemon().cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "/readyz says 503", l.d.output.String, func() bool { status, _ := readyz(t, l.d); return status == http.StatusServiceUnavailable })
-	if err := l.addDeposits(t.Context()); err != nil {
+	waitUntil(t, "/readyz says 503", l.nodes[0].daemon().output.String, func() bool {
+		status, _ := readyz(t, l.nodes[0].daemon())
+		return status == http.StatusServiceUnavailable
+	})
+	if err := l.addDeposit(l.nodes[0]); err != nil {
 		t.Errorf("during the notice: %v", err)
 	}
-	waitUntil(t, "the deposits are accepted", l.d.output.String, l.told)
-	if status := l.d.stop(t); status != exitFailed {
+	waitUntil(t, "the deposits are accepted", l.nodes[0].daemon().output.String, l.told)
+	if status := l.nodes[0].daemon().stop(t); status != exitFailed {
 		t.Errorf("the second signal ends it with %d", status)
 	}
 }
@@ -236,10 +236,10 @@ func TestDrainNotice(t *testing.T) {
 // TestStopDuringLines: SIGTERM ends an upload that goes on, and the process ends well.
 func TestStopDuringLines(t *testing.T) {
 	t.Parallel()
-	l := newMachineLoad(t, "--data", t.TempDir())
+	l := newMachine(t, t.TempDir())
 	body, w := io.Pipe()
 	defer w.Close()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", l.d.url+"/v1/deposits", body)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", l.nodes[0].daemon().url+"/v1/deposits", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestStopDuringLines(t *testing.T) {
 		}
 		switch i {
 		case lines - 1:
-			if err := l.d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+			if err := l.nodes[0].daemon().cmd.Process.Signal(unix.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 		case lines:
@@ -277,16 +277,16 @@ func TestStopDuringLines(t *testing.T) {
 			}
 		}
 	}
-	if err := <-l.d.exited; err != nil || strings.Contains(l.d.output.String(), "cut off") {
-		t.Errorf("it ended with %v:\n%s", err, l.d.output)
+	if err := <-l.nodes[0].daemon().exited; err != nil || strings.Contains(l.nodes[0].daemon().output.String(), "cut off") {
+		t.Errorf("it ended with %v:\n%s", err, l.nodes[0].daemon().output)
 	}
-	l.d.exited <- nil
+	l.nodes[0].daemon().exited <- nil
 }
 
 // TestNoSecondProcess: two processes never serve from the same data.
 func TestNoSecondProcess(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	l := newMachineLoad(t, "--data", data)
+	l := newMachine(t, data)
 	if err := os.Remove(filepath.Join(data, daemon.DatabaseFile+".lock")); err != nil {
 		t.Fatal(err)
 	}
@@ -311,9 +311,9 @@ func TestNoSecondProcess(t *testing.T) {
 // TestLostDatabase: a database that is lost is never made anew beside its master key.
 func TestLostDatabase(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	l := newMachineLoad(t, "--data", data)
-	if status := l.d.stop(t); status != exitDone {
-		t.Fatalf("status %d\n%s", status, l.d.output)
+	l := newMachine(t, data)
+	if status := l.nodes[0].daemon().stop(t); status != exitDone {
+		t.Fatalf("status %d\n%s", status, l.nodes[0].daemon().output)
 	}
 	file := filepath.Join(data, daemon.DatabaseFile)
 	refused := func(want string) {
@@ -349,7 +349,7 @@ func TestLostDatabase(t *testing.T) {
 	if err := os.Rename(key+".kept", key); err != nil {
 		t.Fatal(err)
 	}
-	l.start()
+	l.start(l.nodes[0])
 	l.finish()
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"countersign/envelope"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -175,11 +174,7 @@ func TestEveryNode(t *testing.T) {
 		e.bySenders("m", e.m, "/other")
 		var keys aThing
 		e.do(a, "POST", "/v1/merchants/m/keys", map[string]any{"key": map[string]any{"bits": 1024}}, &keys)
-		key, err := envelope.ParseKey([]byte(keys.PublicKey))
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		e.m.change(func() { e.m.key = key })
+		e.m.setKey(e.t, keys.PublicKey)
 		e.bySenders("m", e.m, "/other")
 	})
 	run("decisions", func(e either) {

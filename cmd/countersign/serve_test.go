@@ -74,9 +74,9 @@ func TestServeByHand(t *testing.T) {
 	}
 	api := []string{"--api", d.url, "--data", data}
 
-	m := newKilledMerchant(t)
+	m := newRecorder(t)
 	var made struct{ PublicKey, APIKey, ID, State string }
-	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "--bits", "1024", "--api-key", killAPIKey.Reveal(),
+	mustShell(t, &made, "", append([]string{"merchants", "add", "shop", "--bits", "1024", "--api-key", testAPIKey.Reveal(),
 		"--notify-url", m.URL + "/n", "--withdraw-url", m.URL + "/w"}, api...)...)
 	if made.ID != "shop" || made.State != "active" {
 		t.Fatalf("made %+v", made)
@@ -84,7 +84,7 @@ func TestServeByHand(t *testing.T) {
 	m.setKey(t, made.PublicKey)
 	var shown map[string]any
 	mustShell(t, &shown, "", append([]string{"merchants", "show", "shop"}, api...)...)
-	if b := fmt.Sprint(shown); strings.Contains(b, made.PublicKey) || strings.Contains(b, killAPIKey.Reveal()) {
+	if b := fmt.Sprint(shown); strings.Contains(b, made.PublicKey) || strings.Contains(b, testAPIKey.Reveal()) {
 		t.Errorf("a key is shown again: %s", b)
 	}
 
@@ -159,7 +159,7 @@ func TestServeByHand(t *testing.T) {
 	if status := d.stop(t); status != exitDone {
 		t.Fatalf("it ended with status %d:\n%s", status, d.output)
 	}
-	for _, secret := range []string{killAPIKey.Reveal(), made.PublicKey, permit.Permit, viewer.Token} {
+	for _, secret := range []string{testAPIKey.Reveal(), made.PublicKey, permit.Permit, viewer.Token} {
 		if strings.Contains(d.output.String(), secret) {
 			t.Errorf("a secret is in the log:\n%s", d.output)
 		}
