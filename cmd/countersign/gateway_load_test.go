@@ -81,7 +81,7 @@ func (l *gwLoad) repeat(f func()) {
 func (l *gwLoad) next(n *int, lost *[]int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := len(*lost); k > 0 && rand.IntN(2) == 0 {
+	if k := len(*lost); k > 20 || k > 0 && rand.IntN(2) == 0 { // not ever more while nobody answers
 		i := rand.IntN(k)
 		again := (*lost)[i]
 		*lost = slices.Delete(*lost, i, i+1)
