@@ -26,7 +26,6 @@ type Dispatcher struct {
 	post      func(context.Context, request) Response // transport.post, except in tests without a network
 	merchants *cachedMerchants
 	cores     *cores
-	previous  *previous
 	files     *openFiles
 	lanes     [2]*lane
 	offline   bool // a test without a network, which needs no poller
@@ -43,9 +42,8 @@ func New(c Config) (*Dispatcher, error) {
 		transport: newTransport(c.TargetRules, c.Roots, c.NotifyWidth),
 		merchants: newMerchants(c.Outbox, c.TargetRules,
 			func() *openings { return newOpenings(c.RSA+1, c.Now) }),
-		cores:    newCores(c.RSA),
-		previous: newPrevious(),
-		files:    &openFiles{log: c.Log},
+		cores: newCores(c.RSA),
+		files: &openFiles{log: c.Log},
 	}
 	d.post = d.transport.post
 	d.lanes[countersign.LaneNotify] = newLane(d, countersign.LaneNotify, c.NotifyWidth)

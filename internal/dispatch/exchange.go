@@ -24,8 +24,7 @@ type ended struct {
 	giveBack   bool
 	settlement outbox.Settlement
 	verdict    Verdict
-	plain      []byte    // the plaintext that was sent, for the next attempt
-	sealed     []byte    // nil: it does not serve the next attempt
+	plain      []byte    // the plaintext that was sent
 	opening    *openings // to be told that the attempt, whose answer did not open, is settled
 	steps      *Steps    // nil without a Tracer
 }
@@ -123,17 +122,13 @@ func (a *attempt) load(ctx context.Context) (what string, err error) {
 	return "", nil
 }
 
-// seal makes the body of the request. It keeps the blocks that the last attempt had too.
+// seal makes the body of the request.
 func (a *attempt) seal(stop context.Context) error {
 	m := a.m
 	a.asked = m.forRequest(a.claimed.LastReason, db.MillisOf(a.start))
-	prevPlain, prevBody := a.d.previous.take(a.claimed.ID, m.version)
-	sealed, err := a.asked.seal(a.d.rsa(stop, m.account, sealTurn(a.lane), "seal"), a.plain, prevPlain, prevBody)
+	sealed, err := a.asked.seal(a.d.rsa(stop, m.account, sealTurn(a.lane), "seal"), a.plain)
 	if err != nil {
 		return err
-	}
-	if m.other == nil { // else the next attempt may have another key
-		a.sealed = sealed
 	}
 	a.body, err = wireBody(m.body, sealed)
 	if a.steps != nil {

@@ -56,10 +56,7 @@ func newKeySet(scheme outbox.Scheme, from outbox.MerchantKeys, since outbox.KeyS
 	return k
 }
 
-func (k *keySet) seal(w envelope.Worker, plaintext, prevPlain, prevBody []byte) ([]byte, error) {
-	if prevBody != nil {
-		return w.Reseal(k.sealKey, k.sealPad, prevPlain, prevBody, plaintext)
-	}
+func (k *keySet) seal(w envelope.Worker, plaintext []byte) ([]byte, error) {
 	return w.Seal(k.sealKey, k.sealPad, plaintext)
 }
 

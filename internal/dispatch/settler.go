@@ -128,9 +128,6 @@ func (d *Dispatcher) settleBatch(hard context.Context, batch []ended) {
 		if e.opening != nil {
 			e.opening.settled(e.claimed.Type.Lane(), s.OpenFailures)
 		}
-		if e.settlement.State == outbox.CallbackPending && e.sealed != nil {
-			d.previous.keep(e.claimed.ID, e.claimed.MerchantVersion, e.plain, e.sealed)
-		}
 	}
 }
 
