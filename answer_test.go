@@ -178,8 +178,9 @@ func TestAnswerOfEveryType(t *testing.T) {
 			}
 		}
 	}
-	for _, unknown := range []countersign.Type{-1, 0, 8} {
-		if a, err := countersign.ParseAnswer(unknown, []byte(`{"type":8,"requestUUID":"u"}`)); !errors.Is(err, countersign.ErrUnknownType) || a != nil {
+	next := countersign.Type(len(countersign.TypeUnknown.Values()) + 1)
+	for _, unknown := range []countersign.Type{-1, 0, next} {
+		if a, err := countersign.ParseAnswer(unknown, fmt.Appendf(nil, `{"type":%d,"requestUUID":"u"}`, int(next))); !errors.Is(err, countersign.ErrUnknownType) || a != nil {
 			t.Errorf("the answer to type %d: %v, %v", unknown, a, err)
 		}
 	}

@@ -466,7 +466,8 @@ func addMessages(t *testing.T, m vectorMaker) {
 	add("type 4 with a trackingId", strings.Replace(samples[4], "null", `"T"`, 1), "ok", "absent")
 	add("type 2 with trackingId null", strings.Replace(samples[2], `"102003"`, "null", 1), "malformed", "absent")
 	add("type 0", strings.Replace(samples[6], `"type":6`, `"type":0`, 1), "unknown type", "absent")
-	add("type 8", strings.Replace(samples[6], `"type":6`, `"type":8`, 1), "unknown type", "absent")
+	next := len(countersign.TypeUnknown.Values()) + 1
+	add(fmt.Sprintf("type %d", next), strings.Replace(samples[6], `"type":6`, fmt.Sprintf(`"type":%d`, next), 1), "unknown type", "absent")
 	add("type as a string", edit(`"type":1`, `"type":"1"`), "malformed", "absent")
 
 	// Spliced pairs: the first block of one callback, the rest of another, in

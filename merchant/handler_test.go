@@ -248,7 +248,7 @@ func TestMessages(t *testing.T) {
 		{"member twice", `{"type":1,"type":2}`, 400, 1002, merchant.ReasonMalformed},
 		{"type missing", `{"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed},
 		{"type 0", `{"type":0,"requestUUID":"` + uuid + `"}`, 200, 1003, merchant.ReasonUnknownType},
-		{"type 8", `{"type":8,"requestUUID":"` + uuid + `"}`, 200, 1003, merchant.ReasonUnknownType},
+		{"type unknown", fmt.Sprintf(`{"type":%d,"requestUUID":"`+uuid+`"}`, len(countersign.TypeUnknown.Values())+1), 200, 1003, merchant.ReasonUnknownType},
 		{"deposit without members", `{"type":1,"requestUUID":"` + uuid + `"}`, 400, 1002, merchant.ReasonMalformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

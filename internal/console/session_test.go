@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/internal/console"
 	"countersign/internal/daemon"
@@ -77,6 +79,18 @@ func TestSession(t *testing.T) {
 }
 
 // TestHeaders: what protects the pages is on every answer.
+// TestTypes: the page of callbacks offers every type, by its words.
+func TestTypes(t *testing.T) {
+	base, token := node(t, nil)
+	s := newSite(t, base).signIn(token)
+	for _, typ := range countersign.TypeUnknown.Values() {
+		p := s.get(fmt.Sprintf("/console/callbacks?type=%d", int(typ)))
+		if want := fmt.Sprintf(`<option value="%d" selected>%s</option>`, int(typ), typ.Words()); p.status != 200 || !strings.Contains(p.body, want) {
+			t.Errorf("%d: the page lacks %s", p.status, want)
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	base, token := node(t, nil)
 	s := newSite(t, base).signIn(token)

@@ -73,7 +73,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 			want[book.EventOrderExecuted]++
 		}
 		if o.permit != "" && o.waits {
-			want[book.EventOrderWaiting] += 2
+			want[book.EventOrderWaiting] += len(client.WaitingFor("").Values())
 		}
 	}
 	got := map[string]int{}

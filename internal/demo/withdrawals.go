@@ -206,7 +206,7 @@ func (d *Demo) wait(ctx context.Context) error {
 		if o.permit == "" || !o.waits {
 			continue
 		}
-		for _, what := range []client.WaitingFor{client.WaitingForFunds, client.WaitingForFees} {
+		for _, what := range client.WaitingFor("").Values() {
 			if _, err := d.api.ReportWaiting(ctx, o.id, what); err != nil {
 				return err
 			}

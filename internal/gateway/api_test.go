@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
@@ -143,7 +144,7 @@ func TestWrongMembers(t *testing.T) {
 		{"PUT", "/v1/cursors/a", `{"deposits":"1"}`, 422, "body.deposits"},
 		{"PUT", "/v1/cursors/a", `{"deposits":1}`, 409, "body.deposits"},
 		{"PUT", "/v1/cursors/" + strings.Repeat("a", 101), `{}`, 422, "path.name"},
-		{"GET", "/v1/callbacks?type=8", "", 422, "query.type"},
+		{"GET", fmt.Sprintf("/v1/callbacks?type=%d", len(countersign.TypeUnknown.Values())+1), "", 422, "query.type"},
 		{"GET", "/v1/callbacks?settled=true", "", 422, "query.settled"},
 		{"POST", "/v1/tokens", `{"name":"a","role":"ingest"}`, 422, "body.role"},
 		{"POST", "/v1/tokens", `{"name":"","role":"app"}`, 422, "body.name"},
