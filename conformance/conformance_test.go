@@ -14,6 +14,7 @@ import (
 
 	"countersign/conformance"
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 )
 
 // check runs the cases of c and gives the results by name.
@@ -84,9 +85,7 @@ func TestOrderedServiceTakesUnboundAnswers(t *testing.T) {
 
 func TestOtherSchemes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: TestHonestMerchantPasses runs the same cases in one scheme")
-	}
+	dbtest.Whole(t, "TestHonestMerchantPasses runs the same cases in one scheme")
 	merchants, services := otherKey(), testKey()
 	for _, tc := range []struct {
 		name    string

@@ -19,6 +19,7 @@ import (
 	"countersign/conformance"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 )
 
 // examples are the merchants of the folder examples, and how to start them.
@@ -83,8 +84,8 @@ func startExample(t *testing.T, command string, args []string, env ...string) st
 // inShort leaves one example to -short. The others follow it.
 func inShort(t *testing.T, name string) {
 	t.Helper()
-	if testing.Short() && name != "python" {
-		t.Skip("-short: one example stands for all")
+	if !dbtest.IsWhole() && name != "python" {
+		t.Skip("one example stands for all: COUNTERSIGN_WHOLE=1 runs the others")
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/envelope"
+	"countersign/internal/lab/dbtest"
 	"countersign/merchant"
 )
 
@@ -224,9 +225,7 @@ func TestCheckOtherSettings(t *testing.T) {
 // TestCheckPassesGateway: the gateway, as a process with its database, passes,
 // and passes again when it knows the order's answer already.
 func TestCheckPassesGateway(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test asks a gateway in every case")
-	}
+	dbtest.Whole(t, "this test asks a gateway in every case")
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -11,9 +11,7 @@ import (
 // TestDemo runs the demo from the command line; package demo tests what it does.
 func TestDemo(t *testing.T) {
 	dbtest.NotRaced(t, "package demo runs the demo under the detector")
-	if testing.Short() {
-		t.Skip("-short: package demo tests what the demo does")
-	}
+	dbtest.Whole(t, "package demo tests what the demo does")
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	status, out, errOut := shell(t, "", "demo", "--bits", "1024", "--data", data)

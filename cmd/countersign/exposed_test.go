@@ -16,9 +16,7 @@ import (
 // with its name, its mode and what to run; a policy and a public key of another's
 // are taken with a warning. What only the owner may use raises neither.
 func TestExposedFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts many processes")
-	}
+	dbtest.Whole(t, "this test starts many processes")
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {

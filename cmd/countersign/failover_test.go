@@ -14,9 +14,7 @@ import (
 // nothing is released twice, and what a reader of the feed has seen stays as it
 // was. It prints how long the pause was.
 func TestFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts databases and several processes")
-	}
+	dbtest.Whole(t, "this test starts databases and several processes")
 	t.Parallel()
 	// A machine that stays up refuses connections to a server that is gone.
 	t.Run("killed", func(t *testing.T) {

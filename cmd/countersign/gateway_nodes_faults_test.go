@@ -18,9 +18,7 @@ import (
 // have said stands, a node without a database says so and confirms nothing,
 // and each comes back by itself.
 func TestGatewayNodesFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts several processes and stops one for a while")
-	}
+	dbtest.Whole(t, "this test starts several processes and stops one for a while")
 	t.Parallel()
 	takenOver := takeOver(t)
 	lines, urls := proxied(t, dbtest.Postgres(t), 4)
@@ -113,9 +111,7 @@ func (l *gwLoad) cutOff(n *gwNode, line *tcpProxy, how proxyMode, long time.Dura
 // gateways and promotes the synchronous standby. What was acknowledged is there
 // and counts once. It prints how long the pause was.
 func TestGatewayFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts databases and several processes")
-	}
+	dbtest.Whole(t, "this test starts databases and several processes")
 	t.Parallel()
 	t.Run("killed", func(t *testing.T) {
 		dbtest.NotRaced(t, "one way to fail shows the detector what it can see")

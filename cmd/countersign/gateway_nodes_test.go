@@ -302,9 +302,7 @@ window = "24h"
 // all at once, each deposit counts once and each answer is the same for ever;
 // what is decided through one node holds on all.
 func TestGatewayNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts several processes")
-	}
+	dbtest.Whole(t, "this test starts several processes")
 	t.Parallel()
 	app, secret := newGwApp(t)
 	policy := filepath.Join(t.TempDir(), "policy.toml")

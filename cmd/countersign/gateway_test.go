@@ -27,9 +27,7 @@ var gatewayKills = dbtest.Times(25, 5)
 // confirmed with the same details; none that it took back is ever confirmed; the
 // application was told of every entry of the feeds.
 func TestGatewayKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts fifty processes")
-	}
+	dbtest.Whole(t, "this test starts fifty processes")
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()

@@ -20,9 +20,7 @@ var kills = dbtest.Times(50, 8)
 // what it had said, as every test of a cluster does. Its audit log continues every
 // checkpoint that was taken before a kill.
 func TestKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts a hundred processes")
-	}
+	dbtest.Whole(t, "this test starts a hundred processes")
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()

@@ -356,9 +356,7 @@ func TestLostDatabase(t *testing.T) {
 // TestKillDuringFirstStart: whenever a first start is killed, the next start works, and
 // nothing but the known files is left, and at most one that was not finished.
 func TestKillDuringFirstStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts many processes")
-	}
+	dbtest.Whole(t, "this test starts many processes")
 	known := []string{daemon.DatabaseFile, daemon.DatabaseFile + ".lock", daemon.DatabaseFile + "-wal", daemon.DatabaseFile + "-shm",
 		daemon.DatabaseFile + "-journal", daemon.MasterKeyFile, tokenFile}
 	part := regexp.MustCompile(`^(master\.key|admin\.token)\.[A-Z2-7]{26}\.new$`)

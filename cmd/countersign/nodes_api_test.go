@@ -73,9 +73,7 @@ func (e either) withdrawal(node int) (path string) {
 // TestEveryNode: what was made through one node can be asked, changed and ended
 // through another, and the other's sender minds it.
 func TestEveryNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts several processes")
-	}
+	dbtest.Whole(t, "this test starts several processes")
 	t.Parallel()
 	dbURL := dbtest.Postgres(t)
 	lines, urls := proxied(t, dbURL, 2)

@@ -50,9 +50,7 @@ var nodeFaults = []nodeFault{
 // two of them at a time killed, stopped or cut off for longer than a lease. The
 // others go on, and at no time is a callback in two attempts.
 func TestNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts several processes")
-	}
+	dbtest.Whole(t, "this test starts several processes")
 	t.Parallel()
 	const concurrency = 8
 	lines, urls := proxied(t, dbtest.Postgres(t), 4)

@@ -79,9 +79,7 @@ func startChain(t testing.TB, ctx context.Context, service, merchant, store stri
 // back was told, and every withdrawal that was confirmed was executed once. COUNTERSIGN_PROOF says how many kills there are in all;
 // without it there are ten, four under the race detector, in the first kind of chain.
 func TestProof(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts twenty processes")
-	}
+	dbtest.Whole(t, "this test starts twenty processes")
 	t.Parallel()
 	kills, kinds := dbtest.Times(10, 4), chains[:1]
 	if text := os.Getenv("COUNTERSIGN_PROOF"); text != "" {

@@ -116,9 +116,7 @@ func TestReadme(t *testing.T) {
 }
 
 func TestQuickstartMerchant(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the document of README.md stands for all")
-	}
+	dbtest.Whole(t, "the document of README.md stands for all")
 	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-merchant.md", 12)
 	holds(t, out,
@@ -131,9 +129,7 @@ func TestQuickstartMerchant(t *testing.T) {
 }
 
 func TestQuickstartProvider(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the document of README.md stands for all")
-	}
+	dbtest.Whole(t, "the document of README.md stands for all")
 	t.Parallel()
 	_, out := runDocument(t, "docs/quickstart-provider.md", 12)
 	holds(t, out,
@@ -147,9 +143,7 @@ func TestQuickstartProvider(t *testing.T) {
 // TestDispute: the files from both logs are good, hold the same ciphertexts, and a
 // changed one is refused.
 func TestDispute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the document of README.md stands for all")
-	}
+	dbtest.Whole(t, "the document of README.md stands for all")
 	_, out := runDocument(t, "docs/dispute.md", 8)
 	holds(t, out,
 		`the same question, the same answer`,

@@ -62,7 +62,7 @@ func TestRekeyKilled(t *testing.T) {
 		mustShell(t, &m, "", "merchants", "show", "shop", "--api", d.url, "--data", data)
 	}
 	turns := dbtest.Times(8, 3)
-	if testing.Short() {
+	if !dbtest.IsWhole() {
 		turns = 3
 	}
 	replaced := map[string]bool{}

@@ -18,9 +18,7 @@ import (
 // the gateway has both sets, activated, the gateway has the newer one alone, finished. No
 // attempt fails, none about a deposit is repeated, and every order is confirmed.
 func TestKeysChangeUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test works under load for a while")
-	}
+	dbtest.Whole(t, "this test works under load for a while")
 	t.Parallel()
 	t.Run("service", func(t *testing.T) {
 		testKeysChangeUnderLoad(t, func(at func(string) string) keyChange {

@@ -208,7 +208,7 @@ func TestEveryByte(t *testing.T) {
 			whole = of.held
 		}
 		step := 1
-		if testing.Short() || dbtest.Race {
+		if !dbtest.IsWhole() || dbtest.Race {
 			step = 7
 		}
 		for i := 0; i < len(whole); i += step {

@@ -163,9 +163,7 @@ func checkFigures(t *testing.T, report Report, printed string, suites ...string)
 
 // TestBench runs every suite, small, and looks for every figure.
 func TestBench(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test runs every suite")
-	}
+	dbtest.Whole(t, "this test runs every suite")
 	c := quick(t)
 	c.Callbacks, c.Rounds, c.Merchants = 40, 1, []int{1, 3}
 	var stages []string

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
+	"countersign/internal/lab/dbtest"
 )
 
 // The environment of a child: the relay as a process of its own, to be killed.
@@ -178,7 +179,7 @@ CREATE CONSTRAINT TRIGGER gate AFTER DELETE ON countersign_outbox ` + when + ` F
 // keep the order.
 func TestKilledAtRandom(t *testing.T) {
 	kills := 12
-	if testing.Short() {
+	if !dbtest.IsWhole() {
 		kills = 2
 	}
 	c := newCore(t)

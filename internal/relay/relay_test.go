@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign/client"
+	"countersign/internal/lab/dbtest"
 )
 
 // A relay carries both kinds, keeps the digits of amounts, and brings decisions back.
@@ -217,7 +218,7 @@ func TestOneMerchantFails(t *testing.T) {
 // arrive in this order.
 func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 	cores, each := 4, 150
-	if testing.Short() {
+	if !dbtest.IsWhole() {
 		each = 30
 	}
 	c := newCore(t)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"countersign/internal/lab/dbtest"
 )
 
 // shortIdle is after what time the database ends the transaction of a stopped relay here.
@@ -104,7 +106,7 @@ func signal(t *testing.T, p *os.Process, sig syscall.Signal) {
 // Two of three relays stand still at any moment, for longer than the database waits.
 func TestStoppedAtRandom(t *testing.T) {
 	rounds := 4
-	if testing.Short() {
+	if !dbtest.IsWhole() {
 		rounds = 1
 	}
 	c := newCore(t)

@@ -36,7 +36,7 @@ func purgeForEver(url string) {
 func killWhile(t *testing.T, url string) {
 	t.Helper()
 	kills := 6
-	if testing.Short() {
+	if !dbtest.IsWhole() {
 		kills = 3
 	}
 	for i := range kills {
