@@ -75,7 +75,6 @@ var house = map[string]struct{ ours, others []string }{
 		ours:   []string{"countersign/client", "countersign/internal/db", "countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang"},
 	},
-	"countersign/internal/retain": {ours: []string{"countersign", "countersign/client", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/outbox"}},
 	"countersign/internal/learn": {
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/internal/strictjson"},
 	},
@@ -88,7 +87,7 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
-			"countersign/internal/retain", "countersign/internal/signed"},
+			"countersign/internal/signed"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 	},
 	"countersign/internal/demo": {

@@ -7,7 +7,7 @@ import (
 	"countersign/internal/db"
 )
 
-// Deposits that were taken long ago are purged (package retain). Their entries in the
+// Deposits that were taken long ago are purged (purge.go). Their entries in the
 // inbox stay, so that a repetition is known, for ever. The feed of deposits then begins
 // behind the last one that was purged.
 

@@ -27,7 +27,7 @@ func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epo
 }
 
 const (
-	openEpochsSQL = `SELECT COUNT(*) FROM epochs WHERE reconciled = 0`
+	openEpochSQL = `SELECT 1 WHERE ` + db.OpenEpochSQL
 
 	readBookedSQL = `SELECT i.tracking_id FROM {list}$1{as w} CROSS JOIN {inner}booked_before i WHERE i.tracking_id = w.value{alone}`
 )
@@ -35,11 +35,9 @@ const (
 // readRestored reads what claims of deposits need to know of a restore.
 func (in *inboxTx) readRestored(ids any) []db.Statement {
 	return []db.Statement{
-		{SQL: openEpochsSQL, Row: func(r db.Rows) error {
-			var n int64
-			err := r.Scan(&n)
-			in.restored = n > 0
-			return err
+		{SQL: openEpochSQL, Row: func(db.Rows) error {
+			in.restored = true
+			return nil
 		}},
 		{SQL: readBookedSQL, Args: []any{ids}, Row: func(r db.Rows) error {
 			var id string

@@ -86,7 +86,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 		case l.Schema < l.Knows:
 			say("master key", nil, "fingerprint %s; whether it opens the database shows when that is up to date", key.Fingerprint())
 		default:
-			_, err := lookAtKeys(ctx, l, nil, key, false)
+			_, err := db.LookAtMasterKeys(ctx, l, nil, key, false)
 			say("master key", err, "fingerprint %s", key.Fingerprint())
 		}
 		return nil

@@ -21,7 +21,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
-	"countersign/internal/retain"
 	"countersign/internal/signed"
 	"countersign/merchant"
 )
@@ -106,7 +105,7 @@ type Gateway struct {
 	alarms    *alarmPoster // nil: alarms are not posted
 	traces    *tracing     // nil: none are sent
 	heart     *heart
-	purger    *retain.Purger // nil: everything stays
+	purger    *db.Purger // nil: everything stays
 	gateway   *gateway.Gateway
 	callbacks *Listener
 	api       *Listener
@@ -172,7 +171,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Retain > 0 {
-		if g.purger, err = retain.Gateway(retain.Config{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+		if g.purger, err = book.NewPurger(db.PurgeConfig{DB: g.db, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
 			return err
 		}
 	}

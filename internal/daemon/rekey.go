@@ -185,7 +185,7 @@ func (c RekeyConfig) nextKey(make bool) (*db.MasterKey, error) {
 
 // look reads how far the replacement is. count counts the values too. Only that may be done
 // beside a process that has a SQLite database open.
-func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s keyState, err error) {
+func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s db.MasterKeyState, err error) {
 	err = db.Look(ctx, c.url(), c.end(), c.Log, func(l db.Seen) error {
 		if l.InUse && !count {
 			return fmt.Errorf("%w: %s; stop that process, run rekey, and start it again", db.ErrInUse, c.url())
@@ -193,7 +193,7 @@ func (c RekeyConfig) look(ctx context.Context, key *db.MasterKey, count bool) (s
 		if l.Schema < l.Knows {
 			return fmt.Errorf("%w: start it, or run countersign migrate, first", db.ErrOutdated)
 		}
-		s, err = lookAtKeys(ctx, l, c.end().Sealed, key, count)
+		s, err = db.LookAtMasterKeys(ctx, l, c.end().Sealed, key, count)
 		if err == nil && len(s.Keys) == 0 {
 			err = errors.New("the database has no master key yet: start it first")
 		}
@@ -266,9 +266,9 @@ func (c RekeyConfig) write(ctx context.Context, do func(context.Context, *db.DB,
 // replace makes the new key the one that seals, and seals everything under it.
 func (c RekeyConfig) replace(ctx context.Context, next db.Next) error {
 	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
-		err := replaceMasterKey(ctx, d, next, now, rekeyed("masterkey.replaced", now, rekeyedRecord{next.New, next.Old}))
+		err := db.ReplaceMasterKey(ctx, d, next, now, rekeyed("masterkey.replaced", now, rekeyedRecord{next.New, next.Old}))
 		if err == nil {
-			_, err = rewrapKeys(ctx, d, now)
+			_, err = db.RewrapKeys(ctx, d, now)
 		}
 		return err
 	})
@@ -277,7 +277,7 @@ func (c RekeyConfig) replace(ctx context.Context, next db.Next) error {
 // endOld makes the old key cease to open the database.
 func (c RekeyConfig) endOld(ctx context.Context) error {
 	return c.write(ctx, func(ctx context.Context, d *db.DB, now db.Millis) error {
-		return endMasterKeys(ctx, d, now, rekeyed("masterkey.ended", now, rekeyedRecord{Key: d.MasterKey().Fingerprint()}))
+		return db.EndMasterKeys(ctx, d, now, rekeyed("masterkey.ended", now, rekeyedRecord{Key: d.MasterKey().Fingerprint()}))
 	})
 }
 

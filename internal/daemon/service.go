@@ -19,7 +19,6 @@ import (
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
-	"countersign/internal/retain"
 )
 
 // ServiceConfig is what NewService needs.
@@ -89,7 +88,7 @@ type Service struct {
 	alarms  *alarmPoster // nil: alarms are not posted
 	traces  *tracing     // nil: none are sent
 	heart   *heart
-	purger  *retain.Purger // nil: everything stays
+	purger  *db.Purger // nil: everything stays
 	sender  *dispatch.Dispatcher
 	api     *Listener
 	metrics *Listener        // nil: the API has them
@@ -159,7 +158,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Retain > 0 {
-		if s.purger, err = retain.Service(retain.Config{DB: d, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
+		if s.purger, err = outbox.NewPurger(db.PurgeConfig{DB: d, Keep: c.Retain, Now: now, Log: c.Log}); err != nil {
 			return err
 		}
 	}

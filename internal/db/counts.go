@@ -13,12 +13,15 @@ import (
 // commits, and FoldCounts replaces many rows by one.
 const (
 	addCountSQL   = `INSERT INTO counts (name, n) VALUES ($1, $2){adding}`
-	readCountsSQL = `SELECT name, CAST(SUM(n) AS BIGINT) FROM counts GROUP BY name`
+	readCountsSQL = `SELECT name, n FROM ` + CountsSQL + ` kept`
 	manyCountsSQL = `SELECT COUNT(*) FROM (SELECT 1 FROM counts LIMIT 1000) AS found`
 	takeCountsSQL = `DELETE FROM counts RETURNING name, n`
 
 	manyCounts = 1000 // rows that FoldCounts replaces
 )
+
+// CountsSQL is the kept numbers in a FROM, as name and n.
+const CountsSQL = `(SELECT name, CAST(SUM(n) AS BIGINT) AS n FROM counts GROUP BY name)`
 
 // Counted changes the kept number name by n as part of t. It gives list with the
 // statement for it, if there is one: with one writer, the writer adds up the changes

@@ -30,6 +30,12 @@ func EndFeed(feed string, seq int64) Statement {
 	return Statement{SQL: writeFeedSQL, Args: []any{feed, seq}}
 }
 
+// FeedEnd gives the last number of a feed.
+func FeedEnd(ctx context.Context, q Querier, feed string) (seq int64, err error) {
+	_, err = One(ctx, q, feedEndSQL, []any{feed}, &seq)
+	return seq, err
+}
+
 // LastSeqs gives the last number of each feed.
 func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 	return numbers(ctx, q, lastSeqsSQL)
@@ -41,8 +47,8 @@ func LastSeqs(ctx context.Context, q Querier) (map[string]int64, error) {
 func FeedOf[T any](ctx context.Context, q Querier, feed string, owners []string, after int64, limit int, seq func(T) int64,
 	read func(owner string) ([]T, error)) (list []T, next int64, err error) {
 	// Read first: what is appended meanwhile may be seen of one owner and not of another.
-	var end int64
-	if _, err := One(ctx, q, feedEndSQL, []any{feed}, &end); err != nil {
+	end, err := FeedEnd(ctx, q, feed)
+	if err != nil {
 		return nil, after, err
 	}
 	for _, owner := range owners {

@@ -58,12 +58,12 @@ func findCallback(ctx context.Context, q db.Querier, merchant, id string) (Callb
 // notKept is the error for a callback that there is not: db.ErrPurged if it may have been
 // purged.
 func notKept(ctx context.Context, q db.Querier, id string) error {
-	before, err := PurgedBefore(ctx, q)
+	before, err := purgedBefore(ctx, q)
 	switch {
 	case err != nil:
 		return err
 	case id < db.IDAt(before):
-		return PurgedError(before)
+		return purgedError(before)
 	}
 	return db.ErrNotFound
 }

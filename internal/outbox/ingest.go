@@ -196,7 +196,7 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 			gone[i].ID = ""
 		}
 	}
-	if err := t.Batch(ctx, LookPurged(o.Dialect(), gone, known)); err != nil {
+	if err := t.Batch(ctx, lookPurged(o.Dialect(), gone, known)); err != nil {
 		return err
 	}
 	var conflict *db.ConflictError
@@ -219,8 +219,8 @@ func (o *Outbox) insert(ctx context.Context, t *db.Tx, batch []newRow, done []In
 
 // insertCallbacks says of each row whether it was inserted, and what is known of it if it
 // was purged before.
-func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*Purged, err error) {
-	inserted, known = make([]bool, len(batch)), make([]*Purged, len(batch))
+func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, now db.Millis) (inserted []bool, known []*purgedRow, err error) {
+	inserted, known = make([]bool, len(batch)), make([]*purgedRow, len(batch))
 	places, deleted := make(map[string]int, len(batch)), map[string]bool{}
 	args := make([]any, 0, 13*len(batch))
 	by := audit.Caller(ctx)
@@ -237,7 +237,7 @@ func (o *Outbox) insertCallbacks(ctx context.Context, t *db.Tx, batch []newRow, 
 		return err
 	})
 	statements = append(lookDeleted(o.Dialect(), merchantsOf(batch), deleted), statements...)
-	if err = t.Batch(ctx, append(statements, LookPurged(o.Dialect(), eventsOf(batch), known)...)); err != nil {
+	if err = t.Batch(ctx, append(statements, lookPurged(o.Dialect(), eventsOf(batch), known)...)); err != nil {
 		return nil, nil, err
 	}
 	return inserted, known, refuseDeleted(deleted, len(batch), func(i int) (string, int) {
@@ -259,11 +259,11 @@ func merchantsOf(batch []newRow) []string {
 
 // eventsOf names what the callbacks tell of. One without an id of its own is never a
 // repetition.
-func eventsOf(batch []newRow) []PurgedKey {
-	list := make([]PurgedKey, len(batch))
+func eventsOf(batch []newRow) []purgedKey {
+	list := make([]purgedKey, len(batch))
 	for i, n := range batch {
 		if n.EventID != n.id {
-			list[i] = PurgedKey{Merchant: n.Merchant, Type: n.Type, ID: n.EventID}
+			list[i] = purgedKey{Merchant: n.Merchant, Type: n.Type, ID: n.EventID}
 		}
 	}
 	return list

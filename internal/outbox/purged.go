@@ -11,20 +11,20 @@ import (
 	"countersign/internal/db"
 )
 
-// Purged is what stays of a callback.
-type Purged struct {
+// purgedRow is what stays of a callback.
+type purgedRow struct {
 	ID     string // the part after the merchant
 	digest []byte // SHA-256 of the payload
 }
 
 // Same reports whether the payload is that of the callback.
-func (r *Purged) Same(payload []byte) bool {
+func (r *purgedRow) Same(payload []byte) bool {
 	sum := sha256.Sum256(payload)
 	return bytes.Equal(r.digest, sum[:])
 }
 
-// PurgedKey names a callback by what it tells of. An empty ID is looked up nowhere.
-type PurgedKey struct {
+// purgedKey names a callback by what it tells of. An empty ID is looked up nowhere.
+type purgedKey struct {
 	Merchant string
 	Type     countersign.Type
 	ID       string
@@ -34,18 +34,18 @@ const lookPurgedSQL = `
 SELECT i.event_id, i.id, i.digest FROM {list}$1{as w} CROSS JOIN {inner}purged i
 WHERE i.merchant = $2 AND i.type = $3 AND i.event_id = w.value{alone}`
 
-// LookPurged gives the statements that put what stays of each event into found. With PostgreSQL
+// lookPurged gives the statements that put what stays of each event into found. With PostgreSQL
 // they must come after the statement that inserts these callbacks: that one waits until a
 // purge of the same callback has committed, and a later statement sees what it committed.
-func LookPurged(d *db.Dialect, events []PurgedKey, found []*Purged) (list []db.Statement) {
-	places := map[PurgedKey][]int{}
-	ids := map[PurgedKey][]string{} // by merchant and type
-	var order []PurgedKey
+func lookPurged(d *db.Dialect, events []purgedKey, found []*purgedRow) (list []db.Statement) {
+	places := map[purgedKey][]int{}
+	ids := map[purgedKey][]string{} // by merchant and type
+	var order []purgedKey
 	for i, e := range events {
 		if e.ID == "" {
 			continue
 		}
-		of := PurgedKey{Merchant: e.Merchant, Type: e.Type}
+		of := purgedKey{Merchant: e.Merchant, Type: e.Type}
 		if ids[of] == nil {
 			order = append(order, of)
 		}
@@ -56,7 +56,7 @@ func LookPurged(d *db.Dialect, events []PurgedKey, found []*Purged) (list []db.S
 	}
 	for _, of := range order {
 		list = append(list, db.Statement{SQL: lookPurgedSQL, Args: []any{d.List(ids[of]), of.Merchant, int64(of.Type)}, Row: func(r db.Rows) error {
-			var row Purged
+			var row purgedRow
 			err := r.Scan(&of.ID, &row.ID, &row.digest)
 			for _, i := range places[of] {
 				found[i] = &row
@@ -71,26 +71,26 @@ const keepPurgedSQL = `INSERT INTO purged (merchant, event_id, type, id, digest)
 
 var insertPurged = db.NewInsert(keepPurgedSQL, 32, 8)
 
-// KeepPurged gives the statements that keep what Args made of each callback.
-func KeepPurged(args []any) []db.Statement { return insertPurged.Statements(args, nil) }
+// keepPurged gives the statements that keep what Args made of each callback.
+func keepPurged(args []any) []db.Statement { return insertPurged.Statements(args, nil) }
 
-// PurgedArgs appends what stays of a callback.
-func PurgedArgs(to []any, e PurgedKey, id string, payload []byte) []any {
+// purgedArgs appends what stays of a callback.
+func purgedArgs(to []any, e purgedKey, id string, payload []byte) []any {
 	sum := sha256.Sum256(payload)
 	return append(to, e.Merchant, e.ID, int64(e.Type), id, sum[:])
 }
 
 const purgedBeforeSQL = `SELECT before FROM retention WHERE one = 1`
 
-// PurgedBefore is the time before which what was settled may have been purged; 0: nothing was.
-func PurgedBefore(ctx context.Context, q db.Querier) (before db.Millis, err error) {
+// purgedBefore is the time before which what was settled may have been purged; 0: nothing was.
+func purgedBefore(ctx context.Context, q db.Querier) (before db.Millis, err error) {
 	_, err = db.One(ctx, q, purgedBeforeSQL, nil, &before)
 	return before, err
 }
 
-// PurgedError is the error for a callback that is not kept and would be of the time before. It
+// purgedError is the error for a callback that is not kept and would be of the time before. It
 // wraps db.ErrPurged.
-func PurgedError(before db.Millis) error {
+func purgedError(before db.Millis) error {
 	return fmt.Errorf("callbacks that were settled before %s were %w, and this one would be of that time: of each, its merchant, trackingId and digest are kept",
 		before.Time().UTC().Format(time.RFC3339), db.ErrPurged)
 }

@@ -88,7 +88,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $5
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
 
 const readStopsSQL = `
-SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1), (SELECT COUNT(*) FROM epochs WHERE reconciled = 0) FROM merchants WHERE id = $1`
+SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END FROM merchants WHERE id = $1`
 
 // readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
 // that is given again.

@@ -72,7 +72,7 @@ func (o *Outbox) settleAttempts(ctx context.Context, t *db.Tx, batch []*settling
 	}
 	for _, b := range batch {
 		if b.fresh && b.Unread != nil {
-			keep, err := KeepUnread(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
+			keep, err := keepUnread(ctx, o.DB, b.CallbackID, b.Attempt.Number, b.Unread)
 			if err != nil {
 				return err
 			}

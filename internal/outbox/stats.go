@@ -13,7 +13,7 @@ import (
 // statsSQL reads the sums of a lane's rows and the kept numbers, in one snapshot. The
 // inner SELECT looks the oldest pending callback of each merchant up.
 var statsSQL = fmt.Sprintf(`%s UNION ALL %s UNION ALL
-SELECT name, -1, CAST(SUM(n) AS BIGINT), 0, 0, 0, 0, 0 FROM counts GROUP BY name`, laneSumSQL(0), laneSumSQL(1))
+SELECT name, -1, n, 0, 0, 0, 0, 0 FROM %s kept`, laneSumSQL(0), laneSumSQL(1), db.CountsSQL)
 
 func laneSumSQL(lane int) string {
 	return fmt.Sprintf(`

@@ -23,9 +23,9 @@ func placeUnread(id string, number int) db.Record {
 	return db.Record{Table: SealedUnread.Name, Row: id, Version: int64(number)}
 }
 
-// KeepUnread gives the statement that keeps the beginning of the response to an attempt of the
+// keepUnread gives the statement that keeps the beginning of the response to an attempt of the
 // callback id. It seals it: the response may hold secrets.
-func KeepUnread(ctx context.Context, d *db.DB, id string, number int, head []byte) (db.Statement, error) {
+func keepUnread(ctx context.Context, d *db.DB, id string, number int, head []byte) (db.Statement, error) {
 	key, sealed, err := d.Seal(ctx, placeUnread(id, number), []string{unreadPurpose}, [][]byte{head[:min(len(head), UnreadMost)]})
 	if err != nil {
 		return db.Statement{}, err
@@ -48,7 +48,7 @@ func ReadUnread(ctx context.Context, d *db.DB, id string) (number int, head []by
 	return number, plain[0], nil
 }
 
-// PurgeUnread gives the statement that forgets what is kept of a callback.
-func PurgeUnread(id string) db.Statement {
+// purgeUnread gives the statement that forgets what is kept of a callback.
+func purgeUnread(id string) db.Statement {
 	return db.Statement{SQL: `DELETE FROM unread WHERE id = $1`, Args: []any{id}}
 }

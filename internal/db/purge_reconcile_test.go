@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"os"
@@ -44,7 +44,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 		settle(t, o, countersign.LaneNotify, start, accept)
 		ingest(t, o, deposit("young"), start+80*day)
 		settle(t, o, countersign.LaneNotify, start+80*day, accept)
-		if n := purgeAll(t, must(Service(config(o.DB)))(t), now); n != 2 {
+		if n := purgeAll(t, must(outbox.NewPurger(config(o.DB)))(t), now); n != 2 {
 			t.Fatalf("purged %d", n)
 		}
 		check(t, func(c reconcile.Config) error { _, err := reconcile.Service(ctx, o, c); return err })
@@ -54,7 +54,7 @@ func TestReconcileKnowsWhatWasPurged(t *testing.T) {
 		take(t, b, "old", "tx1", "2.5", start)
 		take(t, b, "lost", "tx2", "2.5", start)
 		take(t, b, "young", "tx3", "2.5", start+80*day)
-		if n := purgeAll(t, must(Gateway(config(b.DB)))(t), now); n != 2 {
+		if n := purgeAll(t, must(book.NewPurger(config(b.DB)))(t), now); n != 2 {
 			t.Fatalf("purged %d", n)
 		}
 		check(t, func(c reconcile.Config) error { _, err := reconcile.Gateway(ctx, b, c); return err })

@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func take(t testing.TB, b *book.Book, id, txID, amount string, at db.Millis) mer
 func TestGatewayPurgesOnlyWhatWasRead(t *testing.T) {
 	onEachDatabase(t, book.End(), func(t *testing.T, url string) {
 		b := newBook(t, url)
-		p := must(Gateway(config(b.DB)))(t)
+		p := must(book.NewPurger(config(b.DB)))(t)
 		for i := range 10 {
 			if state := take(t, b, fmt.Sprint("d", i+1), fmt.Sprint("tx", i+1), "1", start); state != merchant.StateTaken {
 				t.Fatal(state)
@@ -129,7 +129,7 @@ func TestForwardingBeginsAfterWhatWasPurged(t *testing.T) {
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start+90*day)
 		now := start + 91*day
-		if n := purgeAll(t, must(Gateway(config(b.DB)))(t), now); n != 1 {
+		if n := purgeAll(t, must(book.NewPurger(config(b.DB)))(t), now); n != 1 {
 			t.Fatalf("purged %d", n)
 		}
 		if _, _, err := b.BeginForwarding(ctx, book.ForwardFrom{}, now); !errors.Is(err, db.ErrConflict) {
@@ -148,15 +148,15 @@ func TestReadersHoldThePurge(t *testing.T) {
 		take(t, b, "d1", "tx1", "1", start)
 		take(t, b, "d2", "tx2", "1", start)
 		must(b.MoveCursor(ctx, "100% app", 1, 0, start))(t)
-		p := must(Gateway(config(b.DB)))(t)
+		p := must(book.NewPurger(config(b.DB)))(t)
 		purgeAll(t, p, start+91*day)
-		if want := `the reader "100% app" has acknowledged deposit 1 and no further`; p.held != want {
-			t.Errorf("held by %q", p.held)
+		if want := `the reader "100% app" has acknowledged deposit 1 and no further`; db.HeldBack(p) != want {
+			t.Errorf("held by %q", db.HeldBack(p))
 		}
 		must(b.MoveCursor(ctx, "100% app", 2, 0, start))(t)
 		purgeAll(t, p, start+92*day)
-		if p.held != "" {
-			t.Errorf("held by %q", p.held)
+		if db.HeldBack(p) != "" {
+			t.Errorf("held by %q", db.HeldBack(p))
 		}
 	})
 }

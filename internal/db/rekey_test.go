@@ -1,4 +1,4 @@
-package daemon
+package db_test
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 	"countersign/internal/outbox"
 )
 
-var ctx = context.Background()
-
 func key(n byte) *db.MasterKey { return db.NewMasterKey([32]byte{n}) }
 
 var dialects = []struct {
@@ -29,7 +27,7 @@ var dialects = []struct {
 	url  func(testing.TB) string
 }{{"sqlite", ready.SQLite(outbox.End())}, {"postgres", ready.Postgres(outbox.End())}}
 
-func open(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
+func openService(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	t.Helper()
 	d, err := db.Open(ctx, db.Config{URL: url, Keys: k}, outbox.End())
 	if err != nil {
@@ -39,9 +37,9 @@ func open(t *testing.T, url string, k *db.MasterKey) *outbox.Outbox {
 	return outbox.New(d)
 }
 
-const merchantCount = 230 // more than one transaction of rewrapKeys
+const merchantCount = 230 // more than one transaction of db.RewrapKeys
 
-func fill(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
+func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 	t.Helper()
 	if _, err := audit.Open(ctx, audit.Config{DB: o.DB, End: "service", Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err != nil { // makes the signing key
 		t.Fatal(err)
@@ -82,11 +80,11 @@ func TestRekey(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			url := d.url(t)
 			a, b := key(1), key(2)
-			o := open(t, url, a)
-			fill(t, o, pair)
+			o := openService(t, url, a)
+			fillService(t, o, pair)
 			other := o // a node that is told nothing
 			if o.Dialect().Shared {
-				other = open(t, url, a)
+				other = openService(t, url, a)
 			}
 			both := func(when string, keys ...*db.MasterKey) {
 				t.Helper()
@@ -95,7 +93,7 @@ func TestRekey(t *testing.T) {
 					if !o.Dialect().Shared {
 						o.Close()
 					}
-					o = open(t, url, k)
+					o = openService(t, url, k)
 					opens(t, o, when)
 					if !o.Dialect().Shared {
 						other = o
@@ -104,42 +102,42 @@ func TestRekey(t *testing.T) {
 			}
 			next := db.NextMasterKey(a, b)
 			died := func(context.Context, *db.Tx) error { return errDied }
-			if err := replaceMasterKey(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
+			if err := db.ReplaceMasterKey(ctx, o.DB, next, 5, died); !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
 			both("nothing has begun", a)
 			if _, err := db.Open(ctx, db.Config{URL: url, Keys: b}, outbox.End()); d.name == "postgres" && !errors.Is(err, db.ErrMasterKey) {
 				t.Errorf("the new key opens it already: %v", err)
 			}
-			if err := replaceMasterKey(ctx, o.DB, next, 5, nil); err != nil {
+			if err := db.ReplaceMasterKey(ctx, o.DB, next, 5, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := replaceMasterKey(ctx, o.DB, next, 6, nil); err != nil {
+			if err := db.ReplaceMasterKey(ctx, o.DB, next, 6, nil); err != nil {
 				t.Errorf("the same again: %v", err)
 			}
-			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, errRekeying) {
+			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, key(3)), 6, nil); !errors.Is(err, db.ErrRekeying) {
 				t.Errorf("another meanwhile: %v", err)
 			}
 			both("replaced", b, a, b)
 			half(t, o)
 			both("half of it", a, b)
-			s, err := lookAtKeys(ctx, o, o.Sealed(), a, true)
+			s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), a, true)
 			if err != nil || s.Rewrapped() || s.Values[0] == 0 || s.Values[1] == 0 || s.Lost != 0 {
 				t.Errorf("half of it: %+v, %v", s, err)
 			}
-			if _, err := rewrapKeys(ctx, o.DB, 7); err != nil {
+			if _, err := db.RewrapKeys(ctx, o.DB, 7); err != nil {
 				t.Fatal(err)
 			}
 			both("all of it", a, b)
-			s, err = lookAtKeys(ctx, o, o.Sealed(), b, true)
+			s, err = db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true)
 			if err != nil || !s.Rewrapped() || !s.Rekeying() || s.Values[0] != 0 || s.Values[1] != merchantCount+2 {
 				t.Errorf("all of it: %+v, %v", s, err)
 			}
-			if err := endMasterKeys(ctx, o.DB, 8, died); !errors.Is(err, errDied) {
+			if err := db.EndMasterKeys(ctx, o.DB, 8, died); !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
 			both("nothing has ended", a, b)
-			if err := endMasterKeys(ctx, o.DB, 8, nil); err != nil {
+			if err := db.EndMasterKeys(ctx, o.DB, 8, nil); err != nil {
 				t.Fatal(err)
 			}
 			both("ended", b)
@@ -153,15 +151,15 @@ func TestRekey(t *testing.T) {
 				t.Errorf("a foreign key: %v", err)
 			}
 			// And once more.
-			o = open(t, url, b)
+			o = openService(t, url, b)
 			c := key(3)
-			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
+			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, a), 9, nil); err == nil || !strings.Contains(err.Error(), "was in use before") {
 				t.Errorf("back to the first: %v", err)
 			}
-			if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
+			if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(b, c), 9, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := endMasterKeys(ctx, o.DB, 10, nil); err != nil {
+			if err := db.EndMasterKeys(ctx, o.DB, 10, nil); err != nil {
 				t.Fatal(err)
 			}
 			opens(t, o, "the third key")
@@ -169,25 +167,21 @@ func TestRekey(t *testing.T) {
 	}
 }
 
-// half seals some values under the present key, as a rewrapKeys that died.
+// half seals some values under the present key, as a db.RewrapKeys that died.
 func half(t *testing.T, o *outbox.Outbox) {
 	t.Helper()
 	if err := o.ReloadKeys(ctx); err != nil {
 		t.Fatal(err)
 	}
 	err := o.Write(ctx, func(ctx context.Context, x *db.Tx) error {
-		return eachDataKey(ctx, x, o.Sealed(), func(list []dataKey) error {
-			for i, k := range list {
-				plain, err := o.UnwrapKey(ctx, k.wrapped)
-				if err != nil || i%2 == 1 {
-					return err
-				}
-				s := k.change(o.MasterKey().Wrap(plain))
-				if _, err := x.Exec(ctx, s.SQL, s.Args...); err != nil {
-					return err
-				}
+		return db.RewrapSome(ctx, x, o.Sealed(), func(wrapped []byte, change func([]byte) db.Statement) error {
+			plain, err := o.UnwrapKey(ctx, wrapped)
+			if err != nil {
+				return err
 			}
-			return nil
+			s := change(o.MasterKey().Wrap(plain))
+			_, err = x.Exec(ctx, s.SQL, s.Args...)
+			return err
 		})
 	})
 	if err != nil {
@@ -197,7 +191,7 @@ func half(t *testing.T, o *outbox.Outbox) {
 
 // TestDamagedNext: what does not open takes the place of no key.
 func TestDamagedNext(t *testing.T) {
-	o := open(t, dbtest.SQLite(t), key(1))
+	o := openService(t, dbtest.SQLite(t), key(1))
 	for name, spoil := range map[string]func(*db.Next){
 		"next":        func(n *db.Next) { n.Next[20] ^= 1 },
 		"self":        func(n *db.Next) { n.Self[20] ^= 1 },
@@ -207,7 +201,7 @@ func TestDamagedNext(t *testing.T) {
 	} {
 		n := db.NextMasterKey(key(1), key(2))
 		spoil(&n)
-		if err := replaceMasterKey(ctx, o.DB, n, 1, nil); err == nil {
+		if err := db.ReplaceMasterKey(ctx, o.DB, n, 1, nil); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -221,27 +215,27 @@ func TestDamagedNext(t *testing.T) {
 func TestMeanwhile(t *testing.T) {
 	url := dbtest.Postgres(t)
 	a, b := key(1), key(2)
-	o, late := open(t, url, a), open(t, url, a)
-	if err := replaceMasterKey(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
+	o, late := openService(t, url, a), openService(t, url, a)
+	if err := db.ReplaceMasterKey(ctx, o.DB, db.NextMasterKey(a, b), 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := endMasterKeys(ctx, o.DB, 2, nil); err != nil {
+	if err := db.EndMasterKeys(ctx, o.DB, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := envelope.GenerateKey(1024)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, late, pair)
+	fillService(t, late, pair)
 	opens(t, o, "sealed late")
-	opens(t, open(t, url, b), "sealed late")
-	if s, err := lookAtKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] == 0 {
+	opens(t, openService(t, url, b), "sealed late")
+	if s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] == 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := endMasterKeys(ctx, o.DB, 3, nil); err != nil {
+	if err := db.EndMasterKeys(ctx, o.DB, 3, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := lookAtKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] != 0 {
+	if s, err := db.LookAtMasterKeys(ctx, o, o.Sealed(), b, true); err != nil || s.Values[0] != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func purgeForEver(url string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	p, err := Service(config(d))
+	p, err := outbox.NewPurger(config(d))
 	for now := start + 91*day; err == nil; now += 1000 {
 		_, err = p.Step(ctx, now)
 		fmt.Println("step")
@@ -97,7 +97,7 @@ func TestKilledWhilePurging(t *testing.T) {
 				t.Fatalf("d%d: %+v", i, in)
 			}
 		}
-		purgeAll(t, must(Service(config(o.DB)))(t), start+92*day)
+		purgeAll(t, must(outbox.NewPurger(config(o.DB)))(t), start+92*day)
 		checkWhole(n)
 	})
 }

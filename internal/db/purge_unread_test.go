@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"bytes"
@@ -59,7 +59,7 @@ func TestUnreadIsSealedAndPurged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gone := purgeAll(t, must(Service(config(o.DB)))(t), start+100*day); gone != 1 {
+		if gone := purgeAll(t, must(outbox.NewPurger(config(o.DB)))(t), start+100*day); gone != 1 {
 			t.Errorf("%d purged", gone)
 		}
 		if n, head, err := o.Unread(ctx, in.ID); n != 0 || head != nil || err != nil {

@@ -1,12 +1,10 @@
-package daemon
+package db
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-
-	"countersign/internal/db"
 )
 
 // The statements that replace the master key of a database.
@@ -18,13 +16,13 @@ INSERT INTO master_keys (number, fingerprint, since, next, self)
 SELECT number + 1, $2, $3, $4, $5 FROM master_keys WHERE fingerprint = $1`
 )
 
-// errRekeying means that a master key is being replaced already.
-var errRekeying = errors.New("a master key is being replaced already: finish that first")
+// ErrRekeying means that a master key is being replaced already.
+var ErrRekeying = errors.New("a master key is being replaced already: finish that first")
 
-// replaceMasterKey makes the new master key of n the one that seals, in one transaction: before it
+// ReplaceMasterKey makes the new master key of n the one that seals, in one transaction: before it
 // all is as it was, and after it both keys open the database. also runs in it. A
 // replacement that has begun is not begun again, and is no error.
-func replaceMasterKey(ctx context.Context, d *db.DB, n db.Next, now db.Millis, also func(context.Context, *db.Tx) error) error {
+func ReplaceMasterKey(ctx context.Context, d *DB, n Next, now Millis, also func(context.Context, *Tx) error) error {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return err
 	}
@@ -38,32 +36,32 @@ func replaceMasterKey(ctx context.Context, d *db.DB, n db.Next, now db.Millis, a
 		case r.Fingerprint == n.New:
 			return fmt.Errorf("the key %s was in use before: make another", n.New)
 		case r.Replaced != 0 && r.Ended == 0:
-			return fmt.Errorf("%w: %s has not ended", errRekeying, r.Fingerprint)
+			return fmt.Errorf("%w: %s has not ended", ErrRekeying, r.Fingerprint)
 		}
 	}
 	if last.Fingerprint != n.Old {
-		return fmt.Errorf("%w: the key of the database is %s, and %s is to be replaced", db.ErrMasterKey, last.Fingerprint, n.Old)
+		return fmt.Errorf("%w: the key of the database is %s, and %s is to be replaced", ErrMasterKey, last.Fingerprint, n.Old)
 	}
 	// What opens here opens everywhere: a damaged one must not take the place of a key.
 	given := d.MasterKey()
-	next := append(rows, db.MasterKeyRow{Fingerprint: n.New})
+	next := append(rows, MasterKeyRow{Fingerprint: n.New})
 	next[len(rows)-1].Next, next[len(rows)-1].Self = n.Next, n.Self
-	keys, err := db.MasterKeyChain(given, next)
+	keys, err := MasterKeyChain(given, next)
 	if err != nil {
 		return err
 	}
 	if fresh := keys[len(keys)-1]; fresh.Fingerprint() != n.New {
-		return fmt.Errorf("%w: the new key has the fingerprint %s, not %s", db.ErrMasterKey, fresh.Fingerprint(), n.New)
-	} else if _, err := db.MasterKeyChain(fresh, next); err != nil {
+		return fmt.Errorf("%w: the new key has the fingerprint %s, not %s", ErrMasterKey, fresh.Fingerprint(), n.New)
+	} else if _, err := MasterKeyChain(fresh, next); err != nil {
 		return err
 	}
-	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		changed, err := t.Exec(ctx, replaceKeySQL, n.Old, int64(now), n.Next, n.Self)
 		if err != nil {
 			return err
 		}
 		if changed == 0 {
-			return errRekeying
+			return ErrRekeying
 		}
 		if _, err := t.Exec(ctx, addKeySQL, n.Old, n.New, int64(now), []byte{}, []byte{}); err != nil || also == nil {
 			return err
@@ -73,13 +71,13 @@ func replaceMasterKey(ctx context.Context, d *db.DB, n db.Next, now db.Millis, a
 	return errors.Join(err, d.ReloadKeys(ctx))
 }
 
-// rewrapRows is how many rows a transaction of rewrapKeys changes.
+// rewrapRows is how many rows a transaction of RewrapKeys changes.
 const rewrapRows = 200
 
-// rewrapKeys seals every data key under the present master key and gives how many it has
+// RewrapKeys seals every data key under the present master key and gives how many it has
 // changed. Each step is a guarded statement, so it may be broken off anywhere and run on
 // several nodes at once.
-func rewrapKeys(ctx context.Context, d *db.DB, now db.Millis) (changed int64, err error) {
+func RewrapKeys(ctx context.Context, d *DB, now Millis) (changed int64, err error) {
 	if err := d.ReloadKeys(ctx); err != nil {
 		return 0, err
 	}
@@ -91,7 +89,7 @@ func rewrapKeys(ctx context.Context, d *db.DB, now db.Millis) (changed int64, er
 			return changed, err
 		}
 	}
-	err = d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err = d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		_, err := t.Exec(ctx, rewrappedSQL, int64(now))
 		return err
 	})
@@ -99,20 +97,19 @@ func rewrapKeys(ctx context.Context, d *db.DB, now db.Millis) (changed int64, er
 }
 
 const (
-	rewrappedSQL  = `UPDATE master_keys SET rewrapped = $1 WHERE replaced > 0 AND rewrapped = 0`
-	endKeysSQL    = `UPDATE master_keys SET ended = $1, next = $2 WHERE replaced > 0 AND ended = 0`
-	readCanarySQL = `SELECT value FROM meta WHERE name = $1`
-	setCanarySQL  = `UPDATE meta SET value = $1 WHERE name = 'canary' AND value = $2`
+	rewrappedSQL = `UPDATE master_keys SET rewrapped = $1 WHERE replaced > 0 AND rewrapped = 0`
+	endKeysSQL   = `UPDATE master_keys SET ended = $1, next = $2 WHERE replaced > 0 AND ended = 0`
+	setCanarySQL = `UPDATE meta SET value = $1 WHERE name = 'canary' AND value = $2`
 )
 
-// endMasterKeys makes earlier master keys cease to open the database, when every value was sealed
+// EndMasterKeys makes earlier master keys cease to open the database, when every value was sealed
 // under the present one. From then on a start with one of them fails. What a node that stood
 // still seals under one of them meanwhile, the present key still opens.
-func endMasterKeys(ctx context.Context, d *db.DB, now db.Millis, also func(context.Context, *db.Tx) error) error {
-	if _, err := rewrapKeys(ctx, d, now); err != nil {
+func EndMasterKeys(ctx context.Context, d *DB, now Millis, also func(context.Context, *Tx) error) error {
+	if _, err := RewrapKeys(ctx, d, now); err != nil {
 		return err
 	}
-	err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error {
+	err := d.Write(ctx, func(ctx context.Context, t *Tx) error {
 		n, err := t.Exec(ctx, endKeysSQL, int64(now), []byte{})
 		if err != nil || n == 0 || also == nil {
 			return err
@@ -123,9 +120,9 @@ func endMasterKeys(ctx context.Context, d *db.DB, now db.Millis, also func(conte
 }
 
 // rewrapOnce reads every data key once. It reports whether it found one to be changed.
-func rewrapOnce(ctx context.Context, d *db.DB) (found bool, changed int64, err error) {
-	err = eachDataKey(ctx, d, d.Sealed(), func(list []dataKey) error {
-		var statements []db.Statement
+func rewrapOnce(ctx context.Context, d *DB) (found bool, changed int64, err error) {
+	err = eachSealedKey(ctx, d, d.Sealed(), func(list []sealedKey) error {
+		var statements []Statement
 		done := make([]int64, len(list))
 		for i, k := range list {
 			if _, err := d.MasterKey().Unwrap(k.wrapped); err == nil {
@@ -143,7 +140,7 @@ func rewrapOnce(ctx context.Context, d *db.DB) (found bool, changed int64, err e
 			return nil
 		}
 		found = true
-		err := d.Write(ctx, func(ctx context.Context, t *db.Tx) error { return t.Batch(ctx, statements) })
+		err := d.Write(ctx, func(ctx context.Context, t *Tx) error { return t.Batch(ctx, statements) })
 		for _, n := range done {
 			changed += n
 		}
@@ -152,33 +149,33 @@ func rewrapOnce(ctx context.Context, d *db.DB) (found bool, changed int64, err e
 	return found, changed, err
 }
 
-// dataKey is the sealed data key of one row.
-type dataKey struct {
-	table   db.SealedTable // the zero value: the canary
+// sealedKey is the sealed data key of one row.
+type sealedKey struct {
+	table   SealedTable // the zero value: the canary
 	row     any
 	wrapped []byte
 	rest    []byte // of the canary
 }
 
-func (k dataKey) change(wrapped []byte) db.Statement {
+func (k sealedKey) change(wrapped []byte) Statement {
 	if k.table.Name == "" {
-		return db.Statement{SQL: setCanarySQL, Args: []any{db.JoinKey(wrapped, k.rest), db.JoinKey(k.wrapped, k.rest)}}
+		return Statement{SQL: setCanarySQL, Args: []any{JoinKey(wrapped, k.rest), JoinKey(k.wrapped, k.rest)}}
 	}
-	return db.Statement{SQL: "UPDATE " + k.table.Name + " SET " + k.table.DataKey + " = $1 WHERE " + k.table.Key + " = $2 AND " + k.table.DataKey + " = $3",
+	return Statement{SQL: "UPDATE " + k.table.Name + " SET " + k.table.DataKey + " = $1 WHERE " + k.table.Key + " = $2 AND " + k.table.DataKey + " = $3",
 		Args: []any{wrapped, k.row, k.wrapped}}
 }
 
-// eachDataKey gives all data keys of a database, some at a time.
-func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn func([]dataKey) error) error {
+// eachSealedKey gives all data keys of a database, some at a time.
+func eachSealedKey(ctx context.Context, q Querier, tables []SealedTable, fn func([]sealedKey) error) error {
 	var value []byte
-	if found, err := db.One(ctx, q, readCanarySQL, []any{db.Canary}, &value); err != nil {
+	if found, err := One(ctx, q, readMetaSQL, []any{Canary}, &value); err != nil {
 		return err
 	} else if found {
-		wrapped, rest, ok := db.CutKey(value)
+		wrapped, rest, ok := CutKey(value)
 		if !ok {
-			return db.ErrMasterKey
+			return ErrMasterKey
 		}
-		if err := fn([]dataKey{{wrapped: wrapped, rest: rest}}); err != nil {
+		if err := fn([]sealedKey{{wrapped: wrapped, rest: rest}}); err != nil {
 			return err
 		}
 	}
@@ -187,11 +184,11 @@ func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn 
 		tail := " ORDER BY " + table.Key + " LIMIT CAST($%d AS BIGINT)"
 		text, args := head+fmt.Sprintf(tail, 1), []any{int64(rewrapRows)}
 		for {
-			var list []dataKey
+			var list []sealedKey
 			n := 0
 			var last any
-			err := db.Each(ctx, q, text, args, func(r db.Rows) error {
-				k := dataKey{table: table}
+			err := Each(ctx, q, text, args, func(r Rows) error {
+				k := sealedKey{table: table}
 				if err := r.Scan(&k.row, &k.wrapped); err != nil {
 					return err
 				}
@@ -217,33 +214,33 @@ func eachDataKey(ctx context.Context, q db.Querier, tables []db.SealedTable, fn 
 	return nil
 }
 
-// keyState says how far a replacement is.
-type keyState struct {
-	Keys   []db.MasterKeyRow
+// MasterKeyState says how far a replacement is.
+type MasterKeyState struct {
+	Keys   []MasterKeyRow
 	Values []int64 // how many are sealed under each key
 	Lost   int64   // how many open with none of them
 }
 
 // Rekeying reports whether a replacement was begun and is not ended.
-func (s keyState) Rekeying() bool {
-	return slices.ContainsFunc(s.Keys, func(r db.MasterKeyRow) bool { return r.Replaced != 0 && r.Ended == 0 })
+func (s MasterKeyState) Rekeying() bool {
+	return slices.ContainsFunc(s.Keys, func(r MasterKeyRow) bool { return r.Replaced != 0 && r.Ended == 0 })
 }
 
 // Rewrapped reports whether every value was sealed under the present key.
-func (s keyState) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, db.MasterKeyRow.Waits) }
+func (s MasterKeyState) Rewrapped() bool { return !slices.ContainsFunc(s.Keys, MasterKeyRow.Waits) }
 
-// lookAtKeys reads how far a replacement is. It changes nothing, so q may be of a database that
+// LookAtMasterKeys reads how far a replacement is. It changes nothing, so q may be of a database that
 // another process has open. count counts the values too, which reads all of them.
-func lookAtKeys(ctx context.Context, q db.Querier, tables []db.SealedTable, given *db.MasterKey, count bool) (s keyState, err error) {
-	if s.Keys, err = db.ReadMasterKeys(ctx, q); err != nil {
+func LookAtMasterKeys(ctx context.Context, q Querier, tables []SealedTable, given *MasterKey, count bool) (s MasterKeyState, err error) {
+	if s.Keys, err = ReadMasterKeys(ctx, q); err != nil {
 		return s, err
 	}
-	ring, err := db.MasterKeyChain(given, s.Keys)
+	ring, err := MasterKeyChain(given, s.Keys)
 	if err != nil || !count {
 		return s, err
 	}
 	s.Values = make([]int64, len(s.Keys))
-	return s, eachDataKey(ctx, q, tables, func(list []dataKey) error {
+	return s, eachSealedKey(ctx, q, tables, func(list []sealedKey) error {
 		for _, k := range list {
 			i := len(s.Values) - 1
 			for ; i >= 0; i-- {

@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"bytes"
@@ -93,7 +93,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		ids["sends"] = ingest(t, o, deposit("sends"), at).ID
 		must(o.Claim(ctx, outbox.ClaimRequest{Lane: countersign.LaneNotify, Node: "n", Now: at, LeaseUntil: at + 200*day, Max: 10}))(t)
 		later := at + 89*day
-		p := must(Service(config(o.DB)))(t)
+		p := must(outbox.NewPurger(config(o.DB)))(t)
 		ids["young"] = ingest(t, o, deposit("young"), later).ID
 		settle(t, o, countersign.LaneNotify, later, accept)
 		before := must(o.Stats(ctx))(t)
@@ -161,7 +161,7 @@ func TestRestoredIsNotPurged(t *testing.T) {
 		o := newService(t, url)
 		ingest(t, o, deposit("a"), start)
 		settle(t, o, countersign.LaneNotify, start, accept)
-		p := must(Service(config(o.DB)))(t)
+		p := must(outbox.NewPurger(config(o.DB)))(t)
 		now := start + 91*day
 		must(o.Restored(ctx, 0, now))(t)
 		if done := must(p.Step(ctx, now))(t); done.Purged != 0 {
@@ -179,7 +179,7 @@ func TestRestoredIsNotPurged(t *testing.T) {
 func TestLongWalkHurries(t *testing.T) {
 	onEachDatabase(t, outbox.End(), func(t *testing.T, url string) {
 		o := newService(t, url)
-		for i := range 20 * leastRows {
+		for i := range 20 * db.LeastRows {
 			ingest(t, o, deposit(fmt.Sprint("d", i)), start)
 		}
 		for range 20 {
@@ -188,25 +188,25 @@ func TestLongWalkHurries(t *testing.T) {
 		c := config(o.DB)
 		var log bytes.Buffer
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
-		p := must(Service(c))(t)
+		p := must(outbox.NewPurger(c))(t)
 		now := start + 91*day
 		step := func(want time.Duration) {
 			t.Helper()
-			if done := must(p.Step(ctx, now))(t); done.Purged == 0 || done.Ended || p.pauses(now) != want {
-				t.Errorf("%+v, pauses of %d", done, p.pauses(now))
+			if done := must(p.Step(ctx, now))(t); done.Purged == 0 || done.Ended || db.Pauses(p, now) != want {
+				t.Errorf("%+v, pauses of %d", done, db.Pauses(p, now))
 			}
 		}
-		step(calm)
+		step(db.Calm)
 		now += day
-		step(calm)
+		step(db.Calm)
 		now += day / 24
-		step(hurried)
+		step(db.Hurried)
 		if n := strings.Count(log.String(), "longer than a day"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, log.String())
 		}
 		purgeAll(t, p, now+day/24)
 		now += 2 * day
-		if must(p.Step(ctx, now))(t); p.pauses(now) != calm {
+		if must(p.Step(ctx, now))(t); db.Pauses(p, now) != db.Calm {
 			t.Error("the next walk is a long one")
 		}
 	})
@@ -238,7 +238,7 @@ func TestTwoNodesPurge(t *testing.T) {
 		var all sync.WaitGroup
 		var total atomic.Int64
 		for _, node := range nodes {
-			p := must(Service(config(node.DB)))(t)
+			p := must(outbox.NewPurger(config(node.DB)))(t)
 			all.Go(func() { total.Add(stepThrough(t, p, now)) })
 			all.Go(func() {
 				for i := range n {
@@ -255,7 +255,7 @@ func TestTwoNodesPurge(t *testing.T) {
 			})
 		}
 		all.Wait()
-		total.Add(purgeAll(t, must(Service(config(o.DB)))(t), now+2*day))
+		total.Add(purgeAll(t, must(outbox.NewPurger(config(o.DB)))(t), now+2*day))
 		if total.Load() != n {
 			t.Errorf("purged %d of %d", total.Load(), n)
 		}

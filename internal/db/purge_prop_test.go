@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 	for i := range ends {
 		ends[i] = outbox.New(open(t, filepath.Join(t.TempDir(), "end.db"), outbox.End()))
 	}
-	purger := must(Service(config(ends[1].DB)))(t)
+	purger := must(outbox.NewPurger(config(ends[1].DB)))(t)
 	now, run := start, 0
 	rapid.Check(t, func(r *rapid.T) {
 		run++

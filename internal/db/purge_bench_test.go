@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -99,7 +100,7 @@ func BenchmarkBytes(b *testing.B) {
 			fill(b, o, n)
 			full := used(b, o.DB, "callbacks", "attempts")
 			begun := time.Now()
-			if gone := purgeAll(b, must(Service(config(o.DB)))(b), start+91*day); gone != int64(n) {
+			if gone := purgeAll(b, must(outbox.NewPurger(config(o.DB)))(b), start+91*day); gone != int64(n) {
 				b.Fatal(gone)
 			}
 			took := time.Since(begun)
@@ -146,7 +147,7 @@ func BenchmarkGatewayBytes(b *testing.B) {
 		}
 		all.Wait()
 		full := used(b, bk.DB, "deposits", "inbox")
-		if gone := purgeAll(b, must(Gateway(config(bk.DB)))(b), start+91*day); gone != int64(n) {
+		if gone := purgeAll(b, must(book.NewPurger(config(bk.DB)))(b), start+91*day); gone != int64(n) {
 			b.Fatal(gone)
 		}
 		kept := used(b, bk.DB, "inbox")
@@ -164,7 +165,7 @@ func BenchmarkBeside(b *testing.B) {
 	onEach(b, func(b *testing.B, url string) {
 		o := newService(b, url)
 		fill(b, o, manyRows())
-		p := must(Service(config(o.DB)))(b)
+		p := must(outbox.NewPurger(config(o.DB)))(b)
 		var mu sync.Mutex
 		var took [2 * pairs][]time.Duration
 		purges := func(i int) bool { return i%4 == 1 || i%4 == 2 }

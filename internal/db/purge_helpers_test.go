@@ -1,4 +1,4 @@
-package retain
+package db_test
 
 import (
 	"context"
@@ -77,12 +77,12 @@ func newService(t testing.TB, url string) *outbox.Outbox {
 	return o
 }
 
-func config(d *db.DB) Config {
-	return Config{DB: d, Keep: keep, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+func config(d *db.DB) db.PurgeConfig {
+	return db.PurgeConfig{DB: d, Keep: keep, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 }
 
 // purgeAll runs steps until a walk has ended, at time now, and gives how many rows went.
-func purgeAll(t testing.TB, p *Purger, now db.Millis) (total int64) {
+func purgeAll(t testing.TB, p *db.Purger, now db.Millis) (total int64) {
 	t.Helper()
 	for {
 		done := must(p.Step(ctx, now))(t)
@@ -96,7 +96,7 @@ func purgeAll(t testing.TB, p *Purger, now db.Millis) (total int64) {
 
 // stepThrough purges from a time on beside others, and gives how many it purged. It can run
 // in a goroutine of its own.
-func stepThrough(t testing.TB, p *Purger, from db.Millis) (total int64) {
+func stepThrough(t testing.TB, p *db.Purger, from db.Millis) (total int64) {
 	for at := from; at < from+day; at += 1000 {
 		done, err := p.Step(ctx, at)
 		if err != nil {

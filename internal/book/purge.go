@@ -1,4 +1,4 @@
-package retain
+package book
 
 import (
 	"context"
@@ -8,45 +8,35 @@ import (
 	"countersign/internal/db"
 )
 
-// Gateway purges a gateway's database: deposits that were taken, that every named reader
-// has acknowledged and that the application was told of where the gateway forwards. Their
-// entries in the inbox stay, so that a repetition is known and answered as before. What
-// was held for a person stays, whatever the decision was.
-func Gateway(c Config) (*Purger, error) { return newPurger(c, gateway{}) }
-
-type gateway struct{}
-
-func (gateway) kind() string { return audit.DepositsPurged }
-
-func (gateway) moved(s *state, b batch) {
-	if n := len(b.rows); n > 0 {
-		s.upto = max(s.upto, b.rows[n-1].seq)
-	}
+// NewPurger purges deposits that were taken, that every named reader has acknowledged and
+// that the application was told of where the gateway forwards. Their entries in the inbox
+// stay, so that a repetition is known and answered as before. What was held for a person
+// stays, whatever the decision was.
+func NewPurger(c db.PurgeConfig) (*db.Purger, error) {
+	return db.NewPurger(c, db.Purging{
+		Find:    findTaken,
+		ReadSQL: `SELECT next, before, '', '', seq, upto, walked, purged FROM retention WHERE one = 1`,
+		Move: func(s db.PurgeState) db.Statement {
+			next, before, walked, purged := s.Args()
+			return db.Statement{SQL: movePurgeSQL, Args: []any{next, before, s.Place.Seq, s.Upto, walked, purged}}
+		},
+		Ended: audit.Purges(audit.DepositsPurged),
+	})
 }
 
-func (gateway) stateSQL() string {
-	return `SELECT next, before, '', '', seq, upto, walked, purged FROM retention WHERE one = 1`
-}
-
-const moveGatewaySQL = `UPDATE retention SET next = $1, before = $2, seq = $3, upto = $4, walked = $5, purged = $6 WHERE one = 1`
-
-func (gateway) move(s state) db.Statement {
-	return db.Statement{SQL: moveGatewaySQL, Args: []any{int64(s.next), int64(s.before), s.place.seq, s.upto, s.walked, s.purged}}
-}
+const movePurgeSQL = `UPDATE retention SET next = $1, before = $2, seq = $3, upto = $4, walked = $5, purged = $6 WHERE one = 1`
 
 const (
 	slowestReaderSQL = `SELECT name, deposits FROM cursors WHERE deposits > 0 ORDER BY deposits, name LIMIT 1`
 
 	forwardedSQL = `SELECT seq FROM forwarding WHERE feed = 0 AND begun > 0`
 
-	lastDepositSQL = `SELECT last_seq FROM feeds WHERE name = 'deposits'`
-
 	findDepositsSQL = `SELECT seq, taken FROM deposits WHERE seq > $1 AND seq <= $2 AND state || '' = 'taken' ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
 // readUpTo gives the last deposit that everybody has read, and who has not read the next.
 func readUpTo(ctx context.Context, q db.Querier, forwarded string) (last int64, who string, err error) {
-	if _, err := db.One(ctx, q, lastDepositSQL, nil, &last); err != nil {
+	if last, err = db.FeedEnd(ctx, q, FeedDeposits.String()); err != nil {
 		return 0, "", err
 	}
 	var seq int64
@@ -67,33 +57,37 @@ func readUpTo(ctx context.Context, q db.Querier, forwarded string) (last int64, 
 	return last, who, nil
 }
 
-func (gateway) find(ctx context.Context, q db.Querier, s state, cutoff db.Millis, most int) (b batch, err error) {
+func findTaken(ctx context.Context, q db.Querier, s db.PurgeState, cutoff db.Millis, most int) (b db.PurgeBatch, err error) {
 	last, who, err := readUpTo(ctx, q, forwardedSQL)
 	if err != nil {
 		return b, err
 	}
-	b.place = s.place
+	b.Place = s.Place
+	var rows []int64
 	n, young := 0, false
-	err = db.Each(ctx, q, findDepositsSQL, []any{s.place.seq, last, most}, func(r db.Rows) error {
-		var v row
-		err := r.Scan(&v.seq, &v.last)
+	err = db.Each(ctx, q, findDepositsSQL, []any{s.Place.Seq, last, most}, func(r db.Rows) error {
+		var seq int64
+		var taken db.Millis
+		err := r.Scan(&seq, &taken)
 		n++
-		if young = young || v.last >= cutoff; !young {
-			b.rows = append(b.rows, v)
-			b.place.seq = v.seq
+		if young = young || taken >= cutoff; !young {
+			rows = append(rows, seq)
+			b.Place.Seq, b.Upto = seq, seq
 		}
 		return err
 	})
-	if b.ended = young || n < most; b.ended && !young && who != "" {
-		var next row
-		old, err := db.One(ctx, q, findDepositsSQL, []any{last, int64(db.Never), 1}, &next.seq, &next.last)
+	if b.Ended = young || n < most; b.Ended && !young && who != "" {
+		var next int64
+		var taken db.Millis
+		old, err := db.One(ctx, q, findDepositsSQL, []any{last, int64(db.Never), 1}, &next, &taken)
 		if err != nil {
 			return b, err
 		}
-		if old && next.last < cutoff {
-			b.held = who
+		if old && taken < cutoff {
+			b.Held = who
 		}
 	}
+	b.Rows, b.Purge = len(rows), func(ctx context.Context, t *db.Tx) (int64, error) { return purgeTaken(ctx, t, rows) }
 	return b, err
 }
 
@@ -104,19 +98,19 @@ DELETE FROM deposits WHERE seq = $1 AND state || '' = 'taken'
 	AND NOT EXISTS (SELECT 1 FROM forwards f WHERE f.feed = 0 AND f.seq = deposits.seq)
 	AND NOT EXISTS (SELECT 1 FROM deposits h WHERE substr(h.tx_id, 1, 64) = substr(deposits.tx_id, 1, 64) AND h.state || '' = 'held')`
 
-func (gateway) purge(ctx context.Context, t *db.Tx, b batch) (total int64, err error) {
-	if len(b.rows) == 0 {
+func purgeTaken(ctx context.Context, t *db.Tx, rows []int64) (total int64, err error) {
+	if len(rows) == 0 {
 		return 0, nil
 	}
 	last, _, err := readUpTo(ctx, t, forwardedSQL+"{lock}")
 	if err != nil {
 		return 0, err
 	}
-	gone := make([]int64, len(b.rows))
+	gone := make([]int64, len(rows))
 	var list []db.Statement
-	for i, r := range b.rows {
-		if r.seq <= last {
-			list = append(list, db.Statement{SQL: purgeDepositSQL, Args: []any{r.seq}, N: &gone[i]})
+	for i, seq := range rows {
+		if seq <= last {
+			list = append(list, db.Statement{SQL: purgeDepositSQL, Args: []any{seq}, N: &gone[i]})
 		}
 	}
 	err = t.Batch(ctx, list)

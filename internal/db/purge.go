@@ -1,0 +1,243 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// The pace. A batch begins small and grows while it is quick. After it comes a pause, of
+// all nodes of a database together.
+const (
+	leastRows  = 8
+	mostRows   = 256
+	calm       = 40             // a pause is so many times as long as finding and purging a batch took
+	hurried    = 8              // likewise in a long walk
+	longWalk   = 24 * time.Hour // more gets old than a walk with long pauses purges
+	idlePause  = time.Minute    // after a walk over everything that is old
+	failPause  = 10 * time.Second
+	batchLimit = 30 * time.Second
+)
+
+// purgeSize says how long the transaction of a batch takes: after one that took less than quick
+// comes a larger one, after one that took longer than slow a smaller one.
+type purgeSize struct{ quick, slow time.Duration }
+
+// Whoever writes to SQLite waits for a batch that runs.
+var (
+	sizeConcurrent = purgeSize{quick: time.Millisecond, slow: 3 * time.Millisecond}
+	sizeOneWriter  = purgeSize{quick: 300 * time.Microsecond, slow: 900 * time.Microsecond}
+)
+
+// ShortestKeep is the shortest time that PurgeConfig.Keep may be.
+const ShortestKeep = 24 * time.Hour
+
+// PurgeConfig is what the Purger of an end needs.
+type PurgeConfig struct {
+	DB *DB // of that end. Required
+	// Keep is how long what is settled stays. Required: 0 is an error.
+	Keep time.Duration
+	Now  func() time.Time // the clock that all nodes share. Required
+	Log  *slog.Logger     // Required
+}
+
+// Purger purges what was settled long ago from the database of an end, in small batches
+// beside the load.
+type Purger struct {
+	c     PurgeConfig
+	lists *DB // reads with connections of its own
+	of    Purging
+	size  purgeSize
+	rows  int    // of the next batch
+	walk  Millis // when this walk began, or when this process found it begun
+	late  bool   // this walk is a long one
+	held  string
+}
+
+// Purging is what an end purges.
+type Purging struct {
+	// Find looks at the rows behind the place where the walk stands, most of them at most.
+	Find func(ctx context.Context, q Querier, s PurgeState, cutoff Millis, most int) (PurgeBatch, error)
+	// ReadSQL reads a PurgeState from the one row of the table retention, member by member.
+	ReadSQL string
+	// Move stores the state.
+	Move func(s PurgeState) Statement
+	// Ended tells of a walk that has purged so many rows, all settled before a time.
+	Ended func(ctx context.Context, t *Tx, rows int64, before, now Millis) error
+}
+
+// PurgeState is the row of the table retention.
+type PurgeState struct {
+	next   Millis     // no batch begins before
+	Before Millis     // the latest cutoff of any batch
+	Place  PurgePlace // the zero place: a walk begins
+	Upto   int64      // the last PurgeBatch.Upto of which rows went
+
+	walked, purged int64
+}
+
+// Args are the members of s in the order of Purging.ReadSQL, without the place and Upto.
+func (s PurgeState) Args() (next, before, walked, purged int64) {
+	return int64(s.next), int64(s.Before), s.walked, s.purged
+}
+
+// PurgePlace is the last row that the walk has looked at: its merchant and id, or its number.
+type PurgePlace struct {
+	Merchant, ID string
+	Seq          int64
+}
+
+// PurgeBatch is what a step has found.
+type PurgeBatch struct {
+	Rows int // that may go
+	// Purge deletes those that still may go, as part of t, and gives their number.
+	Purge func(ctx context.Context, t *Tx) (int64, error)
+	Place PurgePlace // its end
+	Upto  int64
+	Ended bool   // nothing that is old comes after it
+	Held  string // why the walk cannot go on; empty: it can
+}
+
+// PurgeDone says what a Step did.
+type PurgeDone struct {
+	Purged int64         // rows
+	Ended  bool          // the walk has come to its end; the next step begins another
+	Wait   time.Duration // until the next step
+}
+
+// NewPurger gives the Purger of an end. It starts nothing.
+func NewPurger(c PurgeConfig, of Purging) (*Purger, error) {
+	if c.DB == nil || c.Keep <= 0 || c.Now == nil || c.Log == nil {
+		return nil, errors.New("db: PurgeConfig is not complete")
+	}
+	size := sizeOneWriter
+	if c.DB.Dialect().ConcurrentWriters {
+		size = sizeConcurrent
+	}
+	return &Purger{c: c, lists: c.DB.Apart(), of: of, size: size, rows: leastRows}, nil
+}
+
+// Run purges until ctx ends. A failure is logged, and tried again. A nil Purger does
+// nothing. Several processes of one database may run it: one works at a time.
+func (p *Purger) Run(ctx context.Context) error {
+	if p == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		bounded, cancel := context.WithTimeout(ctx, batchLimit)
+		done, err := p.Step(bounded, MillisOf(p.c.Now()))
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			p.c.Log.Error("purging failed", "error", err.Error())
+			done.Wait = failPause
+		}
+		rest := time.NewTimer(done.Wait)
+		select {
+		case <-ctx.Done():
+			rest.Stop()
+			return nil
+		case <-rest.C:
+		}
+	}
+}
+
+// Step purges one batch of what was settled before now less PurgeConfig.Keep. While a restored
+// database is not reconciled it purges nothing.
+func (p *Purger) Step(ctx context.Context, now Millis) (done PurgeDone, err error) {
+	s, found, err := p.read(ctx, p.lists, p.of.ReadSQL)
+	if err != nil {
+		return done, err
+	}
+	epoch, err := LastEpoch(ctx, p.lists)
+	if err != nil {
+		return done, err
+	}
+	if !found || epoch.Open() {
+		return PurgeDone{Wait: idlePause}, nil
+	}
+	if s.Place == (PurgePlace{}) || p.walk == 0 {
+		p.walk, p.late = now, false
+	}
+	if s.next > now && s.next <= now+Millis(idlePause.Milliseconds()) { // else the clock was set back
+		return PurgeDone{Wait: s.next.Time().Sub(now.Time())}, nil
+	}
+	cutoff := now - Millis(p.c.Keep.Milliseconds())
+	began, times := time.Now(), p.pauses(now)
+	b, err := p.of.Find(ctx, p.lists, s, cutoff, p.rows)
+	if err != nil {
+		return done, err
+	}
+	p.tell(b.Held)
+	if done.Ended = b.Ended; b.Ended && b.Rows == 0 && s.Place == (PurgePlace{}) {
+		done.Wait = idlePause
+		return done, nil // nothing is old
+	}
+	var took time.Duration // of the transaction, without the commit
+	// A purge that a loss of power undoes is done again.
+	err = p.c.DB.WriteUnsynced(ctx, func(ctx context.Context, t *Tx) error {
+		begun := time.Now()
+		defer func() { took = time.Since(begun) }()
+		done.Purged = 0
+		is, free, err := p.read(ctx, t, p.of.ReadSQL+"{skip}")
+		if err != nil || !free || is.Place != s.Place || is.next != s.next {
+			return err // another node works, or has been here
+		}
+		if done.Purged, err = b.Purge(ctx, t); err != nil {
+			return err
+		}
+		done.Wait = times * time.Since(began)
+		is.Place, is.Before = b.Place, max(is.Before, cutoff)
+		is.walked, is.purged = is.walked+done.Purged, is.purged+done.Purged
+		if done.Purged > 0 {
+			is.Upto = max(is.Upto, b.Upto)
+		}
+		if b.Ended {
+			if is.walked > 0 {
+				if err := p.of.Ended(ctx, t, is.walked, is.Before, now); err != nil {
+					return err
+				}
+			}
+			done.Wait, is.Place, is.walked = idlePause, PurgePlace{}, 0
+		}
+		is.next = now + Millis(done.Wait.Milliseconds())
+		return t.Batch(ctx, []Statement{p.of.Move(is)})
+	})
+	done.Wait = max(done.Wait, times*time.Since(began))
+	switch {
+	case took > p.size.slow:
+		p.rows = max(p.rows/2, leastRows)
+	case took < p.size.quick && b.Rows > p.rows/2:
+		p.rows = min(p.rows*2, mostRows)
+	}
+	return done, err
+}
+
+// pauses says how many times as long as a batch the pause after it is.
+func (p *Purger) pauses(now Millis) time.Duration {
+	if now-p.walk <= Millis(longWalk.Milliseconds()) {
+		return calm
+	}
+	if !p.late {
+		p.late = true
+		p.c.Log.Warn("the purge lasts longer than a day and makes shorter pauses", "since", p.walk.Time().UTC())
+	}
+	return hurried
+}
+
+// tell logs once why the purge cannot go on.
+func (p *Purger) tell(held string) {
+	if held != p.held && held != "" {
+		p.c.Log.Warn("what is old is not purged", "reason", held)
+	}
+	p.held = held
+}
+
+func (p *Purger) read(ctx context.Context, q Querier, text string) (s PurgeState, found bool, err error) {
+	err = Each(ctx, q, text, nil, func(r Rows) error {
+		found = true
+		return r.Scan(&s.next, &s.Before, &s.Place.Merchant, &s.Place.ID, &s.Place.Seq, &s.Upto, &s.walked, &s.purged)
+	})
+	return s, found, err
+}
