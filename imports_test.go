@@ -102,7 +102,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/HdrHistogram/hdrhistogram-go"},
 	},
 	"countersign/internal/lab/proof": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"golang.org/x/sys"}},
-	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api"}, others: []string{"github.com/alecthomas/kong"}},
+	"countersign/internal/cli":       {ours: []string{"countersign/client", "countersign/internal/api", "countersign/internal/daemon"}, others: []string{"github.com/alecthomas/kong"}},
 	"countersign/internal/settings":  {others: []string{"github.com/alecthomas/kong", "github.com/BurntSushi/toml"}},
 	"countersign/cmd/countersign": {
 		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/conformance", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",

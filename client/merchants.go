@@ -92,7 +92,7 @@ type Retry struct {
 // NewMerchant is a merchant to be made.
 type NewMerchant struct {
 	ID             string      `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"identifies the merchant permanently: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
-	Name           string      `json:"name" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
+	Name           string      `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters; absent: the id"`
 	APIKey         Secret      `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters; absent: the service makes one and shows it once"`
 	CallbackAPIKey Secret      `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters; absent: no such header"`
 	NotifyURL      string      `json:"notifyUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`

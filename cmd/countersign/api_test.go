@@ -11,6 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/envelope"
+	"countersign/internal/cli"
 )
 
 // TestHandover: what a merchant needs comes in files of their own, and nothing
@@ -117,7 +118,8 @@ func TestHandover(t *testing.T) {
 func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
-	err := handOver(streams{strings.NewReader(""), &out, &errOut}, filepath.Join(t.TempDir(), "gone"), made)
+	answer, _ := json.Marshal(made)
+	err := handOver(cli.Streams{Out: &out, Err: &errOut}, filepath.Join(t.TempDir(), "gone"), json.RawMessage(`{"id":"shop"}`), answer)
 	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
 		t.Errorf("%v", err)
 	}

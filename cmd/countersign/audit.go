@@ -10,9 +10,10 @@ import (
 
 	"countersign/client"
 	"countersign/internal/audit"
+	"countersign/internal/cli"
 )
 
-type auditKeyCmd struct{ eitherEnd }
+type auditKeyCmd struct{ cli.Either }
 
 func (c *auditKeyCmd) Run(ctx context.Context, std streams, api *client.Service) error {
 	p, err := api.AuditCheckpoint(ctx, 0)
@@ -24,7 +25,7 @@ func (c *auditKeyCmd) Run(ctx context.Context, std streams, api *client.Service)
 }
 
 type auditExportCmd struct {
-	eitherEnd
+	cli.Either
 	From int64 `help:"First record. Default: 1." default:"1" placeholder:"SEQ"`
 	To   int64 `help:"Last record. Default: the last there is." placeholder:"SEQ"`
 	New  bool  `help:"Begin after the exports that were acknowledged, instead of --from."`
@@ -67,7 +68,7 @@ func (f heldFlag) size() (int64, error) {
 }
 
 type auditCheckpointCmd struct {
-	eitherEnd
+	cli.Either
 	heldFlag
 }
 
@@ -95,7 +96,7 @@ func writeProof(w io.Writer, p client.AuditProof) error {
 
 // auditAbout asks for the evidence about one thing.
 type auditAbout struct {
-	eitherEnd
+	cli.Either
 	Withdrawal string `xor:"about" required:"" help:"Id of a withdrawal, or MERCHANT/CALLBACKID; with --gateway, the callBackId of an order." placeholder:"ID"`
 	Callback   string `xor:"about" required:"" help:"Id of a callback, such as a deposit's; with --gateway, its number in the inbox." placeholder:"ID"`
 	heldFlag
@@ -179,7 +180,7 @@ func (c *auditFile) verify(std streams) (v audit.Verified, err error) {
 }
 
 type auditAcknowledgeCmd struct {
-	eitherEnd
+	cli.Either
 	auditFile
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // placeFlags say whose data directory a subcommand works on. run looks for Gateway
-// before the command line is parsed; see eitherEnd.
+// before the command line is parsed; see cli.Either.
 type placeFlags struct {
 	Data    string `help:"Data directory of the ${end}. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
 	Gateway bool   `help:"The gateway's, not the service's." env:"-"`

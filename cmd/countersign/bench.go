@@ -10,6 +10,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/bench"
+	"countersign/internal/cli"
 )
 
 type benchCmd struct {
@@ -20,7 +21,7 @@ type benchCmd struct {
 	Dir   string     `help:"Where the databases are made and removed again, on the disk that is to be measured." type:"path" placeholder:"DIR"`
 	DB    string     `name:"db" env:"-" help:"PostgreSQL in place of SQLite. The database must be empty or from an earlier bench." placeholder:"URL"`
 	API   string     `name:"api" env:"-" help:"Measure the service that runs there instead of one in this process. It needs --allow-http and --allow-private." placeholder:"URL"`
-	Token secretText `env:"-" help:"Its admin token, or @FILE." placeholder:"TOKEN"`
+	Token cli.Secret `env:"-" help:"Its admin token, or @FILE." placeholder:"TOKEN"`
 	Inbox string     `help:"The merchant's inbox: memory, or sqlite for one that is durable too." enum:"memory,sqlite" default:"memory"`
 
 	Callbacks   int           `help:"Callbacks in a round; by default what RSA alone does in 1.5 seconds." placeholder:"N"`
@@ -89,7 +90,7 @@ func (c *benchCmd) service() (*client.Service, error) {
 	if c.Token == "" {
 		return nil, errors.New("--api needs --token")
 	}
-	token, err := c.Token.reveal("token")
+	token, err := c.Token.Reveal("token")
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"countersign"
 	"countersign/conformance"
 	"countersign/envelope"
+	"countersign/internal/cli"
 )
 
 type checkCmd struct {
@@ -37,8 +38,8 @@ type checkCmd struct {
 	Provider     string `help:"Check as which service. countersign: one of this project; other: any other, which does not bind, leaves members out and has other forms of them. Give another --order for each." enum:"countersign,other" default:"countersign"`
 	Ordered      bool   `help:"Check as a service that is given the details of every withdrawal, and need not take them from answers."`
 
-	APIKey         secretText `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
-	CallbackAPIKey secretText `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
+	APIKey         cli.Secret `name:"api-key" help:"The merchant's API key, which every response must carry; @FILE reads it." placeholder:"VALUE"`
+	CallbackAPIKey cli.Secret `name:"callback-api-key" help:"What is sent as X-API-KEY; @FILE reads it. Without it there is no header." placeholder:"VALUE"`
 
 	Order          string `help:"JSON file of a withdrawal that the endpoint knows: callBackId, tenantUserId, address, chainName, symbol, amount." placeholder:"FILE"`
 	User           string `help:"A tenantUserId that the endpoint knows; that of the order if empty." placeholder:"ID"`
@@ -186,10 +187,10 @@ func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	}
 	for _, s := range []struct {
 		name string
-		flag secretText
+		flag cli.Secret
 		to   *countersign.APIKey
 	}{{"api-key", c.APIKey, &config.APIKey}, {"callback-api-key", c.CallbackAPIKey, &config.CallbackAPIKey}} {
-		text, err := s.flag.reveal(s.name)
+		text, err := s.flag.Reveal(s.name)
 		if err != nil {
 			return config, err
 		}

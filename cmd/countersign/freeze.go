@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"countersign/client"
+	"countersign/internal/cli"
 )
 
 type freezeCmd struct {
-	apiFlags
+	cli.Connection
 	Reason string `help:"Why, for the other operators. Required, except with --status." placeholder:"TEXT" env:"-"`
 	Status bool   `help:"Only say whether the service is frozen, since when, by whom and why." env:"-"`
 }

@@ -9,6 +9,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
@@ -35,8 +36,8 @@ type gatewayCmd struct {
 	ServiceKey     []string     `help:"Key that opens requests: the public part that the service handed over, or the merchant's own pair where the merchant made it. Twice while the service changes from one to the other (docs/keys.md)." placeholder:"FILE" sep:"none"`
 	ResponseKey    []string     `help:"Public key of the service that seals answers; the service key if empty. The second one answers what the second service key opened." placeholder:"FILE" sep:"none"`
 	OAEP           bool         `name:"oaep" help:"Requests are padded with OAEP (the merchant made the pair)."`
-	APIKey         secretText   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
-	CallbackAPIKey []secretText `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
+	APIKey         cli.Secret   `name:"api-key" help:"The merchant's apiKey, which every response carries, or @FILE." placeholder:"KEY"`
+	CallbackAPIKey []cli.Secret `name:"callback-api-key" help:"X-API-KEY that the service sends, or @FILE. Twice while it changes. Required where the merchant made the pair; otherwise none: not checked." placeholder:"KEY" sep:"none"`
 	NotifyPath     string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
@@ -47,10 +48,10 @@ type gatewayCmd struct {
 	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there), for the people who approve." default:"1h" placeholder:"TIME"`
 	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
 	ForwardFrom   string        `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
-	ForwardSecret secretText    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
+	ForwardSecret cli.Secret    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 	VerifyURL     string        `name:"verify-url" help:"Where the merchant's own check answers, before a deposit counts, whether it is on the chain: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
 	VerifyFor     time.Duration `help:"How long a deposit is held that is not verified yet; then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
-	VerifySecret  secretText    `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
+	VerifySecret  cli.Secret    `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
 }
 
 // Help is the long help of the subcommand.
@@ -154,13 +155,13 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 	if c.OAEP {
 		m.Padding = envelope.OAEP
 	}
-	apiKey, err := c.APIKey.reveal("api-key")
+	apiKey, err := c.APIKey.Reveal("api-key")
 	if err != nil {
 		return m, err
 	}
 	m.APIKey = countersign.APIKey(apiKey)
 	for _, k := range c.CallbackAPIKey {
-		text, err := k.reveal("callback-api-key")
+		text, err := k.Reveal("callback-api-key")
 		if err != nil {
 			return m, err
 		}
@@ -231,7 +232,7 @@ func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 		return f, nil
 	}
 	f.URL = c.ForwardURL
-	text, err := c.ForwardSecret.reveal("forward-secret")
+	text, err := c.ForwardSecret.Reveal("forward-secret")
 	if err != nil || text == "" {
 		return f, err
 	}
@@ -249,7 +250,7 @@ func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
 		return v, errors.New("--verify-for must be above 0")
 	}
 	v.URL, v.For = c.VerifyURL, c.VerifyFor
-	text, err := c.VerifySecret.reveal("verify-secret")
+	text, err := c.VerifySecret.Reveal("verify-secret")
 	if err != nil || text == "" {
 		return v, err
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"countersign/client"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
@@ -16,20 +19,59 @@ func makeHandover(dir string) error {
 	return err
 }
 
+// notShownAgain is what helps where a file could not be written.
+const notShownAgain = "keep what was printed: the service does not show it again."
+
 // handOver writes what a new merchant needs to dir and says what each file is for. What
 // cannot be written is printed: the service does not show it again.
-func handOver(std streams, dir string, made client.CreatedMerchant) error {
+func handOver(std cli.Streams, dir string, body, answer json.RawMessage) error {
+	var asked client.NewMerchant
+	var made client.CreatedMerchant
+	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(answer, &made)); err != nil {
+		return err
+	}
+	if made.APIKey == "" {
+		made.APIKey = asked.APIKey
+	}
 	about, err := daemon.WriteHandover(dir, made)
 	if err != nil {
-		if err := printJSON(std.out, made, "  "); err != nil {
+		if err := printJSON(std.Out, made, "  "); err != nil {
 			return fmt.Errorf("merchant %s was made, and its keys are lost: make others with countersign merchants keys: %w", made.ID, err)
 		}
-		return &hintedError{fmt.Errorf("merchant %s was made, and its keys could not be written: %w", made.ID, err),
-			[]string{"keep what was printed: the service does not show it again."}}
+		return &hintedError{fmt.Errorf("merchant %s was made, and its keys could not be written: %w", made.ID, err), []string{notShownAgain}}
 	}
-	for _, w := range made.Warnings {
-		fmt.Fprintf(std.err, "countersign: warning: %s\n", w)
+	warn(std, made.Warnings)
+	fmt.Fprintf(std.Out, "merchant %s was made; in %s:\n%s%-13s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
+	return nil
+}
+
+func warn(std cli.Streams, warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintf(std.Err, "countersign: warning: %s\n", w)
 	}
-	fmt.Fprintf(std.out, "merchant %s was made; in %s:\n%s%-13s  %s\n", made.ID, dir, about, "fingerprint", made.Fingerprint)
+}
+
+// handOverStaged writes the keys that were staged to dir, a file each, and lists the files.
+func handOverStaged(std cli.Streams, dir string, _, answer json.RawMessage) error {
+	var staged client.StagedKeys
+	if err := json.Unmarshal(answer, &staged); err != nil {
+		return err
+	}
+	var files []daemon.NewFile
+	for _, f := range []struct{ name, content string }{
+		{"service.b64", staged.PublicKey}, {"response.b64", staged.ResponsePublicKey},
+		{"api.key", staged.APIKey.Reveal()}, {"callback-api.key", staged.CallbackAPIKey.Reveal()},
+	} {
+		if f.content != "" {
+			files = append(files, daemon.NewFile{Name: f.name, Data: []byte(f.content + "\n"), Mode: 0o600})
+		}
+	}
+	if err := daemon.CreateFiles(dir, files); err != nil {
+		return errors.Join(printJSON(std.Out, staged, "  "), &hintedError{fmt.Errorf("the keys were staged, and could not be written: %w", err), []string{notShownAgain}})
+	}
+	for _, f := range files {
+		fmt.Fprintln(std.Out, filepath.Join(dir, f.Name))
+	}
+	warn(std, staged.Warnings)
 	return nil
 }

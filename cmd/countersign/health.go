@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"countersign/internal/cli"
 )
 
 // healthCmd asks a daemon whether it works. An image without a shell has nothing else to
 // ask with.
 type healthCmd struct {
-	apiTLSFlags
+	cli.TLS
 	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
 	Ready bool   `help:"Ask whether it can do its work, for which it needs its database."`
 }
@@ -20,7 +22,7 @@ type healthCmd struct {
 const healthTime = 5 * time.Second
 
 func (c *healthCmd) Run(std streams) error {
-	web, err := c.web()
+	web, err := c.Web()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/lab/dbtest"
+	"countersign/internal/settings"
 )
 
 // TestGatewayLists: what a person of the merchant looks at and decides on, from the
@@ -153,14 +154,14 @@ func TestCompletion(t *testing.T) {
 		"merchants edit shop":  "--notify-url",
 		"merchants nonsense -": "list",
 	} {
-		status, out, _ := shell(t, "", append([]string{completeWord}, strings.Fields(words)...)...)
+		status, out, _ := shell(t, "", append([]string{settings.CompleteWord}, strings.Fields(words)...)...)
 		if status != exitDone || !strings.Contains("\n"+out, "\n"+want+"\n") {
 			t.Errorf("after %q: %d, no %s in\n%s", words, status, want, out)
 		}
 	}
 	for _, sh := range []string{"bash", "zsh", "fish"} {
 		status, script, _ := shell(t, "", "completion", sh)
-		if status != exitDone || !strings.Contains(script, completeWord) {
+		if status != exitDone || !strings.Contains(script, settings.CompleteWord) {
 			t.Errorf("%s: %d %s", sh, status, script)
 		}
 	}

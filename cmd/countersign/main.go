@@ -90,10 +90,10 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 func run(args []string, std streams) int {
 	status := -1 // set where kong ends the program: --help
 	end := serviceEnd
-	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of eitherEnd
+	if i := slices.Index(args, "--gateway"); i >= 0 && (i+1 == len(args) || !isURL(args[i+1])) { // of cli.Either
 		end = gatewayEnd
 	}
-	var called calledAPI
+	var called cli.Called
 	parser, err := newParser(std, args, end, &status, &called)
 	if err != nil {
 		fmt.Fprintln(std.err, "countersign:", err)
@@ -101,7 +101,7 @@ func run(args []string, std streams) int {
 	}
 	show := showsConfig(args)
 	switch {
-	case len(args) > 0 && args[0] == completeWord:
+	case len(args) > 0 && args[0] == settings.CompleteWord:
 		words := args[1:]
 		if showsConfig(words) {
 			words = words[1:] // its flags are the daemon's
@@ -129,7 +129,7 @@ func run(args []string, std streams) int {
 		do = func() error { return std.call(ctx, c) }
 	}
 	if err := do(); err != nil {
-		report(std.err, called.explain(err))
+		report(std.err, explain(&called, err))
 		return exitFailed
 	}
 	return exitDone
@@ -137,7 +137,7 @@ func run(args []string, std streams) int {
 
 // newParser gives the parser of the command line args. end are the words of its end; status is
 // set where kong ends the program: --help; called, where a subcommand speaks to an API.
-func newParser(std streams, args []string, end kong.Vars, status *int, called *calledAPI) (*kong.Kong, error) {
+func newParser(std streams, args []string, end kong.Vars, status *int, called *cli.Called) (*kong.Kong, error) {
 	line := &commandLine{}
 	var err error
 	if line.ServiceAPI, line.GatewayAPI, err = apiCommands(args, end["end"] == gatewayEnd["end"]); err != nil {

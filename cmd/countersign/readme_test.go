@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
 
@@ -300,7 +301,7 @@ func copyTree(from, to string) error {
 // commands and flags that are there.
 func TestCommandsOfDocuments(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called))
 	if err != nil {
 		t.Fatal(err)
 	}

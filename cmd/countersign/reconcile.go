@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"countersign/client"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/reconcile"
 )
@@ -21,9 +22,9 @@ type reconcileCmd struct {
 	Data string `help:"Data directory of the ${end}. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
 	storeFlags
 	Service      string     `help:"The service's API, in place of its database; with --gateway URL or --booked." placeholder:"URL" env:"-"`
-	ServiceToken secretText `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
+	ServiceToken cli.Secret `help:"A token of it, or @FILE: viewer; operator with --settle." placeholder:"TOKEN"`
 	Gateway      eitherSide `help:"Alone: the gateway's database, not the service's. With a URL: the API of the merchant's gateway, which the service is compared with." placeholder:"[URL]" env:"-"`
-	GatewayToken secretText `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
+	GatewayToken cli.Secret `help:"A token of it, or @FILE: viewer." placeholder:"TOKEN"`
 	CA           string     `name:"ca" help:"Authority of the APIs' certificates, in PEM. Default: those of the system." type:"path" placeholder:"FILE" env:"-"`
 	Cert         string     `help:"Certificate in PEM for an API that wants one." type:"path" placeholder:"FILE" env:"-"`
 	CertKey      string     `help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE" env:"-"`
@@ -121,11 +122,11 @@ func (c *reconcileCmd) Run(std streams) error {
 }
 
 // apiOf makes the client of one of the two APIs.
-func apiOf[C any](c *reconcileCmd, url string, token secretText, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
+func apiOf[C any](c *reconcileCmd, url string, token cli.Secret, flag string, newClient func(client.Config) (C, error)) (api C, err error) {
 	if token == "" {
 		return api, fmt.Errorf("give %s", flag)
 	}
-	config, err := apiFlags{apiTLSFlags: apiTLSFlags{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}.config()
+	config, err := cli.Connection{TLS: cli.TLS{CA: c.CA, Cert: c.Cert, CertKey: c.CertKey}, API: url, Token: token}.Config()
 	if err != nil {
 		return api, err
 	}

@@ -30,8 +30,8 @@ type coreFlags struct {
 type relayRunCmd struct {
 	coreFlags
 	To    string     `help:"The service's API." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token secretText `help:"API token of the service with role ingest, or core for withdrawals and --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
-	apiTLSFlags
+	Token cli.Secret `help:"API token of the service with role ingest, or core for withdrawals and --decisions, or @FILE. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	cli.TLS
 	Data      string        `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 	Decisions bool          `help:"Write each decision of the service into countersign_decisions of the core's database, once and in order."`
 	Poll      time.Duration `help:"How often to look for rows without a notification." default:"2s" placeholder:"TIME"`
@@ -52,7 +52,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	config, err := apiFlags{apiTLSFlags: c.apiTLSFlags, API: c.To, Token: c.Token, Data: c.Data}.config()
+	config, err := cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data}.Config()
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,8 @@ type relayCursorCmd struct {
 	NextEpoch bool       `help:"Let decisions go on behind the last restore of the service. It asks the service where that is." env:"-"`
 	Set       *int64     `help:"Let decisions go on behind this number." placeholder:"N" env:"-"`
 	To        string     `help:"The service's API, with --next-epoch." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_RELAY_TO"`
-	Token     secretText `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
-	apiTLSFlags
+	Token     cli.Secret `help:"API token of the service with role core, or @FILE, with --next-epoch. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_RELAY_TOKEN,COUNTERSIGN_SERVICE_TOKEN,COUNTERSIGN_TOKEN"`
+	cli.TLS
 	Data string `help:"The service's data directory: its admin.token without --token. Default: ./countersign-data." default:"./countersign-data" type:"path" placeholder:"DIR"`
 }
 
@@ -186,7 +186,7 @@ func (c *relayCursorCmd) Run(std streams) error {
 		}
 		to := c.Set
 		if c.NextEpoch {
-			api, err := newClient(&apiFlags{apiTLSFlags: c.apiTLSFlags, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
+			api, err := cli.NewClient(cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func (c coreFlags) table(call func(context.Context, *relay.Table) error) error {
 		return err
 	}
 	defer t.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cli.CallTimeout)
 	defer cancel()
 	return call(ctx, t)
 }

@@ -27,11 +27,6 @@ type days string
 const mostDays = 36_500
 
 func (d days) length() (time.Duration, error) {
-	n, err := d.number()
-	return time.Duration(n) * 24 * time.Hour, err
-}
-
-func (d days) number() (uint64, error) {
 	if d == "0" || d == "" {
 		return 0, nil
 	}
@@ -40,5 +35,5 @@ func (d days) number() (uint64, error) {
 	if !ok || err != nil || n > mostDays {
 		return 0, fmt.Errorf("%q is neither 0 nor a number of days up to %dd, such as 90d", string(d), mostDays)
 	}
-	return n, nil
+	return time.Duration(n) * 24 * time.Hour, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/signed"
 )
@@ -151,12 +152,12 @@ func explainStart(err error) error {
 // alarmFlags say where a daemon posts its alarms.
 type alarmFlags struct {
 	AlarmURL    string     `name:"alarm-url" help:"Post every alarm there, signed as Standard Webhooks says, until it is answered with 2xx." placeholder:"URL"`
-	AlarmSecret secretText `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
+	AlarmSecret cli.Secret `name:"alarm-secret" help:"What signs alarms: whsec_ and Base64, or @FILE; the file alarm.secret of the data directory if empty." placeholder:"SECRET"`
 }
 
 func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
 	p.URL = f.AlarmURL
-	text, err := f.AlarmSecret.reveal("alarm-secret")
+	text, err := f.AlarmSecret.Reveal("alarm-secret")
 	if err != nil || text == "" {
 		return p, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/settings"
 )
@@ -19,7 +20,7 @@ import (
 // those of the flags.
 func TestSettingsPages(t *testing.T) {
 	dbtest.NotRaced(t, "commands that end by themselves do one thing after another")
-	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(calledAPI))
+	parser, err := newParser(streams{}, nil, serviceEnd, new(int), new(cli.Called))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 )
 
 type tokenNewCmd struct {
-	eitherEnd
+	cli.Either
 	Name     string      `arg:"" help:"Whose token it is."`
 	Role     client.Role `required:"" help:"viewer reads; approver decides on what others propose; admin does all. Of the service: ingest adds deposits; core is the wallet core: deposits, withdrawals, decisions; operator makes merchants, proposes changes, pauses, resends. Of the gateway: app is the merchant's application: orders, feeds." enum:"viewer,ingest,core,operator,app,approver,admin" placeholder:"ROLE"`
 	Merchant []string    `help:"Bind it to this merchant of the service: for it there is no other. May be given several times." placeholder:"ID" env:"-"`

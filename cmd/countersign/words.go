@@ -17,15 +17,19 @@ import (
 // serviceWords are the subcommands of the service's API and of either.
 var serviceWords = []cli.Command{
 	{Words: "merchants", Help: "The service's merchants, through its API."},
-	{Words: "merchants add", Help: "Make a merchant and its keys; what the merchant needs is printed once.", By: &merchantsAddCmd{}},
+	{Words: "merchants add", Op: "createMerchant", Help: "Make a merchant and its keys; what the merchant needs is printed once.",
+		Args: []string{"id"}, Flags: settingFlags, Files: keyFiles, Out: &cli.Output{Prepare: makeHandover, Write: handOver,
+			Help: "Directory for what the merchant needs: service.b64, api.key and merchant.json; made if missing. Nothing in it is overwritten. Without it all is printed."}},
 	{Words: "merchants list", Op: "merchants", Help: "List merchants.", Lines: 1000, Columns: "ID|NAME|STATE|SCHEME|NOTIFY URL|PAUSED BECAUSE=pausedReason"},
 	{Words: "merchants show", Op: "merchant", Help: "Show one merchant."},
-	{Words: "merchants edit", Help: "Change settings of a merchant; what is not given stays.", By: &merchantsEditCmd{}},
+	{Words: "merchants edit", Op: "updateMerchant", Help: "Change settings of a merchant; what is not given stays.", Flags: settingFlags},
 	{Words: "merchants pause", Op: "pauseMerchant", Help: "Stop sending to a merchant, deciding and releasing; its callbacks are still taken."},
 	{Words: "merchants resume", Op: "resumeMerchant", Help: "End the pause of a merchant."},
-	{Words: "merchants keys", Help: "Make new keys at one moment. The next attempt uses them; rotate has an overlap.", By: &merchantsKeysCmd{}},
+	{Words: "merchants keys", Op: "rotateKeys", Help: "Make new keys at one moment. The next attempt uses them; rotate has an overlap.", Flags: settingFlags, Files: keyFiles},
 	{Words: "merchants rotate", Help: "Replace keys without a pause: both sets count for a time."},
-	{Words: "merchants rotate stage", Help: "Give a merchant a second set of keys; the present ones still seal, and answers under either count.", By: &rotateStageCmd{}},
+	{Words: "merchants rotate stage", Op: "stageRotation", Help: "Give a merchant a second set of keys; the present ones still seal, and answers under either count.",
+		Flags: settingFlags, Files: keyFiles, Out: &cli.Output{Prepare: makeHandover, Write: handOverStaged,
+			Help: "Directory for what the merchant needs: service.b64, response.b64, api.key, callback-api.key; made if missing. Nothing in it is overwritten. Without it all is printed."}},
 	{Words: "merchants rotate activate", Op: "activateRotation", Help: "Seal with the newer keys. Answers under the older ones count until the end of the overlap."},
 	{Words: "merchants rotate finish", Op: "finishRotation", Help: "End the older keys now."},
 	{Words: "merchants rotate cancel", Op: "cancelRotation", Help: "End the newer keys: the older ones seal, alone."},
@@ -100,6 +104,14 @@ var serviceWords = []cli.Command{
 	{Words: "api list", By: &apiListCmd{}, Tags: []string{"default", "withargs"},
 		Help: "List the operations of an API. api OPERATION calls one: api OPERATION --help says how."},
 }
+
+// settingFlags and keyFiles are the flags of a merchant's settings that have shorter names, and
+// those that name files with keys.
+var (
+	settingFlags = map[string]string{"key-": "", "response-key-private-key": "response-private-key", "response-key-public-key": "-", "rate-per-second": "rate",
+		"make-api-key": "new-api-key", "make-callback-api-key": "new-callback-api-key"}
+	keyFiles = []string{"private-key", "public-key", "response-private-key"}
+)
 
 // gatewayWords are the subcommands of the gateway's API alone.
 var gatewayWords = []cli.Command{

@@ -11,7 +11,9 @@ import (
 	"countersign/client"
 	"countersign/internal/admin"
 	"countersign/internal/api"
+	"countersign/internal/cli"
 	"countersign/internal/gateway"
+	"countersign/internal/settings"
 )
 
 // TestEveryOperation: api reaches each operation of both ends, by a name that completes, and
@@ -23,8 +25,8 @@ func TestEveryOperation(t *testing.T) {
 		if status != exitDone {
 			t.Fatal(errOut)
 		}
-		_, words, _ := shell(t, "", append(append([]string{completeWord}, flags...), "api")...)
-		parser, err := newParser(streams{}, []string{"api"}, map[string]map[string]string{"": serviceEnd, "--gateway": gatewayEnd}[end], new(int), new(calledAPI))
+		_, words, _ := shell(t, "", append(append([]string{settings.CompleteWord}, flags...), "api")...)
+		parser, err := newParser(streams{}, []string{"api"}, map[string]map[string]string{"": serviceEnd, "--gateway": gatewayEnd}[end], new(int), new(cli.Called))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ const (
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		ID: in.ID, Name: in.Name, State: outbox.MerchantActive,
+		ID: in.ID, Name: or(in.Name, in.ID), State: outbox.MerchantActive,
 		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
 		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
 		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,7 +49,7 @@ type newParrot struct {
 	Key   client.Secret      `json:"key,omitempty" doc:"what opens it"`
 	Fed   client.Duration    `json:"fed,omitzero" doc:"how often it is fed"`
 	Tags  []string           `json:"tags,omitempty" doc:"what it is"`
-	Sings client.Patch[bool] `json:"sings,omitzero" doc:"whether it sings"`
+	Sings client.Patch[bool] `json:"sings,omitzero" nullable:"true" doc:"whether it sings"`
 }
 
 type cage struct {
@@ -74,13 +77,21 @@ var words = append([]Command{
 	{Words: "parrots", Help: "Parrots."},
 	{Words: "parrots feed", Op: "feed", All: "feedAll", Flags: map[string]string{"filter-": ""}, Done: "fed %s"},
 	{Words: "parrots add", Op: "addParrot", Body: File},
+	{Words: "parrots make", Op: "addParrot", Args: []string{"name"}, Files: []string{"key", "place"}, Flags: map[string]string{"cage-": ""}, Out: &Output{
+		Help: "Where it goes.",
+		Prepare: func(place string) error {
+			if filepath.Base(place) == "full" {
+				return errors.New("it is full")
+			}
+			return nil
+		},
+		Write: func(std Streams, place string, body, answer json.RawMessage) error {
+			_, err := fmt.Fprintf(std.Out, "%s %s %s", filepath.Base(place), body, answer)
+			return err
+		}}},
 	{Words: "parrots sounds", Op: "sounds", Columns: "WORD|CAGE=cage.Name|SEQ|NEVER", Lines: 3, Switches: []Switch{{Name: "new", Flag: "kind", Value: "waiting", Help: "New ones."}}},
 	{Words: "api", Help: "Every operation."},
 }, All("api", parrots, ServiceEnd)...)
-
-type connection struct {
-	URL string `name:"api"`
-}
 
 // shell runs a command line against answers, and gives the requests that came: method, path
 // and body.
@@ -96,12 +107,12 @@ func shell(t *testing.T, answers []string, stdin string, args ...string) (out, e
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer server.Close()
-	plugin, err := Ends{Service: parrots, One: connection{}, Either: connection{}}.Plugin(words)
+	plugin, err := Ends{Service: parrots}.Plugin(words)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b, e bytes.Buffer
-	parser, err := kong.New(&struct{ kong.Plugins }{kong.Plugins{plugin}}, kong.Writers(&b, &b), kong.DefaultEnvars("PARROTS"), kong.Exit(func(int) {}))
+	parser, err := kong.New(&struct{ kong.Plugins }{kong.Plugins{plugin}}, kong.Writers(&b, &b), kong.DefaultEnvars("PARROTS"), kong.Bind(&Called{}), kong.Vars{"end": "aviary", "END": "AVIARY", "api": "http://127.0.0.1:1", "data": "."}, kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +124,7 @@ func shell(t *testing.T, answers []string, stdin string, args ...string) (out, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Of(k.Selected()).Run(context.Background(), to, Streams{In: strings.NewReader(stdin), Out: &b, Err: &e,
-		Secret: func(_, text string) (string, error) { return "revealed " + text, nil }})
+	err = Of(k.Selected()).Run(context.Background(), to, Streams{In: strings.NewReader(stdin), Out: &b, Err: &e})
 	return b.String(), e.String(), requests, err
 }
 
@@ -162,13 +172,17 @@ func TestWords(t *testing.T) {
 
 // TestBodies: a body comes from flags, a file or -d, and flags come before what it has.
 func TestBodies(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("what opens\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const answer = `{"name":"polly","cage":{"width":3,"place":"\u001b[2J"},"amount":1.50,"tags":["a","b"]}`
 	for _, tt := range []struct {
 		args        []string
 		stdin, want string
 	}{
-		{[]string{"api", "addParrot", "--name", "3", "--cage-width", "3", "--fed", "2h", "--tags", "a,b", "--no-sings", "--key", "@file"}, "",
-			`{"cage":{"width":3},"fed":"2h","key":"revealed @file","name":"3","sings":false,"tags":["a","b"]}`},
+		{[]string{"api", "addParrot", "--name", "3", "--cage-width", "3", "--fed", "2h", "--tags", "a,b", "--no-sings", "--key", "@" + secret}, "",
+			`{"cage":{"width":3},"fed":"2h","key":"what opens","name":"3","sings":false,"tags":["a","b"]}`},
 		{[]string{"api", "addParrot", "-d", `{"name": "a"}`}, "", `{"name":"a"}`},
 		{[]string{"api", "addParrot", "--request=@-", "--cage-place", "b"}, `{"amount":1.50,"cage":{"width":3}}`, `{"amount":1.50,"cage":{"place":"b","width":3}}`},
 		{[]string{"parrots", "add", "-"}, `{"name":"a","name":"b"}`, `{"name":"a","name":"b"}`},
@@ -192,6 +206,26 @@ func TestBodies(t *testing.T) {
 	}
 	for _, bad := range [][]string{{"api", "addParrot", "--cage-width", "wide"}, {"parrots", "add", "-"}, {"parrots", "add", "none/such"}, {"api", "addParrot", "-d", "[]", "--name", "a"}} {
 		if _, _, requests, err := shell(t, nil, "{} {}", bad...); err == nil || len(requests) > 0 {
+			t.Errorf("%v: %v, %q", bad, err, requests)
+		}
+	}
+}
+
+// TestFiles: arguments, values in files, what goes back to its default, and where an answer goes.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	secret, open := filepath.Join(dir, "secret"), filepath.Join(dir, "open")
+	for path, mode := range map[string]os.FileMode{secret: 0o600, open: 0o644} {
+		if err := os.WriteFile(path, []byte("in "+filepath.Base(path)), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errOut, _, err := shell(t, []string{`{"name":"polly"}`}, "", "parrots", "make", "polly", "--key", secret, "--place", open, "--clear", "sings", "--out", "here")
+	if want := `here {"cage":{"place":"in open"},"key":"in secret","name":"polly","sings":null} {"name":"polly"}`; err != nil || out != want || !strings.Contains(errOut, "warning") {
+		t.Errorf("%v %s%s", err, out, errOut)
+	}
+	for _, bad := range [][]string{{}, {"polly", "--key", open}, {"polly", "--out", "full"}, {"polly", "--clear", "name"}} {
+		if _, _, requests, err := shell(t, nil, "", append([]string{"parrots", "make"}, bad...)...); err == nil || len(requests) > 0 {
 			t.Errorf("%v: %v, %q", bad, err, requests)
 		}
 	}

@@ -6,6 +6,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
@@ -49,6 +50,10 @@ type Command struct {
 	Flags map[string]string
 	// Switches are flags without a value that set another flag.
 	Switches []Switch
+	// Args are flags that are arguments instead, and Files those whose value is in a file.
+	Args, Files []string
+	// Out is the flag --out, which takes what is shown only once. Nil: there is none.
+	Out *Output
 	// Confirm is what is said without --yes. Empty: there is no such flag.
 	Confirm string
 	// Find gives the id that is meant by an argument. Nil: the argument is the id.
@@ -70,6 +75,13 @@ type Command struct {
 	Warn func(Entry) string
 }
 
+// Output puts an answer into a place that a person names.
+type Output struct {
+	Help    string
+	Prepare func(place string) error // before the call
+	Write   func(std Streams, place string, body, answer json.RawMessage) error
+}
+
 // Switch is a flag without a value that gives Flag its Value.
 type Switch struct{ Name, Help, Flag, Value string }
 
@@ -88,8 +100,6 @@ type Ends struct {
 	Service, Gateway []api.Operation
 	// OfGateway: --gateway is on the command line.
 	OfGateway bool
-	// One and Either are structs of flags that say where an API is, of one end and of either.
-	One, Either any
 }
 
 // Of gives the operations of an end.
@@ -234,9 +244,9 @@ func Of(n *kong.Node) *Call {
 
 // call describes the subcommand of an operation.
 func (e Ends) call(c *Command) (*Call, error) {
-	operations, conn := e.Of(c.End), e.One
+	operations, conn := e.Of(c.End), reflect.TypeFor[Connection]()
 	if c.End == EitherEnd {
-		conn = e.Either
+		conn = reflect.TypeFor[Either]()
 	}
 	find := func(id string) (*api.Operation, error) {
 		i := slices.IndexFunc(operations, func(o api.Operation) bool { return o.ID == id })
@@ -256,7 +266,7 @@ func (e Ends) call(c *Command) (*Call, error) {
 		}
 	}
 	k.add(reflect.TypeFor[*Call](), "kong", "-")
-	k.add(reflect.TypeOf(conn), "embed", "")
+	k.add(conn, "embed", "")
 	for _, m := range pathMember.FindAllStringSubmatch(k.op.Path, -1) {
 		help := c.ID
 		if help == "" {
@@ -303,9 +313,18 @@ func (k *Call) addFlags(o *api.Operation, all bool) error {
 		if i := slices.IndexFunc(k.flags, func(f flag) bool { return f.name == name }); i >= 0 {
 			return fmt.Errorf("%s: two members are the flag --%s", k.c.Words, name)
 		}
-		tags := append([]string{"name", name, "help", m.help(), "env", "-"}, m.tags()...)
-		if m.required && k.c.Body == Members && k.all == nil {
-			tags = append(tags, "required", "")
+		if slices.Contains(k.c.Files, name) {
+			m.text, m.flag, m.enum = "file with "+strings.TrimSuffix(m.text, "."), "file", nil
+			m.file = true
+		}
+		tags := append([]string{"name", name, "help", m.help()}, m.tags()...)
+		switch {
+		case slices.Contains(k.c.Args, name):
+			tags = append(tags, "arg", "")
+		case m.required && k.c.Body == Members && k.all == nil:
+			tags = append(tags, "env", "-", "required", "")
+		default:
+			tags = append(tags, "env", "-")
 		}
 		k.flags = append(k.flags, flag{m, name, k.add(m.field(), tags...), all})
 	}
@@ -347,6 +366,19 @@ func (k *Call) addOwn() {
 		own("Body", reflect.TypeFor[string](), "name", "request", "short", "d", "placeholder", "JSON",
 			"help", "The request as JSON, or @FILE to read it from there, @- from standard input. Flags come before its members.")
 	}
+	var clear []string
+	for _, f := range k.flags {
+		if f.clears {
+			clear = append(clear, f.name)
+		}
+	}
+	if len(clear) > 0 {
+		own("Clear", reflect.TypeFor[[]string](), "enum", strings.Join(clear, ","), "placeholder", "SETTING",
+			"help", "Set these back to their defaults: "+strings.Join(clear, ", ")+".")
+	}
+	if k.c.Out != nil {
+		own("Out", reflect.TypeFor[string](), "help", k.c.Out.Help, "type", "path", "placeholder", "DIR")
+	}
 	if k.c.Confirm != "" {
 		own("Yes", reflect.TypeFor[bool](), "help", "Required: it cannot be undone.")
 	}
@@ -366,6 +398,4 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Terminal bool // a person sees Out
-	// Secret reads the secret of a flag, from its file where the text begins with @.
-	Secret func(flag, text string) (string, error)
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"countersign/client"
+	"countersign/internal/daemon"
 )
 
 // place is where a member of a request stands; it is the tag that names it.
@@ -29,7 +30,9 @@ type member struct {
 	flag     string   // the name of its flag
 	enum     []string // the values that it may have; none: any
 	required bool
-	clears   bool // it is a client.Patch
+	patch    bool // it is a client.Patch
+	clears   bool // it can be null, for its default
+	file     bool // the flag names a file that holds it
 	past     bool // a length of time as its value is one ago, else from now
 }
 
@@ -49,9 +52,8 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		if m.kind.Kind() == reflect.Pointer {
 			m.kind = m.kind.Elem()
 		}
-		if m.kind, m.clears = patched(m.kind); m.clears {
-			m.required = false
-		}
+		m.kind, m.patch = patched(m.kind)
+		m.clears = m.patch && f.Tag.Get("nullable") == "true"
 		m.past = f.Tag.Get(string(inQuery)) != ""
 		if m.text == "" {
 			m.text = f.Tag.Get("doc")
@@ -120,6 +122,7 @@ func sentence(text string) string {
 func (m member) help() string {
 	text := strings.TrimSuffix(sentence(m.text), ".")
 	switch {
+	case m.file:
 	case m.kind == reflect.TypeFor[client.Secret]():
 		text += "; or @FILE to read it from there"
 	case m.kind == reflect.TypeFor[client.Time]():
@@ -150,7 +153,7 @@ func (m member) field() reflect.Type {
 // tags are those of the field for kong.
 func (m member) tags() []string {
 	switch {
-	case m.clears && m.isSwitch():
+	case m.patch && m.isSwitch():
 		return []string{"negatable", ""}
 	case m.isSwitch():
 		return nil
@@ -179,6 +182,24 @@ func placeholder(m member) string {
 // readsText says whether a text of JSON can be a value of the type.
 func readsText(t reflect.Type) bool {
 	return t.Kind() == reflect.String || json.Unmarshal([]byte(`"1"`), reflect.New(t).Interface()) == nil
+}
+
+// read gives what the text of the flag stands for: what a file holds, or itself.
+func (m member) read(flag, text string, std Streams) (string, error) {
+	switch secret := m.kind == reflect.TypeFor[client.Secret](); {
+	case m.file && secret:
+		b, err := daemon.ReadSecret(text, maxSecret)
+		return string(b), err
+	case m.file:
+		b, exposed, err := daemon.ReadOwned(text, maxSecret)
+		if err == nil && exposed != nil {
+			fmt.Fprintf(std.Err, "countersign: warning: %v\n", exposed)
+		}
+		return string(b), err
+	case secret:
+		return Secret(text).Reveal(flag)
+	}
+	return text, nil
 }
 
 // value gives what a flag's text says: JSON of a body, or the text of a query.

@@ -42,6 +42,12 @@ func (k *Call) Run(ctx context.Context, client *client.Service, std Streams) err
 	case k.list != nil:
 		return k.printList(ctx, client, std, r)
 	}
+	out := k.out()
+	if out != "" {
+		if err := k.c.Out.Prepare(out); err != nil {
+			return err
+		}
+	}
 	answer, err := client.Call(ctx, r.op.Method, r.path+encoded(r.query), r.body)
 	if err != nil {
 		return err
@@ -55,6 +61,9 @@ func (k *Call) Run(ctx context.Context, client *client.Service, std Streams) err
 	if r.op.Waits {
 		answer = Waiting(std.Err, answer)
 	}
+	if out != "" {
+		return k.c.Out.Write(std, out, r.body, answer)
+	}
 	if k.c.Warn != nil {
 		if text := k.c.Warn(entryOf(answer)); text != "" {
 			fmt.Fprintln(std.Err, "countersign: warning:", text)
@@ -64,6 +73,14 @@ func (k *Call) Run(ctx context.Context, client *client.Service, std Streams) err
 		return printMembers(std.Out, answer)
 	}
 	return printJSON(std.Out, answer, "  ")
+}
+
+// out is where the answer goes, empty if it is printed.
+func (k *Call) out() string {
+	if k.c.Out == nil {
+		return ""
+	}
+	return k.at.FieldByName("Out").String()
 }
 
 // Waiting says on w what waits for whom, if an answer is a change that does. It gives what to
@@ -164,16 +181,19 @@ func (k *Call) given(std Streams) (map[*flag]any, error) {
 		case v.Kind() == reflect.Slice:
 			given[f] = v.Interface()
 		default:
-			text := v.Elem().String()
-			var err error
-			if f.kind == reflect.TypeFor[client.Secret]() {
-				text, err = std.Secret(f.name, text)
-			}
-			if err == nil {
-				given[f], err = f.value(text, time.Now())
-			}
+			text, err := f.read(f.name, v.Elem().String(), std)
 			if err != nil {
+				return nil, err
+			}
+			if given[f], err = f.value(text, time.Now()); err != nil {
 				return nil, fmt.Errorf("--%s: %w", f.name, err)
+			}
+		}
+	}
+	if clear := k.at.FieldByName("Clear"); clear.IsValid() {
+		for i := range k.flags {
+			if slices.Contains(clear.Interface().([]string), k.flags[i].name) {
+				given[&k.flags[i]] = nil
 			}
 		}
 	}

@@ -8,6 +8,29 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// CompleteWord is the hidden subcommand that the shells ask with the words before the one to
+// complete.
+const CompleteWord = "__complete"
+
+const bashCompletion = `_countersign() {
+  local IFS=$'\n'
+  COMPREPLY=($(compgen -W "$(countersign ` + CompleteWord + ` "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _countersign countersign
+`
+
+// Completion gives what bash, zsh or fish reads to complete command lines. The shell asks the
+// program itself, so nothing drifts.
+func Completion(shell string) string {
+	switch shell {
+	case "zsh":
+		return "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" + bashCompletion
+	case "fish":
+		return fmt.Sprintf("complete -c countersign -a '(set -l w (commandline -opc); countersign %s $w[2..] 2>/dev/null)'\n", CompleteWord)
+	}
+	return bashCompletion
+}
+
 // Complete prints what may come after words, one to a line: subcommands, the values
 // of a flag that has a list of them, or flags.
 func Complete(w io.Writer, app *kong.Node, words []string) {

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"countersign/client"
+	"countersign/internal/daemon"
+)
+
+// Connection is the flags that say which API a subcommand speaks to, and as whom. The
+// variables end, END, api and data give the defaults of an end.
+type Connection struct {
+	TLS
+	API   string `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
+	Token Secret `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
+	Data  string `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+}
+
+// Either is a Connection for a subcommand that both ends have. Gateway is not read: it is
+// looked for before the command line is parsed, because the defaults and the environment
+// depend on it.
+type Either struct {
+	Connection
+	Gateway bool `help:"Ask the gateway, not the service." env:"-"`
+}
+
+// TLS is the flags that say how a subcommand speaks TLS to an API.
+type TLS struct {
+	CA      string `name:"ca" help:"Authority of the API's certificate, in PEM. Default: those of the system." type:"path" placeholder:"FILE"`
+	Cert    string `name:"cert" help:"Certificate in PEM for an API that wants one (--client-ca)." type:"path" placeholder:"FILE"`
+	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
+}
+
+// Called is where the API is that a subcommand speaks to; empty: it speaks to none.
+type Called struct{ URL string }
+
+// AfterApply gives Run of a subcommand clients of both APIs, of which it asks for the one it
+// needs.
+func (f *Connection) AfterApply(k *kong.Context, called *Called) error {
+	called.URL = f.API
+	return errors.Join(
+		k.BindToProvider(func() (*client.Service, error) { return NewClient(*f, client.NewService) }),
+		k.BindToProvider(func() (*client.Gateway, error) { return NewClient(*f, client.NewGateway) }))
+}
+
+// NewClient gives the client of an end's API.
+func NewClient[C any](f Connection, of func(client.Config) (C, error)) (none C, err error) {
+	config, err := f.Config()
+	if err != nil {
+		return none, err
+	}
+	return of(config)
+}
+
+// CallTimeout bounds one call of an API.
+const CallTimeout = 2 * time.Minute
+
+// NoTokenError says that there is no token, and which file would have it.
+type NoTokenError struct{ Path string }
+
+func (*NoTokenError) Error() string { return "no token" }
+
+// Config gives what a client is made of. Its error is a *NoTokenError without a token.
+func (f Connection) Config() (client.Config, error) {
+	token, err := f.Token.Reveal("token")
+	if err != nil {
+		return client.Config{}, err
+	}
+	if token == "" {
+		path := filepath.Join(f.Data, daemon.TokenFile)
+		b, err := daemon.ReadSecret(path, maxSecret)
+		if errors.Is(err, fs.ErrNotExist) {
+			return client.Config{}, &NoTokenError{path}
+		}
+		if err != nil {
+			return client.Config{}, err
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	web, err := f.Web()
+	return client.Config{URL: f.API, Token: client.Secret(token), HTTPClient: web}, err
+}
+
+// Web gives the HTTP client for the API.
+func (f TLS) Web() (*http.Client, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		b, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM", f.CA)
+		}
+	}
+	if f.Cert != "" || f.CertKey != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.CertKey)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --cert-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = c
+	return &http.Client{Transport: t, Timeout: CallTimeout}, nil
+}
+
+// maxSecret is far above the longest file of a secret or a key, in bytes.
+const maxSecret = 64 << 10
+
+// Secret is a flag that holds a secret, or @FILE to read it from there. It does not print.
+type Secret string
+
+func (s Secret) String() string { return "[secret]" }
+
+// Reveal gives the secret of the flag that is named, read from its file where it names one.
+func (s Secret) Reveal(flag string) (string, error) {
+	path, isFile := strings.CutPrefix(string(s), "@")
+	if !isFile {
+		return string(s), nil
+	}
+	b, err := daemon.ReadSecret(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(text) > 4096 {
+		return "", fmt.Errorf("--%s: %s does not hold one secret", flag, path)
+	}
+	return text, nil
+}
