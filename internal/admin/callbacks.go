@@ -13,7 +13,7 @@ import (
 
 type callbackQuery struct {
 	client.CallbackFilter
-	page
+	api.Page
 }
 
 func kept(c *api.Call, f client.CallbackFilter) outbox.CallbackFilter {
@@ -47,7 +47,7 @@ func (s *Server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.Cal
 		out.Callbacks = append(out.Callbacks, shownCallback(&list[i]))
 	}
 	out.Next = nextOf(next)
-	return out, cursorFault(err, q.page)
+	return out, cursorFault(err, q.Page)
 }
 
 func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackDetail, error) {

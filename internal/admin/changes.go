@@ -106,7 +106,7 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 			return is, nil, err
 		}
 		change := &api.Change{Kind: kind, Merchant: id, Version: was.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
-		switch err := s.Control.Propose(ctx, change, sealed); {
+		switch err := s.Changes.Propose(ctx, change, sealed); {
 		case errors.Is(err, api.ErrStale): // another was faster
 			continue
 		case err != nil:

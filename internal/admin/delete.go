@@ -49,7 +49,7 @@ func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Mer
 			}
 		}
 		change := &api.Change{Kind: client.ChangeDelete, Merchant: id, Version: m.Version, Before: before, After: after, ProposedBy: c.Token.ID, Proposed: c.Now}
-		switch err := s.Control.Propose(ctx, change, nil); {
+		switch err := s.Changes.Propose(ctx, change, nil); {
 		case errors.Is(err, api.ErrStale): // it was changed meanwhile
 			continue
 		case err != nil:

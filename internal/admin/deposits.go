@@ -134,7 +134,7 @@ func itemProblem(err error, place func(int) string) (int, *client.Problem) {
 
 type toldQuery struct {
 	client.DepositFilter
-	page
+	api.Page
 }
 
 func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.ToldDeposits, error) {
@@ -145,5 +145,5 @@ func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.Told
 			Symbol: d.Symbol, Amount: d.Amount, State: client.CallbackState(d.State), Told: toldOf(d.Told)})
 	}
 	out.Next = nextOf(next)
-	return out, cursorFault(err, q.page)
+	return out, cursorFault(err, q.Page)
 }

@@ -184,11 +184,11 @@ func newHarness(t testing.TB, url string, opts ...setup) *harness {
 	h.control = changes
 	c := Config{
 		Outbox:  h.store,
-		Control: changes,
+		Changes: changes,
 		Audit:   trail,
-		Tokens:  h.kept, Passkeys: api.NewPasskeys(h.kept),
-		Now: h.now,
-		Log: log,
+		Tokens:  h.kept,
+		Now:     h.now,
+		Log:     log,
 		CheckURL: func(raw string, allowPrivate bool) error {
 			if strings.Contains(raw, "127.0.0.1") && !allowPrivate {
 				return errors.New("the address is not public")

@@ -159,7 +159,7 @@ func normalURL(raw string) string {
 
 type merchantQuery struct {
 	Deleted string `query:"deleted" enum:"true" doc:"true: only merchants that were deleted; absent: only the others"`
-	page
+	api.Page
 }
 
 func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.MerchantPage, error) {
@@ -182,6 +182,12 @@ func (s *Server) merchants(c *api.Call, q merchantQuery, _ api.None) (client.Mer
 		out.Merchants = append(out.Merchants, merchantOf(m))
 	}
 	return out, nil
+}
+
+// knownMerchant says whether a token can be bound to a merchant.
+func (s *Server) knownMerchant(c *api.Call, id string) error {
+	_, err := s.Outbox.Merchant(c.R.Context(), id)
+	return err
 }
 
 func (s *Server) merchant(c *api.Call, _ api.None, _ api.None) (client.Merchant, error) {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
-
 	"countersign/internal/api"
 )
 
@@ -22,18 +20,5 @@ var tags = map[string]string{
 	"callbacks":   "The callbacks to merchants and their attempts",
 	"freeze":      "The stop of the whole service",
 	"thaw":        "Its end",
-	"alarms":      "The feed of alarms, for a person to look at",
-	"audit":       "The audit log: what happened, who did it, and proofs that nothing of it was changed",
-	"stats":       "Numbers",
-	"keys":        "The keys of the service, by their fingerprints",
-	"nodes":       "The processes of the service",
-	"epoch":       "Since which restore from a backup the database is what it is",
-	"passkeys":    "Passkeys of people, each of one token, and signing in with them",
-	"tokens":      "The tokens of this API",
 	"changes":     "Changes that could move money or who decides on it, and that wait for an approver",
-	"operation":   "Probes, metrics and this document",
-}
-
-func (s *Server) openapi(*api.Call, api.None, api.None) (json.RawMessage, error) {
-	return s.api.Document(), nil
 }

@@ -37,9 +37,8 @@ const (
 	byHandler = api.ByHandler
 )
 
-// routes is the whole API but /metrics, which is not JSON.
+// routes are those that the service alone has.
 func (s *Server) routes() []route {
-	log := s.audit()
 	return []route{
 		{post, "/v1/merchants", "createMerchant", operators, whole, 201, api.Handle(s.createMerchant), "Make a merchant and its keys", []int{409}},
 		{get, "/v1/merchants", "merchants", readers, byHandler, 200, api.Handle(s.merchants), "List merchants by id", nil},
@@ -78,48 +77,26 @@ func (s *Server) routes() []route {
 		{post, "/v1/callbacks/{id}/resend", "resendCallback", operators, byPath, 200, api.Handle(s.resendCallback), "Send a refused or exhausted callback again, a pending one now, or with accepted also one that the merchant has accepted", []int{409, 410}},
 		{post, "/v1/callbacks/resend", "resendCallbacks", operators, byHandler, 200, api.Handle(s.resendCallbacks), "Send all callbacks that match: refused and exhausted ones again, pending ones now", []int{410}},
 
-		{get, "/v1/alarms", "alarms", readers, byHandler, 200, api.Handle(s.alarms), "Read the feed of alarms", []int{409}},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", operators, byHandler, 200, api.Handle(s.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{get, "/v1/audit", "audit", readers, whole, 200, api.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, whole, 200, api.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", readers, whole, 200, api.Handle(log.Evidence), "Prove all records about a withdrawal or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", operators, whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log, which continues those before", nil},
-		{get, "/v1/epoch", "epoch", coresAndReaders, byHandler, 200, api.Epoch(s.Lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
 		{get, "/v1/stats", "stats", readers, whole, 200, api.Handle(s.stats), "Show the queues, withdrawals and breakers", nil},
 		{get, "/v1/stats/hour", "hour", readers, whole, 200, api.Handle(s.hour), "Show what this node did in the last hour", nil},
-		{get, "/v1/keys", "keys", readers, whole, 200, s.Keys.Show(), "List the keys of the service that are not a merchant's, by fingerprint and age", nil},
-		{get, "/v1/nodes", "nodes", readers, whole, 200, api.Handle(s.nodes), "List the processes of the service, silent ones too", nil},
-
-		{get, "/v1/changes", "changes", readers, byHandler, 200, s.Control.List(), "List changes that could move money or who decides on it, the newest first", nil},
-		{get, "/v1/changes/{id}", "change", readers, byHandler, 200, s.Control.Show(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, byHandler, 200, s.Control.Statement(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", approvers, byHandler, 200, s.Control.ApproveOne(), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", deciders, byHandler, 200, s.Control.RejectOne(), "Reject a change that is not applied yet", []int{409}},
-
-		{post, "/v1/tokens", "createToken", operators, byHandler, 201, s.Control.CreateToken(s.knownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
-		{get, "/v1/tokens", "tokens", deciders, byHandler, 200, api.Handle(s.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", everybody, byHandler, 200, api.Handle(s.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", operators, byHandler, 204, s.Control.RevokeToken(s.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
-
-		{post, "/v1/passkeys", "addPasskey", everybody, byHandler, 201, api.Handle(s.Passkeys.Add), "Register a passkey with the caller's token", []int{409}},
-		{get, "/v1/passkeys", "passkeys", everybody, byHandler, 200, api.Handle(s.Passkeys.List), "List the passkeys of the caller's token", nil},
-		{post, "/v1/passkeys/challenge", "passkeyChallenge", everybody, byHandler, 200, api.Handle(s.Passkeys.Challenge), "Begin the registration of a passkey", nil},
-		{post, "/v1/passkeys/{id}/remove", "removePasskey", everybody, byHandler, 204, api.Handle(s.Passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
-		{post, "/v1/passkeys/signin/challenge", "signInChallenge", api.Open, api.Whole, 200, api.Handle(s.Passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
-		{post, "/v1/passkeys/signin", "signIn", api.Open, api.Whole, 200, api.Handle(s.Passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
-
-		{get, "/healthz", "healthz", api.Open, whole, 200, api.Handle(s.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", api.Open, whole, 200, api.Handle(s.readyz), "Say whether the service can work", []int{503}},
-		{get, "/openapi.json", "openapi", api.Open, whole, 200, api.Handle(s.openapi), "Give this document", nil},
 	}
 }
 
-// table gives the rows of routes.
+// table gives all routes but /metrics, which is not JSON.
 func (s *Server) table() (all []api.Route) {
 	for _, r := range s.routes() {
 		all = append(all, api.Route(r))
 	}
-	return all
+	alarms := api.AlarmFeed[client.ServiceAlarm, client.ServiceAlarms]{Rows: s.Outbox, Lists: s.Lists, Show: AlarmOf,
+		Page: func(list []client.ServiceAlarm, next int64) client.ServiceAlarms {
+			return client.ServiceAlarms{Alarms: list, Next: next}
+		}}
+	return append(all, api.Common{
+		End: "the service", Subject: "a withdrawal", KeysOf: "the service that are not a merchant's",
+		Readers: readers, Epoch: coresAndReaders, Everybody: everybody, Ack: operators, Approvers: approvers, Deciders: deciders, Setters: operators,
+		Lists: s.Lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{Status: "ok"}), Readyz: api.Handle(s.readyz),
+		Audit: s.audit(), Changes: s.Changes, Keys: s.Keys, KnownMerchant: s.knownMerchant, Node: s.Node,
+	}.Routes()...)
 }
 
 // Operations gives the operations of the service's API. It starts nothing.

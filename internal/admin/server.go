@@ -18,6 +18,7 @@ import (
 
 // Backend is the part of the outbox that the API uses. *outbox.Outbox is one.
 type Backend interface {
+	api.Rows
 	Ready(ctx context.Context) error
 
 	CreateMerchant(ctx context.Context, m outbox.Merchant, now db.Millis) (outbox.Merchant, error)
@@ -43,7 +44,6 @@ type Backend interface {
 	Resend(ctx context.Context, id string, now db.Millis) (outbox.Callback, error)
 	Repeat(ctx context.Context, ids []string, now db.Millis) (int64, error)
 	ToldDeposits(ctx context.Context, of []string, cursor string, limit int) ([]outbox.ToldDeposit, string, error)
-	Epochs(ctx context.Context) (db.Epochs, error)
 	ResendMatching(ctx context.Context, f outbox.CallbackFilter, dryRun bool, now db.Millis) (int64, error)
 
 	CreateWithdrawal(ctx context.Context, w outbox.NewWithdrawal, now db.Millis) (outbox.Withdrawal, bool, error)
@@ -57,16 +57,11 @@ type Backend interface {
 	RecordOutcome(ctx context.Context, id string, o outbox.Outcome, now db.Millis) (outbox.Withdrawal, bool, error)
 	Decisions(ctx context.Context, after int64, limit int) ([]outbox.FeedDecision, error)
 	DecisionsOf(ctx context.Context, merchants []string, after int64, limit int) ([]outbox.FeedDecision, int64, error)
-	AlarmsWhere(ctx context.Context, f db.AlarmFilter, after int64, limit int) ([]db.Alarm, int64, error)
-	CheckPage(ctx context.Context, feed string, after, first int64) error
-	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
-	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
 	Watch(t db.Topic) (<-chan struct{}, func())
 
 	Subject(ctx context.Context, id string) (audit.Subject, error)
 	Stats(ctx context.Context) (outbox.Stats, error)
 	Breakers(ctx context.Context) ([]outbox.Breaker, error)
-	Nodes(ctx context.Context) ([]db.Node, error)
 }
 
 // Config is what a Server needs.
@@ -82,11 +77,9 @@ type Config struct {
 	Trace func(api.Traced)
 	// Tokens keeps the service's tokens. Required.
 	Tokens api.TokenStore
-	// Control keeps the changes that wait for an approver. New says how those of
-	// merchants are applied. Required.
-	Control *api.Changes
-	// Passkeys are those of these tokens. Required.
-	Passkeys api.Passkeys
+	// Changes keeps the changes that wait for an approver, and the passkeys of Tokens. New
+	// says how changes of merchants are applied. Required.
+	Changes *api.Changes
 	// Keys are the service's keys beside those of merchants. Nil: none are shown.
 	Keys *api.Keys
 	// CheckURL says whether a merchant's URL may be called. Its error is shown
@@ -134,8 +127,8 @@ type Server struct {
 // New checks c. It starts nothing.
 func New(c Config) (*Server, error) {
 	switch {
-	case c.Outbox == nil || c.Tokens == nil || c.Control == nil:
-		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Control is missing")
+	case c.Outbox == nil || c.Tokens == nil || c.Changes == nil:
+		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Changes is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
 	case c.MaxBody < 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
@@ -166,10 +159,10 @@ func New(c Config) (*Server, error) {
 		c.Version = "dev"
 	}
 	s := &Server{Config: c}
-	c.Control.Handle(client.ChangeMerchant, s.applySettings())
-	c.Control.Handle(client.ChangeKeys, s.applyKeys())
-	c.Control.Handle(client.ChangeRotation, s.applyRotation())
-	c.Control.Handle(client.ChangeDelete, s.applyDelete())
+	c.Changes.Handle(client.ChangeMerchant, s.applySettings())
+	c.Changes.Handle(client.ChangeKeys, s.applyKeys())
+	c.Changes.Handle(client.ChangeRotation, s.applyRotation())
+	c.Changes.Handle(client.ChangeDelete, s.applyDelete())
 	var err error
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,

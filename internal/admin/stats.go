@@ -32,14 +32,6 @@ func (s *Server) hour(*api.Call, api.None, api.None) (client.Hour, error) {
 	return s.Hour(), nil
 }
 
-func (s *Server) nodes(c *api.Call, _ api.None, _ api.None) (client.Nodes, error) {
-	return api.Nodes(c, s.Lists.Nodes, s.Node)
-}
-
-func (s *Server) healthz(*api.Call, api.None, api.None) (Health, error) {
-	return Health{Status: "ok"}, nil
-}
-
 func (s *Server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {
 	if err := c.Ready(s.Outbox.Ready); err != nil {
 		return Health{}, err

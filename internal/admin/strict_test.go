@@ -14,7 +14,7 @@ import (
 
 // depositsReader gives what checks and decodes requests with deposits.
 func depositsReader(t testing.TB) func(body []byte, in *depositsBody) error {
-	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Control: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
+	s, err := New(Config{Outbox: &outbox.Outbox{DB: &db.DB{}}, Tokens: &api.Tokens{}, Changes: &api.Changes{}, CheckURL: func(string, bool) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

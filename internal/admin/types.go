@@ -16,11 +16,8 @@ func aliases() api.Aliases {
 	a := api.Aliases{}
 	api.Describe[countersign.Amount, amountSchema](a)
 	api.Describe[client.Role, roles](a)
-	api.Enumerate[client.ChangeKind](a)
-	api.Enumerate[client.ChangeState](a)
 	api.Enumerate[client.MerchantState](a)
 	api.Enumerate[client.RotationState](a)
-	api.Enumerate[client.KeyKind](a)
 	api.Enumerate[client.Scheme](a)
 	api.Enumerate[client.BodyForm](a)
 	api.Enumerate[client.Collect](a)
@@ -29,7 +26,6 @@ func aliases() api.Aliases {
 	api.Enumerate[client.WithdrawalState](a)
 	api.Enumerate[client.Lane](a)
 	api.Describe[client.AlarmKind, alarms](a)
-	api.Enumerate[client.AlarmMessage](a)
 	api.Enumerate[client.AttemptResult](a)
 	api.Enumerate[client.Reason](a)
 	api.Patched[string](a)
@@ -96,19 +92,6 @@ func (d *depositsBody) UnmarshalJSON(b []byte) error {
 	}
 	d.list = make([]client.NewDeposit, 1)
 	return json.Unmarshal(b, &d.list[0])
-}
-
-// page selects a page of a list.
-type page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the previous page, at most 300 characters; absent: the first page"`
-}
-
-// feed selects a part of a feed.
-type feed struct {
-	After int64           `query:"after" minimum:"0" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
-	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Wait  client.Duration `query:"wait" doc:"how long to wait if there is no entry, 0s to 60s; absent: not at all"`
 }
 
 // Health says that the process runs or is ready.

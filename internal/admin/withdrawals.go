@@ -95,7 +95,7 @@ type withdrawalQuery struct {
 
 	Since client.Time `query:"since" doc:"only made at this time or later, in RFC 3339"`
 	Until client.Time `query:"until" doc:"only made before this time, in RFC 3339"`
-	page
+	api.Page
 }
 
 // selects says whether q selects the one withdrawal that it names.
@@ -121,7 +121,7 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
 		}
 		out.Next = nextOf(next)
-		return out, cursorFault(err, q.page)
+		return out, cursorFault(err, q.Page)
 	}
 	if q.Merchant == "" {
 		return out, api.Invalid(api.At("query.merchant", "is missing: a callBackId is unique within one merchant only"))
@@ -152,7 +152,7 @@ func seen(c *api.Call, merchant string) []string {
 
 // cursorFault names the cursor if the list refused it. The other parameters have
 // been checked before.
-func cursorFault(err error, p page) error {
+func cursorFault(err error, p api.Page) error {
 	if errors.Is(err, db.ErrInvalid) && p.Cursor != "" {
 		return api.Invalid(api.At("query.cursor", "is not from a list of this kind"))
 	}

@@ -27,9 +27,9 @@ type Config struct {
 	// Title, Description and TokenDescription are texts of the OpenAPI document.
 	// Required.
 	Title, Description, TokenDescription string
-	// Tags describes each collection in the OpenAPI document. A key is the
-	// collection's name in the paths; "operation" stands for the routes outside
-	// /v1. Required.
+	// Tags describes each collection in the OpenAPI document that is not one of both
+	// ends. A key is the collection's name in the paths; "operation" stands for the
+	// routes outside /v1.
 	Tags map[string]string
 	// Version is told in the OpenAPI document.
 	Version string
@@ -101,6 +101,9 @@ func New(c Config, routes []Route) (*API, error) {
 	if c.MaxBodies == 0 {
 		c.MaxBodies = bodies.DefaultBudget
 	}
+	tags := commonTags(c.Self)
+	maps.Copy(tags, c.Tags)
+	c.Tags = tags
 	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(),
 		bodies: bodies.NewBudget(c.MaxBodies), stopping: make(chan struct{})}
 	a.tokens.init()

@@ -19,34 +19,34 @@ type Audit struct {
 	Subject func(ctx context.Context, withdrawal, callback string) (audit.Subject, error)
 }
 
-// AuditFeed selects a part of the log.
-type AuditFeed struct {
+// auditFeed selects a part of the log.
+type auditFeed struct {
 	After int64 `query:"after" minimum:"0" default:"0" doc:"seq of the last record that the reader has; 0: none"`
 	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most records to answer, 1 to 1,000; also no more than some 4 MB of them"`
 }
 
-// AuditFrom names an earlier checkpoint.
-type AuditFrom struct {
+// auditFrom names an earlier checkpoint.
+type auditFrom struct {
 	From int64 `query:"from" minimum:"0" default:"0" doc:"number of records of an earlier checkpoint, to prove that its log is the beginning of this one; 0: none"`
 }
 
-// AuditAbout names what evidence is about.
-type AuditAbout struct {
+// auditAbout names what evidence is about.
+type auditAbout struct {
 	Withdrawal string `query:"withdrawal" minLength:"1" maxLength:"1024" doc:"id of a withdrawal; of the gateway, the callBackId of an order; 1 to 1,024 characters"`
 	Callback   string `query:"callback" minLength:"1" maxLength:"1024" doc:"id of a callback; of the gateway, its number in the inbox; 1 to 1,024 characters"`
-	AuditFrom
+	auditFrom
 }
 
-// Page reads a part of the log.
-func (a Audit) Page(c *Call, q AuditFeed, _ None) (client.AuditPage, error) {
+// page reads a part of the log.
+func (a Audit) page(c *Call, q auditFeed, _ None) (client.AuditPage, error) {
 	if a.Log == nil {
 		return client.AuditPage{}, db.ErrNotFound
 	}
 	return a.Log.Page(c.R.Context(), q.After, q.Limit)
 }
 
-// Checkpoint signs the log as it is now.
-func (a Audit) Checkpoint(c *Call, q AuditFrom, _ None) (client.AuditProof, error) {
+// checkpoint signs the log as it is now.
+func (a Audit) checkpoint(c *Call, q auditFrom, _ None) (client.AuditProof, error) {
 	if a.Log == nil {
 		return client.AuditProof{}, db.ErrNotFound
 	}
@@ -54,8 +54,8 @@ func (a Audit) Checkpoint(c *Call, q AuditFrom, _ None) (client.AuditProof, erro
 	return p, beyond(err)
 }
 
-// Evidence proves all records about a withdrawal or a callback.
-func (a Audit) Evidence(c *Call, q AuditAbout, _ None) (client.AuditProof, error) {
+// evidence proves all records about a withdrawal or a callback.
+func (a Audit) evidence(c *Call, q auditAbout, _ None) (client.AuditProof, error) {
 	if (q.Withdrawal == "") == (q.Callback == "") {
 		return client.AuditProof{}, Invalid(At("query", "has not exactly one of withdrawal and callback"))
 	}
@@ -77,8 +77,8 @@ func (a Audit) Evidence(c *Call, q AuditAbout, _ None) (client.AuditProof, error
 	return p, beyond(err)
 }
 
-// Exported notes that somebody keeps an export.
-func (a Audit) Exported(c *Call, _ None, in client.AuditExport) (client.AuditExported, error) {
+// exported notes that somebody keeps an export.
+func (a Audit) exported(c *Call, _ None, in client.AuditExport) (client.AuditExported, error) {
 	switch {
 	case a.Log == nil:
 		return client.AuditExported{}, db.ErrNotFound

@@ -11,8 +11,8 @@ type changeQuery struct {
 	Cursor string `query:"cursor" maxLength:"100" doc:"the member next of the previous page, at most 100 characters; absent: the first page"`
 }
 
-// Changes is the handler that lists changes. A bound token finds those of its merchants.
-func (k *Changes) List() Handler {
+// list is the handler that lists changes. A bound token finds those of its merchants.
+func (k *Changes) list() Handler {
 	return Handle(func(c *Call, q changeQuery, _ None) (client.ChangePage, error) {
 		out := client.ChangePage{Changes: []client.ChangeEntry{}}
 		all, err := listChanges(c.R.Context(), k.c.DB, q.ChangeFilter, c.Token.BoundTo(), q.Cursor, q.Limit+1)
@@ -30,21 +30,21 @@ func (k *Changes) List() Handler {
 	})
 }
 
-// Change is the handler that shows one change.
-func (k *Changes) Show() Handler {
+// show is the handler that shows one change.
+func (k *Changes) show() Handler {
 	return onOneChange(func(c *Call, id string, _ None) (Change, error) {
 		return k.find(c.R.Context(), id, c.Token)
 	})
 }
 
-// ApproveChange is the handler that approves a change.
-func (k *Changes) ApproveOne() Handler {
+// approveOne is the handler that approves a change.
+func (k *Changes) approveOne() Handler {
 	return onOneChange(func(c *Call, id string, in client.SignedAct) (Change, error) {
 		change, err := k.find(c.R.Context(), id, c.Token)
 		if err != nil {
 			return change, err
 		}
-		ctx, _, err := k.passkeys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
+		ctx, _, err := k.Passkeys().Signed(c, recordApproved, id, signedPart(&change), in.Passkey)
 		if err != nil {
 			return change, err
 		}
@@ -53,8 +53,8 @@ func (k *Changes) ApproveOne() Handler {
 	})
 }
 
-// ChangeApproval is the handler that gives what an approval must be signed with.
-func (k *Changes) Statement() Handler {
+// statement is the handler that gives what an approval must be signed with.
+func (k *Changes) statement() Handler {
 	return Handle(func(c *Call, _ None, _ None) (client.Statement, error) {
 		id, err := c.PathID()
 		if err != nil {
@@ -64,11 +64,17 @@ func (k *Changes) Statement() Handler {
 		if err != nil {
 			return client.Statement{}, err
 		}
-		return k.passkeys().Statement(c, recordApproved, id, signedPart(&change))
+		return k.Passkeys().Statement(c, recordApproved, id, signedPart(&change))
 	})
 }
 
-func (k *Changes) passkeys() Passkeys { return NewPasskeys(NewTokens(k.c.DB)) }
+// Passkeys are those of the end's tokens; of nil there are none.
+func (k *Changes) Passkeys() Passkeys {
+	if k == nil {
+		return Passkeys{}
+	}
+	return Passkeys{k.tokens}
+}
 
 // signedPart is what a person with passkeys signs: all of a change that people are shown
 // and that does not change when it is decided.
@@ -76,8 +82,8 @@ func signedPart(c *Change) changeRecord {
 	return changeRecord{Kind: c.Kind, Merchant: c.Merchant, Token: c.Token, Before: c.Before, After: c.After, ProposedBy: c.ProposedBy}
 }
 
-// RejectChange is the handler that rejects a change.
-func (k *Changes) RejectOne() Handler {
+// rejectOne is the handler that rejects a change.
+func (k *Changes) rejectOne() Handler {
 	return onOneChange(func(c *Call, id string, in client.Decide) (Change, error) {
 		return k.Reject(c.R.Context(), id, c.Token, in.Reason, c.Now)
 	})

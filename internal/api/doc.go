@@ -2,7 +2,7 @@
 // problems, tokens and roles, changes by two persons, audit, long polls, the OpenAPI
 // document.
 //
-// An end gives its table of routes: the access that each needs and the Go types of
+// The routes that both ends have are in common.go. An end adds its own: the access that each needs and the Go types of
 // package client that go in and come out. The schemas of the OpenAPI document are
 // made from those types, and every request is checked against the schemas, so the
 // document and the handlers agree. Every request passes the same steps: token,

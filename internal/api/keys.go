@@ -56,11 +56,6 @@ func (k *Keys) All() []client.Key {
 	return all
 }
 
-// Show is the handler that lists them.
-func (k *Keys) Show() Handler {
-	return Handle(func(*Call, None, None) (client.KeyList, error) { return client.KeyList{Keys: k.All()}, nil })
-}
-
 const oldestTokenSQL = `SELECT COALESCE(MIN(created), 0) FROM tokens WHERE revoked = 0 AND (expires = 0 OR expires > $1)`
 
 // Oldest gives since when the oldest key of each kind is there, that of valid tokens too.

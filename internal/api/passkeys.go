@@ -16,11 +16,8 @@ import (
 	"countersign/internal/passkey"
 )
 
-// Passkeys answers the routes of passkeys, which both ends have. Its zero value has none.
+// Passkeys answers the routes of passkeys, which both ends have. Its zero value has none; see Changes.Passkeys.
 type Passkeys struct{ tokens *Tokens }
-
-// NewPasskeys gives the passkeys of the tokens in k.
-func NewPasskeys(k *Tokens) Passkeys { return Passkeys{k} }
 
 var (
 	errUnsigned = NewProblem(http.StatusForbidden, "the token has passkeys: this must be signed with one of them, and the token alone does not do. Do it in the console, at /console/ of this API")
@@ -92,8 +89,8 @@ type addition struct {
 	Challenge string `json:"challenge"`
 }
 
-// Challenge begins a registration.
-func (p Passkeys) Challenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
+// challenge begins a registration.
+func (p Passkeys) challenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
 	out, err := p.begin(c, in.Origin, c.Token.ID)
 	if err != nil {
 		return out, err
@@ -103,8 +100,8 @@ func (p Passkeys) Challenge(c *Call, _ None, in client.PasskeyOrigin) (client.Pa
 	return out, err
 }
 
-// Add registers a passkey.
-func (p Passkeys) Add(c *Call, _ None, in client.NewPasskey) (client.Passkey, error) {
+// add registers a passkey.
+func (p Passkeys) add(c *Call, _ None, in client.NewPasskey) (client.Passkey, error) {
 	s, err := p.state(c, in.State, c.Token.ID)
 	if err != nil {
 		return client.Passkey{}, err
@@ -132,8 +129,8 @@ func (p Passkeys) shown(c *Call, row storedPasskey) (client.Passkey, error) {
 	return client.Passkey{ID: row.ID, Name: row.Name, Host: row.Host, Created: TimeOf(row.Created), Used: TimeOf(row.Used), Removal: removal}, err
 }
 
-// List lists those of the caller's token.
-func (p Passkeys) List(c *Call, _ None, _ None) (client.Passkeys, error) {
+// list lists those of the caller's token.
+func (p Passkeys) list(c *Call, _ None, _ None) (client.Passkeys, error) {
 	out := client.Passkeys{Passkeys: []client.Passkey{}}
 	rows, err := passkeys(c.R.Context(), p.tokens.d, passkeysOfSQL, c.Token.ID)
 	for _, row := range rows {
@@ -146,8 +143,8 @@ func (p Passkeys) List(c *Call, _ None, _ None) (client.Passkeys, error) {
 	return out, err
 }
 
-// Remove removes one of the caller's token.
-func (p Passkeys) Remove(c *Call, _ None, in client.SignedAct) (None, error) {
+// remove removes one of the caller's token.
+func (p Passkeys) remove(c *Call, _ None, in client.SignedAct) (None, error) {
 	id := c.R.PathValue("id")
 	ctx, _, err := p.Signed(c, recordPasskeyRemoved, id, json.RawMessage(`{}`), in.Passkey)
 	if err != nil {
@@ -157,8 +154,8 @@ func (p Passkeys) Remove(c *Call, _ None, in client.SignedAct) (None, error) {
 	return None{}, p.tokens.removePasskey(ctx, c.Token, id, c.Now)
 }
 
-// SignInChallenge begins a sign-in.
-func (p Passkeys) SignInChallenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
+// signInChallenge begins a sign-in.
+func (p Passkeys) signInChallenge(c *Call, _ None, in client.PasskeyOrigin) (client.PasskeyChallenge, error) {
 	return p.begin(c, in.Origin, "")
 }
 
@@ -169,9 +166,9 @@ type signInSecret struct {
 	Expires db.Millis `json:"e"`
 }
 
-// SignIn gives a session. What fails counts as a guess of a token.
-func (p Passkeys) SignIn(c *Call, _ None, in client.PasskeySignIn) (client.SignedIn, error) {
-	out, err := p.signIn(c, in)
+// signIn gives a session. What fails counts as a guess of a token.
+func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (client.SignedIn, error) {
+	out, err := p.session(c, in)
 	if errors.Is(err, errSignIn) {
 		now, from := c.a.c.Now(), guesser(c.R)
 		if c.a.guesses.throttled(from, now) {
@@ -182,7 +179,7 @@ func (p Passkeys) SignIn(c *Call, _ None, in client.PasskeySignIn) (client.Signe
 	return out, err
 }
 
-func (p Passkeys) signIn(c *Call, in client.PasskeySignIn) (out client.SignedIn, err error) {
+func (p Passkeys) session(c *Call, in client.PasskeySignIn) (out client.SignedIn, err error) {
 	s, err := p.state(c, in.State, "")
 	if err != nil {
 		return out, err

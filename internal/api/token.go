@@ -292,9 +292,9 @@ func (a *API) limiter(id string) *rate.Limiter {
 // at once.
 func (c *Call) ForgetTokens() { c.a.tokens.forget() }
 
-// Revoke revokes a token, at once on this node and within a second on others. It
+// revoke revokes a token, at once on this node and within a second on others. It
 // refuses to revoke the last admin's token, because no other role can do everything.
-func (a *API) Revoke(c *Call, id string) error {
+func (c *Call) revoke(id string) error {
 	defer c.ForgetTokens()
-	return a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
+	return c.a.c.Tokens.Revoke(c.R.Context(), id, c.Now, func(r client.Role) bool { return r == client.RoleAdmin })
 }

@@ -62,8 +62,8 @@ func (k *Changes) applyRevoke(ctx context.Context, c *Change, _ []byte, now db.M
 	})
 }
 
-// CreateToken makes the handler that makes tokens. known is as in api.Call.NewToken.
-func (k *Changes) CreateToken(known func(c *Call, id string) error) Handler {
+// createToken makes the handler that makes tokens. known is as in api.Call.NewToken.
+func (k *Changes) createToken(known func(c *Call, id string) error) Handler {
 	return HandleChange(func(c *Call, _ None, in client.NewToken) (client.CreatedToken, *client.Proposed, error) {
 		ctx := c.R.Context()
 		var check func(string) error
@@ -126,10 +126,10 @@ func tokenMembers(t Token) map[string]string {
 	return m
 }
 
-// RevokeToken is the handler that revokes tokens. An approver's token is revoked by a
+// revokeToken is the handler that revokes tokens. An approver's token is revoked by a
 // change, since without it the others' changes would need nobody; every other is revoked
 // at once, so that a stolen one can be stopped.
-func (k *Changes) RevokeToken(revoke func(c *Call, id string) error) Handler {
+func (k *Changes) revokeToken() Handler {
 	return HandleChange(func(c *Call, _ None, _ None) (None, *client.Proposed, error) {
 		none := None{}
 		id, err := c.PathID()
@@ -145,7 +145,7 @@ func (k *Changes) RevokeToken(revoke func(c *Call, id string) error) Handler {
 		case t.Role == client.RoleAdmin && c.Token.Role != client.RoleAdmin:
 			return none, nil, NewProblem(http.StatusForbidden, "only an admin's token revokes that of an admin")
 		case t.Role != client.RoleApprover || !t.Valid(c.Now):
-			return none, nil, revoke(c, id)
+			return none, nil, c.revoke(id)
 		}
 		change := &Change{Kind: client.ChangeRevoke, Token: id, Bound: t.Merchants, Before: tokenMembers(t), After: map[string]string{"revoked": "yes"},
 			ProposedBy: c.Token.ID, Proposed: c.Now}

@@ -55,10 +55,10 @@ func ShownToken(t Token) client.Token {
 		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked)}
 }
 
-// Self shows the caller's token and the operations that it may call.
-func (a *API) Self(c *Call, _ None, _ None) (client.Self, error) {
+// self shows the caller's token and the operations that it may call.
+func self(c *Call, _ None, _ None) (client.Self, error) {
 	out := client.Self{Token: ShownToken(c.Token), May: []string{}}
-	for _, rt := range a.endpoints {
+	for _, rt := range c.a.endpoints {
 		if slices.Contains(rt.Roles, c.Token.Role) && (c.Token.Merchants == "" || rt.Scope != Whole) {
 			out.May = append(out.May, rt.ID)
 		}
@@ -66,10 +66,10 @@ func (a *API) Self(c *Call, _ None, _ None) (client.Self, error) {
 	return out, nil
 }
 
-// ListTokens lists the tokens that there are for the caller.
-func (a *API) ListTokens(c *Call, _ None, _ None) (client.Tokens, error) {
+// listTokens lists the tokens that there are for the caller.
+func listTokens(c *Call, _ None, _ None) (client.Tokens, error) {
 	out := client.Tokens{Tokens: []client.Token{}}
-	list, err := a.c.Tokens.List(c.R.Context())
+	list, err := c.a.c.Tokens.List(c.R.Context())
 	for _, t := range list {
 		if t.Within(c.Token) {
 			out.Tokens = append(out.Tokens, ShownToken(t))

@@ -101,5 +101,9 @@ func common() Aliases {
 	Describe[client.Time, timeText](a)
 	Describe[client.Duration, durationText](a)
 	Enumerate[client.WaitingFor](a)
+	Enumerate[client.KeyKind](a)
+	Enumerate[client.ChangeKind](a)
+	Enumerate[client.ChangeState](a)
+	Enumerate[client.AlarmMessage](a)
 	return a
 }

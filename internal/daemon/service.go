@@ -84,7 +84,7 @@ type Service struct {
 	db      *outbox.Outbox // nil before Open
 	clock   *db.Clock
 	audit   *audit.Log
-	control *api.Changes
+	changes *api.Changes
 	alarms  *alarmPoster // nil: alarms are not posted
 	traces  *tracing     // nil: none are sent
 	heart   *heart
@@ -154,7 +154,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	if s.audit, err = audit.Open(ctx, audit.Config{DB: d, End: "service", Now: now, Log: c.Log}); err != nil {
 		return err
 	}
-	if s.control, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
+	if s.changes, err = api.NewChanges(api.ChangesConfig{DB: d, Delay: c.ChangeDelay, Now: now, Log: c.Log}); err != nil {
 		return err
 	}
 	if c.Retain > 0 {
@@ -196,7 +196,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	metrics.keys = s.keys
 	api, err := admin.New(admin.Config{
-		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Passkeys: api.NewPasskeys(api.NewTokens(d)), Control: s.control, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
+		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
 		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
@@ -265,7 +265,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.audit.Started(ctx, startedService{Version, s.c.AllowPrivate, s.c.AllowHTTP, s.c.MerchantPorts, client.Duration(s.c.ChangeDelay), client.Duration(s.c.Retain)}); err != nil && ctx.Err() == nil { // a stop during the start is no failure
 		return errors.Join(fmt.Errorf("audit log: %w", err), s.Close())
 	}
-	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.control.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
+	parts := []Part{s.api.part(), {"dispatch", s.sender.Run}, {"clock", s.clock.Run}, {"database", s.db.Run}, s.c.watch(s.db.DB), {"audit", s.audit.Run}, {"alarms", s.alarms.Run}, {"changes", s.changes.Run}, {"rotations", s.rotate}, s.heart.part(), {"retention", s.purger.Run}}
 	if s.metrics != nil {
 		parts = append(parts, s.metrics.part())
 	}

@@ -24,23 +24,20 @@ type server struct {
 	book     *book.Book
 	lists    *book.Book // with connections of its own, for the calls that read lists
 	refusals *refusals
-	tokens   *api.Tokens
-	control  *api.Changes
-	passkeys api.Passkeys
+	changes  *api.Changes
 	base     *api.API
 	mux      *http.ServeMux
 }
 
 func newAPI(b *book.Book, r *refusals, c Config) (*server, error) {
-	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r, tokens: api.NewTokens(b.DB)}
+	a := &server{c: c, book: b, lists: book.New(b.DB.Apart(), book.Config{}), refusals: r}
 	var err error
-	if a.control, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
+	if a.changes, err = api.NewChanges(api.ChangesConfig{DB: b.DB, Delay: c.ChangeDelay, Now: c.Now, Log: c.Log}); err != nil {
 		return nil, err
 	}
-	a.passkeys = api.NewPasskeys(a.tokens)
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: a.tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
+		Tokens: api.NewTokens(b.DB), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, a.table())
 	if err != nil {

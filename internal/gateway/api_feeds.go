@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -15,7 +13,7 @@ import (
 // one that its cursor has acknowledged.
 func (a *server) after(c *api.Call, q readerFeed, feed book.Feed) (int64, error) {
 	if q.Reader == "" {
-		return int64(q.After), nil
+		return q.After, nil
 	}
 	if c.R.URL.Query().Has("after") {
 		return 0, api.Invalid(api.At("query.reader", "and after exclude each other"))
@@ -37,33 +35,30 @@ func (a *server) deposits(c *api.Call, q depositQuery, _ api.None) (client.Depos
 	if err != nil {
 		return client.Deposits{}, err
 	}
-	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: after}
-	err = a.follow(c, q.Wait, book.TopicDeposits, func(ctx context.Context) (bool, error) {
-		read := a.lists.Deposits
-		if state := book.DepositState(q.State); state != "" {
-			read = func(ctx context.Context, after int64, limit int) ([]book.TakenDeposit, error) {
-				return a.lists.DepositsIn(ctx, state, after, limit)
+	q.After = after
+	list, next, err := api.FeedReader[book.TakenDeposit]{Name: book.FeedDeposits.String(), Rows: a.lists, Watch: a.watch(book.TopicDeposits),
+		Seq: func(d book.TakenDeposit) int64 { return d.Seq },
+		Read: func(ctx context.Context, after int64, limit int) (list []book.TakenDeposit, next int64, err error) {
+			if q.State != "" {
+				list, err = a.lists.DepositsIn(ctx, book.DepositState(q.State), after, limit)
+			} else {
+				list, err = a.lists.Deposits(ctx, after, limit)
 			}
-		}
-		list, err := read(ctx, after, int(q.Limit))
-		if err == nil {
-			err = a.lists.CheckPage(ctx, book.FeedDeposits.String(), after, db.FirstSeq(list, func(x book.TakenDeposit) int64 { return x.Seq }))
-		}
-		if err == nil && q.State == "" {
-			err = a.lists.CheckKept(ctx, after, list)
-		}
-		if err != nil {
-			return false, err
-		}
-		for _, d := range list {
-			if q.State == "" {
-				d = d.AsTaken() // a late reader finds what an early one found
+			return list, 0, err
+		},
+		Check: func(ctx context.Context, list []book.TakenDeposit) error {
+			if q.State != "" {
+				return nil
 			}
-			out.Deposits = append(out.Deposits, depositOf(d))
-			out.Next = d.Seq
+			return a.lists.CheckKept(ctx, after, list)
+		}}.Answer(c, q.Feed)
+	out := client.Deposits{Deposits: []client.DepositEntry{}, Next: next}
+	for _, d := range list {
+		if q.State == "" {
+			d = d.AsTaken() // a late reader finds what an early one found
 		}
-		return len(list) > 0, nil
-	})
+		out.Deposits = append(out.Deposits, depositOf(d))
+	}
 	return out, err
 }
 
@@ -72,57 +67,18 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 	if err != nil {
 		return client.Events{}, err
 	}
-	out := client.Events{Events: []client.EventEntry{}, Next: after}
-	err = a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, err := a.lists.Events(ctx, after, int(q.Limit))
-		if err == nil {
-			err = a.lists.CheckPage(ctx, book.FeedEvents.String(), after, db.FirstSeq(list, func(x book.Event) int64 { return x.Seq }))
-		}
-		if err != nil {
-			return false, err
-		}
-		for _, e := range list {
-			out.Events = append(out.Events, eventOf(e))
-			out.Next = e.Seq
-		}
-		return len(list) > 0, nil
-	})
-	return out, err
-}
-
-// alarmFeed selects a part of the feed of alarms.
-type alarmFeed struct {
-	feed
-	Kind  client.AlarmKind `query:"kind" doc:"only of this kind"`
-	State string           `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
-}
-
-func (a *server) alarms(c *api.Call, q alarmFeed, _ api.None) (client.GatewayAlarms, error) {
-	out := client.GatewayAlarms{Alarms: []client.GatewayAlarm{}, Next: int64(q.After)}
-	err := a.follow(c, q.Wait, book.TopicEvents, func(ctx context.Context) (bool, error) {
-		list, next, err := a.lists.AlarmsWhere(ctx, db.AlarmFilter{Kind: string(q.Kind), State: db.AlarmState(q.State)}, int64(q.After), int(q.Limit))
-		if err == nil {
-			err = a.lists.CheckPage(ctx, db.FeedOfAlarms, int64(q.After), db.FirstSeq(list, func(x db.Alarm) int64 { return x.Seq }))
-		}
-		if err != nil {
-			return false, err
-		}
-		for _, x := range list {
-			out.Alarms = append(out.Alarms, AlarmOf(x))
-		}
-		out.Next = max(out.Next, next)
-		return len(list) > 0, nil
-	})
-	return out, err
-}
-
-func (a *server) ackAlarm(c *api.Call, _ api.None, in client.Ack) (client.GatewayAlarm, error) {
-	seq, err := c.PathSeq()
-	if err != nil {
-		return client.GatewayAlarm{}, err
+	q.After = after
+	list, next, err := api.FeedReader[book.Event]{Name: book.FeedEvents.String(), Rows: a.lists, Watch: a.watch(book.TopicEvents),
+		Seq: func(e book.Event) int64 { return e.Seq },
+		Read: func(ctx context.Context, after int64, limit int) ([]book.Event, int64, error) {
+			list, err := a.lists.Events(ctx, after, limit)
+			return list, 0, err
+		}}.Answer(c, q.Feed)
+	out := client.Events{Events: []client.EventEntry{}, Next: next}
+	for _, e := range list {
+		out.Events = append(out.Events, eventOf(e))
 	}
-	x, err := a.book.AckAlarm(c.R.Context(), seq, c.Token.ID, cmp.Or(in.Name, c.Token.Name), in.Note, c.Now)
-	return AlarmOf(x), err
+	return out, err
 }
 
 // AlarmOf is an alarm as the API shows it.
@@ -131,11 +87,9 @@ func AlarmOf(x db.Alarm) client.GatewayAlarm {
 		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
 }
 
-// follow reads a feed that a topic wakes, and waits if there is no entry.
-func (a *server) follow(c *api.Call, wait spanParam, topic db.Topic, read func(context.Context) (bool, error)) error {
-	wake, stop := a.book.Watch(topic)
-	defer stop()
-	return c.Follow(time.Duration(wait), wake, read)
+// watch gives what wakes a reader of a feed.
+func (a *server) watch(topic db.Topic) func() (<-chan struct{}, func()) {
+	return func() (<-chan struct{}, func()) { return a.book.Watch(topic) }
 }
 
 func (a *server) cursor(c *api.Call, _ api.None, _ api.None) (client.Cursor, error) {
@@ -153,10 +107,6 @@ func (a *server) moveCursor(c *api.Call, _ api.None, in client.CursorMove) (clie
 	}
 	cursor, err := a.book.MoveCursor(c.R.Context(), name, in.Deposits, in.Events, c.Now)
 	return cursorOf(cursor), err
-}
-
-func (a *server) nodes(c *api.Call, _ api.None, _ api.None) (client.Nodes, error) {
-	return api.Nodes(c, a.lists.Nodes, a.c.Node)
 }
 
 func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats, error) {
@@ -178,10 +128,6 @@ func (a *server) stats(c *api.Call, _ api.None, _ api.None) (client.GatewayStats
 // Health is what the probes answer.
 type Health struct {
 	Status string `json:"status" enum:"ok,ready" doc:"ok: the process runs; ready: the gateway can work"`
-}
-
-func (a *server) healthz(*api.Call, api.None, api.None) (Health, error) {
-	return Health{"ok"}, nil
 }
 
 func (a *server) readyz(c *api.Call, _ api.None, _ api.None) (Health, error) {

@@ -29,9 +29,9 @@ func (a *server) forwarding(c *api.Call, _ api.None, _ api.None) (client.Forward
 }
 
 type forwardQuery struct {
-	State  string     `query:"state" enum:"failed,skipped" default:"failed" doc:"failed: sent in vain, and sent again; skipped: a person gave it up"`
-	Limit  limitParam `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor string     `query:"cursor" doc:"the member next of the previous page; absent: the first page"`
+	State  string `query:"state" enum:"failed,skipped" default:"failed" doc:"failed: sent in vain, and sent again; skipped: a person gave it up"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Cursor string `query:"cursor" doc:"the member next of the previous page; absent: the first page"`
 }
 
 func (a *server) forwards(c *api.Call, q forwardQuery, _ api.None) (client.ForwardsPage, error) {
@@ -42,9 +42,9 @@ func (a *server) forwards(c *api.Call, q forwardQuery, _ api.None) (client.Forwa
 			return client.ForwardsPage{}, api.Invalid(api.At("query.cursor", "is not the next of a page"))
 		}
 	}
-	list, err := a.lists.ForwardRows(c.R.Context(), q.State == "skipped", feed, seq, int(q.Limit))
+	list, err := a.lists.ForwardRows(c.R.Context(), q.State == "skipped", feed, seq, q.Limit)
 	out := client.ForwardsPage{Forwards: forwardsOf(list)}
-	if n := len(list); n == int(q.Limit) {
+	if n := len(list); n == q.Limit {
 		out.Next = &out.Forwards[n-1].ID
 	}
 	return out, err

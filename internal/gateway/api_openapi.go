@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"reflect"
 
 	"countersign/client"
@@ -24,16 +23,7 @@ var tags = map[string]string{
 	"forwards":   "Entries of the feeds that were forwarded in vain, or that a person gave up",
 	"policy":     "What decides on orders",
 	"callbacks":  "The inbox: the callbacks of the service",
-	"alarms":     "The feed of alarms, for a person to look at",
-	"audit":      "The audit log: what happened, who did it, and proofs that nothing of it was changed",
-	"stats":      "Numbers",
-	"keys":       "The keys of the gateway, by their fingerprints",
-	"nodes":      "The processes of the gateway",
-	"epoch":      "Since which restore from a backup the database is what it is",
-	"passkeys":   "Passkeys of people, each of one token, and signing in with them",
-	"tokens":     "The tokens of this API",
 	"changes":    "Changes of who decides on money, which wait for an approver",
-	"operation":  "Probes, metrics and this document",
 }
 
 // webhooks are the messages of the forwarding.
@@ -53,7 +43,3 @@ const forwardNotation = "The gateway posts it to --forward-url, signed as Standa
 	"The same message may come more than once, and messages come in any order; docs/forwarding.md says how to read them."
 
 var forwardHeaders = api.SignedHeaders("deposit_ or event_ and the seq of the entry")
-
-func (a *server) openapi(*api.Call, api.None, api.None) (json.RawMessage, error) {
-	return a.base.Document(), nil
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"countersign"
@@ -35,7 +34,7 @@ type orderQuery struct {
 	TxID         string            `query:"txId" doc:"only the one that this transaction executed"`
 	Since        client.Time       `query:"since" doc:"only ordered or first asked for at this time or later, in RFC 3339"`
 	Until        client.Time       `query:"until" doc:"only ordered or first asked for before this time, in RFC 3339"`
-	page
+	api.SeqPage
 }
 
 // between is the time between two of the API, of which a zero one is no bound.
@@ -47,21 +46,12 @@ func (a *server) orders(c *api.Call, q orderQuery, _ api.None) (client.OrderPage
 	out := client.OrderPage{Orders: []client.Order{}}
 	list, next, err := a.lists.Orders(c.R.Context(), book.OrderFilter{State: book.OrderState(q.State), TenantUserID: q.TenantUserID, Address: q.Address,
 		TxID: q.TxID, Span: between(q.Since, q.Until)},
-		int(q.Limit), int64(q.Cursor))
+		q.Limit, q.Cursor)
 	for _, o := range list {
 		out.Orders = append(out.Orders, orderOf(o))
 	}
-	out.Next = cursorText(next)
+	out.Next = api.NextSeq(next)
 	return out, err
-}
-
-// cursorText is the member next of a page.
-func cursorText(seq int64) *string {
-	if seq == 0 {
-		return nil
-	}
-	text := strconv.FormatInt(seq, 10)
-	return &text
 }
 
 func (a *server) order(c *api.Call, _ api.None, _ api.None) (client.Order, error) {
@@ -95,7 +85,7 @@ func (a *server) orderApproval(c *api.Call, _ api.None, _ api.None) (client.Stat
 	if err != nil {
 		return client.Statement{}, err
 	}
-	return a.passkeys.Statement(c, recordApproved, o.CallBackID, approvalOf(o))
+	return a.changes.Passkeys().Statement(c, recordApproved, o.CallBackID, approvalOf(o))
 }
 
 // approveOrder wants the signature of a person whose token has passkeys: whoever has the
@@ -108,7 +98,7 @@ func (a *server) approveOrder(c *api.Call, _ api.None, in client.Approve) (clien
 	if err := a.refuseKin(c); err != nil {
 		return client.Order{}, err
 	}
-	ctx, _, err := a.passkeys.Signed(c, recordApproved, o.CallBackID, approvalOf(o), in.Passkey)
+	ctx, _, err := a.changes.Passkeys().Signed(c, recordApproved, o.CallBackID, approvalOf(o), in.Passkey)
 	if err != nil {
 		return client.Order{}, err
 	}
@@ -186,16 +176,16 @@ type callbackQuery struct {
 	ID         string           `query:"id" doc:"only with this trackingId (callBackId for type 2), at most 1,024 bytes"`
 	CallBackID string           `query:"callBackId" doc:"only about this order: its callBackId, at most 1,024 bytes"`
 	Settled    string           `query:"settled" enum:"false" doc:"false: only those without a final answer"`
-	page
+	api.SeqPage
 }
 
 func (a *server) callbacks(c *api.Call, q callbackQuery, _ api.None) (client.InboxPage, error) {
 	out := client.InboxPage{Callbacks: []client.InboxEntry{}}
 	f := book.Filter{Type: q.Type, ID: q.ID, CallBackID: q.CallBackID, Open: q.Settled == "false"}
-	list, next, err := a.lists.Entries(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
+	list, next, err := a.lists.Entries(c.R.Context(), f, q.Limit, q.Cursor)
 	for _, r := range list {
 		out.Callbacks = append(out.Callbacks, callbackOf(r))
 	}
-	out.Next = cursorText(next)
+	out.Next = api.NextSeq(next)
 	return out, err
 }

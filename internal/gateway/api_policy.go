@@ -75,17 +75,17 @@ type depositSearch struct {
 	State        client.DepositState `query:"state" doc:"only in this state"`
 	Since        client.Time         `query:"since" doc:"only taken at this time or later, in RFC 3339"`
 	Until        client.Time         `query:"until" doc:"only taken before this time, in RFC 3339"`
-	page
+	api.SeqPage
 }
 
 func (a *server) searchDeposits(c *api.Call, q depositSearch, _ api.None) (client.DepositsPage, error) {
 	out := client.DepositsPage{Deposits: []client.DepositEntry{}}
 	f := book.DepositFilter{State: book.DepositState(q.State), TrackingID: q.TrackingID, TxID: q.TxID, TenantUserID: q.TenantUserID, Address: q.Address, Span: between(q.Since, q.Until)}
-	list, next, err := a.lists.SearchDeposits(c.R.Context(), f, int(q.Limit), int64(q.Cursor))
+	list, next, err := a.lists.SearchDeposits(c.R.Context(), f, q.Limit, q.Cursor)
 	for _, d := range list {
 		out.Deposits = append(out.Deposits, depositOf(d))
 	}
-	out.Next = cursorText(next)
+	out.Next = api.NextSeq(next)
 	return out, err
 }
 

@@ -2,22 +2,19 @@ package gateway
 
 import (
 	"net/http"
-	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"countersign/client"
 	"countersign/internal/api"
+	"countersign/internal/book"
 )
 
 // route is one row of the table of routes.
 type route api.Route
 
 const (
-	get    = http.MethodGet
-	post   = http.MethodPost
-	put    = http.MethodPut
-	remove = http.MethodDelete
+	get  = http.MethodGet
+	post = http.MethodPost
+	put  = http.MethodPut
 )
 
 // Who may call a route (docs/control.md). No token is bound to merchants here: there is
@@ -30,11 +27,10 @@ var (
 	all       = readers.And(client.RoleApp)
 )
 
-// routes is the whole API but /metrics, which is not JSON.
+// routes are those that the gateway alone has.
 func (a *server) routes() []route {
 	addOrder := api.Handle(a.addOrder)
 	addOrder.AlsoStatus = http.StatusOK
-	log := a.audit()
 	return []route{
 		{post, "/v1/orders", "addOrder", apps, api.Whole, 201, addOrder, "Order a withdrawal; repeating an order answers 200", []int{409}},
 		{get, "/v1/orders", "orders", all, api.Whole, 200, api.Handle(a.orders), "List orders, the newest first", nil},
@@ -66,92 +62,32 @@ func (a *server) routes() []route {
 		{post, "/v1/policy/try", "tryPolicy", readers, api.Whole, 200, api.Handle(a.tryPolicy), "Say what the policy would decide on an order; nothing is kept", nil},
 
 		{get, "/v1/callbacks", "callbacks", readers, api.Whole, 200, api.Handle(a.callbacks), "List the inbox, the newest first", nil},
-		{get, "/v1/alarms", "alarms", readers, api.Whole, 200, api.Handle(a.alarms), "Read the feed of alarms", []int{409}},
-		{post, "/v1/alarms/{seq}/ack", "ackAlarm", approvers, api.Whole, 200, api.Handle(a.ackAlarm), "Acknowledge an alarm; repeating it changes nothing", nil},
-		{get, "/v1/audit", "audit", readers, api.Whole, 200, api.Handle(log.Page), "Read the audit log, in order and without gaps", nil},
-		{get, "/v1/audit/checkpoint", "auditCheckpoint", readers, api.Whole, 200, api.Handle(log.Checkpoint), "Sign the audit log as it is now", nil},
-		{get, "/v1/audit/evidence", "auditEvidence", readers, api.Whole, 200, api.Handle(log.Evidence), "Prove all records about an order or a callback", nil},
-		{post, "/v1/audit/exported", "auditExported", admins, api.Whole, 200, api.Handle(log.Exported), "Acknowledge an export of the audit log, which continues those before", nil},
-		{get, "/v1/epoch", "epoch", all, api.Whole, 200, api.Epoch(a.lists), "Show which restore the database goes back to, and whether it is reconciled", nil},
-		{get, "/v1/keys", "keys", readers, api.Whole, 200, a.c.Keys.Show(), "List the keys of the gateway, by fingerprint and age", nil},
 		{get, "/v1/stats", "stats", readers, api.Whole, 200, api.Handle(a.stats), "Count what the gateway holds", nil},
-		{get, "/v1/nodes", "nodes", readers, api.Whole, 200, api.Handle(a.nodes), "List the processes of the gateway, silent ones too", nil},
-
-		{get, "/v1/changes", "changes", readers, api.Whole, 200, a.control.List(), "List changes that could move money or who decides on it, the newest first", nil},
-		{get, "/v1/changes/{id}", "change", readers, api.Whole, 200, a.control.Show(), "Show one change", nil},
-		{get, "/v1/changes/{id}/approval", "changeApproval", approvers, api.Whole, 200, a.control.Statement(), "Give what the approval of a change must be signed with", nil},
-		{post, "/v1/changes/{id}/approve", "approveChange", approvers, api.Whole, 200, a.control.ApproveOne(), "Approve a change that another token proposed", []int{409}},
-		{post, "/v1/changes/{id}/reject", "rejectChange", approvers, api.Whole, 200, a.control.RejectOne(), "Reject a change that is not applied yet", []int{409}},
-
-		{post, "/v1/tokens", "createToken", admins, api.Whole, 201, a.control.CreateToken(nil), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
-		{get, "/v1/tokens", "tokens", approvers, api.Whole, 200, api.Handle(a.listTokens), "List tokens", nil},
-		{get, "/v1/tokens/self", "self", all, api.Whole, 200, api.Handle(a.self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", admins, api.Whole, 204, a.control.RevokeToken(a.revoke), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
-
-		{post, "/v1/passkeys", "addPasskey", all, api.Whole, 201, api.Handle(a.passkeys.Add), "Register a passkey with the caller's token", []int{409}},
-		{get, "/v1/passkeys", "passkeys", all, api.Whole, 200, api.Handle(a.passkeys.List), "List the passkeys of the caller's token", nil},
-		{post, "/v1/passkeys/challenge", "passkeyChallenge", all, api.Whole, 200, api.Handle(a.passkeys.Challenge), "Begin the registration of a passkey", nil},
-		{post, "/v1/passkeys/{id}/remove", "removePasskey", all, api.Whole, 204, api.Handle(a.passkeys.Remove), "Remove a passkey of the caller's token", []int{409}},
-		{post, "/v1/passkeys/signin/challenge", "signInChallenge", api.Open, api.Whole, 200, api.Handle(a.passkeys.SignInChallenge), "Begin a sign-in with a passkey", nil},
-		{post, "/v1/passkeys/signin", "signIn", api.Open, api.Whole, 200, api.Handle(a.passkeys.SignIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
-
-		{get, "/healthz", "healthz", api.Open, api.Whole, 200, api.Handle(a.healthz), "Say that the process runs", nil},
-		{get, "/readyz", "readyz", api.Open, api.Whole, 200, api.Handle(a.readyz), "Say whether the gateway can work", []int{503}},
-		{get, "/openapi.json", "openapi", api.Open, api.Whole, 200, api.Handle(a.openapi), "Give this document", nil},
 	}
 }
 
-// table gives the rows of routes.
-func (a *server) table() (all []api.Route) {
+// table gives all routes but /metrics, which is not JSON.
+func (a *server) table() (rows []api.Route) {
 	for _, r := range a.routes() {
-		all = append(all, api.Route(r))
+		rows = append(rows, api.Route(r))
 	}
-	return all
+	alarms := api.AlarmFeed[client.GatewayAlarm, client.GatewayAlarms]{Rows: a.book, Lists: a.lists, Watch: a.watch(book.TopicEvents), Show: AlarmOf,
+		Page: func(list []client.GatewayAlarm, next int64) client.GatewayAlarms {
+			return client.GatewayAlarms{Alarms: list, Next: next}
+		}}
+	return append(rows, api.Common{
+		End: "the gateway", Subject: "an order", KeysOf: "the gateway",
+		Readers: readers, Epoch: all, Everybody: all, Ack: approvers, Approvers: approvers, Deciders: approvers, Setters: admins,
+		Lists: a.lists, Alarms: api.Handle(alarms.Read), AckAlarm: api.Handle(alarms.Ack), Healthz: api.Say(Health{"ok"}), Readyz: api.Handle(a.readyz),
+		Audit: a.audit(), Changes: a.changes, Keys: a.c.Keys, Node: a.c.Node,
+	}.Routes()...)
 }
 
 // Operations gives the operations of the gateway's API. It starts nothing.
 func Operations() []api.Operation { return api.Operations(new(server).table()) }
 
-// page selects a page of a list.
-type page struct {
-	Limit  limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Cursor numberParam `query:"cursor" default:"0" doc:"the member next of the previous page; 0: the first page"`
-}
-
-// feed selects a part of a feed.
-type feed struct {
-	After numberParam `query:"after" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
-	Limit limitParam  `query:"limit" default:"100" doc:"most entries to answer, 1 to 1,000"`
-	Wait  spanParam   `query:"wait" doc:"how long to wait if there is no entry, 0s to 60s; absent: not at all"`
-}
-
 // readerFeed is a part of a feed that has cursors.
 type readerFeed struct {
-	feed
+	api.Feed
 	Reader string `query:"reader" doc:"in place of after: start after this reader's cursor, at most 100 bytes"`
-}
-
-// The query parameters that are not text: a whole number from 0, one from 1 to
-// 1,000, a duration.
-type (
-	numberParam int64
-	limitParam  int64
-	spanParam   time.Duration
-)
-
-// Schema describes a numberParam.
-func (numberParam) Schema(huma.Registry) *huma.Schema {
-	least := 0.0
-	return &huma.Schema{Type: huma.TypeInteger, Minimum: &least}
-}
-
-// Schema describes a limitParam.
-func (limitParam) Schema(huma.Registry) *huma.Schema {
-	least, most := 1.0, 1000.0
-	return &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most}
-}
-
-// Schema describes a spanParam.
-func (spanParam) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Examples: []any{"30s"}}
 }

@@ -252,7 +252,7 @@ func TestAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, route := range r.api.routes() {
+	for _, route := range r.api.table() {
 		roles, ok := access[route.ID]
 		if !ok {
 			t.Fatalf("%s is not in the table", route.ID)

@@ -21,15 +21,11 @@ func aliases() api.Aliases {
 	a := api.Aliases{}
 	api.Describe[countersign.Amount, amountSchema](a)
 	api.Describe[client.Role, roles](a)
-	api.Enumerate[client.KeyKind](a)
-	api.Enumerate[client.ChangeKind](a)
-	api.Enumerate[client.ChangeState](a)
 	api.Enumerate[client.OrderState](a)
 	api.Enumerate[client.DepositState](a)
 	api.Enumerate[client.DepositMessage](a)
 	api.Enumerate[client.FeedName](a)
 	api.Describe[client.AlarmKind, alarms](a)
-	api.Enumerate[client.AlarmMessage](a)
 	api.Enumerate[client.EventKind](a)
 	api.Enumerate[client.Effect](a)
 	return a

@@ -13,7 +13,7 @@ import (
 func TestClientHasEveryOperation(t *testing.T) {
 	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
 	c := reflect.TypeFor[*client.Gateway]()
-	for _, route := range r.api.routes() {
+	for _, route := range r.api.table() {
 		found := false
 		for m := range c.Methods() {
 			found = found || strings.EqualFold(m.Name, route.ID)

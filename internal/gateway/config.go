@@ -215,7 +215,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.sender.run(ctx)
 		}
 	})
-	start(func() { _ = g.api.control.Run(ctx) }) // it ends without an error
+	start(func() { _ = g.api.changes.Run(ctx) }) // it ends without an error
 	for range 5 {
 		<-done
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"countersign/countersigntest"
+	"countersign/internal/api"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -65,7 +66,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	routes := append(r.api.routes(), route{Method: "GET", Path: "/metrics", ID: "metrics"})
+	routes := append(r.api.table(), api.Route{Method: "GET", Path: "/metrics", ID: "metrics"})
 	for _, route := range routes {
 		if got := documented[route.Method+" "+route.Path]; got != route.ID {
 			t.Errorf("%s %s is %q", route.Method, route.Path, got)

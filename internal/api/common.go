@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Common has the routes that both ends have, and what differs between them. The zero value
+// makes a table that Operations can read.
+type Common struct {
+	// End is what the end calls itself, such as "the service". Required.
+	End string
+	// Subject is what records of the audit log are about beside callbacks, such as "a
+	// withdrawal"; KeysOf says whose keys are listed. Both are required.
+	Subject, KeysOf string
+
+	// Readers see alarms, the audit log, keys, nodes and changes; Epoch are the roles
+	// that see the epoch; Everybody sees its own token and passkeys.
+	Readers, Epoch, Everybody Roles
+	// Ack acknowledges alarms, Approvers decide on changes, Deciders reject them and list
+	// tokens, Setters make and revoke tokens and acknowledge exports of the log.
+	Ack, Approvers, Deciders, Setters Roles
+
+	// Lists is the end's database, for calls that read lists. Required.
+	Lists Rows
+	// Alarms and AckAlarm are those of an AlarmFeed. Required.
+	Alarms, AckAlarm Handler
+	// Healthz and Readyz answer the probes; see Say and Call.Ready. Required.
+	Healthz, Readyz Handler
+	Audit           Audit
+	Changes         *Changes
+	Keys            *Keys
+	// KnownMerchant is as in Call.NewToken.
+	KnownMerchant func(c *Call, id string) error
+	// Node is the id of this process among the nodes of the database.
+	Node string
+}
+
+// Rows are the rows that the databases of both ends have, as *db.DB gives them.
+type Rows interface {
+	AlarmsWhere(ctx context.Context, f db.AlarmFilter, after int64, limit int) ([]db.Alarm, int64, error)
+	Alarm(ctx context.Context, seq int64) (db.Alarm, error)
+	AckAlarm(ctx context.Context, seq int64, by, name, note string, now db.Millis) (db.Alarm, error)
+	CheckPage(ctx context.Context, feed string, after, first int64) error
+	Epochs(ctx context.Context) (db.Epochs, error)
+	Nodes(ctx context.Context) ([]db.Node, error)
+}
+
+// Routes gives the rows of the table. A token is bound to merchants at the service alone.
+func (o Common) Routes() []Route {
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+	k, p := o.Changes, o.Changes.Passkeys()
+	return []Route{
+		{get, "/v1/alarms", "alarms", o.Readers, ByHandler, 200, o.Alarms, "Read the feed of alarms", []int{409}},
+		{post, "/v1/alarms/{seq}/ack", "ackAlarm", o.Ack, ByHandler, 200, o.AckAlarm, "Acknowledge an alarm; repeating it changes nothing", nil},
+		{get, "/v1/audit", "audit", o.Readers, Whole, 200, Handle(o.Audit.page), "Read the audit log, in order and without gaps", nil},
+		{get, "/v1/audit/checkpoint", "auditCheckpoint", o.Readers, Whole, 200, Handle(o.Audit.checkpoint), "Sign the audit log as it is now", nil},
+		{get, "/v1/audit/evidence", "auditEvidence", o.Readers, Whole, 200, Handle(o.Audit.evidence), "Prove all records about " + o.Subject + " or a callback", nil},
+		{post, "/v1/audit/exported", "auditExported", o.Setters, Whole, 200, Handle(o.Audit.exported), "Acknowledge an export of the audit log, which continues those before", nil},
+		{get, "/v1/epoch", "epoch", o.Epoch, ByHandler, 200, Handle(o.epoch), "Show which restore the database goes back to, and whether it is reconciled", nil},
+		{get, "/v1/keys", "keys", o.Readers, Whole, 200, Handle(o.keys), "List the keys of " + o.KeysOf + ", by fingerprint and age", nil},
+		{get, "/v1/nodes", "nodes", o.Readers, Whole, 200, Handle(o.nodes), "List the processes of " + o.End + ", silent ones too", nil},
+
+		{get, "/v1/changes", "changes", o.Readers, ByHandler, 200, k.list(), "List changes that could move money or who decides on it, the newest first", nil},
+		{get, "/v1/changes/{id}", "change", o.Readers, ByHandler, 200, k.show(), "Show one change", nil},
+		{get, "/v1/changes/{id}/approval", "changeApproval", o.Approvers, ByHandler, 200, k.statement(), "Give what the approval of a change must be signed with", nil},
+		{post, "/v1/changes/{id}/approve", "approveChange", o.Approvers, ByHandler, 200, k.approveOne(), "Approve a change that another token proposed", []int{409}},
+		{post, "/v1/changes/{id}/reject", "rejectChange", o.Deciders, ByHandler, 200, k.rejectOne(), "Reject a change that is not applied yet", []int{409}},
+
+		{post, "/v1/tokens", "createToken", o.Setters, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
+		{get, "/v1/tokens", "tokens", o.Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
+		{get, "/v1/tokens/self", "self", o.Everybody, ByHandler, 200, Handle(self), "Show the caller's token and what it may do", nil},
+		{remove, "/v1/tokens/{id}", "revokeToken", o.Setters, ByHandler, 204, k.revokeToken(), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+
+		{post, "/v1/passkeys", "addPasskey", o.Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},
+		{get, "/v1/passkeys", "passkeys", o.Everybody, ByHandler, 200, Handle(p.list), "List the passkeys of the caller's token", nil},
+		{post, "/v1/passkeys/challenge", "passkeyChallenge", o.Everybody, ByHandler, 200, Handle(p.challenge), "Begin the registration of a passkey", nil},
+		{post, "/v1/passkeys/{id}/remove", "removePasskey", o.Everybody, ByHandler, 204, Handle(p.remove), "Remove a passkey of the caller's token", []int{409}},
+		{post, "/v1/passkeys/signin/challenge", "signInChallenge", Open, Whole, 200, Handle(p.signInChallenge), "Begin a sign-in with a passkey", nil},
+		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
+
+		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
+		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},
+		{get, "/openapi.json", "openapi", Open, Whole, 200, Handle(document), "Give this document", nil},
+	}
+}
+
+// commonTags are the texts of the collections that both ends have, unless an end has its
+// own.
+func commonTags(end string) map[string]string {
+	return map[string]string{
+		"alarms":    "The feed of alarms, for a person to look at",
+		"audit":     "The audit log: what happened, who did it, and proofs that nothing of it was changed",
+		"stats":     "Numbers",
+		"keys":      "The keys of " + end + ", by their fingerprints",
+		"nodes":     "The processes of " + end,
+		"epoch":     "Since which restore from a backup the database is what it is",
+		"passkeys":  "Passkeys of people, each of one token, and signing in with them",
+		"tokens":    "The tokens of this API",
+		"operation": "Probes, metrics and this document",
+	}
+}
+
+// Say makes a handler that always answers v.
+func Say[T any](v T) Handler { return Handle(func(*Call, None, None) (T, error) { return v, nil }) }
+
+func document(c *Call, _ None, _ None) (json.RawMessage, error) { return c.a.document, nil }
+
+func (o Common) keys(*Call, None, None) (client.KeyList, error) {
+	return client.KeyList{Keys: o.Keys.All()}, nil
+}
+
+// epoch shows the epochs of the database.
+func (o Common) epoch(c *Call, _ None, _ None) (out client.Epoch, err error) {
+	list, err := o.Lists.Epochs(c.R.Context())
+	for i, e := range list {
+		if i > 0 {
+			out.Earlier = append(out.Earlier, out.Epoch)
+		}
+		out.Epoch, out.Began, out.Open, out.Reconciled = e.Number, TimeOf(e.Began), e.Open(), TimeOf(e.Reconciled)
+	}
+	return out, err
+}

@@ -1,0 +1,134 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+// Page selects a page of a list, SeqPage one of a list that is ordered by a number.
+type (
+	Page struct {
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+		Cursor string `query:"cursor" maxLength:"300" doc:"the member next of the previous page, at most 300 characters; absent: the first page"`
+	}
+	SeqPage struct {
+		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+		Cursor int64 `query:"cursor" minimum:"0" default:"0" doc:"the member next of the previous page; 0: the first page"`
+	}
+)
+
+// NextSeq is the member next of a SeqPage; 0 stands for the end.
+func NextSeq(seq int64) *string {
+	if seq == 0 {
+		return nil
+	}
+	text := strconv.FormatInt(seq, 10)
+	return &text
+}
+
+// Feed selects a part of a feed.
+type Feed struct {
+	After int64           `query:"after" minimum:"0" default:"0" doc:"seq of the last entry that the reader has; 0: none"`
+	Limit int             `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"most entries to answer, 1 to 1,000"`
+	Wait  client.Duration `query:"wait" doc:"how long to wait if there is no entry, 0s to 60s; absent: not at all"`
+}
+
+// FeedReader reads a feed of rows T for calls.
+type FeedReader[T any] struct {
+	// Name is the feed's name in the database Rows. Both are required.
+	Name string
+	Rows interface {
+		CheckPage(ctx context.Context, feed string, after, first int64) error
+	}
+	// Watch gives what wakes a reader that waits. Nil: it only looks again, every other second.
+	Watch func() (wake <-chan struct{}, stop func())
+	// Read gives entries after a number, and a number to go on after if that may be more
+	// than the last entry's, which Seq gives. Both are required.
+	Read func(ctx context.Context, after int64, limit int) (list []T, next int64, err error)
+	Seq  func(T) int64
+	// Check may refuse what was read. Nil: it does not.
+	Check func(ctx context.Context, list []T) error
+}
+
+// Answer reads a part of the feed, and waits as long as the call wants if there is no
+// entry. next is the number after which to go on.
+func (f FeedReader[T]) Answer(c *Call, q Feed) (list []T, next int64, err error) {
+	var wake <-chan struct{}
+	if f.Watch != nil {
+		woken, stop := f.Watch()
+		defer stop()
+		wake = woken
+	}
+	next = q.After
+	err = c.Follow(time.Duration(q.Wait), wake, func(ctx context.Context) (bool, error) {
+		read, after, err := f.Read(ctx, q.After, q.Limit)
+		if err == nil {
+			err = f.Rows.CheckPage(ctx, f.Name, q.After, db.FirstSeq(read, f.Seq))
+		}
+		if err == nil && f.Check != nil {
+			err = f.Check(ctx, read)
+		}
+		if err != nil {
+			return false, err
+		}
+		list, next = read, max(next, after)
+		for _, v := range read {
+			next = max(next, f.Seq(v))
+		}
+		return len(list) > 0, nil
+	})
+	return list, next, err
+}
+
+// AlarmFeed answers the routes of alarms, which an end shows as A and lists as P.
+type AlarmFeed[A, P any] struct {
+	// Rows is the end's database, Lists the same with connections for lists. Required.
+	Rows, Lists Rows
+	// Watch is as in FeedReader.
+	Watch func() (wake <-chan struct{}, stop func())
+	// Show and Page make the answers. Required.
+	Show func(db.Alarm) A
+	Page func(list []A, next int64) P
+}
+
+// AlarmQuery selects a part of the feed of alarms.
+type AlarmQuery struct {
+	Feed
+	Kind  client.AlarmKind `query:"kind" doc:"only of this kind"`
+	State string           `query:"state" enum:"open,acked" doc:"open: only alarms that nobody has acknowledged; acked: only the others"`
+}
+
+// Read reads a part of the feed. For a bound token there are its merchants' alarms alone.
+func (f AlarmFeed[A, P]) Read(c *Call, q AlarmQuery, _ None) (P, error) {
+	filter := db.AlarmFilter{Of: c.Token.BoundTo(), Kind: string(q.Kind), State: db.AlarmState(q.State)}
+	list, next, err := FeedReader[db.Alarm]{Name: db.FeedOfAlarms, Rows: f.Lists, Watch: f.Watch, Seq: func(a db.Alarm) int64 { return a.Seq },
+		Read: func(ctx context.Context, after int64, limit int) ([]db.Alarm, int64, error) {
+			return f.Lists.AlarmsWhere(ctx, filter, after, limit)
+		}}.Answer(c, q.Feed)
+	shown := []A{}
+	for _, a := range list {
+		shown = append(shown, f.Show(a))
+	}
+	return f.Page(shown, next), err
+}
+
+// Ack acknowledges an alarm.
+func (f AlarmFeed[A, P]) Ack(c *Call, _ None, in client.Ack) (out A, err error) {
+	seq, err := c.PathSeq()
+	if err != nil {
+		return out, err
+	}
+	switch a, err := f.Rows.Alarm(c.R.Context(), seq); {
+	case err != nil:
+		return out, err
+	case !c.Sees(a.Of):
+		return out, db.ErrNotFound
+	}
+	a, err := f.Rows.AckAlarm(c.R.Context(), seq, c.Token.ID, cmp.Or(in.Name, c.Token.Name), in.Note, c.Now)
+	return f.Show(a), err
+}
