@@ -13,7 +13,7 @@ func MaxAnswer(request int) int { return max(4<<10, 3*request) }
 
 // Callback is one thing the service says to a merchant: a *Deposit,
 // *WithdrawalRequest, *WithdrawalDone, *AddressChange, *WithdrawalEnded or
-// *FundsShort.
+// *WithdrawalNotice.
 type Callback interface {
 	// CallbackType is the number in the member "type".
 	CallbackType() Type

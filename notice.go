@@ -106,36 +106,36 @@ func (w *WithdrawalEnded) members(c *codec) {
 	w.last(c)
 }
 
-// FundsShort is the callback types with EffectWaiting: a withdrawal waits for funds
-// (6) or for the fees of its chain (7). Its funds stay frozen, and the service tries
-// it again (PROTOCOL.md, M9).
-type FundsShort struct {
-	Type Type // one of EffectWaiting
+// WithdrawalNotice is a callback whose type says all about a released withdrawal:
+// it waits for funds (6) or for the fees of its chain (7). Its funds stay frozen, and
+// the service tries it again (PROTOCOL.md, M9).
+type WithdrawalNotice struct {
+	Type Type // one with a Report
 	Head
 	CallBackID string // the withdrawal
 }
 
-func fundsShort(t Type) message { return &FundsShort{Type: t} }
+func withdrawalNotice(t Type) message { return &WithdrawalNotice{Type: t} }
 
 // CallbackType is Type.
-func (f *FundsShort) CallbackType() Type { return f.Type }
+func (n *WithdrawalNotice) CallbackType() Type { return n.Type }
 
 // OrderID is the callBackId.
-func (f *FundsShort) OrderID() string { return f.CallBackID }
+func (n *WithdrawalNotice) OrderID() string { return n.CallBackID }
 
 // Content is which withdrawal waits.
-func (f *FundsShort) Content() []string { return []string{f.TenantUserID, f.CallBackID} }
+func (n *WithdrawalNotice) Content() []string { return []string{n.TenantUserID, n.CallBackID} }
 
 // Marshal gives the canonical bytes. It inverts ParseCallback.
-func (f *FundsShort) Marshal() ([]byte, error) { return encode(f) }
+func (n *WithdrawalNotice) Marshal() ([]byte, error) { return encode(n) }
 
-func (f *FundsShort) members(c *codec) {
-	f.first(c, f.Type, required, required)
-	if f.Type.Effect() != EffectWaiting {
-		c.fail("type", "is not of a withdrawal that waits")
+func (n *WithdrawalNotice) members(c *codec) {
+	n.first(c, n.Type, required, required)
+	if n.Type.Report() == "" {
+		c.fail("type", "is none with callBackId alone")
 	}
-	c.id("callBackId", &f.CallBackID, required)
-	f.last(c)
+	c.id("callBackId", &n.CallBackID, required)
+	n.last(c)
 }
 
 // NoticeAnswer is the plaintext of the data of a response to a notice
@@ -223,21 +223,21 @@ func (w *WithdrawalEnded) Differs(answer Answer) string {
 	return e.differs
 }
 
-// Answer is the answer that accepts f.
-func (f *FundsShort) Answer() NoticeAnswer {
+// Answer is the answer that accepts n.
+func (n *WithdrawalNotice) Answer() NoticeAnswer {
 	return NoticeAnswer{
-		Type: f.Type, TrackingID: f.TrackingID, TenantUserID: f.TenantUserID,
-		CallBackID: f.CallBackID, RequestUUID: f.RequestUUID, AsSent: f.AsSent,
+		Type: n.Type, TrackingID: n.TrackingID, TenantUserID: n.TenantUserID,
+		CallBackID: n.CallBackID, RequestUUID: n.RequestUUID, AsSent: n.AsSent,
 	}
 }
 
 // Accept is Answer.
-func (f *FundsShort) Accept(Details) Answer { return f.Answer() }
+func (n *WithdrawalNotice) Accept(Details) Answer { return n.Answer() }
 
 // Differs compares the identifiers.
-func (f *FundsShort) Differs(answer Answer) string {
+func (n *WithdrawalNotice) Differs(answer Answer) string {
 	var e echo
-	e.notice(f, answer)
+	e.notice(n, answer)
 	return e.differs
 }
 

@@ -1,9 +1,6 @@
 package countersign
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Type is the number that says what a callback is about (PROTOCOL.md,
 // Messages). The zero Type is TypeUnknown, which no end processes.
@@ -29,7 +26,7 @@ var types = [...]struct {
 	words  string
 	lane   Lane
 	effect Effect
-	waits  string // with EffectWaiting
+	report string // of a WithdrawalNotice
 	empty  func(Type) message
 }{
 	TypeUnknown:           {name: "NOTIFY_UNKNOWN"},
@@ -38,8 +35,8 @@ var types = [...]struct {
 	TypeWithdraw:          {"NOTIFY_WITHDRAW", "withdrawal: executed", LaneNotify, EffectExecuted, "", func(Type) message { return &WithdrawalDone{} }},
 	TypeAddress:           {"NOTIFY_ADDRESS", "address replaced", LaneNotify, EffectAddress, "", func(Type) message { return &AddressChange{} }},
 	TypeInvalidAddress:    {"NOTIFY_INVALID_ADDRESS", "withdrawal: ended", LaneNotify, EffectEnded, "", func(Type) message { return &WithdrawalEnded{} }},
-	TypeNotEnoughMoney:    {"NOTIFY_NOT_ENOUGH_MONEY", "withdrawal: waits for funds", LaneNotify, EffectWaiting, "funds", fundsShort},
-	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", "withdrawal: waits for fees", LaneNotify, EffectWaiting, "fees", fundsShort},
+	TypeNotEnoughMoney:    {"NOTIFY_NOT_ENOUGH_MONEY", "withdrawal: waits for funds", LaneNotify, EffectWaiting, "funds", withdrawalNotice},
+	TypeNotEnoughHotMoney: {"NOTIFY_NOT_ENOUGH_HOT_MONEY", "withdrawal: waits for fees", LaneNotify, EffectWaiting, "fees", withdrawalNotice},
 }
 
 // Known reports whether t is one of the types with a meaning.
@@ -88,11 +85,12 @@ func (t Type) Effect() Effect {
 	return EffectNone
 }
 
-// WaitsFor is what the withdrawal of a callback of type t waits for, such as funds,
-// and is empty if t has another effect than EffectWaiting.
-func (t Type) WaitsFor() string {
+// Report is the word by which a wallet reports of a released withdrawal what the type
+// alone says, such as funds for which it waits. It is empty if t has other members than
+// a WithdrawalNotice.
+func (t Type) Report() string {
 	if t.Known() {
-		return types[t].waits
+		return types[t].report
 	}
 	return ""
 }
@@ -116,11 +114,6 @@ const (
 // IsNotice reports whether callbacks with effect e are notices, whose answers are
 // a NoticeAnswer.
 func (e Effect) IsNotice() bool { return e > EffectQuestion }
-
-// Types lists the types whose callbacks have effect e.
-func (e Effect) Types() []Type {
-	return slices.DeleteFunc(TypeUnknown.Values(), func(t Type) bool { return t.Effect() != e })
-}
 
 // Lane separates callbacks that must not wait for each other. It decides to
 // which of the merchant's URLs they go (PROTOCOL.md, H1). Callbacks of

@@ -145,16 +145,18 @@ const (
 
 // Values lists everything that a withdrawal can wait for.
 func (WaitingFor) Values() (list []WaitingFor) {
-	for _, t := range countersign.EffectWaiting.Types() {
-		list = append(list, WaitingFor(t.WaitsFor()))
+	for _, t := range countersign.TypeUnknown.Values() {
+		if word := t.Report(); word != "" {
+			list = append(list, WaitingFor(word))
+		}
 	}
 	return list
 }
 
 // Type is the type of the callback that says so, and TypeUnknown if there is none.
 func (w WaitingFor) Type() countersign.Type {
-	for _, t := range countersign.EffectWaiting.Types() {
-		if t.WaitsFor() == string(w) {
+	for _, t := range countersign.TypeUnknown.Values() {
+		if w != "" && t.Report() == string(w) {
 			return t
 		}
 	}

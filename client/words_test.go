@@ -78,12 +78,12 @@ func meanings[T interface {
 
 func sentence(s string) bool { return regexp.MustCompile(`^[A-Z].*\.$`).MatchString(s) }
 
-// TestWaitingFor: what a withdrawal can wait for are the words of the callback types.
+// TestWaitingFor: the words of reports are those of the callback types.
 func TestWaitingFor(t *testing.T) {
 	words := client.WaitingFor("").Values()
 	for _, w := range append(words, client.WaitingForFunds, client.WaitingForFees) {
-		if typ := w.Type(); typ.WaitsFor() != string(w) || typ.Effect() != countersign.EffectWaiting || w == "" {
-			t.Errorf("%q is of type %d, which waits for %q", w, typ, typ.WaitsFor())
+		if typ := w.Type(); typ.Report() != string(w) || w == "" {
+			t.Errorf("%q is of type %d, which is reported by %q", w, typ, typ.Report())
 		}
 	}
 	if got := client.WaitingFor("rain").Type(); got != countersign.TypeUnknown {

@@ -65,19 +65,19 @@ func (s *session) notice(t countersign.Type) message {
 		{"trackingId", text(s.id())},
 		{"tenantUserId", text(s.cfg.User)},
 	}
-	switch t.Effect() {
-	case countersign.EffectExecuted:
+	switch {
+	case t.Report() != "":
+		m = append(m, member{"callBackId", text(s.id())})
+	case t == countersign.TypeWithdraw:
 		m = append(m, member{"callBackId", text(s.id())}, member{"txId", text("0x" + s.hex(32))},
 			member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`}, member{"amount", `"2.500000000000"`},
 			member{"fromAddress", text("0x" + s.hex(20))}, member{"toAddress", text("0x" + s.hex(20))})
-	case countersign.EffectAddress:
+	case t == countersign.TypeAddress:
 		m = m.drop("trackingId")
 		m = append(m, member{"trackingId", "null"}, member{"chainName", `"ETH"`}, member{"symbol", `"USDT"`},
 			member{"toAddress", text("0x" + s.hex(20))}, member{"newAddress", text("0x" + s.hex(20))})
-	case countersign.EffectEnded:
+	case t == countersign.TypeInvalidAddress:
 		m = append(m, member{"callBackId", text(s.id())}, member{"toAddress", text("0x" + s.hex(20))})
-	case countersign.EffectWaiting:
-		m = append(m, member{"callBackId", text(s.id())})
 	default:
 		panic("no notice is made of " + t.String())
 	}

@@ -69,21 +69,21 @@ func Order(n int) countersign.Details {
 // of its user; nil for the types that are no notices.
 func Notice(t countersign.Type, n int) countersign.Callback {
 	w, o := Withdrawal(n), Order(n)
-	switch t.Effect() {
-	case countersign.EffectExecuted:
+	switch {
+	case t.Report() != "":
+		return &countersign.WithdrawalNotice{Type: t, Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
+	case t == countersign.TypeWithdraw:
 		return &countersign.WithdrawalDone{
 			Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID,
 			TxID: "0x" + hexOf("executed", n), ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount, ToAddress: o.Address,
 		}
-	case countersign.EffectAddress:
+	case t == countersign.TypeAddress:
 		return &countersign.AddressChange{
 			Head: countersign.Head{TenantUserID: w.TenantUserID}, ChainName: "ETH", Symbol: "USDT",
 			ToAddress: "0x" + hexOf("to", n)[:40], NewAddress: "0x" + hexOf("new", n)[:40],
 		}
-	case countersign.EffectEnded:
+	case t == countersign.TypeInvalidAddress:
 		return &countersign.WithdrawalEnded{Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
-	case countersign.EffectWaiting:
-		return &countersign.FundsShort{Type: t, Head: countersign.Head{TrackingID: w.TrackingID, TenantUserID: w.TenantUserID}, CallBackID: w.CallBackID}
 	}
 	return nil
 }

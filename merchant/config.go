@@ -156,7 +156,7 @@ type Config struct {
 	// OnWithdrawal is asked again after it. Nil: OnWithdrawal is asked every second.
 	OnHeld func(ctx context.Context, w countersign.WithdrawalRequest)
 	// OnNotice does the merchant's part of the notices: *WithdrawalDone,
-	// *AddressChange, *WithdrawalEnded, *FundsShort of package countersign. A
+	// *AddressChange, *WithdrawalEnded, *WithdrawalNotice of package countersign. A
 	// type 4 without trackingId comes once for every attempt, because nothing
 	// says which attempts belong together. Nil: notices are only recorded.
 	OnNotice func(context.Context, countersign.Callback) error

@@ -126,7 +126,7 @@ func TestWaiting(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			told[got.Notice] = true
-			f, ok := h.says(got.Notice).(*countersign.FundsShort)
+			f, ok := h.says(got.Notice).(*countersign.WithdrawalNotice)
 			if !ok || f.Type != map[client.WaitingFor]countersign.Type{"funds": 6, "fees": 7}[what] || f.CallBackID != "w-1" ||
 				f.TrackingID != "track-1" || f.TenantUserID != "user-7" || f.Business != 5 {
 				t.Errorf("for %s the merchant is told %+v", what, f)

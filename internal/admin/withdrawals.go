@@ -269,7 +269,7 @@ func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (clie
 	if err != nil {
 		return client.AcceptedWaiting{}, err
 	}
-	message := &countersign.FundsShort{Type: in.For.Type(), Head: headOf(w), CallBackID: w.CallBackID}
+	message := &countersign.WithdrawalNotice{Type: in.For.Type(), Head: headOf(w), CallBackID: w.CallBackID}
 	payload, err := message.Marshal() // refuses any other type
 	if err != nil {
 		return client.AcceptedWaiting{}, err

@@ -36,12 +36,19 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.executed(to, c) })
 	case *countersign.WithdrawalEnded:
 		return in.moveOrder(ctx, e, Order.withdrawn)
-	case *countersign.FundsShort:
-		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
+	case *countersign.WithdrawalNotice:
+		if c.Type.Effect() == countersign.EffectWaiting {
+			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
+		}
+		return noEffect(c)
 	default: // a withdrawal request, which only gets an answer, or a type without an effect here
-		return fmt.Errorf("a callback of type %d has no effect to record", int(c.CallbackType()))
+		return noEffect(c)
 	}
 	return nil
+}
+
+func noEffect(c countersign.Callback) error {
+	return fmt.Errorf("a callback of type %d has no effect to record", int(c.CallbackType()))
 }
 
 const moveOrderSQL = `

@@ -131,8 +131,8 @@ func TestEveryTypeIsSent(t *testing.T) {
 			&countersign.WithdrawalDone{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t3", TenantUserID: "u"}, CallBackID: "c", TxID: "x"},
 			&countersign.AddressChange{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TenantUserID: "u"}, NewAddress: "n"},
 			&countersign.WithdrawalEnded{Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t5", TenantUserID: "u"}, CallBackID: "c"},
-			&countersign.FundsShort{Type: 6, Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t6", TenantUserID: "u"}, CallBackID: "c"},
-			&countersign.FundsShort{Type: 7, Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t7", TenantUserID: "u"}, CallBackID: "c"},
+			&countersign.WithdrawalNotice{Type: 6, Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t6", TenantUserID: "u"}, CallBackID: "c"},
+			&countersign.WithdrawalNotice{Type: 7, Head: countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: "t7", TenantUserID: "u"}, CallBackID: "c"},
 		} {
 			payload, err := cb.Marshal()
 			if err != nil {

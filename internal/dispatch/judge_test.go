@@ -396,7 +396,7 @@ func TestJudgeNotices(t *testing.T) {
 		ChainName: "ETH", Symbol: "USDT", Amount: mustAmount("1"), ToAddress: "to"}
 	change := &countersign.AddressChange{Head: countersign.Head{RequestUUID: testUUID, TenantUserID: "u"}, ToAddress: "old", NewAddress: "new"}
 	ended := &countersign.WithdrawalEnded{Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c", ToAddress: "to"}
-	short := &countersign.FundsShort{Type: countersign.TypeNotEnoughMoney, Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c"}
+	short := &countersign.WithdrawalNotice{Type: countersign.TypeNotEnoughMoney, Head: countersign.Head{RequestUUID: testUUID, TrackingID: "t", TenantUserID: "u"}, CallBackID: "c"}
 	wrong := func(change func(*countersign.NoticeAnswer)) func(*countersign.NoticeAnswer) { return change }
 	for _, test := range []struct {
 		name   string

@@ -70,7 +70,7 @@ func (m *testMerchant) answer(cb countersign.Callback) ([]byte, error) {
 		return c.Answer().Marshal()
 	case *countersign.WithdrawalEnded:
 		return c.Answer().Marshal()
-	case *countersign.FundsShort:
+	case *countersign.WithdrawalNotice:
 		return c.Answer().Marshal()
 	}
 	return nil, errors.New("unknown callback")

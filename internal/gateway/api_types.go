@@ -57,7 +57,7 @@ func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
 		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
-		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.WaitsFor()), TxID: o.TxID,
+		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.Report()), TxID: o.TxID,
 		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended),
 	}
 }

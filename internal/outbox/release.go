@@ -250,7 +250,7 @@ func (o *Outbox) RecordWaiting(ctx context.Context, id string, n NewCallback, no
 	if err != nil {
 		return Withdrawal{}, "", err
 	}
-	if n.Merchant != merchant || n.Type.Effect() != countersign.EffectWaiting {
+	if n.Merchant != merchant || n.Type.Report() == "" {
 		return Withdrawal{}, "", fmt.Errorf("callback is %w: it does not say to this merchant that a withdrawal waits", db.ErrInvalid)
 	}
 	n.EventID = ""
