@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 )
@@ -150,6 +149,12 @@ func (a Amount) split() (whole, frac string) {
 	return whole, strings.TrimRight(frac, "0")
 }
 
+// Decimals is how many digits stand after the point, without zeros at their end.
+func (a Amount) Decimals() int {
+	_, frac := a.split()
+	return len(frac)
+}
+
 // Cmp compares by value (PROTOCOL.md, A2): -1 if a < b, 0 if they are equal, 1 if
 // a > b. The zero Amount is less than every number and equal to itself.
 func (a Amount) Cmp(b Amount) int {
@@ -175,30 +180,11 @@ func (a Amount) Equal(b Amount) bool { return a.Cmp(b) == 0 }
 // Add gives a+b in canonical form. The zero Amount counts as 0. It fails if the
 // sum has more than MaxAmountDigits digits.
 func (a Amount) Add(b Amount) (Amount, error) {
-	aw, af := a.split()
-	bw, bf := b.split()
-	scale := max(len(af), len(bf))
-	sum := scaled(aw, af, scale)
-	sum.Add(sum, scaled(bw, bf, scale))
-	digits := sum.String()
-	if len(digits) <= scale {
-		digits = strings.Repeat("0", scale-len(digits)+1) + digits
-	}
-	text := digits
-	if scale > 0 {
-		text = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
-	}
-	r, err := ParseAmount(Amount{text}.Canonical())
+	r, err := ParseAmount(a.Sum().Plus(b.Sum()).String())
 	if err != nil {
 		return Amount{}, fmt.Errorf("adding: %w", err)
 	}
 	return r, nil
-}
-
-func scaled(whole, frac string, scale int) *big.Int {
-	n := new(big.Int)
-	n.SetString("0"+whole+frac+strings.Repeat("0", scale-len(frac)), 10)
-	return n
 }
 
 // MarshalText gives the amount as written and fails for the zero Amount.

@@ -9,16 +9,18 @@ import "strings"
 // the same Transfer and different trackingIds may still be two. Content and
 // AddressKey, which decide what a callback does, keep the spelling.
 func (d *Deposit) Transfer() []string {
-	return []string{foldSpelling(d.ChainName), foldHex(d.TxID), foldSpelling(d.Symbol), foldHex(d.ToAddress)}
+	return []string{FoldSpelling(d.ChainName), foldHex(d.TxID), FoldSpelling(d.Symbol), foldHex(d.ToAddress)}
 }
 
 // foldHex also folds texts that are not hexadecimal, such as TRON's addresses,
 // whose case counts: two of those that differ by case alone, in one transaction,
 // are not expected, and would only be held for review.
-func foldHex(s string) string { return strings.TrimPrefix(foldSpelling(s), "0x") }
+func foldHex(s string) string { return strings.TrimPrefix(FoldSpelling(s), "0x") }
 
-// foldSpelling folds ASCII alone, so that merchants in all languages do the same.
-func foldSpelling(s string) string {
+// FoldSpelling gives spellings of one word the same text: without white space (space, tab, CR,
+// LF) around it, ASCII letters in lower case. All else stays, so that merchants in all
+// languages do the same.
+func FoldSpelling(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'

@@ -46,6 +46,9 @@ func (c *policyCheckCmd) Run(std streams) error {
 		fmt.Fprintf(std.err, "countersign: warning: %v\n", exposed)
 	}
 	fmt.Fprintf(std.out, "%s: %s\n", c.File, p.Summary())
+	for _, w := range p.Warnings() {
+		fmt.Fprintf(std.err, "countersign: warning: %s: %s\n", c.File, w)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -12,9 +13,9 @@ type ledger struct {
 	alarms   []db.Alarm
 	deposits []TakenDeposit
 	events   []Event
-	sums     map[spentKey]exact // by how much each changes
-	moved    [][2]OrderState    // of orders: from and to
-	counts   map[string]int64   // changes of other kept numbers
+	sums     map[spentKey]countersign.Sum // by how much each changes
+	moved    [][2]OrderState              // of orders: from and to
+	counts   map[string]int64             // changes of other kept numbers
 }
 
 func (l *ledger) alarm(kind, subject string, at db.Millis) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"countersign"
 	"countersign/internal/db"
 )
 
@@ -50,8 +51,8 @@ func orderEvent(kind string, o Order, at db.Millis) Event {
 }
 
 const insertOrderSQL = `
-INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, ordered_by, state, reason, created, updated, ended)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, folded_symbol, amount, labels, expires, ordered_by, state, reason, created, updated, ended)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (call_back_id) DO NOTHING`
 
 func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
@@ -64,7 +65,7 @@ func insertOrder(ctx context.Context, t *db.Tx, o Order) (bool, error) {
 		labels = string(b)
 	}
 	n, err := t.Exec(ctx, insertOrderSQL, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-		o.Details.Amount.String(), labels, int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
+		countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), labels, int64(o.Expires), o.OrderedBy, string(o.State), o.Reason, int64(o.Created), int64(o.Updated), int64(o.Ended))
 	if err != nil || n == 0 {
 		return false, err
 	}

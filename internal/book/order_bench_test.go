@@ -15,8 +15,8 @@ import (
 // evenly over the day that ends at end.
 func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 	tb.Helper()
-	const insert = `INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, amount, labels, expires, state,
-	created, updated, confirmed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+	const insert = `INSERT INTO orders (call_back_id, tenant_user_id, address, chain_name, symbol, folded_symbol, amount, labels, expires, state,
+	created, updated, confirmed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 	many := db.NewInsert(insert, insertSizes...)
 	for from := 0; from < n; from += 3200 {
 		err := m.Write(ctx, func(ctx context.Context, t *db.Tx) error {
@@ -26,7 +26,7 @@ func fillConfirmed(tb testing.TB, m *Book, n int, end db.Millis) {
 				o := Order{NewOrder: testOrder(fmt.Sprint("filled", i), "12.345678"), Confirmed: end - 86_400_000 + db.Millis(i)*86_400_000/db.Millis(n)}
 				l.spent(o)
 				fresh = append(fresh, o.CallBackID, o.TenantUserID, o.Details.Address, o.Details.ChainName, o.Details.Symbol,
-					o.Details.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
+					countersign.FoldSpelling(o.Details.Symbol), o.Details.Amount.String(), "", int64(db.Never), string(OrderConfirmed), int64(1), int64(1), int64(o.Confirmed))
 			}
 			if err := t.Batch(ctx, many.Statements(fresh, nil)); err != nil {
 				return err

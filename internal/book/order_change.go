@@ -117,8 +117,7 @@ func checkCeilings(ctx context.Context, t *db.Tx, o *Order, ceilings []Ceiling) 
 		if err != nil {
 			return err
 		}
-		sum, err := s.Sum.Add(o.Details.Amount)
-		if err != nil || !c.Max.IsSet() || sum.Cmp(c.Max) > 0 {
+		if !c.Max.IsSet() || s.Sum.Plus(o.Details.Amount.Sum()).Cmp(c.Max.Sum()) > 0 {
 			return fmt.Errorf("%w: the limit was exceeded meanwhile", ErrChanged)
 		}
 	}

@@ -133,8 +133,9 @@ func TestSpent(t *testing.T) {
 				{Spent{Symbol: "USDT", Since: 20}, "1000000000000000000005.200000000000000001"},
 				{Spent{Symbol: "USDT", TenantUserID: "7", Since: 11}, "1000000000000000000000.200000000000000001"},
 				{Spent{Symbol: "USDT", TenantUserID: "8"}, "5"},
-				{Spent{Symbol: "USDC", Since: 41}, ""},
-				{Spent{Symbol: "ETH"}, ""},
+				{Spent{Symbol: "usdc "}, "7"},
+				{Spent{Symbol: "USDC", Since: 41}, "0"},
+				{Spent{Symbol: "ETH"}, "0"},
 			} {
 				got, err := end.Spent(ctx, c.s)
 				if err != nil || got.Sum.String() != c.want {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/big"
 	"slices"
-	"strings"
 
 	"countersign"
 	"countersign/internal/db"
@@ -27,28 +25,29 @@ const (
 
 var spentSpans = [...]db.Millis{spanMinute, spanHour, spanDay}
 
-// spentKey identifies a row of the table spent. An empty user stands for all.
+// spentKey identifies a row of the table spent. symbol is folded: one limit counts all
+// spellings of a currency. An empty user stands for all.
 type spentKey struct {
 	symbol, user string
 	span, start  db.Millis
 }
 
 // spent notes that o was confirmed and counts from this transaction on.
-func (l *ledger) spent(o Order) { l.changeSpent(o, exactOf(o.Details.Amount)) }
+func (l *ledger) spent(o Order) { l.changeSpent(o, o.Details.Amount.Sum()) }
 
 // unspent notes that o no longer counts.
 func (l *ledger) unspent(o Order) {
-	l.changeSpent(o, exactOf(o.Details.Amount).negative())
+	l.changeSpent(o, o.Details.Amount.Sum().Negative())
 }
 
-func (l *ledger) changeSpent(o Order, by exact) {
+func (l *ledger) changeSpent(o Order, by countersign.Sum) {
 	if l.sums == nil {
-		l.sums = map[spentKey]exact{}
+		l.sums = map[spentKey]countersign.Sum{}
 	}
 	for _, span := range spentSpans {
 		for _, user := range [...]string{"", o.TenantUserID} {
-			key := spentKey{o.Details.Symbol, user, span, o.Confirmed - o.Confirmed%span}
-			l.sums[key] = l.sums[key].plus(by)
+			key := spentKey{countersign.FoldSpelling(o.Details.Symbol), user, span, o.Confirmed - o.Confirmed%span}
+			l.sums[key] = l.sums[key].Plus(by)
 		}
 	}
 }
@@ -70,14 +69,14 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 	slices.SortFunc(keys, func(a, b spentKey) int {
 		return cmp.Or(cmp.Compare(a.symbol, b.symbol), cmp.Compare(a.user, b.user), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start))
 	})
-	kept := make([]exact, len(keys))
+	kept := make([]countersign.Sum, len(keys))
 	statements := make([]db.Statement, len(keys))
 	args := func(i int) []any {
 		return []any{keys[i].symbol, keys[i].user, int64(keys[i].span), int64(keys[i].start)}
 	}
 	for i := range keys {
 		statements[i] = db.Statement{SQL: readSumSQL, Args: args(i), Row: func(r db.Rows) (err error) {
-			kept[i], err = scanExact(r)
+			kept[i], err = scanSum(r)
 			return err
 		}}
 	}
@@ -85,7 +84,7 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 		return err
 	}
 	for i, key := range keys {
-		statements[i] = db.Statement{SQL: writeSumSQL, Args: append(args(i), kept[i].plus(l.sums[key]).String())}
+		statements[i] = db.Statement{SQL: writeSumSQL, Args: append(args(i), kept[i].Plus(l.sums[key]).String())}
 	}
 	return t.Batch(ctx, statements)
 }
@@ -93,7 +92,7 @@ func (l *ledger) writeSpent(ctx context.Context, t *db.Tx) error {
 // The parts of a window, read by one statement, so that an order cannot count twice
 // or be missed.
 const spentSQL = `
-SELECT amount FROM orders WHERE symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
+SELECT amount FROM orders WHERE folded_symbol = $1 AND confirmed > 0 AND confirmed >= $2 AND confirmed < $3 AND state <> 'ended'
 	AND ($4 = '' OR tenant_user_id = $4)
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 60000 AND start >= $3 AND start < $5
 UNION ALL SELECT sum FROM spent WHERE symbol = $1 AND tenant_user_id = $4 AND span = 3600000 AND start >= $5 AND start < $6
@@ -108,16 +107,12 @@ func (b *Book) Spent(ctx context.Context, s Spent) (Spent, error) {
 func readSpent(ctx context.Context, q db.Querier, s Spent) (Spent, error) {
 	minute := roundUp(s.Since, spanMinute)
 	hour := roundUp(minute, spanHour)
-	var sum exact
-	args := []any{s.Symbol, int64(s.Since), int64(minute), s.TenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
+	args := []any{countersign.FoldSpelling(s.Symbol), int64(s.Since), int64(minute), s.TenantUserID, int64(hour), int64(roundUp(hour, spanDay))}
 	err := db.Each(ctx, q, spentSQL, args, func(r db.Rows) error {
-		part, err := scanExact(r)
-		sum = sum.plus(part)
+		part, err := scanSum(r)
+		s.Sum = s.Sum.Plus(part)
 		return err
 	})
-	if err == nil {
-		s.Sum, err = sum.amount()
-	}
 	if err != nil {
 		return s, fmt.Errorf("adding up %s: %w", s.Symbol, err)
 	}
@@ -133,74 +128,10 @@ func roundUp(t, span db.Millis) db.Millis {
 	return t - rest
 }
 
-// exact is a decimal number with any number of digits. A sum of amounts can have more
-// digits than one amount may have, and must not prevent an order without limits from
-// being confirmed. The zero exact is 0.
-type exact struct {
-	digits big.Int // the number times ten to the power of scale
-	scale  int
-}
-
-func exactOf(a countersign.Amount) exact {
-	e, _ := parseExact(a.String()) // an Amount is a decimal number
-	return e
-}
-
-func parseExact(text string) (e exact, err error) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	if _, ok := e.digits.SetString(whole+fraction, 10); !ok {
-		return exact{}, fmt.Errorf("%q is not a decimal number", text)
-	}
-	e.scale = len(fraction)
-	return e, nil
-}
-
-func scanExact(r db.Rows) (exact, error) {
+func scanSum(r db.Rows) (countersign.Sum, error) {
 	var text string
 	if err := r.Scan(&text); err != nil {
-		return exact{}, err
+		return countersign.Sum{}, err
 	}
-	return parseExact(text)
-}
-
-func (e exact) negative() (n exact) {
-	n.scale = e.scale
-	n.digits.Neg(&e.digits)
-	return n
-}
-
-func (e exact) plus(f exact) (sum exact) {
-	sum.scale = max(e.scale, f.scale)
-	sum.digits.Add(e.scaled(sum.scale), f.scaled(sum.scale))
-	return sum
-}
-
-func (e exact) scaled(scale int) *big.Int {
-	if scale == e.scale {
-		return &e.digits
-	}
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale-e.scale)), nil)
-	return power.Mul(power, &e.digits)
-}
-
-// String inverts parseExact, without zeros at the end of the fraction.
-func (e exact) String() string {
-	text, sign := e.digits.String(), ""
-	if strings.HasPrefix(text, "-") {
-		text, sign = text[1:], "-"
-	}
-	if e.scale > 0 {
-		text = strings.Repeat("0", max(0, e.scale+1-len(text))) + text
-		point := len(text) - e.scale
-		text = strings.TrimRight(text[:point]+"."+text[point:], "0")
-	}
-	return sign + strings.TrimSuffix(text, ".")
-}
-
-// amount gives e as an Amount. 0 gives the zero Amount.
-func (e exact) amount() (countersign.Amount, error) {
-	if e.digits.Sign() == 0 {
-		return countersign.Amount{}, nil
-	}
-	return countersign.ParseAmount(e.String())
+	return countersign.ParseSum(text)
 }

@@ -186,13 +186,13 @@ type Ceiling struct {
 	Max          countersign.Amount // required: the zero Amount allows nothing
 }
 
-// Spent is the sum of all amounts of Symbol confirmed since Since: of one tenant, or
+// Spent is the sum of all amounts of Symbol, in any spelling, confirmed since Since: of one tenant, or
 // of all if TenantUserID is empty. Orders that ended without execution do not count.
 type Spent struct {
 	Symbol       string
 	TenantUserID string
 	Since        db.Millis
-	Sum          countersign.Amount // the zero Amount if there was none
+	Sum          countersign.Sum
 }
 
 // Event is one entry of the feed of events, which has no gaps in Seq. Which members

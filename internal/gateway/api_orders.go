@@ -14,7 +14,7 @@ import (
 )
 
 func (a *server) addOrder(c *api.Call, _ api.None, in client.NewOrder) (client.AddedOrder, error) {
-	if err := checkOrder(in); err != nil {
+	if err := a.checkOrder(in); err != nil {
 		return client.AddedOrder{}, err
 	}
 	o, duplicate, err := a.book.AddOrder(c.R.Context(), storedOrder(in, c.Token.ID), c.Now)

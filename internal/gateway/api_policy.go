@@ -20,7 +20,7 @@ func (a *server) policy(*api.Call, api.None, api.None) (client.PolicyInForce, er
 func (a *server) tryPolicy(c *api.Call, _ api.None, in client.TryOrder) (client.Ruling, error) {
 	n := client.NewOrder{CallBackID: "try", TenantUserID: in.TenantUserID, Address: in.Address, ChainName: in.ChainName, Symbol: in.Symbol,
 		Amount: in.Amount, ExpiresAt: in.ExpiresAt, Labels: in.Labels}
-	if err := checkOrder(n); err != nil {
+	if err := a.checkOrder(n); err != nil {
 		return client.Ruling{}, err
 	}
 	now := c.Now
@@ -51,7 +51,7 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 	out := client.Ruling{Steps: []client.PolicyStep{}, At: timeOf(now)}
 	r := policyRequest(o, countersign.WithdrawalRequest{Head: countersign.Head{TenantUserID: o.TenantUserID}, CallBackID: o.CallBackID}, now.Time())
 	r.Trace = func(s policy.Step) {
-		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: s.Spent})
+		out.Steps = append(out.Steps, client.PolicyStep{Kind: s.Kind, Name: s.Name, Came: s.Came, Max: s.Max, Spent: shownSum(s.Spent)})
 	}
 	r.Spent = spentOf(a.lists)
 	ruling, err := a.c.Policy.Decide(ctx, r)
@@ -59,9 +59,18 @@ func (a *server) ruling(ctx context.Context, o book.Order, now db.Millis) (clien
 	return out, err
 }
 
+// shownSum gives a sum as an amount; none where it has more digits than one may have.
+func shownSum(s countersign.Sum) countersign.Amount {
+	a, err := countersign.ParseAmount(s.String())
+	if err != nil || !a.IsPositive() {
+		return countersign.Amount{}
+	}
+	return a
+}
+
 // spentOf reads the sums of limits.
 func spentOf(b *book.Book) policy.SpentFunc {
-	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error) {
+	return func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Sum, error) {
 		s, err := b.Spent(ctx, book.Spent{Symbol: symbol, TenantUserID: tenantUserID, Since: db.MillisOf(since)})
 		return s.Sum, err
 	}

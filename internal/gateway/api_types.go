@@ -12,6 +12,7 @@ import (
 	"countersign/internal/api"
 	"countersign/internal/book"
 	"countersign/internal/db"
+	"countersign/internal/policy"
 )
 
 func timeOf(m db.Millis) client.Time { return api.TimeOf(m) }
@@ -70,8 +71,16 @@ const (
 )
 
 // checkOrder names faults of n that a schema cannot find.
-func checkOrder(n client.NewOrder) error {
+func (a *server) checkOrder(n client.NewOrder) error {
 	var faults api.Faults
+	for member, text := range map[string]string{"body.address": n.Address, "body.chainName": n.ChainName, "body.symbol": n.Symbol} {
+		if strings.ContainsAny(text, policy.Spaces) {
+			faults.Add(member, "has white space in it")
+		}
+	}
+	if most := a.c.Policy.Decimals(n.Symbol); n.Amount.Decimals() > most {
+		faults.Add("body.amount", fmt.Sprintf("has more than %d decimals; [decimals] of the policy file says how many %s has", most, n.Symbol))
+	}
 	if !n.Amount.IsPositive() {
 		faults.Add("body.amount", "is not above 0")
 	}

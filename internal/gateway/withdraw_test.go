@@ -22,10 +22,11 @@ type wordPolicy struct {
 	look   func(ctx context.Context, r policy.Request) // may be nil
 }
 
-func (p *wordPolicy) SelfApproval() bool { return p.self }
-func (p *wordPolicy) MayAsk() bool       { return true }
-func (p *wordPolicy) Source() string     { return "" }
-func (p *wordPolicy) Summary() string    { return "test" }
+func (p *wordPolicy) SelfApproval() bool  { return p.self }
+func (p *wordPolicy) MayAsk() bool        { return true }
+func (p *wordPolicy) Source() string      { return "" }
+func (p *wordPolicy) Summary() string     { return "test" }
+func (p *wordPolicy) Decimals(string) int { return policy.DefaultDecimals }
 
 func (p *wordPolicy) Decide(ctx context.Context, r policy.Request) (policy.Ruling, error) {
 	if p.look != nil {
@@ -297,8 +298,8 @@ above  = "deny"
 				t.Fatal(err)
 			}
 			most, _ := countersign.ParseAmount("20")
-			if !spent.Sum.IsPositive() || spent.Sum.Cmp(most) > 0 {
-				t.Fatalf("%s were confirmed, the limit is 20", spent.Sum)
+			if spent.Sum.Cmp(countersign.Sum{}) <= 0 || spent.Sum.Cmp(most.Sum()) > 0 {
+				t.Fatalf("%s were confirmed, the limit is 20", spent.Sum.String())
 			}
 		})
 	}

@@ -118,12 +118,12 @@ type addressValue string
 func (v addressValue) Type() ref.Type { return addressType }
 func (v addressValue) Value() any     { return string(v) }
 
-// Equal is countersign.SameAddress. Addresses are not texts here, because an EVM
+// Equal compares addressKey. Addresses are not texts here, because an EVM
 // address has many spellings and a comparison of texts would match only one of
 // them.
 func (v addressValue) Equal(other ref.Val) ref.Val {
 	o, ok := other.(addressValue)
-	return types.Bool(ok && countersign.SameAddress(string(v), string(o)))
+	return types.Bool(ok && addressKey(string(v)) == addressKey(string(o)))
 }
 
 func (v addressValue) ConvertToNative(t reflect.Type) (any, error) {

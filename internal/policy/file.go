@@ -55,6 +55,9 @@ func (e *Error) Unwrap() error { return ErrFile }
 //	[hours]                           # names for hours of the week
 //	office = ["mon-fri 08:00-18:00", "sat 10:00-12:30"]
 //
+//	[decimals]                        # digits after the point of an order's amount; 18 where absent
+//	USDT = 6
+//
 //	[[rule]]                          # from top to bottom: the first that matches decides
 //	name = "known symbols only"
 //	when = '!(symbol in ["USDT", "USDC"])'
@@ -63,7 +66,7 @@ func (e *Error) Unwrap() error { return ErrFile }
 //
 //	[[limit]]                         # ceilings; they make a ruling stricter, never milder
 //	name = "USDT a day and user"
-//	symbol = "USDT"                   # exact
+//	symbol = "USDT"                   # in any case of its letters: usdt too
 //	max = "10000"                     # exact; what is above it is not allowed
 //	window = "24h"                    # the last 24 hours, to the moment; absent: each order alone
 //	per = "tenant"                    # each tenantUserId for itself; or "all", the default
@@ -79,7 +82,8 @@ func (e *Error) Unwrap() error { return ErrFile }
 // Conditions are CEL over these variables:
 //
 //	amount        exact; amount("1000.5") writes one; + < <= > >= == !=
-//	address       where to; address("0x…") writes one; == != and in [LIST]
+//	address       where to; address("0x…") writes one; == != and in [LIST]. 0x, 0X, xdc or nothing
+//	              before 40 hexadecimal digits of any case is one address; others count exactly
 //	symbol, chainName, tenantUserId, callBackId    texts, compared exactly
 //	labels        texts by name; has(labels.x) asks whether there is one
 //	risk          label riskLevel as a number from 0 to 100
@@ -102,7 +106,7 @@ func parse(file []byte) (*Rules, *Error) {
 		return nil, err
 	}
 	top := section{"", root}
-	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "rule", "limit"); err != nil {
+	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "decimals", "rule", "limit"); err != nil {
 		return nil, err
 	}
 	p := &Rules{source: string(file), named: map[string]ref.Val{}}
@@ -113,6 +117,9 @@ func parse(file []byte) (*Rules, *Error) {
 		return nil, err
 	}
 	if err := p.readNamed(top); err != nil {
+		return nil, err
+	}
+	if p.decimals, err = top.decimals(); err != nil {
 		return nil, err
 	}
 	env, err := fileEnv(p.named)

@@ -19,7 +19,7 @@ var refused = []struct{ file, want string }{
 	{"# nothing\n", "neither a rule nor a default"},
 	{names, "neither a rule nor a default"},
 	{`default = "permit"`, `policy file: default: "permit" is none of deny, ask, allow`},
-	{`Default = "deny"`, `policy file: Default: is no key here; there are default, hours, limit, lists, rule, self-approval, time-zone`},
+	{`Default = "deny"`, `policy file: Default: is no key here; there are decimals, default, hours, limit, lists, rule, self-approval, time-zone`},
 	{`default = true`, `default: is not a text in quotes`},
 	{`default = ""`, `default: is empty`},
 	{`default = `, `policy file: line 1`},

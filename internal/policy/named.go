@@ -12,8 +12,6 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-
-	"countersign"
 )
 
 // The types of what a file gives a name: both are used with the operator in.
@@ -38,9 +36,26 @@ func newList(entries []string) listValue {
 	l := listValue{make(map[string]struct{}, len(entries)), make(map[string]struct{}, len(entries))}
 	for _, e := range entries {
 		l.texts[e] = struct{}{}
-		l.addresses[countersign.AddressKey(e)] = struct{}{}
+		l.addresses[addressKey(e)] = struct{}{}
 	}
 	return l
+}
+
+// addressKey gives the spellings of an EVM address one text: 0x, 0X, xdc (of the chain XDC) or
+// nothing before 40 hexadecimal digits in any case. Whoever is on a list of addresses does
+// not get off it by writing another one. All others count byte for byte.
+func addressKey(address string) string {
+	digits := strings.ToLower(address)
+	for _, prefix := range []string{"0x", "xdc"} {
+		if rest, ok := strings.CutPrefix(digits, prefix); ok {
+			digits = rest
+			break
+		}
+	}
+	if len(digits) == 40 && strings.Trim(digits, "0123456789abcdef") == "" {
+		return "0x" + digits
+	}
+	return address
 }
 
 // Contains implements traits.Container.
@@ -48,7 +63,7 @@ func (l listValue) Contains(v ref.Val) ref.Val {
 	ok := false
 	switch v := v.(type) {
 	case addressValue:
-		_, ok = l.addresses[countersign.AddressKey(string(v))]
+		_, ok = l.addresses[addressKey(string(v))]
 	case types.String:
 		_, ok = l.texts[string(v)]
 	default:

@@ -5,6 +5,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"countersign"
@@ -53,8 +54,8 @@ type Order struct {
 
 // SpentFunc gives the exact sum of the amounts of symbol that were confirmed at
 // since or later, on all chains, without the order that is asked about. An
-// empty tenantUserID stands for all users together. The zero Amount counts as 0.
-type SpentFunc func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Amount, error)
+// empty tenantUserID stands for all users together.
+type SpentFunc func(ctx context.Context, symbol, tenantUserID string, since time.Time) (countersign.Sum, error)
 
 // Request is one question to a policy.
 type Request struct {
@@ -74,8 +75,9 @@ type Step struct {
 	Name string
 	Came string // such as "matches: ask"; one line for people
 	// Max is the ceiling of a limit that was compared, Spent what was confirmed before in
-	// its window. The zero Amount counts as 0.
-	Max, Spent countersign.Amount
+	// its window.
+	Max   countersign.Amount
+	Spent countersign.Sum
 }
 
 func (r *Request) trace(kind, name, came string) {
@@ -84,7 +86,7 @@ func (r *Request) trace(kind, name, came string) {
 	}
 }
 
-func (r *Request) traceLimit(l *limit, spent countersign.Amount, came string) {
+func (r *Request) traceLimit(l *limit, spent countersign.Sum, came string) {
 	if r.Trace != nil {
 		r.Trace(Step{Kind: "limit", Name: l.name, Came: came, Max: l.max, Spent: spent})
 	}
@@ -134,6 +136,8 @@ type Policy interface {
 	Source() string
 	// Summary says in one line what the policy holds.
 	Summary() string
+	// Decimals is how many digits after the point the amount of an order may have.
+	Decimals(symbol string) int
 }
 
 // ExactOrders is the policy without a file: it allows every order of the book
@@ -145,11 +149,13 @@ type exactOrders struct{}
 func (exactOrders) MayAsk() bool { return false }
 
 func (exactOrders) Decide(_ context.Context, r Request) (Ruling, error) {
-	if p := r.problem(); p != "" {
+	if p := r.problem(DefaultDecimals); p != "" {
 		return Ruling{Effect: Deny, Reason: p}, nil
 	}
 	return Ruling{Effect: Allow, Reason: "exact order"}, nil
 }
+
+func (exactOrders) Decimals(string) int { return DefaultDecimals }
 
 func (exactOrders) SelfApproval() bool { return false }
 
@@ -161,10 +167,15 @@ func (exactOrders) Summary() string {
 
 // problem says what makes r no question at all. The caller has checked the same
 // before, but a policy must not depend on that.
-func (r *Request) problem() string {
-	switch err := r.Order.Details.Validate(); {
+func (r *Request) problem(decimals int) string {
+	d := r.Order.Details
+	switch err := d.Validate(); {
 	case err != nil:
 		return "the order is not complete: " + err.Error()
+	case strings.ContainsAny(d.Address+d.ChainName+d.Symbol, Spaces):
+		return "the order has white space in its address, chain or symbol"
+	case d.Amount.Decimals() > decimals:
+		return fmt.Sprintf("the amount has more than %d decimals", decimals)
 	case r.Withdrawal.CallBackID == "":
 		return "the request has no callBackId"
 	case r.Order.TenantUserID == "" || r.Withdrawal.TenantUserID != "" && r.Order.TenantUserID != r.Withdrawal.TenantUserID:
@@ -183,6 +194,14 @@ func (r *Request) problem() string {
 	}
 	return ""
 }
+
+// DefaultDecimals is how many digits after the point an order's amount may have where a policy
+// file says nothing else: those of ETH. Dust below it would be one more way to fill sums.
+const DefaultDecimals = 18
+
+// Spaces are in no address, chain or symbol of an order: with them a list or a limit would
+// be missed.
+const Spaces = " \t\r\n\v\f\u0085\u00a0\u200b\u2028\u2029\u3000\ufeff"
 
 // maxLabelBytes bounds the input of expressions.
 const maxLabelBytes = 16 << 10
@@ -203,11 +222,9 @@ type Limit struct {
 	Above        Effect // Deny or Ask: what an order that would exceed Max meets
 }
 
-// Holds reports whether amount can be confirmed on top of spent. A sum that
-// cannot be computed never holds.
-func (l Limit) Holds(spent, amount countersign.Amount) bool {
-	sum, err := spent.Add(amount)
-	return err == nil && amount.IsSet() && l.Max.IsSet() && sum.Cmp(l.Max) <= 0
+// Holds reports whether amount can be confirmed on top of spent.
+func (l Limit) Holds(spent countersign.Sum, amount countersign.Amount) bool {
+	return amount.IsSet() && l.Max.IsSet() && spent.Plus(amount.Sum()).Cmp(l.Max.Sum()) <= 0
 }
 
 // Try decides on an order as the policy would at now, where spent is what was confirmed
@@ -222,7 +239,7 @@ func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, tra
 		Order: Order{TenantUserID: o.TenantUserID, Created: now, Labels: o.Labels,
 			Details: countersign.Details{Address: o.Address, ChainName: o.ChainName, Symbol: o.Symbol, Amount: o.Amount}},
 		Now:   now,
-		Spent: func(context.Context, string, string, time.Time) (countersign.Amount, error) { return spent, nil },
+		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) { return spent.Sum(), nil },
 		Trace: trace,
 	}
 	if o.Created != 0 {

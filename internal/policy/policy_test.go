@@ -55,8 +55,8 @@ func someRequest(t testing.TB, change ...func(*Request)) Request {
 			Labels:       map[string]string{"riskLevel": "10", "tier": "gold"},
 		},
 		Now: wednesday,
-		Spent: func(context.Context, string, string, time.Time) (countersign.Amount, error) {
-			return countersign.Amount{}, nil
+		Spent: func(context.Context, string, string, time.Time) (countersign.Sum, error) {
+			return countersign.Sum{}, nil
 		},
 	}
 	for _, c := range change {
@@ -91,12 +91,12 @@ func asOf(t time.Time) func(*Request) { return func(r *Request) { r.Now = t } }
 // spent makes the sums of a request; keys are symbol, or symbol and user.
 func spent(t testing.TB, sums map[string]string) func(*Request) {
 	return func(r *Request) {
-		r.Spent = func(_ context.Context, symbol, user string, _ time.Time) (countersign.Amount, error) {
+		r.Spent = func(_ context.Context, symbol, user string, _ time.Time) (countersign.Sum, error) {
 			s, ok := sums[strings.TrimSpace(symbol+" "+user)]
 			if !ok {
-				return countersign.Amount{}, nil
+				return countersign.Sum{}, nil
 			}
-			return mustAmount(t, s), nil
+			return mustAmount(t, s).Sum(), nil
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestConditions(t *testing.T) {
 		{`address in known`, to(strings.ToLower(evmAddress)), true},
 		{`address in known`, nil, true},
 		{`address in known`, to(strings.ToLower(tronAddress)), false},
-		{`address in known`, to("0X52908400098527886E0F7030069857D2E4169EE7"), false},
+		{`address in known`, to("0X52908400098527886E0F7030069857D2E4169EE7"), true},
 		{`address in none`, nil, false},
 		{`symbol in known`, func(r *Request) { r.Order.Details.Symbol = strings.ToLower(evmAddress) }, false},
 		{`address(symbol) in known`, func(r *Request) { r.Order.Details.Symbol = strings.ToLower(evmAddress) }, true},
@@ -355,8 +355,8 @@ func TestDecideErrors(t *testing.T) {
 	p := mustPolicy(t, "default = \"allow\"\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"1000\"\nwindow = \"24h\"\n")
 	down := errors.New("the store is down")
 	failing := func(r *Request) {
-		r.Spent = func(context.Context, string, string, time.Time) (countersign.Amount, error) {
-			return countersign.Amount{}, down
+		r.Spent = func(context.Context, string, string, time.Time) (countersign.Sum, error) {
+			return countersign.Sum{}, down
 		}
 	}
 	if got, err := p.Decide(t.Context(), someRequest(t, failing)); !errors.Is(err, down) || got.Effect != Deny || !strings.Contains(err.Error(), `"day"`) {
@@ -421,5 +421,93 @@ func TestEffectWords(t *testing.T) {
 	}
 	if s := Effect(7).String(); s != "Effect(7)" {
 		t.Error(s)
+	}
+}
+
+// TestSpellings: no spelling of an address gets off a list, none of a symbol gets past a
+// limit, and white space is refused.
+func TestSpellings(t *testing.T) {
+	const blocked = "0x7054b0f980a7eb5b3a6b3446f3c947d80162775c"
+	p := mustPolicy(t, "default = \"allow\"\n[lists]\nbad = [\""+blocked+"\", \""+tronAddress+"\"]\n"+
+		"[[rule]]\nname = \"blocked\"\nwhen = 'address in bad'\neffect = \"deny\"\n"+
+		"[[limit]]\nname = \"each\"\nsymbol = \"USDT\"\nmax = \"10\"\n")
+	to := func(address, symbol string) string {
+		t.Helper()
+		return decide(t, p, someRequest(t, func(r *Request) { r.Order.Details.Address, r.Order.Details.Symbol = address, symbol })).Why()
+	}
+	digits := blocked[2:]
+	for _, address := range []string{blocked, "0X" + digits, digits, strings.ToUpper(digits), "xdc" + digits, "XDC" + strings.ToUpper(digits), tronAddress} {
+		if got := to(address, "ETH"); got != "blocked" {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	if got := to(strings.ToLower(tronAddress), "ETH"); got == "blocked" {
+		t.Error("the case of a TRON address makes no difference")
+	}
+	for _, symbol := range []string{"USDT", "usdt", "Usdt"} {
+		if got := to("0x"+strings.Repeat("1", 40), symbol); !strings.HasPrefix(got, "each") {
+			t.Errorf("%s: %s", symbol, got)
+		}
+	}
+	for _, address := range []string{" " + blocked, blocked + "\n", "0x 7054b0f980a7eb5b3a6b3446f3c947d80162775c", blocked + "\u00a0"} {
+		if got := to(address, "ETH"); !strings.Contains(got, "white space") {
+			t.Errorf("%q: %s", address, got)
+		}
+	}
+	if got := to("0x"+strings.Repeat("1", 40), "USDT "); !strings.Contains(got, "white space") {
+		t.Errorf("a symbol with a space: %s", got)
+	}
+}
+
+// TestDust: an order may have 18 decimals, or those of its symbol, and what was confirmed
+// before may have any number of digits.
+func TestDust(t *testing.T) {
+	p := mustPolicy(t, "default = \"allow\"\n[decimals]\nUSDT = 6\n[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"1000000000000\"\nwindow = \"24h\"\n")
+	dust, err := countersign.ParseSum("999999999999." + strings.Repeat("0", 76) + "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(p Policy, symbol, amount string) Ruling {
+		t.Helper()
+		return decide(t, p, someRequest(t, func(r *Request) {
+			r.Order.Details.Symbol, r.Order.Details.Amount = symbol, mustAmount(t, amount)
+			r.Spent = func(context.Context, string, string, time.Time) (countersign.Sum, error) { return dust, nil }
+		}))
+	}
+	if got := with(p, "USDT", "0.999999"); got.Effect != Allow {
+		t.Errorf("below the limit: %+v", got)
+	}
+	if got := with(p, "USDT", "1"); got.Effect != Deny || got.Rule != "day" {
+		t.Errorf("above it by dust: %+v", got)
+	}
+	for amount, want := range map[string]Effect{"0.1234560000": Allow, "0.1234567": Deny} {
+		if got := with(p, "usdt", amount); got.Effect != want {
+			t.Errorf("%s: %+v", amount, got)
+		}
+	}
+	for _, p := range []Policy{p, ExactOrders()} {
+		for amount, want := range map[string]Effect{"0.123456789012345678": Allow, "0.1234567890123456789": Deny} {
+			if got := with(p, "ETH", amount); got.Effect != want {
+				t.Errorf("%s: %+v", amount, got)
+			}
+		}
+	}
+	for _, wrong := range []string{"[decimals]\nUSDT = \"6\"", "[decimals]\nUSDT = -1", "[decimals]\nUSDT = 6\nusdt = 7", "[decimals]\nUSDT = 78"} {
+		if _, err := Parse([]byte("default = \"deny\"\n" + wrong)); err == nil || !strings.Contains(err.Error(), "decimals") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// TestWarnings: under default = "allow" a limit can be missed by an order of another symbol.
+func TestWarnings(t *testing.T) {
+	const limits = "[[limit]]\nname = \"day\"\nsymbol = \"USDT\"\nmax = \"1\"\nwindow = \"24h\"\n"
+	if got := mustPolicy(t, "default = \"allow\"\n"+limits).Warnings(); len(got) != 1 || !strings.Contains(got[0], "USDT") {
+		t.Errorf("%q", got)
+	}
+	for _, text := range []string{"default = \"deny\"\n" + limits, "default = \"allow\"\n"} {
+		if got := mustPolicy(t, text).Warnings(); len(got) > 0 {
+			t.Errorf("%s: %q", text, got)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/common/types/ref"
@@ -27,6 +28,7 @@ type Rules struct {
 	rules    []rule
 	limits   []limit
 	named    map[string]ref.Val // lists and hours
+	decimals map[string]int     // by folded symbol
 }
 
 // rule is one [[rule]] of the file.
@@ -59,7 +61,7 @@ func (p *Rules) MayAsk() bool {
 
 // Decide implements Policy.
 func (p *Rules) Decide(ctx context.Context, r Request) (Ruling, error) {
-	if problem := r.problem(); problem != "" {
+	if problem := r.problem(p.Decimals(r.Order.Details.Symbol)); problem != "" {
 		return Ruling{Effect: Deny, Reason: problem}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, decideWithin, errDecideTime)
@@ -87,6 +89,29 @@ func (p *Rules) Summary() string {
 	return fmt.Sprintf("%d rules, %d limits, default %v; the token that ordered %s approve", len(p.rules), len(p.limits), p.fallback, own)
 }
 
+// Decimals implements Policy.
+func (p *Rules) Decimals(symbol string) int {
+	if n, ok := p.decimals[countersign.FoldSpelling(symbol)]; ok {
+		return n
+	}
+	return DefaultDecimals
+}
+
+// Warnings says what the file lets pass that its author may not have meant, a line each.
+func (p *Rules) Warnings() []string {
+	if p.fallback != Allow || len(p.limits) == 0 {
+		return nil
+	}
+	var symbols []string
+	for _, l := range p.limits {
+		if !slices.Contains(symbols, l.symbol) {
+			symbols = append(symbols, l.symbol)
+		}
+	}
+	return []string{fmt.Sprintf("default is allow: an order of another symbol than %s meets no limit, unless a rule denies it; "+
+		`write default = "deny" and a rule that allows what you trade`, strings.Join(symbols, ", "))}
+}
+
 // byRules gives the effect of the first rule that matches, or the default.
 func (p *Rules) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 	for i := range p.rules {
@@ -107,7 +132,7 @@ func (p *Rules) byRules(ctx context.Context, b *bindings) (Ruling, error) {
 
 // byLimits makes ruling as strict as the strictest limit that the order exceeds.
 func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Ruling, error) {
-	sums := make(map[Limit]countersign.Amount, 1)
+	sums := make(map[Limit]countersign.Sum, 1)
 	var held []Limit
 	for i := range p.limits {
 		l := &p.limits[i]
@@ -125,7 +150,7 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 			continue
 		}
 		ceiling := l.ceiling(b.request)
-		var spent countersign.Amount
+		var spent countersign.Sum
 		if l.window > 0 {
 			key := Limit{Symbol: ceiling.Symbol, TenantUserID: ceiling.TenantUserID, Since: ceiling.Since}
 			sum, known := sums[key]
@@ -154,16 +179,16 @@ func (p *Rules) byLimits(ctx context.Context, b *bindings, ruling Ruling) (Rulin
 
 var errNoSums = errors.New("no sums to look at")
 
-func (r *Request) sum(ctx context.Context, l Limit) (countersign.Amount, error) {
+func (r *Request) sum(ctx context.Context, l Limit) (countersign.Sum, error) {
 	if r.Spent == nil {
-		return countersign.Amount{}, errNoSums
+		return countersign.Sum{}, errNoSums
 	}
 	return r.Spent(ctx, l.Symbol, l.TenantUserID, l.Since)
 }
 
 func (l *limit) applies(ctx context.Context, b *bindings) (bool, error) {
 	switch {
-	case l.symbol != b.request.Order.Details.Symbol:
+	case countersign.FoldSpelling(l.symbol) != countersign.FoldSpelling(b.request.Order.Details.Symbol):
 		return false, nil
 	case l.when == nil:
 		return true, nil

@@ -256,6 +256,27 @@ func (s section) zone(key string) (*time.Location, *Error) {
 	return zone, nil
 }
 
+// decimals reads [decimals]: how many digits after the point the amounts of a symbol may have.
+func (s section) decimals() (map[string]int, *Error) {
+	t, err := s.table("decimals")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	for _, symbol := range t.keys() {
+		n, ok := t.m[symbol].(int64)
+		if !ok || n < 0 || n > countersign.MaxAmountDigits-1 {
+			return nil, t.fail(symbol, "is no whole number from 0 to %d", countersign.MaxAmountDigits-1)
+		}
+		folded := countersign.FoldSpelling(symbol)
+		if _, ok := out[folded]; ok {
+			return nil, t.fail(symbol, "is there twice, in other letters")
+		}
+		out[folded] = int(n)
+	}
+	return out, nil
+}
+
 // condition compiles the key when; nil where it is absent.
 func (s section) condition(env *cel.Env) (*expression, *Error) {
 	v, ok := s.m["when"]

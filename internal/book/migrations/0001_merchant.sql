@@ -110,6 +110,7 @@ CREATE TABLE orders (
   updated        {int} NOT NULL,
   confirmed      {int} NOT NULL DEFAULT 0,
   ended          {int} NOT NULL DEFAULT 0,
+  folded_symbol  {text} NOT NULL DEFAULT '', -- symbol, in one spelling
   ordered_by     TEXT NOT NULL DEFAULT '' -- the token; empty: the service asked before anybody ordered
 ){strict};
 CREATE INDEX orders_state ON orders (state, seq);
@@ -117,7 +118,7 @@ CREATE INDEX orders_user ON orders (tenant_user_id, seq);
 CREATE INDEX orders_address ON orders (address, seq);
 CREATE INDEX orders_tx ON orders (substr(tx_id, 1, 64), seq) WHERE tx_id <> '';
 CREATE INDEX orders_expires ON orders (expires) WHERE state IN ('open', 'held', 'approved') AND expires < 4611686018427387904;
-CREATE INDEX orders_spent ON orders (symbol, confirmed) WHERE confirmed > 0;
+CREATE INDEX orders_spent ON orders (folded_symbol, confirmed) WHERE confirmed > 0;
 
 -- Sums of the amounts of orders that were confirmed and did not end without
 -- execution, by the span of time in which they were confirmed. An empty
