@@ -303,8 +303,8 @@ func (c *Call) audit(err error, took time.Duration) {
 	if c.Items > 0 {
 		attrs = append(attrs, slog.Int("taken", c.Items))
 	}
-	var told *client.Problem
-	if level == slog.LevelError && err != nil && !errors.As(err, &told) {
+	var known *client.Problem
+	if level == slog.LevelError && err != nil && !errors.As(err, &known) {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	c.a.c.Log.LogAttrs(c.R.Context(), level, message, attrs...)

@@ -50,7 +50,7 @@ func recordChange(ctx context.Context, t *db.Tx, kind string, c *Change, now db.
 		c.Kind, c.Merchant, c.Token, c.Before, c.After, c.ProposedBy, c.Reason, client.Time(c.Due)}})
 }
 
-// told is the one place that every applied change passes, in its transaction: it raises
+// announce is the one place that every applied change passes, in its transaction: it raises
 // the alarm and adds the record. Tokens raise one if they decide on changes.
 func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Millis) error {
 	if c.DecidedBy != "" { // else the record of what was done tells who did it

@@ -163,9 +163,9 @@ func TestVerify(t *testing.T) {
 		if len(v.Records) != 2 || v.Records[0].Seq != 5 || v.Records[1].Seq != 9 || len(v.Records[1].Items) != 1 || v.Records[1].Items[0].Index != 3 {
 			t.Errorf("evidence: %+v", v.Records)
 		}
-		told := must(audit.Read(v.Records[0].Record))(t)
-		if told.Kind != "test.done" || told.By.Token != "tok_a" || told.By.Name != "A <b> & ü" || told.At != 1004 || !strings.Contains(string(told.Data), "xxxx") {
-			t.Errorf("the record is %+v", told)
+		entry := must(audit.Read(v.Records[0].Record))(t)
+		if entry.Kind != "test.done" || entry.By.Token != "tok_a" || entry.By.Name != "A <b> & ü" || entry.At != 1004 || !strings.Contains(string(entry.Data), "xxxx") {
+			t.Errorf("the record is %+v", entry)
 		}
 		if p := must(l.Evidence(ctx, audit.Subject{IDs: []string{"shop.4"}, Context: []string{"shop"}}, 0))(t); len(p.Records) != 5 {
 			t.Errorf("%d records with their context, want those up to the fifth", len(p.Records))

@@ -204,9 +204,9 @@ func entry(line []byte, e *edge) error {
 		return wrong("was changed")
 	}
 	if bytes.Contains(record, []byte(`,"passkey":{`)) { // no text in a record has it: quotes are escaped there
-		told, err := Read(record[:len(record)-1])
+		entry, err := Read(record[:len(record)-1])
 		if err == nil {
-			err = told.signed()
+			err = entry.signed()
 		}
 		if err != nil {
 			return fmt.Errorf("%w: record %d: %w", ErrFile, e.size, err)

@@ -295,8 +295,8 @@ func actors(found map[int64]*client.AuditRecord) (ids []string) {
 		}
 	}
 	for _, r := range found {
-		if told, err := Read(r.Record); err == nil && told.By != nil {
-			add(told.By.Token)
+		if entry, err := Read(r.Record); err == nil && entry.By != nil {
+			add(entry.By.Token)
 		}
 		for _, item := range r.Items {
 			var by struct{ AddedBy string }

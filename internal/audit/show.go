@@ -12,25 +12,25 @@ import (
 // Show writes records for people, in order, each under a line that says when, what and who.
 func Show(w io.Writer, list []client.AuditRecord) error {
 	for _, r := range list {
-		told, err := Read(r.Record)
+		entry, err := Read(r.Record)
 		if err != nil {
 			return err
 		}
-		line := fmt.Sprintf("\n%d  %s  %s", r.Seq, told.At, told.Kind)
-		if by := told.By; by != nil {
+		line := fmt.Sprintf("\n%d  %s  %s", r.Seq, entry.At, entry.Kind)
+		if by := entry.By; by != nil {
 			line += fmt.Sprintf("  by %s %q (%s)", by.Token, by.Name, by.Role)
 			if by.Address != "" {
 				line += " from " + by.Address
 			}
 		}
-		if told.Node != "" {
-			line += "  on " + told.Node
+		if entry.Node != "" {
+			line += "  on " + entry.Node
 		}
 		fmt.Fprintln(w, line)
-		if len(told.About) > 0 {
-			fmt.Fprintf(w, "    about: %q\n", told.About)
+		if len(entry.About) > 0 {
+			fmt.Fprintf(w, "    about: %q\n", entry.About)
 		}
-		if err := showMembers(w, told.Data); err != nil {
+		if err := showMembers(w, entry.Data); err != nil {
 			return err
 		}
 		for _, item := range r.Items {

@@ -16,8 +16,8 @@ import (
 	"countersign/internal/passkey"
 )
 
-// Told is a record as it is read.
-type Told struct {
+// Entry is a record as it is read.
+type Entry struct {
 	At    client.Time     `json:"at"`
 	Kind  string          `json:"kind"`
 	By    *Actor          `json:"by"`
@@ -30,7 +30,7 @@ type Told struct {
 
 // signed checks, with nothing but the record, that the passkey in it has signed what the
 // record tells of.
-func (t Told) signed() error {
+func (t Entry) signed() error {
 	if t.Passkey == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (t Told) signed() error {
 }
 
 // Read reads a record.
-func Read(record []byte) (t Told, err error) { return t, json.Unmarshal(record, &t) }
+func Read(record []byte) (t Entry, err error) { return t, json.Unmarshal(record, &t) }
 
 // Verified is what a file proves.
 type Verified struct {
@@ -244,17 +244,17 @@ func (v *Verified) record(r client.AuditRecord) error {
 	if !ok || r.Seq < 1 || r.Seq > c.Size || tlog.CheckRecord(proof, c.Size, c.Root, r.Seq-1, leaf) != nil {
 		return fmt.Errorf("%w: record %d is not in the log", ErrFile, r.Seq)
 	}
-	told, err := Read(r.Record)
+	entry, err := Read(r.Record)
 	if err != nil {
 		return fmt.Errorf("%w: record %d is no JSON", ErrFile, r.Seq)
 	}
-	if err := told.signed(); err != nil {
+	if err := entry.signed(); err != nil {
 		return fmt.Errorf("%w: record %d: %w", ErrFile, r.Seq, err)
 	}
 	for _, item := range r.Items {
 		var of items
 		proof, ok := hashesOf(item.Proof)
-		if !ok || json.Unmarshal(told.Data, &of) != nil || item.Index < 0 || item.Index >= int64(of.Items) ||
+		if !ok || json.Unmarshal(entry.Data, &of) != nil || item.Index < 0 || item.Index >= int64(of.Items) ||
 			tlog.CheckRecord(proof, int64(of.Items), of.Root, item.Index, tlog.RecordHash(item.Item)) != nil {
 			return fmt.Errorf("%w: an item of record %d is not in it", ErrFile, r.Seq)
 		}

@@ -54,14 +54,14 @@ func (w *walker) step(ctx context.Context, most int64) (ended bool, err error) {
 		if c, ok := roots[of.seq]; ok && c.Root != w.e.root() {
 			return fmt.Errorf("%w: its first %d records have another root than was signed", ErrBroken, of.seq)
 		}
-		told, err := Read(of.body)
+		entry, err := Read(of.body)
 		if err != nil {
 			return fmt.Errorf("%w: record %d is no JSON", ErrBroken, of.seq)
 		}
-		if err := checkLeaves(of.seq, told, leaves); err != nil {
+		if err := checkLeaves(of.seq, entry, leaves); err != nil {
 			return err
 		}
-		for _, id := range told.About {
+		for _, id := range entry.About {
 			one := &look{seq: of.seq, id: id}
 			looked = append(looked, one)
 			looks = append(looks, db.Statement{SQL: hasSubjectSQL, Args: []any{subjectOf(id), of.seq}, Row: func(r db.Rows) error {
@@ -102,17 +102,17 @@ type look struct {
 }
 
 // checkLeaves compares the hashes of a record's items with the root that it has.
-func checkLeaves(seq int64, told Told, kept []byte) error {
+func checkLeaves(seq int64, entry Entry, kept []byte) error {
 	leaves, ok := split(kept)
 	var of items
-	if len(kept) == 0 && (json.Unmarshal(told.Data, &of) != nil || of.Items == 0) {
+	if len(kept) == 0 && (json.Unmarshal(entry.Data, &of) != nil || of.Items == 0) {
 		return nil
 	}
 	var e edge
 	for _, h := range leaves {
 		e.append(h)
 	}
-	if !ok || json.Unmarshal(told.Data, &of) != nil || e.root() != of.Root || of.Items != len(leaves) {
+	if !ok || json.Unmarshal(entry.Data, &of) != nil || e.root() != of.Root || of.Items != len(leaves) {
 		return fmt.Errorf("%w: the items of record %d are not those that were added", ErrBroken, seq)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (v *visit) enter(token client.Secret) error {
 // connect connects the visit to the API.
 func (v *visit) connect(token client.Secret) error {
 	return v.c.end.connect(v, client.Config{
-		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: InProcess{v.c.API, v.r.RemoteAddr}},
+		URL: "http://console.invalid", Token: token, HTTPClient: &http.Client{Transport: directTransport{v.c.API, v.r.RemoteAddr}},
 	})
 }
 

@@ -29,7 +29,7 @@ type connections struct {
 	room   *sync.Cond // of mu: a connection has closed, or may be closed now
 	open   map[*connection]bool
 	closed bool
-	told   time.Time // when the log was told last
+	logged time.Time // when a full listener was logged last
 }
 
 // connectionsMost is the most connections of a listener, if nothing else is said. Each
@@ -49,8 +49,8 @@ func connectionsOf(said, part int) int {
 // wait for one.
 const readWithin = time.Second
 
-// toldEvery is how often the log is told at most that a listener is full.
-const toldEvery = time.Minute
+// loggedEvery is the least time between two lines that a listener is full.
+const loggedEvery = time.Minute
 
 func newConnections(ln net.Listener, most int, log *slog.Logger) *connections {
 	l := &connections{Listener: ln, most: max(1, most), log: log, open: map[*connection]bool{}}
@@ -77,8 +77,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	defer l.mu.Unlock()
 	for len(l.open) >= l.most && !l.closed {
 		silent := l.silent()
-		if now := time.Now(); now.Sub(l.told) > toldEvery {
-			l.told = now
+		if now := time.Now(); now.Sub(l.logged) > loggedEvery {
+			l.logged = now
 			l.log.Warn("all connections are in use: silent ones are closed for new ones, or new ones wait", "address", l.Addr().String(), "connections", l.most)
 		}
 		if silent == nil {

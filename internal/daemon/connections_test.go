@@ -118,7 +118,7 @@ func TestWorkingConnections(t *testing.T) {
 	for told := false; !told; time.Sleep(time.Millisecond) { // until it stands before the full listener
 		c := l.ln.(*connections)
 		c.mu.Lock()
-		told = !c.told.IsZero()
+		told = !c.logged.IsZero()
 		c.mu.Unlock()
 	}
 	select {

@@ -30,22 +30,22 @@ func TestAuditOfAnOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := r.told(p)
+			entries := r.entries(p)
 			var kinds []string
-			for _, one := range told {
+			for _, one := range entries {
 				kinds = append(kinds, one.Kind)
 			}
 			want := []string{"token.created", "token.created", "order.added", "order.approved", "order.confirmed", "withdrawal.answered", "withdrawal.answered"}
 			if !slices.Equal(kinds, want) {
 				t.Fatalf("evidence of %q, want %q", kinds, want)
 			}
-			if by := told[3].By; by == nil || by.Role == "" || by.Address != "127.0.0.1" {
+			if by := entries[3].By; by == nil || by.Role == "" || by.Address != "127.0.0.1" {
 				t.Errorf("approved by %+v", by)
 			}
 			var answer struct{ Request, RequestOpened, Response, ResponseOpened, CallBackID string }
-			if err := json.Unmarshal(told[5].Data, &answer); err != nil || answer.CallBackID != id || len(answer.Request) < 100 || len(answer.Response) < 100 ||
+			if err := json.Unmarshal(entries[5].Data, &answer); err != nil || answer.CallBackID != id || len(answer.Request) < 100 || len(answer.Response) < 100 ||
 				!strings.Contains(answer.RequestOpened, id) || !strings.Contains(answer.ResponseOpened, countersigntest.Order(1).Address) {
-				t.Errorf("the answer is told as %s, %v", told[5].Data, err)
+				t.Errorf("the answer is entries as %s, %v", entries[5].Data, err)
 			}
 			if _, err := r.client.AuditEvidence(t.Context(), client.AuditOptions{Withdrawal: "nothing"}); !errors.Is(err, client.ErrInvalid) {
 				t.Errorf("evidence of an order that is not known: %v", err)
@@ -54,8 +54,8 @@ func TestAuditOfAnOrder(t *testing.T) {
 	}
 }
 
-// told verifies a proof and reads its records.
-func (r *rig) told(p client.AuditProof) (list []audit.Told) {
+// entries verifies a proof and reads its records.
+func (r *rig) entries(p client.AuditProof) (list []audit.Entry) {
 	r.t.Helper()
 	text, err := audit.Marshal(p)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAuditProvesTakenDeposits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.told(p)
+			r.entries(p)
 			last := p.Records[len(p.Records)-1]
 			if len(last.Items) != 1 || !strings.Contains(string(last.Items[0].Item), countersigntest.Deposit(1).TrackingID) {
 				t.Errorf("evidence %+v", p.Records)

@@ -138,7 +138,7 @@ func (r *Relay) turn(ctx context.Context) (done int, err error) {
 	if err := r.settle(work, tx, t); err != nil {
 		return 0, err
 	}
-	t.told()
+	t.report()
 	return len(t.taken) + len(t.refused), sendErr
 }
 

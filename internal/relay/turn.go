@@ -246,8 +246,8 @@ func (t *turn) hold() {
 	}
 }
 
-// told counts and logs what was settled, once it is committed.
-func (t *turn) told() {
+// report counts and logs what was settled, once it is committed.
+func (t *turn) report() {
 	for _, row := range t.taken {
 		t.r.held.work(row.Merchant)
 		t.r.metrics.carried.WithLabelValues(row.Kind).Inc()

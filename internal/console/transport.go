@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// InProcess calls an API's handler without a connection.
-type InProcess struct {
+// directTransport calls an API's handler without a connection.
+type directTransport struct {
 	API http.Handler
 	// Remote is the address that the handler sees as the caller's, such as that of the
 	// browser: guesses of tokens count against it.
@@ -16,7 +16,7 @@ type InProcess struct {
 }
 
 // RoundTrip answers once the handler has returned.
-func (t InProcess) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (t directTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	in := r.Clone(r.Context())
 	in.RemoteAddr, in.RequestURI = t.Remote, r.URL.RequestURI()
 	if in.Body == nil {
