@@ -20,6 +20,7 @@ const (
 	AlarmBreakerOpen     AlarmKind = "breaker_open"
 	AlarmOverdue         AlarmKind = "overdue"
 	AlarmForeignClaim    AlarmKind = "foreign_claim"
+	AlarmOutcomeDiffers  AlarmKind = "outcome_differs"
 	AlarmFrozen          AlarmKind = "frozen"
 	AlarmLapsed          AlarmKind = "lapsed"
 	AlarmMerchantChanged AlarmKind = "merchant_changed"
@@ -86,8 +87,11 @@ var alarmKinds = words[AlarmKind]{
 		means: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached. The subject is the lane. The alarm is about the merchant that waits for longest; others may wait too.",
 		do:    "After an outage, wait while the number of pending callbacks falls. Otherwise raise the merchant's rate or concurrency, ask it to answer faster, or add a node."},
 	{is: AlarmForeignClaim, at: atService, urgent: true,
-		means: "A claim asked for a withdrawal whose permit another claim holds, and did not get it. Two parts of the wallet mean to execute it.",
-		do:    "Find out which of them does, and whether both have; look at the chain."},
+		means: "A claim asked for a withdrawal whose permit another holder has, and did not get it: another claim, or the same one from a token of another origin. Two parts of the wallet mean to execute it, or somebody has a second token.",
+		do:    "Find out which of them does, and whether both have; look at the chain. If the token is not the wallet's, revoke it."},
+	{is: AlarmOutcomeDiffers, at: atService, urgent: true,
+		means: "Under the permit of a withdrawal another outcome was reported than the one that stands. Nothing was changed by it; a transaction that it names is told to the merchant.",
+		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released. The subject is the reason.",
 		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire."},

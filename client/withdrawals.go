@@ -74,7 +74,7 @@ type Withdrawal struct {
 	Decided      Time                 `json:"decided,omitzero" doc:"when it was decided"`
 	Released     Time                 `json:"released,omitzero" doc:"when the permit was given"`
 	Ended        Time                 `json:"ended,omitzero" doc:"when it was executed, failed, was blocked or lapsed"`
-	Holder       string               `json:"claim,omitempty" doc:"the execution that holds the permit"`
+	Holder       string               `json:"claim,omitempty" doc:"the execution that holds the permit; absent for all tokens but those of role core or admin whose origin is that of the token which took it"`
 	TxID         string               `json:"txId,omitempty" doc:"transaction that moved the funds, if executed"`
 	FailReason   string               `json:"failReason,omitempty" doc:"why nothing moved, if failed"`
 
@@ -98,7 +98,7 @@ type WithdrawalPage struct {
 // Claim asks for the permit. Its holder identifies one execution: a wallet that
 // executes twice under one holder gets the permit both times.
 type Claim struct {
-	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same holder gets the same permit again, with duplicate true; any other holder is always refused and raises the alarm foreign_claim"`
+	Holder string `json:"claim" minLength:"1" maxLength:"200" doc:"identifies the one execution that the permit is for, not a wallet that could execute twice, 1 to 200 characters: the same claim from a token of the same origin gets the same permit again, with duplicate true; any other is always refused and raises the alarm foreign_claim"`
 }
 
 // Permit is the one permit to execute a confirmed withdrawal.

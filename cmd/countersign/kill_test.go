@@ -101,7 +101,7 @@ func (c *cluster) checkAudit(held []client.AuditProof) {
 			if strings.Contains(line, permit) {
 				c.t.Errorf("a permit is in %s", line)
 			}
-			if r.Kind == "withdrawal.released" && !(strings.Contains(line, `"holder":"`+claim+`"`) && strings.Contains(line, audit.Fingerprint(permit))) {
+			if r.Kind == "withdrawal.released" && !(strings.Contains(line, `"claim":"`+audit.Fingerprint(claim)+`"`) && strings.Contains(line, audit.Fingerprint(permit))) {
 				c.t.Errorf("the release to %s is told as %s", claim, line)
 			}
 		}

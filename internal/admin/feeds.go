@@ -21,7 +21,7 @@ func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decision
 		}}.Answer(c, q)
 	out := client.Decisions{Decisions: []client.Decision{}, Next: next}
 	for _, d := range list {
-		out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(d.Withdrawal)})
+		out.Decisions = append(out.Decisions, client.Decision{Seq: d.Seq, Withdrawal: withdrawalOf(c, d.Withdrawal)})
 	}
 	return out, err
 }

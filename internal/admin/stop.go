@@ -30,5 +30,5 @@ func (s *Server) blockWithdrawal(c *api.Call, _ api.None, in client.Block) (clie
 		return client.Withdrawal{}, err
 	}
 	w, err := s.Outbox.BlockWithdrawal(c.R.Context(), id, in.Reason, c.Token.ID, c.Now)
-	return withdrawalOf(w), err
+	return withdrawalOf(c, w), err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"countersign"
@@ -56,7 +57,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdraw
 		return client.AcceptedWithdrawal{}, unknownMerchant(err)
 	}
 	trace(c, w, !duplicate)
-	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(w), Duplicate: duplicate}, nil
+	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, w), Duplicate: duplicate}, nil
 }
 
 // trace tells of what the call did to w.
@@ -81,7 +82,7 @@ func (s *Server) withdrawal(c *api.Call, _ api.None, _ api.None) (client.Withdra
 		return client.Withdrawal{}, err
 	}
 	w, err := s.Lists.Withdrawal(c.R.Context(), id)
-	return withdrawalOf(w), err
+	return withdrawalOf(c, w), err
 }
 
 type withdrawalQuery struct {
@@ -118,7 +119,7 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		list, next, err := s.Lists.WithdrawalsWhere(ctx, outbox.WithdrawalFilter{Of: seen(c, q.Merchant), State: outbox.WithdrawalState(q.State),
 			TenantUserID: q.TenantUserID, Address: q.Address, TxID: q.TxID, Span: span(q.Since, q.Until)}, q.Limit, q.Cursor)
 		for _, w := range list {
-			out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
+			out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
 		}
 		out.Next = nextOf(next)
 		return out, cursorFault(err, q.Page)
@@ -132,8 +133,8 @@ func (s *Server) withdrawals(c *api.Call, q withdrawalQuery, _ api.None) (client
 		return out, nil
 	case err != nil:
 		return out, err
-	case q.selects(withdrawalOf(w)):
-		out.Withdrawals = append(out.Withdrawals, withdrawalOf(w))
+	case q.selects(withdrawalOf(c, w)):
+		out.Withdrawals = append(out.Withdrawals, withdrawalOf(c, w))
 	}
 	return out, nil
 }
@@ -172,7 +173,7 @@ func (s *Server) cancelWithdrawal(c *api.Call, _ api.None, _ api.None) (client.W
 		return client.Withdrawal{}, err
 	}
 	w, err := s.Outbox.CancelWithdrawal(c.R.Context(), id, c.Now)
-	return withdrawalOf(w), err
+	return withdrawalOf(c, w), err
 }
 
 func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (client.Permit, error) {
@@ -182,7 +183,7 @@ func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (cl
 	}
 	// The outbox keeps the permit of the first release and gives it to the same
 	// holder again; the new one is then not used.
-	p, err := s.Outbox.Release(c.R.Context(), id, in.Holder, "cpt_"+api.RandomText(24), c.Now)
+	p, err := s.Outbox.Release(c.R.Context(), id, outbox.Holder{Claim: in.Holder, Origin: c.Token.Root}, "cpt_"+api.RandomText(24), c.Now)
 	if err != nil {
 		return client.Permit{}, err
 	}
@@ -190,7 +191,7 @@ func (s *Server) releaseWithdrawal(c *api.Call, _ api.None, in client.Claim) (cl
 		return client.Permit{}, fmt.Errorf("withdrawal %s was released without details", id)
 	}
 	trace(c, p.Withdrawal, false)
-	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(p.Withdrawal), Duplicate: p.Duplicate}, nil
+	return client.Permit{Permit: client.Secret(p.Permit), Details: *detailsOf(p.Withdrawal.Details), Withdrawal: withdrawalOf(c, p.Withdrawal), Duplicate: p.Duplicate}, nil
 }
 
 func (s *Server) reportOutcome(c *api.Call, _ api.None, in client.Outcome) (client.AcceptedWithdrawal, error) {
@@ -220,7 +221,7 @@ func (s *Server) reportOutcome(c *api.Call, _ api.None, in client.Outcome) (clie
 		return client.AcceptedWithdrawal{}, err
 	}
 	trace(c, ended, false)
-	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(ended), Duplicate: duplicate}, nil
+	return client.AcceptedWithdrawal{Withdrawal: withdrawalOf(c, ended), Duplicate: duplicate}, nil
 }
 
 // outcomeOf makes the outbox's record of an outcome: its callback is
@@ -281,10 +282,15 @@ func (s *Server) reportWaiting(c *api.Call, _ api.None, in client.Waiting) (clie
 		return client.AcceptedWaiting{}, err
 	}
 	trace(c, w, false)
-	return client.AcceptedWaiting{Withdrawal: withdrawalOf(w), Notice: notice}, nil
+	return client.AcceptedWaiting{Withdrawal: withdrawalOf(c, w), Notice: notice}, nil
 }
 
-func withdrawalOf(w outbox.Withdrawal) client.Withdrawal {
+// withdrawalOf is w as the call's token sees it. The claim is shown to who may release, and
+// only to the origin that did: with it the permit can be had again.
+func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
+	if !slices.Contains(cores, c.Token.Role) || c.Token.Root != w.Origin {
+		w.Claim = ""
+	}
 	return client.Withdrawal{
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,

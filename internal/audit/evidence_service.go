@@ -23,6 +23,7 @@ const (
 	WithdrawalClaimRefused = "withdrawal.claim_refused"
 	WithdrawalWaits        = "withdrawal.waits"
 	WithdrawalEnded        = "withdrawal.ended"
+	WithdrawalContradicted = "withdrawal.outcome_contradicted" // another outcome than the one that stands
 	WithdrawalBlocked      = "withdrawal.blocked"
 	WithdrawalLapsed       = "withdrawal.lapsed"
 	WithdrawalAdopted      = "withdrawal.adopted" // its permit was given before the restore
@@ -74,18 +75,27 @@ type Decided struct {
 // beginning of its SHA-256.
 type Released struct {
 	Withdrawal
-	Holder  string   `json:"holder"`
+	Holder  Holder   `json:"holder"`
 	Permit  string   `json:"permit"`
-	Held    string   `json:"heldBy,omitempty"` // who has it, if the holder did not get it
+	Held    *Holder  `json:"heldBy,omitempty"` // who has it, if the holder did not get it
 	Details *Details `json:"details,omitempty"`
 }
+
+// Holder is who holds a permit. Readers of the log must not be able to repeat its claim.
+type Holder struct {
+	Claim  string `json:"claim"`            // its fingerprint
+	Origin string `json:"origin,omitempty"` // of the token; absent: the permit was given before a restore
+}
+
+// HolderOf names a holder in a record.
+func HolderOf(claim, origin string) Holder { return Holder{Fingerprint(claim), origin} }
 
 // Adopted tells of a permit that was given before a restore.
 type Adopted struct {
 	Withdrawal
 	Was    string `json:"was,omitempty"` // absent: it was not known
-	Claim  string `json:"claim"`
-	Permit string `json:"permit"` // its fingerprint
+	Claim  string `json:"claim"`         // fingerprints
+	Permit string `json:"permit"`
 }
 
 // Stopped tells why a person stopped something.
@@ -100,6 +110,21 @@ type Ended struct {
 	Permit string `json:"permit"`
 	TxID   string `json:"txId,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Outcome is an end of a released withdrawal.
+type Outcome struct {
+	State  string `json:"state"`
+	TxID   string `json:"txId,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Contradicted tells of an outcome that was refused because another one stands.
+type Contradicted struct {
+	Withdrawal
+	Permit   string  `json:"permit"` // its fingerprint
+	Stands   Outcome `json:"stands"`
+	Reported Outcome `json:"reported"`
 }
 
 // Waits tells that a released withdrawal waits.

@@ -55,7 +55,7 @@ func addWithdrawal(t testing.TB, o *outbox.Outbox, state outbox.WithdrawalState,
 		must(o.BlockWithdrawal(ctx, w.ID, "stop", "tok", at))(t)
 		return w
 	}
-	must(o.Release(ctx, w.ID, "core", "permit-"+id, at))(t)
+	must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "permit-"+id, at))(t)
 	outcome := outbox.Outcome{Permit: "permit-" + id, TxID: "0x" + id, Callback: outbox.NewCallback{Merchant: "shop", Type: countersign.TypeWithdraw, Payload: []byte("{}"), Due: at}}
 	switch state {
 	case outbox.WithdrawalFailed:
@@ -135,10 +135,10 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		}
 		// A permit is given once, and again to its holder.
 		w := withdrawals[outbox.WithdrawalExecuted]
-		if again := must(o.Release(ctx, w.ID, "core", "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
+		if again := must(o.Release(ctx, w.ID, outbox.Holder{Claim: "core", Origin: "core"}, "another", now))(t); !again.Duplicate || again.Permit != "permit-executed" {
 			t.Errorf("released again: %+v", again)
 		}
-		if _, err := o.Release(ctx, w.ID, "thief", "another", now); !errors.Is(err, db.ErrConflict) {
+		if _, err := o.Release(ctx, w.ID, outbox.Holder{Claim: "thief", Origin: "core"}, "another", now); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("released to another: %v", err)
 		}
 		after := must(o.Stats(ctx))(t)

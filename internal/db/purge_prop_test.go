@@ -103,7 +103,7 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 						break
 					}
 					if op == "release" {
-						p, err := o.Release(ctx, w.ID, "core"+content, "permit-"+key, now)
+						p, err := o.Release(ctx, w.ID, outbox.Holder{Claim: "core" + content, Origin: "core"}, "permit-"+key, now)
 						answers[i] = fmt.Sprint(clash(err), p.Permit, p.Duplicate)
 						break
 					}

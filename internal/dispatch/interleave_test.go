@@ -408,7 +408,7 @@ func (w *world) release(t *rapid.T) {
 
 func (w *world) releaseTo(t *rapid.T, id, claim string) {
 	w.next++
-	p, err := w.s.Release(t.Context(), id, claim, fmt.Sprint("permit-", w.next), w.now)
+	p, err := w.s.Release(t.Context(), id, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit-", w.next), w.now)
 	switch {
 	case errors.Is(err, db.ErrConflict):
 		if w.signed[id] && (w.claims[id] == "" || w.claims[id] == claim) {

@@ -250,7 +250,9 @@ func (r *stopRig) run(t *testing.T, act stopAct, step string, n int) {
 	if undecided != (step != "settled" && step != "releasing") {
 		t.Errorf("it is %s at this step", before)
 	}
-	release := func() (outbox.Permit, error) { return s.Release(ctx, id, "wallet", "permit", db.MillisOf(time.Now())) }
+	release := func() (outbox.Permit, error) {
+		return s.Release(ctx, id, outbox.Holder{Claim: "wallet", Origin: "core"}, "permit", db.MillisOf(time.Now()))
+	}
 	if act.end != nil {
 		if undecided {
 			<-r.ended // of the attempt under way

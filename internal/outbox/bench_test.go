@@ -363,7 +363,7 @@ func BenchmarkAuditWithdrawal(b *testing.B) {
 					list := []Settlement{answer(claimed[0], countersign.DecisionConfirmed, someDetails(b, "1"))}
 					list[0].Exchange = exchange
 					timed("settle", func() { must(s.Settle(ctx, list, now))(b) })
-					timed("release", func() { must(s.Release(ctx, w.ID, "claim", "permit", now))(b) })
+					timed("release", func() { must(s.Release(ctx, w.ID, Holder{Claim: "claim", Origin: "core"}, "permit", now))(b) })
 				}
 			}
 			for what, list := range took {

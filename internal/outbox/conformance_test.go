@@ -57,6 +57,7 @@ var suite = []struct {
 	{"withdrawals/one permit", testOnePermit},
 	{"withdrawals/a foreign claim raises an alarm", testForeignClaim},
 	{"withdrawals/outcome", testOutcome},
+	{"withdrawals/another outcome than the one that stands", testContradicted},
 	{"withdrawals/listed", testWithdrawalLists},
 	{"stops/answers decide nothing", testStopped},
 	{"stops/deadlines go on", testStoppedDeadline},

@@ -50,7 +50,7 @@ func testDelete(t *testing.T, s *Outbox) {
 	details := someDetails(t, "2.5")
 	must(s.Settle(ctx, []Settlement{answer(asked, countersign.DecisionConfirmed, details)}, 1201))(t)
 	left("withdrawals that are confirmed (the first is " + w.ID + ")")
-	must(s.Release(ctx, w.ID, "holder", "permit", 1300))(t)
+	must(s.Release(ctx, w.ID, Holder{Claim: "holder", Origin: "core"}, "permit", 1300))(t)
 	left("withdrawals that are released (the first is " + w.ID + ")")
 	must(s.Restored(ctx, 0, 1400))(t)
 	left("is not reconciled")
@@ -124,7 +124,7 @@ func testDelete(t *testing.T, s *Outbox) {
 		if _, err := node.CreateMerchant(ctx, newMerchant("m0"), 4000); !errors.As(err, &conflict) || conflict.Member != "id" || !strings.Contains(conflict.Reason, "deleted") {
 			t.Errorf("its id again: %v", err)
 		}
-		if _, err := node.Release(ctx, w.ID, "holder", "permit", 4000); !errors.Is(err, db.ErrConflict) {
+		if _, err := node.Release(ctx, w.ID, Holder{Claim: "holder", Origin: "core"}, "permit", 4000); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("its permit again: %v", err)
 		}
 		// A repetition of what was told is acknowledged as ever.
@@ -276,7 +276,7 @@ func testFind(t *testing.T, s *Outbox) {
 	other := newWithdrawal("other", 500_000, nil)
 	other.Merchant, other.TenantUserID = "m1", hostile
 	third := addWithdrawal(t, s, other, 300)
-	must(s.Release(ctx, confirmed.ID, "h", "p", 300))(t)
+	must(s.Release(ctx, confirmed.ID, Holder{Claim: "h", Origin: "core"}, "p", 300))(t)
 	if _, _, err := s.RecordOutcome(ctx, confirmed.ID, Outcome{Permit: "p", TxID: "tx-done", Callback: NewCallback{Merchant: "m0", Type: countersign.TypeWithdraw,
 		TrackingID: "track", TxID: "tx-done", Payload: []byte("done"), Due: 1600, Deadline: db.Never}}, 400); err != nil {
 		t.Fatal(err)

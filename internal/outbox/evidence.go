@@ -26,16 +26,17 @@ type Exchange struct {
 
 // recordRelease tells of a call that asked for a permit. One for a withdrawal without a
 // permit changed nothing.
-func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder string, now db.Millis) error {
+func recordRelease(ctx context.Context, t *db.Tx, p *Permit, holder Holder, now db.Millis) error {
 	w := &p.Withdrawal
 	if p.Permit == "" {
 		return nil
 	}
-	r := audit.Released{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Holder: holder, Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
+	r := audit.Released{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Holder: audit.HolderOf(holder.Claim, holder.Origin), Permit: audit.Fingerprint(p.Permit), Details: audit.DetailsOf(w.Details)}
 	kind := audit.WithdrawalReleased
 	switch {
-	case w.Claim != holder:
-		kind, r.Held = audit.WithdrawalClaimRefused, w.Claim
+	case !w.heldBy(holder):
+		held := audit.HolderOf(w.Claim, w.Origin)
+		kind, r.Held = audit.WithdrawalClaimRefused, &held
 	case p.Duplicate:
 		kind = audit.WithdrawalRepeated
 	}

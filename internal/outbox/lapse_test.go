@@ -32,7 +32,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	if longer.ReleaseBy != 1101+db.Millis(DefaultReleaseWithin.Milliseconds()) {
 		t.Errorf("by default: %+v", longer)
 	}
-	if p := must(s.Release(ctx, inTime.ID, "a", "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
+	if p := must(s.Release(ctx, inTime.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
 		t.Errorf("released just in time: %+v", p)
 	}
 	if swept := must(s.Sweep(ctx, 11_000))(t); len(swept.Lapsed) != 0 {
@@ -40,7 +40,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	refused := func(when string) {
 		t.Helper()
-		if p, err := s.Release(ctx, late.ID, "a", "p", 11_001); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "lapsed") {
+		if p, err := s.Release(ctx, late.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_001); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "lapsed") {
 			t.Errorf("%s: released %+v, %v", when, p, err)
 		}
 	}
@@ -112,7 +112,9 @@ func testLapseRace(t *testing.T, s *Outbox) {
 		var permit Permit
 		var released, blocked error
 		// Clocks of nodes differ: to one of them it is still in time.
-		wg.Go(func() { permit, released = nodes[0].Release(ctx, w.ID, "a", "p", w.ReleaseBy-1) })
+		wg.Go(func() {
+			permit, released = nodes[0].Release(ctx, w.ID, Holder{Claim: "a", Origin: "core"}, "p", w.ReleaseBy-1)
+		})
 		wg.Go(func() { _, blocked = nodes[1].BlockWithdrawal(ctx, w.ID, "r", "tok_1", w.ReleaseBy) })
 		wg.Go(func() { must(nodes[1].Sweep(ctx, w.ReleaseBy))(t) })
 		wg.Wait()

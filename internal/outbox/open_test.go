@@ -109,7 +109,7 @@ func TestReopenAfterKill(t *testing.T) {
 	s := openAt(t, url)
 	addMerchants(t, s, 1, nil)
 	w, _ := confirmedWithdrawal(t, s, "cb", 50)
-	must(s.Release(ctx, w.ID, "claim", "permit", 60))(t)
+	must(s.Release(ctx, w.ID, Holder{Claim: "claim", Origin: "core"}, "permit", 60))(t)
 	one := claimOne(t, s, "sending", 100)
 	var mu sync.Mutex
 	answered := []string{one.ID}
@@ -167,7 +167,7 @@ func TestReopenAfterKill(t *testing.T) {
 		if n, err := again.ReclaimAll(ctx, 300); err != nil || n != 1 {
 			t.Errorf("reclaimed %d, %v", n, err)
 		}
-		if p, err := again.Release(ctx, w.ID, "claim", "other", 400); err != nil || p.Permit != "permit" {
+		if p, err := again.Release(ctx, w.ID, Holder{Claim: "claim", Origin: "core"}, "other", 400); err != nil || p.Permit != "permit" {
 			t.Errorf("the permit is %q, %v", p.Permit, err)
 		}
 		again.Close()

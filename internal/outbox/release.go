@@ -81,8 +81,8 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 }
 
 const releaseSQL = `
-UPDATE withdrawals SET state = 'released', claim = $3, permit = $4, released = $5
-WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $5
+UPDATE withdrawals SET state = 'released', claim = $3, origin = $4, permit = $5, released = $6
+WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $6
 	AND NOT EXISTS (SELECT 1 FROM frozen WHERE one = 1)
 	AND NOT ` + db.OpenEpochSQL + `
 	AND EXISTS (SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state = 'active')`
@@ -90,12 +90,16 @@ WHERE merchant = $1 AND id = $2 AND state = 'confirmed' AND release_by > $5
 const readStopsSQL = `
 SELECT state, (SELECT COUNT(*) FROM frozen WHERE one = 1), CASE WHEN ` + db.OpenEpochSQL + ` THEN 1 ELSE 0 END FROM merchants WHERE id = $1`
 
+// A permit that was given before a restore belongs to whoever repeats its claim first.
+const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AND id = $2 AND origin = ''`
+
 // readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
 // that is given again.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
 
-// AlarmForeignClaim: a claim asks for a withdrawal whose permit another claim holds.
-// It may be about to be executed twice.
+// AlarmForeignClaim: a claim asks for a withdrawal whose permit another holder has: another
+// claim, or the same one from a token of another origin. It may be about to be executed
+// twice, or somebody who read the claim wants the permit.
 const AlarmForeignClaim = "foreign_claim"
 
 // Release gives the one permit to execute a confirmed withdrawal to holder
@@ -107,15 +111,15 @@ const AlarmForeignClaim = "foreign_claim"
 //
 // One guarded statement decides which holder gets it. The rest reads, and raises the
 // alarm.
-func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.Millis) (Permit, error) {
+func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit string, now db.Millis) (Permit, error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
 		return Permit{}, err
 	}
-	if holder == "" || permit == "" {
-		return Permit{}, fmt.Errorf("claim or permit is %w: it is empty", db.ErrInvalid)
+	if holder.Claim == "" || holder.Origin == "" || permit == "" {
+		return Permit{}, fmt.Errorf("claim, origin or permit is %w: it is empty", db.ErrInvalid)
 	}
-	if err := db.CheckTexts("claim", holder, "permit", permit); err != nil {
+	if err := db.CheckTexts("claim", holder.Claim, "origin", holder.Origin, "permit", permit); err != nil {
 		return Permit{}, err
 	}
 	var p Permit
@@ -124,7 +128,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 		for range 2 {
 			found = false
 			var given int64
-			release := db.Statement{SQL: releaseSQL, Args: []any{merchant, rest, holder, permit, int64(now)}, N: &given}
+			release := db.Statement{SQL: releaseSQL, Args: []any{merchant, rest, holder.Claim, holder.Origin, permit, int64(now)}, N: &given}
 			if err := t.Batch(ctx, append(o.lookAtStops(nil), release)); err != nil {
 				return err
 			}
@@ -148,7 +152,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			if err != nil || !found {
 				return err
 			}
-			foreign := p.Permit != "" && p.Withdrawal.Claim != holder
+			foreign := p.Permit != "" && !p.Withdrawal.heldBy(holder)
 			if stop == "" || foreign { // a stop gives no permit again
 				if err := recordRelease(ctx, t, &p, holder, now); err != nil {
 					return err
@@ -156,6 +160,11 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 			}
 			if foreign {
 				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
+			}
+			if p.Permit != "" && p.Withdrawal.Origin == "" && stop == "" {
+				p.Withdrawal.Origin = holder.Origin
+				_, err := t.Exec(ctx, takeOriginSQL, merchant, rest, holder.Origin)
+				return err
 			}
 			if p.Withdrawal.State != WithdrawalConfirmed || p.Withdrawal.ReleaseBy <= now || stop != "" {
 				return nil
@@ -170,7 +179,7 @@ func (o *Outbox) Release(ctx context.Context, id, holder, permit string, now db.
 		return Permit{}, err
 	case !found:
 		return Permit{}, db.ErrNotFound
-	case p.Permit != "" && p.Withdrawal.Claim != holder:
+	case p.Permit != "" && !p.Withdrawal.heldBy(holder):
 		return Permit{}, &db.ConflictError{Member: "claim", Reason: "differs: another holder has the permit"}
 	case p.Permit == "" && p.Withdrawal.State != WithdrawalConfirmed:
 		return Permit{}, &db.ConflictError{Reason: "the withdrawal is " + string(p.Withdrawal.State)}
@@ -196,7 +205,9 @@ WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 // RecordOutcome ends a released withdrawal and queues outcome.Callback in the same
 // transaction. The callback's event id is the withdrawal's callBackId, whatever its
 // EventID, or a new id if another callback uses that. The same outcome again is a
-// duplicate; another outcome, or another permit, is a *ConflictError.
+// duplicate; another outcome, or another permit, is a *ConflictError. Another end or
+// transaction under the right permit is recorded and raises AlarmOutcomeDiffers. One that
+// names a transaction is told to the merchant, since funds may have moved.
 func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
 	merchant, rest, err := splitID(id)
 	if err != nil {
@@ -215,16 +226,21 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 			return err
 		}
 		w, err = db.Find(ctx, t, readPermitSQL, []any{merchant, rest}, func(r db.Rows) (Withdrawal, error) { return scanWithdrawal(r, &permit) })
-		if err != nil || recorded == 0 {
+		if err != nil {
 			return err
+		}
+		if recorded == 0 {
+			if permit != "" && permit == outcome.Permit && (w.State != state || w.TxID != outcome.TxID) {
+				return o.contradict(ctx, t, w, state, outcome, row, now)
+			}
+			return nil
 		}
 		ended := audit.Ended{Withdrawal: audit.WithdrawalOf(merchant, w.CallBackID), State: string(state), Permit: audit.Fingerprint(outcome.Permit),
 			TxID: outcome.TxID, Reason: outcome.FailReason}
 		if err := audit.AddAbout(ctx, t, audit.WithdrawalEnded, id, now, ended); err != nil {
 			return err
 		}
-		row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
-		return o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalReleased, state, 1)...)
+		return o.announceOutcome(ctx, t, row, w, now, countMoved(t, nil, WithdrawalReleased, state, 1)...)
 	})
 	switch {
 	case err != nil:
@@ -239,6 +255,44 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 		return Withdrawal{}, false, &db.ConflictError{Reason: "the withdrawal is " + string(w.State) + " with another outcome"}
 	}
 	return w, true, nil
+}
+
+// AlarmOutcomeDiffers: under the permit of a withdrawal another end or transaction was
+// reported than the one that stands.
+const AlarmOutcomeDiffers = "outcome_differs"
+
+// tellsSQL finds whether the merchant is still to be told of a transaction.
+const tellsSQL = `
+SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
+	AND NOT EXISTS (SELECT 1 FROM callbacks c WHERE c.merchant = $1 AND c.call_back_id = $2 AND c.tx_id = $3 AND c.type = 3)`
+
+// contradict keeps an outcome that contradicts how w ended. Its callback is queued only if
+// it names a transaction: that nothing moved is not said of funds that were told as moved.
+func (o *Outbox) contradict(ctx context.Context, t *db.Tx, w Withdrawal, state WithdrawalState, outcome Outcome, row newRow, now db.Millis) error {
+	differs := audit.Contradicted{Withdrawal: audit.WithdrawalOf(w.Merchant, w.CallBackID), Permit: audit.Fingerprint(outcome.Permit),
+		Stands: audit.Outcome{State: string(w.State), TxID: w.TxID, Reason: w.FailReason}, Reported: audit.Outcome{State: string(state), TxID: outcome.TxID, Reason: outcome.FailReason}}
+	if err := audit.AddAbout(ctx, t, audit.WithdrawalContradicted, w.ID, now, differs); err != nil {
+		return err
+	}
+	if outcome.TxID != "" {
+		var is int
+		tells, err := db.One(ctx, t, tellsSQL, []any{w.Merchant, w.CallBackID, outcome.TxID}, &is)
+		if err != nil {
+			return err
+		}
+		if tells {
+			if err := o.announceOutcome(ctx, t, row, w, now); err != nil {
+				return err
+			}
+		}
+	}
+	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: w.Merchant, Kind: AlarmOutcomeDiffers, Subject: w.ID, At: now}})
+}
+
+// announceOutcome queues the callback of an outcome of w.
+func (o *Outbox) announceOutcome(ctx context.Context, t *db.Tx, row newRow, w Withdrawal, now db.Millis, counted ...db.Statement) error {
+	row.EventID, row.CallBackID, row.TenantUserID, row.Address = w.CallBackID, w.CallBackID, w.TenantUserID, targetOf(w.Details)
+	return o.announce(ctx, t, row, now, counted...)
 }
 
 // RecordWaiting queues n, which says that a released withdrawal waits, and gives

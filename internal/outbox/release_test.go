@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"countersign"
+	"countersign/internal/audit"
 	"countersign/internal/db"
 )
 
@@ -103,20 +104,20 @@ func testCancelRace(t *testing.T, s *Outbox) {
 	}
 }
 
-// permitModel is what a release may answer: the first claim gets its permit,
-// the same claim gets it again, any other gets none.
+// permitModel is what a release may answer: the first holder gets its permit,
+// the same holder gets it again, any other gets none.
 var permitModel = porcupine.Model{
 	Init: func() any { return releaseState{} },
 	Step: func(state, input, output any) (bool, any) {
 		held, in, out := state.(releaseState), input.(releaseState), output.(releaseResult)
-		if held.claim == "" {
+		if held.holder == (Holder{}) {
 			// A call whose outcome is unknown may or may not have been done.
 			return out.unknown || out.permit == in.permit && !out.duplicate, in
 		}
 		if out.unknown {
 			return true, held
 		}
-		if held.claim == in.claim {
+		if held.holder == in.holder {
 			return out.permit == held.permit && out.duplicate, held
 		}
 		return out.conflict, held
@@ -124,7 +125,10 @@ var permitModel = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v → %+v", in, out) },
 }
 
-type releaseState struct{ claim, permit string }
+type releaseState struct {
+	holder Holder
+	permit string
+}
 
 type releaseResult struct {
 	permit                       string
@@ -143,14 +147,14 @@ func testOnePermit(t *testing.T, s *Outbox) {
 		for caller := range 6 {
 			wg.Go(func() {
 				for i := range 5 {
-					in := releaseState{claim: fmt.Sprint("claim", rand.IntN(3)), permit: fmt.Sprint("permit", caller, i)}
+					in := releaseState{holder: Holder{fmt.Sprint("claim", rand.IntN(2)), fmt.Sprint("origin", rand.IntN(2))}, permit: fmt.Sprint("permit", caller, i)}
 					op := porcupine.Operation{ClientId: caller, Input: in, Call: time.Since(start).Nanoseconds()}
-					p, err := s.Release(ctx, w.ID, in.claim, in.permit, 2000)
+					p, err := s.Release(ctx, w.ID, in.holder, in.permit, 2000)
 					op.Return = time.Since(start).Nanoseconds()
 					switch {
 					case err == nil:
 						op.Output = releaseResult{permit: p.Permit, duplicate: p.Duplicate}
-						if p.Withdrawal.State != WithdrawalReleased || p.Withdrawal.Claim != in.claim || p.Withdrawal.Details.Differs(details) != "" {
+						if p.Withdrawal.State != WithdrawalReleased || p.Withdrawal.Claim != in.holder.Claim || p.Withdrawal.Origin != in.holder.Origin || p.Withdrawal.Details.Differs(details) != "" {
 							t.Errorf("a permit for %+v", p.Withdrawal)
 						}
 					case errors.Is(err, db.ErrConflict):
@@ -173,7 +177,8 @@ func testOnePermit(t *testing.T, s *Outbox) {
 }
 
 // testForeignClaim: a claim that asks for what another holds raises an alarm, once
-// an hour; the holder's own repetitions and claims before the decision raise none.
+// an hour, and so does the same claim of another origin; the holder's own repetitions and
+// claims before the decision raise none.
 func testForeignClaim(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	const hour = 3_600_000
@@ -181,7 +186,7 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 	waits := addWithdrawal(t, s, newWithdrawal("waits", 50_000, nil), 1000)
 	release := func(id, claim string, now db.Millis, is error) {
 		t.Helper()
-		if _, err := s.Release(ctx, id, claim, "p-"+claim, now); !errors.Is(err, is) {
+		if _, err := s.Release(ctx, id, Holder{Claim: claim, Origin: "core"}, "p-"+claim, now); !errors.Is(err, is) {
 			t.Errorf("%s at %d: %v, want %v", claim, now, err, is)
 		}
 	}
@@ -206,8 +211,11 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 	alarms(1)
 	release(w.ID, "c", 2003+hour/2, db.ErrConflict)
 	alarms(1)
-	release(w.ID, "b", 2002+hour, db.ErrConflict)
+	if p, err := s.Release(ctx, w.ID, Holder{Claim: "a", Origin: "another"}, "p", 2002+hour); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("the same claim of another origin gets %+v, %v", p, err)
+	}
 	alarms(2)
+	release(w.ID, "a", 2003+hour, nil)
 }
 
 func testOutcome(t *testing.T, s *Outbox) {
@@ -231,8 +239,8 @@ func testOutcome(t *testing.T, s *Outbox) {
 	}
 	record("before the release", executed.ID, done("p1"), db.ErrConflict)
 	record("while awaiting", awaiting.ID, done("p1"), db.ErrConflict)
-	must(s.Release(ctx, executed.ID, "c1", "p1", 2000))(t)
-	must(s.Release(ctx, failed.ID, "c1", "p2", 2000))(t)
+	must(s.Release(ctx, executed.ID, Holder{Claim: "c1", Origin: "core"}, "p1", 2000))(t)
+	must(s.Release(ctx, failed.ID, Holder{Claim: "c1", Origin: "core"}, "p2", 2000))(t)
 	record("another permit", executed.ID, done("p2"), db.ErrConflict)
 	record("no permit", executed.ID, done(""), db.ErrConflict)
 	record("nothing", "m0."+strings.Repeat("0", 26), done("p1"), db.ErrNotFound)
@@ -271,7 +279,7 @@ func testOutcome(t *testing.T, s *Outbox) {
 	}
 	// Its event was taken by something else: it is recorded all the same.
 	taken, _ := confirmedWithdrawal(t, s, "taken", 4000)
-	must(s.Release(ctx, taken.ID, "c1", "p3", 4100))(t)
+	must(s.Release(ctx, taken.ID, Holder{Claim: "c1", Origin: "core"}, "p3", 4100))(t)
 	squatter := done("").Callback
 	squatter.EventID, squatter.Payload, squatter.Due = "taken", []byte("something else"), db.Never
 	must(s.Ingest(ctx, []NewCallback{squatter}, 4100))(t)
@@ -283,26 +291,109 @@ func testOutcome(t *testing.T, s *Outbox) {
 	if queued, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: "taken", Type: countersign.TypeWithdraw}, 10, ""); err != nil || len(queued) != 1 {
 		t.Errorf("with a taken event: queued %+v, %v", queued, err)
 	}
-	if p := must(s.Release(ctx, executed.ID, "c1", "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != WithdrawalExecuted {
+	if p := must(s.Release(ctx, executed.ID, Holder{Claim: "c1", Origin: "core"}, "other", 5000))(t); p.Permit != "p1" || p.Withdrawal.State != WithdrawalExecuted {
 		t.Errorf("the same claim after the outcome gets %+v", p)
 	}
-	if _, err := s.Release(ctx, executed.ID, "c2", "other", 5000); !errors.Is(err, db.ErrConflict) {
+	if _, err := s.Release(ctx, executed.ID, Holder{Claim: "c2", Origin: "core"}, "other", 5000); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("another claim after the outcome gets %v", err)
 	}
-	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 2 {
+	// Two ends, and the transaction that was reported of the one that had failed.
+	if got := claim(t, s, countersign.LaneNotify, 3000, 10); len(got) != 3 {
 		t.Errorf("claimed %d", len(got))
 	}
 	for name, id := range map[string]string{"awaiting": awaiting.ID} {
-		if _, err := s.Release(ctx, id, "c", "p", 1); !errors.Is(err, db.ErrConflict) {
+		if _, err := s.Release(ctx, id, Holder{Claim: "c", Origin: "core"}, "p", 1); !errors.Is(err, db.ErrConflict) {
 			t.Errorf("releasing one that is %s gives %v", name, err)
 		}
 	}
-	if _, err := s.Release(ctx, "m0."+strings.Repeat("0", 26), "c", "p", 1); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.Release(ctx, "m0."+strings.Repeat("0", 26), Holder{Claim: "c", Origin: "core"}, "p", 1); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("releasing nothing gives %v", err)
 	}
 	for _, empty := range [][2]string{{"", "p"}, {"c", ""}, {"c\x00", "p"}} {
-		if _, err := s.Release(ctx, executed.ID, empty[0], empty[1], 1); !errors.Is(err, db.ErrInvalid) {
+		if _, err := s.Release(ctx, executed.ID, Holder{Claim: empty[0], Origin: "core"}, empty[1], 1); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("claim %q, permit %q give %v", empty[0], empty[1], err)
+		}
+	}
+}
+
+// testContradicted: under the right permit another outcome than the one that stands is
+// refused, kept and raises an alarm. The merchant is told of every transaction, once, and
+// not that nothing moved after one.
+func testContradicted(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	outcome := func(permit, txID string) Outcome {
+		o := Outcome{Permit: permit, TxID: txID, Callback: NewCallback{Merchant: "m0", Type: countersign.TypeWithdraw, TrackingID: "track",
+			TxID: txID, Payload: []byte("executed by " + txID), Due: 3000, Deadline: db.Never}}
+		if txID == "" {
+			o.FailReason, o.Callback.Type, o.Callback.Payload = "no funds", countersign.TypeInvalidAddress, []byte("ended")
+		}
+		return o
+	}
+	for i, c := range []struct {
+		first, second string // transactions; empty: it failed
+		told          []string
+	}{
+		{"", "tx1", []string{"", "tx1"}},
+		{"tx2", "", []string{"tx2"}},
+		{"tx3", "tx4", []string{"tx3", "tx4"}},
+	} {
+		id, at := fmt.Sprint("cb", i), db.Millis(1000+100*i)
+		w, _ := confirmedWithdrawal(t, s, id, at)
+		must(s.Release(ctx, w.ID, Holder{"claim", "core"}, "permit", at+2))(t)
+		if _, _, err := s.RecordOutcome(ctx, w.ID, outcome("permit", c.first), 3000); err != nil {
+			t.Fatal(err)
+		}
+		stands := must(s.Withdrawal(ctx, w.ID))(t)
+		alarms := func() (n int) {
+			for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
+				if a.Kind == AlarmOutcomeDiffers && a.Of == "m0" && a.Subject == w.ID {
+					n++
+				}
+			}
+			return n
+		}
+		if _, _, err := s.RecordOutcome(ctx, w.ID, outcome("guessed", c.second), 3001); !errors.Is(err, db.ErrConflict) || alarms() != 0 {
+			t.Errorf("%q after %q under another permit: %v and %d alarms", c.second, c.first, err, alarms())
+		}
+		for range 3 {
+			if _, _, err := s.RecordOutcome(ctx, w.ID, outcome("permit", c.second), 3002); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("%q after %q: %v", c.second, c.first, err)
+			}
+		}
+		if now := must(s.Withdrawal(ctx, w.ID))(t); !reflect.DeepEqual(now, stands) {
+			t.Errorf("%q after %q: it is now %+v", c.second, c.first, now)
+		}
+		if n := alarms(); n != 1 {
+			t.Errorf("%q after %q: %d alarms", c.second, c.first, n)
+		}
+		told := map[string]int{}
+		list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: id}, 10, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			if c.Type != countersign.TypeRequestWithdraw {
+				told[c.TxID]++
+			}
+		}
+		want := map[string]int{}
+		for _, tx := range c.told {
+			want[tx] = 1
+		}
+		if !reflect.DeepEqual(told, want) {
+			t.Errorf("%q after %q: the merchant is told %v", c.second, c.first, told)
+		}
+		var kept []string
+		err = db.Each(ctx, s, `SELECT r.body FROM audit_records r JOIN audit_subjects s ON s.seq = r.seq WHERE s.subject = $1 ORDER BY r.seq`, []any{w.ID}, func(r db.Rows) error {
+			var body []byte
+			err := r.Scan(&body)
+			if strings.Contains(string(body), audit.WithdrawalContradicted) {
+				kept = append(kept, string(body))
+			}
+			return err
+		})
+		if err != nil || len(kept) != 3 || !strings.Contains(kept[0], fmt.Sprintf(`"stands":{"state":%q`, stands.State)) || !strings.Contains(kept[0], c.second) {
+			t.Errorf("%q after %q: recorded %q, %v", c.second, c.first, kept, err)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if kept != "" {
 			a.Held = true
 			if x.Permit != "" && kept != x.Permit || x.Claim != "" && a.Withdrawal.Claim != x.Claim {
-				return &db.ConflictError{Reason: "another permit was given to the claim " + a.Withdrawal.Claim}
+				return &db.ConflictError{Reason: "another permit was given, or another claim holds it"}
 			}
 			return nil
 		}
@@ -117,7 +117,7 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 		if err := t.Batch(ctx, countMoved(t, nil, was, WithdrawalReleased, 1)); err != nil {
 			return err
 		}
-		adopted := audit.Adopted{Withdrawal: audit.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: holder, Permit: audit.Fingerprint(given)}
+		adopted := audit.Adopted{Withdrawal: audit.WithdrawalOf(x.Merchant, x.CallBackID), Was: string(a.Was), Claim: audit.Fingerprint(holder), Permit: audit.Fingerprint(given)}
 		if err := audit.AddAbout(ctx, t, audit.WithdrawalAdopted, known.ID, now, adopted); err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	fresh, _ := confirmedWithdrawal(t, s, "fresh", 1000)
 	held, _ := confirmedWithdrawal(t, s, "held", 1100)
-	must(s.Release(ctx, held.ID, "a", "p-held", 1200))(t)
+	must(s.Release(ctx, held.ID, Holder{Claim: "a", Origin: "core"}, "p-held", 1200))(t)
 	foreign := 0
 	for _, stop := range []struct {
 		word       string
@@ -204,11 +204,11 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 			t.Fatal(err)
 		}
 		for id, claim := range map[string]string{fresh.ID: "a", held.ID: "a"} {
-			if p, err := s.Release(ctx, id, claim, "p", 1300); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), stop.word) {
+			if p, err := s.Release(ctx, id, Holder{Claim: claim, Origin: "core"}, "p", 1300); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), stop.word) {
 				t.Errorf("%s: released %+v, %v", stop.word, p, err)
 			}
 		}
-		if _, err := s.Release(ctx, held.ID, "b", "p", db.Millis(1400+4_000_000*foreign)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another holder") {
+		if _, err := s.Release(ctx, held.ID, Holder{Claim: "b", Origin: "core"}, "p", db.Millis(1400+4_000_000*foreign)); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another holder") {
 			t.Errorf("%s: a foreign claim gives %v", stop.word, err)
 		}
 		foreign++
@@ -228,10 +228,10 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 	if n != foreign {
 		t.Errorf("%d alarms of foreign claims, want %d", n, foreign)
 	}
-	if p := must(s.Release(ctx, fresh.ID, "a", "p-fresh", 1500))(t); p.Permit != "p-fresh" || p.Duplicate {
+	if p := must(s.Release(ctx, fresh.ID, Holder{Claim: "a", Origin: "core"}, "p-fresh", 1500))(t); p.Permit != "p-fresh" || p.Duplicate {
 		t.Errorf("afterwards %+v", p)
 	}
-	if p := must(s.Release(ctx, held.ID, "a", "p", 1500))(t); p.Permit != "p-held" || !p.Duplicate {
+	if p := must(s.Release(ctx, held.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500))(t); p.Permit != "p-held" || !p.Duplicate {
 		t.Errorf("afterwards %+v", p)
 	}
 }
@@ -242,7 +242,7 @@ func testBlock(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	confirmed, _ := confirmedWithdrawal(t, s, "confirmed", 1000)
 	released, _ := confirmedWithdrawal(t, s, "released", 1100)
-	must(s.Release(ctx, released.ID, "a", "p", 1200))(t)
+	must(s.Release(ctx, released.ID, Holder{Claim: "a", Origin: "core"}, "p", 1200))(t)
 	awaiting := addWithdrawal(t, s, newWithdrawal("awaiting", 500_000, nil), 1200)
 	if err := errors.Join(pauseM0(s), freezeAll(s)); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func testBlock(t *testing.T, s *Outbox) {
 	if err := errors.Join(thawAll(s), resumeM0(s)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Release(ctx, confirmed.ID, "a", "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
+	if _, err := s.Release(ctx, confirmed.ID, Holder{Claim: "a", Origin: "core"}, "p", 1500); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "blocked") {
 		t.Errorf("releasing gives %v", err)
 	}
 	for _, id := range []string{released.ID, awaiting.ID} {
@@ -323,7 +323,7 @@ func testStopsHold(t *testing.T, s *Outbox) {
 			})
 			wg.Go(func() {
 				<-begin
-				if _, err := nodes[i%2].Release(ctx, confirmed[i], "a", "p", now+1); err != nil && !errors.Is(err, db.ErrConflict) {
+				if _, err := nodes[i%2].Release(ctx, confirmed[i], Holder{Claim: "a", Origin: "core"}, "p", now+1); err != nil && !errors.Is(err, db.ErrConflict) {
 					t.Error(err)
 				}
 			})

@@ -216,7 +216,8 @@ type Withdrawal struct {
 	Decided      db.Millis
 	Released     db.Millis
 	Ended        db.Millis // executed, failed, blocked or lapsed
-	Claim        string    // the holder of the permit
+	Claim        string    // of the holder of the permit; a secret to all but tokens of its origin
+	Origin       string    // of the token that took it; empty: no token took it here yet
 	TxID         string    // if executed
 	FailReason   string    // if failed
 
@@ -225,11 +226,22 @@ type Withdrawal struct {
 	BlockedBy     string    // the token
 }
 
+// Holder holds a permit, or asks for one.
+type Holder struct {
+	Claim  string // names one execution
+	Origin string // where the token that asks comes from (api.Token.Root)
+}
+
+// heldBy reports whether h holds w's permit.
+func (w *Withdrawal) heldBy(h Holder) bool {
+	return w.Claim == h.Claim && (w.Origin == h.Origin || w.Origin == "")
+}
+
 // Permit is the one permit to execute a confirmed withdrawal.
 type Permit struct {
 	Permit     string
 	Withdrawal Withdrawal
-	// Duplicate: the same claim was given this permit before, so whoever holds it
+	// Duplicate: the same holder was given this permit before, so whoever holds it
 	// may have executed already.
 	Duplicate bool
 }

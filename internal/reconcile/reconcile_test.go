@@ -173,7 +173,7 @@ func release(t *testing.T, o *outbox.Outbox, claim string) (string, error) {
 	t.Helper()
 	permits++
 	w := must(o.WithdrawalByCallBackID(ctx, "shop", "order"))(t)
-	p, err := o.Release(ctx, w.ID, claim, fmt.Sprint("permit", permits), start+700)
+	p, err := o.Release(ctx, w.ID, outbox.Holder{Claim: claim, Origin: "core"}, fmt.Sprint("permit", permits), start+700)
 	return p.Permit, err
 }
 

@@ -219,7 +219,10 @@ CREATE TABLE withdrawals (
   decided        {int} NOT NULL DEFAULT 0,
   released       {int} NOT NULL DEFAULT 0,
   ended          {int} NOT NULL DEFAULT 0,
+  -- Who holds the permit: the claim, and where the token that took it comes from. A permit
+  -- that was taken over after a restore has no origin until its claim is repeated.
   claim          TEXT NOT NULL DEFAULT '',
+  origin         TEXT NOT NULL DEFAULT '',
   permit         TEXT NOT NULL DEFAULT '',
   tx_id          TEXT NOT NULL DEFAULT '',
   fail_reason    TEXT NOT NULL DEFAULT '',
