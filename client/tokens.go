@@ -21,6 +21,11 @@ const (
 	RoleAdmin    Role = "admin"    // everything: the first token
 )
 
+// Values lists the roles of both ends.
+func (Role) Values() []Role {
+	return []Role{RoleViewer, RoleIngest, RoleCore, RoleOperator, RoleApp, RoleApprover, RoleAdmin}
+}
+
 // ServiceRoles lists the roles of the service's tokens.
 func ServiceRoles() []Role {
 	return []Role{RoleViewer, RoleIngest, RoleCore, RoleOperator, RoleApprover, RoleAdmin}
@@ -32,7 +37,7 @@ func GatewayRoles() []Role { return []Role{RoleViewer, RoleApp, RoleApprover, Ro
 // NewToken is a token to be made.
 type NewToken struct {
 	Name      string   `json:"name" minLength:"1" maxLength:"200" doc:"name of the token's owner, for people, 1 to 200 characters"`
-	Role      Role     `json:"role" doc:"the rights of the token"`
+	Role      Role     `json:"role" doc:"the rights of the token" help:"viewer reads; approver decides on what others propose; admin does all. Of the service: ingest adds deposits; core is the wallet core: deposits, withdrawals, decisions; operator makes merchants, proposes changes, pauses, resends. Of the gateway: app is the merchant's application: orders, feeds"`
 	Merchants []string `json:"merchants,omitempty" minItems:"1" maxItems:"100" nullable:"false" doc:"ids of the merchants that the token is bound to, 1 to 100: for it there are no others. Absent: all. Only at the service: a gateway has one merchant"`
 	Expires   Time     `json:"expires,omitzero" doc:"when the token ends, at least a minute from now; absent: never"`
 }

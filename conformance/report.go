@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -58,6 +59,17 @@ type junitCase struct {
 type junitText struct {
 	Message string `xml:"message,attr"`
 	Text    string `xml:",chardata"`
+}
+
+// WriteJSON writes a summary and results as one JSON object.
+func WriteJSON(w io.Writer, sum Summary, results []Result) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Summary Summary  `json:"summary"`
+		Results []Result `json:"results"`
+	}{sum, results})
 }
 
 // WriteJUnit writes results as JUnit XML.

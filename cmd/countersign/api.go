@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +32,8 @@ func explain(c *cli.Called, err error) error {
 	case errors.As(err, &none):
 		return &hintedError{err, []string{fmt.Sprintf("give --token or COUNTERSIGN_TOKEN, or --data with the data directory; %s does not exist.", none.Path)}}
 	case c.URL == "":
+	case errors.As(err, &p) && slices.ContainsFunc(p.Faults, func(f client.Fault) bool { return f.Location == "body.role" }):
+		return &hintedError{err, []string{"the service has the roles viewer, ingest, core, operator, approver and admin; the gateway, with --gateway, has viewer, app, approver and admin, and one merchant."}}
 	case errors.Is(err, client.ErrUnauthorized):
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
@@ -85,21 +85,6 @@ func (std streams) call(k *kong.Context, c *cli.Call) error {
 	return errors.Join(bad, err)
 }
 
-// tellWaiting says what waits for whom, if something does.
-func tellWaiting(std streams, e *client.ChangeEntry) {
-	if e != nil {
-		cli.TellWaiting(std.err, *e)
-	}
-}
-
-// show prints the answer of a call as JSON.
-func (std streams) show(v any, err error) error {
-	if err != nil {
-		return err
-	}
-	return printJSON(std.out, v, "  ")
-}
-
 // printJSON writes v and a line end, leaving <, > and & as they are. It is on
 // one line where indent is empty.
 func printJSON(w io.Writer, v any, indent string) error {
@@ -107,32 +92,4 @@ func printJSON(w io.Writer, v any, indent string) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
 	return e.Encode(v)
-}
-
-// readJSON reads one JSON object for a request from a file, - for standard
-// input. The server checks its members.
-func readJSON[T any](path string, std streams) (T, error) {
-	var v T
-	in := std.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return v, err
-		}
-		defer f.Close()
-		in = f
-	}
-	b, err := readAll(in, 1<<20, "request")
-	if err != nil {
-		return v, err
-	}
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		return v, fmt.Errorf("reading %s: %w", path, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return v, fmt.Errorf("reading %s: more follows the object", path)
-	}
-	return v, nil
 }

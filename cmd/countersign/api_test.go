@@ -119,7 +119,7 @@ func TestHandoverFails(t *testing.T) {
 	made := client.CreatedMerchant{Merchant: client.Merchant{ID: "shop"}, PublicKey: "the-public-part", APIKey: "the-api-key"}
 	var out, errOut bytes.Buffer
 	answer, _ := json.Marshal(made)
-	err := handOver(cli.Streams{Out: &out, Err: &errOut}, filepath.Join(t.TempDir(), "gone"), json.RawMessage(`{"id":"shop"}`), answer)
+	err := handOver(t.Context(), nil, cli.Streams{Out: &out, Err: &errOut}, filepath.Join(t.TempDir(), "gone"), json.RawMessage(`{"id":"shop"}`), answer)
 	if err == nil || !strings.Contains(err.Error(), "merchant shop was made") {
 		t.Errorf("%v", err)
 	}

@@ -13,17 +13,6 @@ import (
 	"countersign/internal/cli"
 )
 
-type auditKeyCmd struct{ cli.Either }
-
-func (c *auditKeyCmd) Run(ctx context.Context, std streams, api *client.Service) error {
-	p, err := api.AuditCheckpoint(ctx, 0)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(std.out, p.Key)
-	return err
-}
-
 type auditExportCmd struct {
 	cli.Either
 	From int64 `help:"First record. Default: 1." default:"1" placeholder:"SEQ"`

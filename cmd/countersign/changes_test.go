@@ -83,20 +83,3 @@ func TestChangesFromTheShell(t *testing.T) {
 		t.Errorf("%+v %s", c, errOut)
 	}
 }
-
-func TestTimeAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]string{"12h": "2026-01-02T15:04:05.000Z", "90d": "2026-04-02T03:04:05.000Z", "2027-01-31T00:00:00Z": "2027-01-31T00:00:00.000Z", "2027-01-31T01:00:00+01:00": "2027-01-31T00:00:00.000Z"} {
-		if got, err := timeAfter(text, now); err != nil || got.String() != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"yesterday", "-1h", "0d", "d", "1.5d", "-3d", "99999999999999999d", "2027-01-31"} {
-		if got, err := timeAfter(text, now); err == nil {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-	if got, err := timeAfter("", now); got != 0 || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-}

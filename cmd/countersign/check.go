@@ -70,19 +70,17 @@ func (c *checkCmd) Validate() error {
 	if c.List {
 		return nil
 	}
-	for _, f := range []struct{ name, value string }{
-		{"notify-url", c.NotifyURL}, {"withdraw-url", c.WithdrawURL}, {"api-key", string(c.APIKey)},
-	} {
+	for _, f := range []struct{ name, value string }{{"notify-url", c.NotifyURL}, {"withdraw-url", c.WithdrawURL}} {
 		if f.value == "" {
 			return fmt.Errorf("--%s is missing", f.name)
 		}
-	}
-	for _, f := range []struct{ name, value string }{{"notify-url", c.NotifyURL}, {"withdraw-url", c.WithdrawURL}} {
 		if u, err := url.Parse(f.value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 			return fmt.Errorf("--%s is not an absolute http or https URL", f.name)
 		}
 	}
 	switch {
+	case c.APIKey == "":
+		return errors.New("--api-key is missing")
 	case c.NotifyURL == c.WithdrawURL:
 		return errors.New("--withdraw-url must differ from --notify-url: type 2 has a URL of its own")
 	case c.OAEP && c.Key == "":
@@ -128,10 +126,7 @@ func (c *checkCmd) Run(std streams) error {
 	case err != nil && len(results) == 0:
 		return explainRun(err)
 	case c.JSON:
-		_ = printJSON(std.out, struct {
-			Summary conformance.Summary  `json:"summary"`
-			Results []conformance.Result `json:"results"`
-		}{sum, results}, "  ")
+		_ = conformance.WriteJSON(std.out, sum, results)
 	default:
 		printer.Summary(sum, time.Since(began))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ const notShownAgain = "keep what was printed: the service does not show it again
 
 // handOver writes what a new merchant needs to dir and says what each file is for. What
 // cannot be written is printed: the service does not show it again.
-func handOver(std cli.Streams, dir string, body, answer json.RawMessage) error {
+func handOver(_ context.Context, _ *client.Service, std cli.Streams, dir string, body, answer json.RawMessage) error {
 	var asked client.NewMerchant
 	var made client.CreatedMerchant
 	if err := errors.Join(json.Unmarshal(body, &asked), json.Unmarshal(answer, &made)); err != nil {
@@ -52,7 +53,7 @@ func warn(std cli.Streams, warnings []string) {
 }
 
 // handOverStaged writes the keys that were staged to dir, a file each, and lists the files.
-func handOverStaged(std cli.Streams, dir string, _, answer json.RawMessage) error {
+func handOverStaged(_ context.Context, _ *client.Service, std cli.Streams, dir string, _, answer json.RawMessage) error {
 	var staged client.StagedKeys
 	if err := json.Unmarshal(answer, &staged); err != nil {
 		return err

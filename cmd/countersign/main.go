@@ -176,15 +176,3 @@ func report(w io.Writer, err error) {
 		}
 	}
 }
-
-// readAll reads at most limit bytes and fails rather than cut.
-func readAll(r io.Reader, limit int, what string) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading the %s: %w", what, err)
-	}
-	if len(b) > limit {
-		return nil, fmt.Errorf("reading the %s: it is longer than %d bytes", what, limit)
-	}
-	return b, nil
-}

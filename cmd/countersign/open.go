@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign/envelope"
+	"countersign/internal/cli"
 	"countersign/internal/learn"
 	"countersign/merchant"
 )
@@ -28,7 +29,7 @@ func (c *openCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	body, err := readAll(std.in, envelope.MaxBody, "body")
+	body, err := cli.ReadAll(std.in, envelope.MaxBody, "body")
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"countersign"
 	"countersign/client"
+	"countersign/internal/cli"
 	"countersign/internal/daemon"
 	"countersign/internal/policy"
 )
@@ -64,11 +66,7 @@ func (c *policyTestCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	file := c.Order
-	if strings.HasPrefix(strings.TrimSpace(c.Order), "{") {
-		std.in, file = strings.NewReader(c.Order), "-"
-	}
-	o, err := readJSON[client.Order](file, std)
+	o, err := readOrder(c.Order, std)
 	if err != nil {
 		return fmt.Errorf("--order: %w", err)
 	}
@@ -79,4 +77,23 @@ func (c *policyTestCmd) Run(std streams) error {
 	}
 	fmt.Fprintf(std.out, "%v: %s\n", ruling.Effect, ruling.Why())
 	return nil
+}
+
+// readOrder reads an order from a text of JSON, or from a file, - for standard input.
+func readOrder(text string, std streams) (o client.Order, err error) {
+	b, file := []byte(text), "-"
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(text), "{"):
+	case text == "-":
+		b, err = cli.ReadAll(std.in, maxPolicy, "order")
+	default:
+		file = text
+		b, err = os.ReadFile(file)
+	}
+	if err == nil {
+		if o, err = policy.ParseOrder(b); err != nil {
+			err = fmt.Errorf("reading %s: %w", file, err)
+		}
+	}
+	return o, err
 }

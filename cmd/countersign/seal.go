@@ -6,6 +6,7 @@ import (
 
 	"countersign"
 	"countersign/envelope"
+	"countersign/internal/cli"
 )
 
 // keyFlags are what seal and open share.
@@ -39,7 +40,7 @@ func (c *sealCmd) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	plain, err := readAll(std.in, envelope.MaxBody, "plaintext")
+	plain, err := cli.ReadAll(std.in, envelope.MaxBody, "plaintext")
 	if err != nil {
 		return err
 	}

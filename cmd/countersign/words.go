@@ -58,7 +58,8 @@ var serviceWords = []cli.Command{
 	{Words: "withdrawals waiting", Op: "reportWaiting", Help: "Say that a released withdrawal waits; each call tells the merchant once more.", ID: withdrawalText, Find: findWithdrawal},
 	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
 
-	{Words: "freeze", By: &freezeCmd{}, Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen."},
+	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
+		Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
 
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the service's API."},
@@ -72,7 +73,7 @@ var serviceWords = []cli.Command{
 	{Words: "alarms ack", Op: "ackAlarm", End: cli.EitherEnd, Help: "Acknowledge an alarm, so that list --open leaves it out.", ID: "Its number in the list."},
 
 	{Words: "audit", Help: "The audit log of the service; with --gateway, of the gateway: export it, prove from it, verify files of it."},
-	{Words: "audit key", By: &auditKeyCmd{}, Help: "Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."},
+	{Words: "audit key", Op: "auditCheckpoint", End: cli.EitherEnd, Only: "key", Flags: map[string]string{"from": "-"}, Help: "Print the key that verifies the log. Give it to whom may have to check it, before there is a dispute."},
 	{Words: "audit export", By: &auditExportCmd{}, Help: "Write the log, or a part of it, as lines of JSON that audit verify checks."},
 	{Words: "audit checkpoint", By: &auditCheckpointCmd{}, Help: "Write a signed checkpoint: who holds it notices when anything before it is changed."},
 	{Words: "audit prove", By: &auditProveCmd{}, Help: "Write one file with all that the log has about a withdrawal or a callback, and the proof of it."},
@@ -96,7 +97,9 @@ var serviceWords = []cli.Command{
 		}}},
 
 	{Words: "token", Help: "API tokens of the service; with --gateway, of the gateway."},
-	{Words: "token new", By: &tokenNewCmd{}, Help: "Make a token. Its secret is shown once, or written to a file."},
+	{Words: "token new", Op: "createToken", End: cli.EitherEnd, Help: "Make a token. Its secret is shown once, or written to a file.",
+		Args: []string{"name"}, Flags: map[string]string{"merchants": "merchant"}, Out: &cli.Output{Prepare: isNew, Write: keepToken,
+			Help: "Write the secret to this new file, for its owner alone, and do not print it."}},
 	{Words: "token list", Op: "tokens", End: cli.EitherEnd, Help: "List tokens, revoked ones too.", Array: true, Columns: "ID|NAME|ROLE|MERCHANTS|CREATED|EXPIRES|REVOKED|MADE BY"},
 	{Words: "token revoke", Op: "revokeToken", End: cli.EitherEnd, Help: "Revoke a token.", ID: "The token's id, not its secret.", Done: "revoked %s"},
 

@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -85,10 +86,11 @@ var words = append([]Command{
 			}
 			return nil
 		},
-		Write: func(std Streams, place string, body, answer json.RawMessage) error {
+		Write: func(_ context.Context, _ *client.Service, std Streams, place string, body, answer json.RawMessage) error {
 			_, err := fmt.Fprintf(std.Out, "%s %s %s", filepath.Base(place), body, answer)
 			return err
 		}}},
+	{Words: "parrots name", Op: "addParrot", Only: "name", Switches: []Switch{{Name: "all", Op: "sounds"}}},
 	{Words: "parrots sounds", Op: "sounds", Columns: "WORD|CAGE=cage.Name|SEQ|NEVER", Lines: 3, Switches: []Switch{{Name: "new", Flag: "kind", Value: "waiting", Help: "New ones."}}},
 	{Words: "api", Help: "Every operation."},
 }, All("api", parrots, ServiceEnd)...)
@@ -248,6 +250,41 @@ func TestOneOrAll(t *testing.T) {
 		if tt.err != "" && (err == nil || err.Error() != tt.err || len(requests) > 0) || tt.err == "" && (err != nil || len(requests) != 1 || requests[0] != tt.want || !strings.HasPrefix(out, "fed")) {
 			t.Errorf("%s: %v, %q, %s", tt.args, err, requests, out)
 		}
+	}
+}
+
+// TestInstead: a switch calls another operation, which needs nothing of the first, and one member
+// of an answer is printed alone.
+func TestInstead(t *testing.T) {
+	answers := []string{`{"name":"polly","fed":"1h"}`}
+	if out, _, requests, err := shell(t, answers, "", "parrots", "name", "--name", "polly"); err != nil || out != "polly\n" || requests[0] != `POST /v1/parrots {"name":"polly"}` {
+		t.Errorf("%v, %s, %q", err, out, requests)
+	}
+	if _, _, requests, err := shell(t, answers, "", "parrots", "name", "--all"); err != nil || requests[0] != "GET /v1/parrots/%7Bid%7D/sounds" {
+		t.Errorf("%v, %q", err, requests)
+	}
+	if _, _, requests, err := shell(t, answers, "", "parrots", "name"); err == nil || err.Error() != "give --name, or --all" {
+		t.Errorf("%v, %q", err, requests)
+	}
+}
+
+// TestTimes: a time, or a length of time before or after now.
+func TestTimes(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m := member{in: inBody, kind: reflect.TypeFor[client.Time]()}
+	for text, want := range map[string]string{"12h": "2026-01-02T15:04:05.000Z", "90d": "2026-04-02T03:04:05.000Z", "2027-01-31T00:00:00Z": "2027-01-31T00:00:00.000Z", "2027-01-31T01:00:00+01:00": "2027-01-31T00:00:00.000Z"} {
+		if got, err := m.value(text, now); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "yesterday", "-1h", "0d", "d", "1.5d", "-3d", "99999999999999999d", "2027-01-31"} {
+		if got, err := m.value(text, now); err == nil {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	m.past = true
+	if got, err := m.value("12h", now); err != nil || got != "2026-01-01T15:04:05.000Z" {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

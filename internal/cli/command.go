@@ -69,6 +69,8 @@ type Command struct {
 	Lines int
 	// Array prints a list as one array of JSON, not as lines.
 	Array bool
+	// Only is the member of the answer that is printed, alone and as text. Empty: all.
+	Only string
 	// Done is printed where the operation answers nothing; it may hold %s for the id.
 	Done string
 	// Warn gives a warning about an answer, or nothing.
@@ -79,11 +81,12 @@ type Command struct {
 type Output struct {
 	Help    string
 	Prepare func(place string) error // before the call
-	Write   func(std Streams, place string, body, answer json.RawMessage) error
+	Write   func(ctx context.Context, api *client.Service, std Streams, place string, body, answer json.RawMessage) error
 }
 
-// Switch is a flag without a value that gives Flag its Value.
-type Switch struct{ Name, Help, Flag, Value string }
+// Switch is a flag without a value that gives Flag its Value, or calls the operation Op, which
+// has no members, in place of the command's.
+type Switch struct{ Name, Help, Flag, Value, Op string }
 
 // body is where the body of a request comes from, beside the flags.
 type body int
@@ -215,6 +218,7 @@ func field(name string, t reflect.Type, tags ...string) reflect.StructField {
 type Call struct {
 	c       *Command
 	op, all *api.Operation // all: nil where an id is needed
+	instead *api.Operation // of a switch; nil: none has one
 	fields  []reflect.StructField
 	at      reflect.Value // the struct with the fields, which kong fills
 	flags   []flag
@@ -262,6 +266,14 @@ func (e Ends) call(c *Command) (*Call, error) {
 	}
 	if c.All != "" {
 		if k.all, err = find(c.All); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range c.Switches {
+		if s.Op == "" {
+			continue
+		}
+		if k.instead, err = find(s.Op); err != nil {
 			return nil, err
 		}
 	}
@@ -321,7 +333,7 @@ func (k *Call) addFlags(o *api.Operation, all bool) error {
 		switch {
 		case slices.Contains(k.c.Args, name):
 			tags = append(tags, "arg", "")
-		case m.required && k.c.Body == Members && k.all == nil:
+		case m.required && k.c.Body == Members && k.all == nil && k.instead == nil:
 			tags = append(tags, "env", "-", "required", "")
 		default:
 			tags = append(tags, "env", "-")
@@ -356,7 +368,7 @@ func (k *Call) addOwn() {
 		k.fields = append(k.fields, field(name, t, tags...))
 	}
 	for i, s := range k.c.Switches {
-		own(fmt.Sprintf("Switch%d", i), reflect.TypeFor[bool](), "name", s.Name, "help", s.Help, "xor", s.Flag)
+		own(fmt.Sprintf("Switch%d", i), reflect.TypeFor[bool](), "name", s.Name, "help", s.Help, "xor", s.Flag+s.Op)
 	}
 	switch {
 	case k.c.Body == File:

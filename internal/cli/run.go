@@ -62,14 +62,18 @@ func (k *Call) Run(ctx context.Context, client *client.Service, std Streams) err
 		answer = Waiting(std.Err, answer)
 	}
 	if out != "" {
-		return k.c.Out.Write(std, out, r.body, answer)
+		return k.c.Out.Write(ctx, client, std, out, r.body, answer)
 	}
 	if k.c.Warn != nil {
 		if text := k.c.Warn(entryOf(answer)); text != "" {
 			fmt.Fprintln(std.Err, "countersign: warning:", text)
 		}
 	}
-	if k.asTable(std) {
+	switch {
+	case k.c.Only != "":
+		_, err := fmt.Fprintln(std.Out, entryOf(answer).Text(k.c.Only))
+		return err
+	case k.asTable(std):
 		return printMembers(std.Out, answer)
 	}
 	return printJSON(std.Out, answer, "  ")
@@ -137,9 +141,19 @@ func (k *Call) request(ctx context.Context, client *client.Service, std Streams)
 	if k.all != nil && r.id == "" {
 		r.op, r.path = k.all, k.all.Path
 	}
+	for i, s := range k.c.Switches {
+		if s.Op != "" && k.at.FieldByName(fmt.Sprintf("Switch%d", i)).Bool() {
+			return request{op: k.instead, path: k.instead.Path}, nil
+		}
+	}
 	given, err := k.given(std)
 	if err != nil {
 		return r, err
+	}
+	for i := range k.flags {
+		if f := &k.flags[i]; k.instead != nil && f.required && given[f] == nil {
+			return r, fmt.Errorf("give --%s, or --%s", f.name, k.c.Switches[0].Name)
+		}
 	}
 	if err := k.fits(r, given); err != nil {
 		return r, err
@@ -260,16 +274,11 @@ func (k *Call) body(std Streams) (json.RawMessage, error) {
 		defer f.Close()
 		in = f
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the request: %w", err)
-	case len(b) > maxBody:
-		return nil, fmt.Errorf("reading the request: it is longer than %d bytes", maxBody)
-	case !json.Valid(b):
-		return nil, fmt.Errorf("reading %s: it is not one value of JSON", name)
+	b, err := ReadAll(in, maxBody, "request")
+	if err == nil && !json.Valid(b) {
+		err = fmt.Errorf("reading %s: it is not one value of JSON", name)
 	}
-	return b, nil
+	return b, err
 }
 
 // set puts a value into an object, below the objects that path names.
@@ -312,4 +321,16 @@ func merge(object, more map[string]any) {
 		}
 		object[name] = v
 	}
+}
+
+// ReadAll reads at most limit bytes and fails rather than cut.
+func ReadAll(r io.Reader, limit int, what string) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", what, err)
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("reading the %s: it is longer than %d bytes", what, limit)
+	}
+	return b, nil
 }

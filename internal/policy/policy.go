@@ -3,8 +3,12 @@
 package policy
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -225,6 +229,19 @@ type Limit struct {
 // Holds reports whether amount can be confirmed on top of spent.
 func (l Limit) Holds(spent countersign.Sum, amount countersign.Amount) bool {
 	return amount.IsSet() && l.Max.IsSet() && spent.Plus(amount.Sum()).Cmp(l.Max.Sum()) <= 0
+}
+
+// ParseOrder reads an order as the API takes or gives it.
+func ParseOrder(b []byte) (o client.Order, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return o, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("more follows the object")
+	}
+	return o, nil
 }
 
 // Try decides on an order as the policy would at now, where spent is what was confirmed
