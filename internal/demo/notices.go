@@ -73,7 +73,11 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 			want[book.EventOrderExecuted]++
 		}
 		if o.permit != "" && o.waits {
-			want[book.EventOrderWaiting] += len(client.WaitingFor("").Values())
+			for _, what := range client.WaitingFor("").Values() {
+				if what.Type().Effect() == countersign.EffectWaiting {
+					want[book.EventOrderWaiting]++
+				}
+			}
 		}
 	}
 	got := map[string]int{}
