@@ -21,6 +21,7 @@ const (
 	AlarmOverdue         AlarmKind = "overdue"
 	AlarmForeignClaim    AlarmKind = "foreign_claim"
 	AlarmOutcomeDiffers  AlarmKind = "outcome_differs"
+	AlarmAddressChanged  AlarmKind = "address_changed"
 	AlarmFrozen          AlarmKind = "frozen"
 	AlarmLapsed          AlarmKind = "lapsed"
 	AlarmMerchantChanged AlarmKind = "merchant_changed"
@@ -92,6 +93,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmOutcomeDiffers, at: atService, urgent: true,
 		means: "Under the permit of a withdrawal another outcome was reported than the one that stands. Nothing was changed by it; a transaction that it names is told to the merchant.",
 		do:    "Look at the chain. If funds moved although failed stands, or twice, tell the merchant. Find out who reported the other outcome; if it was not the wallet, revoke the token."},
+	{is: AlarmAddressChanged, at: atService, urgent: true,
+		means: "A merchant is told that the deposit address of a user was replaced: what the user deposits goes to the new one. The subject is the callback.",
+		do:    "Find out who replaced it. If nobody meant it, pause the merchant, revoke the token that added the callback, and tell the merchant not to use the address."},
 	{is: AlarmFrozen, at: atService,
 		means: "A person froze the service: nothing is sent, decided or released. The subject is the reason.",
 		do:    "Thaw it when the cause is gone. Deadlines go on until then, and withdrawals that reach theirs expire."},

@@ -13,7 +13,7 @@ type Role string
 // as x-roles, docs/control.md as a table.
 const (
 	RoleViewer   Role = "viewer"   // reads
-	RoleIngest   Role = "ingest"   // at the service: adds deposits and changes of addresses
+	RoleIngest   Role = "ingest"   // at the service: adds deposits
 	RoleCore     Role = "core"     // the wallet core, at the service: ingest, and adds, cancels, releases and ends withdrawals and reads decisions
 	RoleOperator Role = "operator" // at the service: makes merchants, proposes changes, pauses, resends, acknowledges alarms
 	RoleApp      Role = "app"      // the merchant's application, at the gateway: orders and feeds

@@ -42,7 +42,7 @@ var access = map[string]struct {
 	"freeze":            {"approver admin", 403, `{"reason":"a test"}`},
 	"thaw":              {"approver admin", 403, `{}`},
 	"addDeposits":       {"ingest core admin", 422, `{"merchant":"mine","trackingId":"d1","tenantUserId":"u","txId":"t","chainName":"c","symbol":"s","amount":"1","fromAddress":"f","toAddress":"t","riskLevelFrom":0,"riskLevelTo":0,"txIndex":0}`},
-	"addAddress":        {"ingest core admin", 422, `{"merchant":"mine","changeId":"a1","tenantUserId":"u","newAddress":"n","toAddress":"o","chainName":"c","symbol":"s"}`},
+	"addAddress":        {"core admin", 422, `{"merchant":"mine","changeId":"a1","tenantUserId":"u","newAddress":"n","toAddress":"o","chainName":"c","symbol":"s"}`},
 	"createWithdrawal":  {"core admin", 422, `{"merchant":"mine","callBackId":"w-1","tenantUserId":"user-7","details":{"address":"TTarget","chainName":"TRON","symbol":"USDT","amount":"12.5"}}`},
 	"withdrawals":       {"viewer core operator approver admin", 200, ""},
 	"withdrawal":        {"viewer core operator approver admin", 404, ""},

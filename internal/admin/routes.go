@@ -59,7 +59,7 @@ func (s *Server) routes() []route {
 
 		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},
-		{post, "/v1/addresses", "addAddress", ingesters, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
+		{post, "/v1/addresses", "addAddress", cores, byHandler, 202, api.Handle(s.addAddress), "Tell a merchant that the deposit address of a user was replaced", []int{409}},
 
 		{post, "/v1/withdrawals", "createWithdrawal", cores, byHandler, 202, api.Handle(s.createWithdrawal), "Ask a merchant to confirm a withdrawal", []int{409}},
 		{get, "/v1/withdrawals", "withdrawals", coresAndReaders, byHandler, 200, api.Handle(s.withdrawals), "List withdrawals, the newest first", nil},

@@ -208,9 +208,9 @@ func testResendMatching(t *testing.T, s *Outbox) {
 		ended(t, s, fmt.Sprint("r", i), CallbackRefused, db.Millis(100+i))
 		ended(t, s, fmt.Sprint("e", i), CallbackExhausted, db.Millis(100+i))
 	}
+	settleAll(t, s, []Claimed{claimOne(t, s, "fine", 400)}, 400)
 	_, one := asked(t, s, "cb", 50_000, 500)
 	must(s.Settle(ctx, []Settlement{answer(one, countersign.DecisionDeclined, nil)}, 510))(t)
-	settleAll(t, s, []Claimed{claimOne(t, s, "fine", 600)}, 600)
 	for _, c := range []struct {
 		f    CallbackFilter
 		want int64
@@ -231,7 +231,8 @@ func testResendMatching(t *testing.T, s *Outbox) {
 			t.Errorf("%+v resent %d, %v", f, n, err)
 		}
 	}
-	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 8 {
+	// These, and the one that tells of the declined withdrawal.
+	if got := claim(t, s, countersign.LaneNotify, 700, 100); len(got) != 9 {
 		t.Errorf("claimed %d", len(got))
 	}
 	if l := lanesOf(t, s)[0]; l.Final != [pace.Finals]int64{1, 0, 0, 0} {

@@ -70,6 +70,7 @@ var suite = []struct {
 	{"alarms/breaker", testBreakerAlarm},
 	{"alarms/overdue", testOverdueAlarm},
 	{"lapse", testLapse},
+	{"withdrawals/every end is told", testEndsAreTold},
 	{"lapse/against releases and blocks", testLapseRace},
 	{"feeds/no gaps", testFeedNoGaps},
 	{"feeds/alarms", testAlarms},

@@ -34,13 +34,25 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 	}
 	done := make([]Ingested, len(items))
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		return o.insert(ctx, t, batch, done, now)
+		if err := o.insert(ctx, t, batch, done, now); err != nil {
+			return err
+		}
+		var alarms []db.Alarm
+		for _, n := range batch {
+			if n.Type == countersign.TypeAddress && !done[n.item].Duplicate {
+				alarms = append(alarms, db.Alarm{Of: n.Merchant, Kind: AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), At: now})
+			}
+		}
+		return db.RaiseAlarms(ctx, t, alarms)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return done, nil
 }
+
+// AlarmAddressChanged: a merchant is told that a user's deposits go to another address.
+const AlarmAddressChanged = "address_changed"
 
 // newRow is a callback to be inserted.
 type newRow struct {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -47,18 +48,6 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err != nil || n == 0 {
 		return w, false, err
 	}
-	payload, err := (&countersign.WithdrawalEnded{
-		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
-		CallBackID: w.CallBackID, ToAddress: w.Details.Address,
-	}).Marshal()
-	if err != nil {
-		return w, false, err
-	}
-	row, err := o.newRow(0, NewCallback{Merchant: merchant, Type: countersign.TypeInvalidAddress, EventID: w.CallBackID, TrackingID: w.TrackingID,
-		CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: w.Details.Address, Payload: payload, Due: now, Deadline: db.Never}, now)
-	if err != nil {
-		return w, false, err
-	}
 	kind, data := audit.WithdrawalLapsed, any(audit.WithdrawalOf(merchant, w.CallBackID))
 	if to == WithdrawalBlocked {
 		kind, data = audit.WithdrawalBlocked, audit.Stopped{Reason: w.BlockedReason}
@@ -66,7 +55,27 @@ func (o *Outbox) endConfirmed(ctx context.Context, t *db.Tx, merchant, id string
 	if err := audit.AddAbout(ctx, t, kind, w.ID, now, data); err != nil {
 		return w, false, err
 	}
-	return w, true, o.announce(ctx, t, row, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)
+	return w, true, o.announceEnd(ctx, t, &w, now, countMoved(t, nil, WithdrawalConfirmed, to, 1)...)
+}
+
+// announceEnd queues the callback that tells the merchant that w ended without a release.
+// The merchant may have confirmed it, also if the service never read that answer: then it
+// keeps its funds frozen and its limits used until it is told.
+func (o *Outbox) announceEnd(ctx context.Context, t *db.Tx, w *Withdrawal, now db.Millis, counted ...db.Statement) error {
+	target := cmp.Or(targetOf(w.Details), targetOf(w.Ordered))
+	payload, err := (&countersign.WithdrawalEnded{
+		Head:       countersign.Head{RequestUUID: countersign.UnboundUUID, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, Business: w.Business},
+		CallBackID: w.CallBackID, ToAddress: target,
+	}).Marshal()
+	if err != nil {
+		return err
+	}
+	row, err := o.newRow(0, NewCallback{Merchant: w.Merchant, Type: countersign.TypeInvalidAddress, EventID: w.CallBackID, TrackingID: w.TrackingID,
+		CallBackID: w.CallBackID, TenantUserID: w.TenantUserID, Address: target, Payload: payload, Due: now, Deadline: db.Never}, now)
+	if err != nil {
+		return err
+	}
+	return o.announce(ctx, t, row, now, counted...)
 }
 
 // announce queues the callback that tells of a withdrawal's end, whose event id is the

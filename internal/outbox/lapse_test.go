@@ -132,3 +132,63 @@ func testLapseRace(t *testing.T, s *Outbox) {
 	}
 	t.Log(ended)
 }
+
+// testEndsAreTold: every withdrawal that was asked about and ends without a release queues one
+// callback of type 5, and one that was never asked about none.
+func testEndsAreTold(t *testing.T, s *Outbox) {
+	addMerchants(t, s, 1, nil)
+	settle := func(d countersign.Decision, at db.Millis) func(Claimed) {
+		return func(c Claimed) {
+			n := answer(c, d, someDetails(t, "1"))
+			if d == countersign.DecisionExpired {
+				n.State = CallbackExhausted
+			}
+			must(s.Settle(ctx, []Settlement{n}, at))(t)
+		}
+	}
+	for i, c := range []struct {
+		name string
+		end  func(Claimed)
+		to   WithdrawalState
+	}{
+		{"declined", settle(countersign.DecisionDeclined, 1100), WithdrawalDeclined},
+		{"expired by its schedule", settle(countersign.DecisionExpired, 1100), WithdrawalExpired},
+		{"confirmed too late", settle(countersign.DecisionConfirmed, 5000), WithdrawalExpired},
+		{"expired by the sweep", func(Claimed) { must(s.Sweep(ctx, 5000))(t) }, WithdrawalExpired},
+		{"cancelled", func(c Claimed) { must(s.CancelWithdrawal(ctx, c.ID, 1100))(t) }, WithdrawalCancelled},
+		{"blocked", func(c Claimed) {
+			settle(countersign.DecisionConfirmed, 1100)(c)
+			must(s.BlockWithdrawal(ctx, c.ID, "why", "who", 1200))(t)
+		}, WithdrawalBlocked},
+	} {
+		id := fmt.Sprint("cb", i)
+		w, one := asked(t, s, id, 5000, 1000)
+		c.end(one)
+		if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != c.to {
+			t.Errorf("%s: it is %s", c.name, got.State)
+		}
+		list, _, err := s.Callbacks(ctx, CallbackFilter{CallBackID: id, Type: countersign.TypeInvalidAddress}, 10, "")
+		if err != nil || len(list) != 1 || list[0].State != CallbackPending || list[0].EventID != id {
+			t.Errorf("%s: the merchant is told %+v, %v", c.name, list, err)
+			continue
+		}
+		said, _, err := countersign.Bind(list[0].Payload, [6]byte{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := countersign.ParseCallback(said, countersign.ParseOptions{}); err != nil || m.OrderID() != id || m.User() != w.TenantUserID {
+			t.Errorf("%s: the merchant is told %+v, %v", c.name, m, err)
+		}
+	}
+	// No attempt has begun: the merchant knows nothing of these.
+	cancelled := addWithdrawal(t, s, newWithdrawal("not asked", 8000, nil), 6000)
+	expired := addWithdrawal(t, s, newWithdrawal("not asked either", 8000, nil), 6000)
+	must(s.CancelWithdrawal(ctx, cancelled.ID, 6100))(t)
+	must(s.Sweep(ctx, 8000))(t)
+	if w := must(s.Withdrawal(ctx, expired.ID))(t); w.State != WithdrawalExpired {
+		t.Errorf("it is %s", w.State)
+	}
+	if list, _, err := s.Callbacks(ctx, CallbackFilter{Type: countersign.TypeInvalidAddress}, 20, ""); err != nil || len(list) != 6 {
+		t.Errorf("%d callbacks of type 5, %v", len(list), err)
+	}
+}

@@ -12,6 +12,8 @@ import (
 const (
 	lockCallbackSQL = `SELECT state FROM outbox WHERE merchant = $1 AND id = $2{lock}`
 
+	lockQuestionSQL = `SELECT state, attempts FROM outbox WHERE merchant = $1 AND id = $2{lock}`
+
 	cancelWithdrawalSQL = `
 UPDATE withdrawals SET state = 'cancelled', decision = 'cancelled', reason = 'cancelled', decided = $3
 WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
@@ -46,10 +48,12 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 
 // endWithdrawal decides an awaiting withdrawal without an answer, by the statement
 // text, which makes its state to, and ends its callback in any state; a result that
-// comes later is late. It reports whether the withdrawal was awaiting.
+// comes later is late. If the question was sent, the merchant is told of the end. It reports
+// whether the withdrawal was awaiting.
 func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to WithdrawalState, state CallbackState, reason string, now db.Millis) (bool, error) {
 	var was CallbackState
-	if _, err := db.One(ctx, t, lockCallbackSQL, []any{merchant, id}, &was); err != nil {
+	var attempts int
+	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
 		return false, err
 	}
 	n, err := t.Exec(ctx, text, merchant, id, int64(now))
@@ -58,6 +62,15 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	}
 	if err := t.Batch(ctx, countMoved(t, nil, WithdrawalAwaiting, to, 1)); err != nil {
 		return false, err
+	}
+	if attempts > 0 && to != WithdrawalConfirmed {
+		w, err := findWithdrawal(ctx, t, readWithdrawalSQL, merchant, id)
+		if err != nil {
+			return false, err
+		}
+		if err := o.announceEnd(ctx, t, &w, now); err != nil {
+			return false, err
+		}
 	}
 	if finalIndex(was) < 0 {
 		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), reason, int64(now)); err != nil {

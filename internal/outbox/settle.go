@@ -123,6 +123,9 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 	if err := o.settleLate(ctx, t, batch, feed); err != nil {
 		return err
 	}
+	if err := o.settleEnds(ctx, t, batch, now); err != nil {
+		return err
+	}
 	if err := o.settleOpenFailures(ctx, t, batch, feed, now); err != nil {
 		return err
 	}

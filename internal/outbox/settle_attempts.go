@@ -119,6 +119,30 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 	return t.Batch(ctx, reads)
 }
 
+// settleEnds tells merchants of the withdrawals that the batch declined or let expire.
+func (o *Outbox) settleEnds(ctx context.Context, t *db.Tx, batch []*settling, now db.Millis) error {
+	var reads []db.Statement
+	var ended []Withdrawal
+	for _, b := range batch {
+		if b.awaiting == 1 && b.decided != countersign.DecisionConfirmed {
+			reads = append(reads, db.Statement{SQL: readWithdrawalSQL, Args: []any{b.Merchant, b.id}, Row: func(r db.Rows) error {
+				w, err := scanWithdrawal(r)
+				ended = append(ended, w)
+				return err
+			}})
+		}
+	}
+	if err := t.Batch(ctx, reads); err != nil {
+		return err
+	}
+	for i := range ended {
+		if err := o.announceEnd(ctx, t, &ended[i], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const lockMerchantSQL = `SELECT 1 FROM merchants WHERE id = $1{lock}`
 
 const keepOpenFailureSQL = `
