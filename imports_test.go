@@ -23,7 +23,7 @@ var house = map[string]struct{ ours, others []string }{
 	"countersign/internal/bodies":     {},
 	"countersign/envelope":            {others: []string{"filippo.io/bigmod"}},
 	"countersign/internal/db": {
-		ours:   []string{"countersign/internal/db/pglink"},
+		ours:   []string{"countersign/client", "countersign/internal/db/pglink"},
 		others: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "golang.org/x/sys"},
 	},
 	"countersign/internal/db/pglink":        {others: []string{"github.com/jackc/pgx/v5"}},
@@ -36,8 +36,8 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"golang.org/x/mod"},
 	},
 	"countersign/internal/pace":   {ours: []string{"countersign", "countersign/internal/db"}},
-	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/pace"}},
-	"countersign/internal/book":   {ours: []string{"countersign", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
+	"countersign/internal/outbox": {ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/audit", "countersign/internal/db", "countersign/internal/pace"}},
+	"countersign/internal/book":   {ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/db"}},
 	"countersign/internal/dispatch": {
 		ours:   []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/bodies", "countersign/internal/db", "countersign/internal/outbox"},
 		others: []string{"code.dny.dev/ssrf"},

@@ -153,6 +153,9 @@ var alarmKinds = words[AlarmKind]{
 		do:    "Let countersign gateway --learn say what this provider does."},
 }
 
+// Values lists the kinds of both ends.
+func (AlarmKind) Values() []AlarmKind { return alarmKinds.values() }
+
 // ServiceAlarmKinds lists the kinds of alarms of the service.
 func ServiceAlarmKinds() []AlarmKind { return alarmKinds.valuesAt(atService) }
 

@@ -15,30 +15,48 @@ type CallbackState string
 // The states of a callback: pending → sending → accepted | refused | exhausted
 // | cancelled; sending → pending for a retry.
 const (
-	CallbackPending   CallbackState = "pending"   // waits for its next attempt
-	CallbackSending   CallbackState = "sending"   // in an attempt
-	CallbackAccepted  CallbackState = "accepted"  // by the merchant
-	CallbackRefused   CallbackState = "refused"   // by the merchant, finally
-	CallbackExhausted CallbackState = "exhausted" // its schedule or its deadline is over
-	CallbackCancelled CallbackState = "cancelled" // by the service
+	CallbackPending   CallbackState = "pending"
+	CallbackSending   CallbackState = "sending"
+	CallbackAccepted  CallbackState = "accepted"
+	CallbackRefused   CallbackState = "refused"
+	CallbackExhausted CallbackState = "exhausted"
+	CallbackCancelled CallbackState = "cancelled"
 )
 
-// Values lists every state.
-func (CallbackState) Values() []CallbackState {
-	return []CallbackState{CallbackPending, CallbackSending, CallbackAccepted, CallbackRefused, CallbackExhausted, CallbackCancelled}
+var callbackStates = words[CallbackState]{
+	{is: CallbackPending, means: "It waits for its next attempt."},
+	{is: CallbackSending, means: "It is in an attempt."},
+	{is: CallbackAccepted, means: "The merchant has taken it."},
+	{is: CallbackRefused, means: "The merchant will never take it."},
+	{is: CallbackExhausted, means: "Its schedule or its deadline is over. It is not sent any more, unless a person resends it."},
+	{is: CallbackCancelled, means: "The service cancelled its withdrawal."},
 }
+
+// Values lists every state.
+func (CallbackState) Values() []CallbackState { return callbackStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s CallbackState) Means() string { return callbackStates.of(s).means }
 
 // Told says more of what the merchant knows of a callback that is not accepted.
 type Told string
 
 // What it may say.
 const (
-	ToldPossibly Told = "possibly" // the service's database was restored from a backup after which the merchant may have been told; until it is reconciled
-	ToldAgain    Told = "again"    // the merchant had accepted it, and it is sent once more because a person asked for it by its id
+	ToldPossibly Told = "possibly"
+	ToldAgain    Told = "again"
 )
 
+var tolds = words[Told]{
+	{is: ToldPossibly, means: "The service's database was restored from a backup after which the merchant may have been told; so until it is reconciled."},
+	{is: ToldAgain, means: "The merchant had accepted it, and it is sent once more because a person asked for it by its id."},
+}
+
 // Values lists them.
-func (Told) Values() []Told { return []Told{ToldPossibly, ToldAgain} }
+func (Told) Values() []Told { return tolds.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s Told) Means() string { return tolds.of(s).means }
 
 // Callback is one thing that the service says to a merchant.
 type Callback struct {

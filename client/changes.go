@@ -12,18 +12,28 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	ChangeMerchant ChangeKind = "merchant" // settings of a merchant
-	ChangeKeys     ChangeKind = "keys"     // keys of a merchant
-	ChangeRotation ChangeKind = "rotation" // a step of the replacement of a merchant's keys
-	ChangeToken    ChangeKind = "token"    // a new token
-	ChangeRevoke   ChangeKind = "revoke"   // the end of an approver's token
-	ChangeDelete   ChangeKind = "delete"   // the end of a merchant
+	ChangeMerchant ChangeKind = "merchant"
+	ChangeKeys     ChangeKind = "keys"
+	ChangeRotation ChangeKind = "rotation"
+	ChangeToken    ChangeKind = "token"
+	ChangeRevoke   ChangeKind = "revoke"
+	ChangeDelete   ChangeKind = "delete"
 )
 
-// Values lists every kind.
-func (ChangeKind) Values() []ChangeKind {
-	return []ChangeKind{ChangeMerchant, ChangeKeys, ChangeRotation, ChangeToken, ChangeRevoke, ChangeDelete}
+var changeKinds = words[ChangeKind]{
+	{is: ChangeMerchant, means: "Settings of a merchant."},
+	{is: ChangeKeys, means: "Keys of a merchant."},
+	{is: ChangeRotation, means: "A step of the replacement of a merchant's keys."},
+	{is: ChangeToken, means: "A new token."},
+	{is: ChangeRevoke, means: "The end of an approver's token."},
+	{is: ChangeDelete, means: "The end of a merchant."},
 }
+
+// Values lists every kind.
+func (ChangeKind) Values() []ChangeKind { return changeKinds.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s ChangeKind) Means() string { return changeKinds.of(s).means }
 
 // ChangeState is the state of a change.
 type ChangeState string
@@ -31,17 +41,26 @@ type ChangeState string
 // The states of a change: waiting → approved → applied; waiting or approved → rejected
 // or stale. Without a delay, or without an approver, it is applied at once.
 const (
-	ChangeWaiting  ChangeState = "waiting"  // for an approver
-	ChangeApproved ChangeState = "approved" // it takes effect at its time
+	ChangeWaiting  ChangeState = "waiting"
+	ChangeApproved ChangeState = "approved"
 	ChangeApplied  ChangeState = "applied"
-	ChangeRejected ChangeState = "rejected" // by a person
-	ChangeStale    ChangeState = "stale"    // what it would change was changed otherwise, or its proposer's token was revoked
+	ChangeRejected ChangeState = "rejected"
+	ChangeStale    ChangeState = "stale"
 )
 
-// Values lists every state.
-func (ChangeState) Values() []ChangeState {
-	return []ChangeState{ChangeWaiting, ChangeApproved, ChangeApplied, ChangeRejected, ChangeStale}
+var changeStates = words[ChangeState]{
+	{is: ChangeWaiting, means: "It waits for an approver."},
+	{is: ChangeApproved, means: "It takes effect at its time."},
+	{is: ChangeApplied, means: "It has taken effect."},
+	{is: ChangeRejected, means: "A person rejected it."},
+	{is: ChangeStale, means: "What it would change was changed otherwise, or its proposer's token was revoked."},
 }
+
+// Values lists every state.
+func (ChangeState) Values() []ChangeState { return changeStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s ChangeState) Means() string { return changeStates.of(s).means }
 
 // ChangeEntry is something that could move money or who decides on it. Where there is an
 // approver's token, it waits for an approver other than the proposer.

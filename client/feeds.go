@@ -15,16 +15,24 @@ type DepositState string
 
 // The states of a deposit: taken, or held → credited | rejected.
 const (
-	DepositTaken    DepositState = "taken"    // counts
-	DepositHeld     DepositState = "held"     // may be a duplicate: awaits a person's decision and must not be credited
-	DepositCredited DepositState = "credited" // was held, counts
-	DepositRejected DepositState = "rejected" // was held, does not count
+	DepositTaken    DepositState = "taken"
+	DepositHeld     DepositState = "held"
+	DepositCredited DepositState = "credited"
+	DepositRejected DepositState = "rejected"
 )
 
-// Values lists every state.
-func (DepositState) Values() []DepositState {
-	return []DepositState{DepositTaken, DepositHeld, DepositCredited, DepositRejected}
+var depositStates = words[DepositState]{
+	{is: DepositTaken, means: "It counts."},
+	{is: DepositHeld, means: "It may be a duplicate, or is suspect. It awaits a person's decision and must not be credited."},
+	{is: DepositCredited, means: "It was held, and counts."},
+	{is: DepositRejected, means: "It was held, and does not count."},
 }
+
+// Values lists every state.
+func (DepositState) Values() []DepositState { return depositStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s DepositState) Means() string { return depositStates.of(s).means }
 
 // DepositEntry is one entry of the gateway's feed of deposits.
 type DepositEntry struct {

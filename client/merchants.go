@@ -12,16 +12,22 @@ type MerchantState string
 
 // The states of a merchant.
 const (
-	MerchantActive MerchantState = "active"
-	MerchantPaused MerchantState = "paused" // by an operator or an alarm; callbacks are accepted and not sent, and nothing is decided or released
-
-	MerchantDeleted MerchantState = "deleted" // for ever: its keys are erased, nothing is accepted for it, and what happened is kept
+	MerchantActive  MerchantState = "active"
+	MerchantPaused  MerchantState = "paused"
+	MerchantDeleted MerchantState = "deleted"
 )
 
-// Values lists every state.
-func (MerchantState) Values() []MerchantState {
-	return []MerchantState{MerchantActive, MerchantPaused, MerchantDeleted}
+var merchantStates = words[MerchantState]{
+	{is: MerchantActive, means: "It takes part."},
+	{is: MerchantPaused, means: "An operator or an alarm paused it: callbacks are accepted and not sent, and nothing is decided or released."},
+	{is: MerchantDeleted, means: "It is gone for ever: its keys are erased, nothing is accepted for it, and what happened is kept."},
 }
+
+// Values lists every state.
+func (MerchantState) Values() []MerchantState { return merchantStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s MerchantState) Means() string { return merchantStates.of(s).means }
 
 // Scheme says which end made the RSA pair that seals requests (PROTOCOL.md, Keys).
 type Scheme string

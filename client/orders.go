@@ -14,22 +14,40 @@ type OrderState string
 // The states of an order: open → held → approved → confirmed → executed |
 // ended; open, held or approved → declined | cancelled | expired.
 const (
-	OrderOpen      OrderState = "open"      // the service has not asked for it
-	OrderHeld      OrderState = "held"      // awaits a person's decision
-	OrderApproved  OrderState = "approved"  // by a person
-	OrderConfirmed OrderState = "confirmed" // to the service; cannot be undone
-	OrderExecuted  OrderState = "executed"  // the service says so (type 3)
-	OrderEnded     OrderState = "ended"     // without execution (type 5): its funds may be unfrozen
-	OrderDeclined  OrderState = "declined"  // by a person or by the policy
-	OrderCancelled OrderState = "cancelled" // taken back
-	OrderExpired   OrderState = "expired"   // not confirmed before expiresAt
-	OrderUnknown   OrderState = "unknown"   // the service asked for it and it was not ordered
+	OrderOpen      OrderState = "open"
+	OrderHeld      OrderState = "held"
+	OrderApproved  OrderState = "approved"
+	OrderConfirmed OrderState = "confirmed"
+	OrderExecuted  OrderState = "executed"
+	OrderEnded     OrderState = "ended"
+	OrderDeclined  OrderState = "declined"
+	OrderCancelled OrderState = "cancelled"
+	OrderExpired   OrderState = "expired"
+	OrderUnknown   OrderState = "unknown"
 )
 
+var orderStates = words[OrderState]{
+	{is: OrderOpen, means: "The service has not asked for it."},
+	{is: OrderHeld, means: "It awaits a person's decision."},
+	{is: OrderApproved, means: "A person approved it."},
+	{is: OrderConfirmed, means: "It was confirmed to the service. That cannot be undone."},
+	{is: OrderExecuted, means: "The service says that it executed it (type 3)."},
+	{is: OrderEnded, means: "The service ended it without executing it (type 5): its funds may be unfrozen."},
+	{is: OrderDeclined, means: "A person or the policy declined it."},
+	{is: OrderCancelled, means: "It was taken back."},
+	{is: OrderExpired, means: "It was not confirmed before expiresAt."},
+	{is: OrderUnknown, means: "The service asked for it, and nobody had ordered it."},
+}
+
 // Values lists every state.
-func (OrderState) Values() []OrderState {
-	return []OrderState{OrderOpen, OrderHeld, OrderApproved, OrderConfirmed, OrderExecuted, OrderEnded,
-		OrderDeclined, OrderCancelled, OrderExpired, OrderUnknown}
+func (OrderState) Values() []OrderState { return orderStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s OrderState) Means() string { return orderStates.of(s).means }
+
+// Undecided reports whether an order in this state can still be confirmed.
+func (s OrderState) Undecided() bool {
+	return s == OrderOpen || s == OrderHeld || s == OrderApproved
 }
 
 // NewOrder is a withdrawal that the merchant orders before the service asks for it.

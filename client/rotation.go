@@ -11,12 +11,20 @@ type RotationState string
 
 // The states of a rotation.
 const (
-	RotationStaged RotationState = "staged" // the older ones; answers under the newer ones count already
-	RotationActive RotationState = "active" // the newer ones; answers under the older ones still count
+	RotationStaged RotationState = "staged"
+	RotationActive RotationState = "active"
 )
 
+var rotationStates = words[RotationState]{
+	{is: RotationStaged, means: "Requests are sealed with the older keys; answers under the newer ones count already."},
+	{is: RotationActive, means: "Requests are sealed with the newer keys; answers under the older ones still count."},
+}
+
 // Values lists both.
-func (RotationState) Values() []RotationState { return []RotationState{RotationStaged, RotationActive} }
+func (RotationState) Values() []RotationState { return rotationStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s RotationState) Means() string { return rotationStates.of(s).means }
 
 // KeyKind says what a key is for.
 type KeyKind string

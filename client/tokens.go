@@ -12,27 +12,36 @@ type Role string
 // The roles. Each route names those that may call it; the OpenAPI document shows them
 // as x-roles, docs/control.md as a table.
 const (
-	RoleViewer   Role = "viewer"   // reads
-	RoleIngest   Role = "ingest"   // at the service: adds deposits
-	RoleCore     Role = "core"     // the wallet core, at the service: ingest, and adds, cancels, releases and ends withdrawals and reads decisions
-	RoleOperator Role = "operator" // at the service: makes merchants, proposes changes, pauses, resends, acknowledges alarms
-	RoleApp      Role = "app"      // the merchant's application, at the gateway: orders and feeds
-	RoleApprover Role = "approver" // decides on what others propose, and at the gateway on orders and held deposits
-	RoleAdmin    Role = "admin"    // everything: the first token
+	RoleViewer   Role = "viewer"
+	RoleIngest   Role = "ingest"
+	RoleCore     Role = "core"
+	RoleOperator Role = "operator"
+	RoleApp      Role = "app"
+	RoleApprover Role = "approver"
+	RoleAdmin    Role = "admin"
 )
 
-// Values lists the roles of both ends.
-func (Role) Values() []Role {
-	return []Role{RoleViewer, RoleIngest, RoleCore, RoleOperator, RoleApp, RoleApprover, RoleAdmin}
+var roles = words[Role]{
+	{is: RoleViewer, at: atBoth, means: "It reads."},
+	{is: RoleIngest, at: atService, means: "It adds deposits."},
+	{is: RoleCore, at: atService, means: "It is the wallet core: it does what ingest does, adds changes of addresses, adds, cancels, releases and ends withdrawals, and reads decisions."},
+	{is: RoleOperator, at: atService, means: "It makes merchants, proposes changes, pauses, resends and acknowledges alarms."},
+	{is: RoleApp, at: atGateway, means: "It is the merchant's application: orders and feeds."},
+	{is: RoleApprover, at: atBoth, means: "It decides on what others propose, and at the gateway on orders and held deposits."},
+	{is: RoleAdmin, at: atBoth, means: "It may do everything. The first token has it."},
 }
+
+// Values lists the roles of both ends.
+func (Role) Values() []Role { return roles.values() }
 
 // ServiceRoles lists the roles of the service's tokens.
-func ServiceRoles() []Role {
-	return []Role{RoleViewer, RoleIngest, RoleCore, RoleOperator, RoleApprover, RoleAdmin}
-}
+func ServiceRoles() []Role { return roles.valuesAt(atService) }
 
 // GatewayRoles lists the roles of the gateway's tokens.
-func GatewayRoles() []Role { return []Role{RoleViewer, RoleApp, RoleApprover, RoleAdmin} }
+func GatewayRoles() []Role { return roles.valuesAt(atGateway) }
+
+// Means says what r may do, for people; empty for an unknown word.
+func (r Role) Means() string { return roles.of(r).means }
 
 // NewToken is a token to be made.
 type NewToken struct {

@@ -17,23 +17,36 @@ type WithdrawalState string
 // cancelled; confirmed → released → executed | failed; confirmed → blocked |
 // lapsed.
 const (
-	WithdrawalAwaiting  WithdrawalState = "awaiting"  // the merchant's answer
-	WithdrawalConfirmed WithdrawalState = "confirmed" // by the merchant: it can be released
-	WithdrawalDeclined  WithdrawalState = "declined"  // by the merchant
-	WithdrawalExpired   WithdrawalState = "expired"   // no valid answer before the deadline
-	WithdrawalCancelled WithdrawalState = "cancelled" // by the service, before an answer
-	WithdrawalReleased  WithdrawalState = "released"  // the one permit was given
-	WithdrawalExecuted  WithdrawalState = "executed"  // the wallet core reported a transaction
-	WithdrawalFailed    WithdrawalState = "failed"    // the wallet core reported that nothing moved
-	WithdrawalBlocked   WithdrawalState = "blocked"   // by an operator, after the confirmation: it is never released
-	WithdrawalLapsed    WithdrawalState = "lapsed"    // not released in time after the confirmation: it is never released
+	WithdrawalAwaiting  WithdrawalState = "awaiting"
+	WithdrawalConfirmed WithdrawalState = "confirmed"
+	WithdrawalDeclined  WithdrawalState = "declined"
+	WithdrawalExpired   WithdrawalState = "expired"
+	WithdrawalCancelled WithdrawalState = "cancelled"
+	WithdrawalReleased  WithdrawalState = "released"
+	WithdrawalExecuted  WithdrawalState = "executed"
+	WithdrawalFailed    WithdrawalState = "failed"
+	WithdrawalBlocked   WithdrawalState = "blocked"
+	WithdrawalLapsed    WithdrawalState = "lapsed"
 )
 
-// Values lists every state.
-func (WithdrawalState) Values() []WithdrawalState {
-	return []WithdrawalState{WithdrawalAwaiting, WithdrawalConfirmed, WithdrawalDeclined, WithdrawalExpired,
-		WithdrawalCancelled, WithdrawalReleased, WithdrawalExecuted, WithdrawalFailed, WithdrawalBlocked, WithdrawalLapsed}
+var withdrawalStates = words[WithdrawalState]{
+	{is: WithdrawalAwaiting, means: "The merchant's answer is awaited."},
+	{is: WithdrawalConfirmed, means: "The merchant confirmed it: it can be released."},
+	{is: WithdrawalDeclined, means: "The merchant declined it."},
+	{is: WithdrawalExpired, means: "There was no valid answer before its deadline."},
+	{is: WithdrawalCancelled, means: "The service cancelled it before there was an answer."},
+	{is: WithdrawalReleased, means: "The one permit to execute it was given."},
+	{is: WithdrawalExecuted, means: "The wallet core reported a transaction."},
+	{is: WithdrawalFailed, means: "The wallet core reported that nothing moved."},
+	{is: WithdrawalBlocked, means: "An operator blocked it after the confirmation: it is never released."},
+	{is: WithdrawalLapsed, means: "It was not released in time after the confirmation: it is never released."},
 }
+
+// Values lists every state.
+func (WithdrawalState) Values() []WithdrawalState { return withdrawalStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s WithdrawalState) Means() string { return withdrawalStates.of(s).means }
 
 // Details are the amount of a withdrawal and its target.
 type Details struct {

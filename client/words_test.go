@@ -1,15 +1,13 @@
 package client_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,38 +15,126 @@ import (
 	"countersign/client"
 )
 
-// TestWordsAreThoseOfTheCode: what the APIs promise to say is what the code
-// that raises alarms, settles attempts, writes events and keeps states says,
-// neither more nor less.
+// TestWordsAreThoseOfTheCode: each constant of a kind of word has its row in the table of
+// that kind, and the code of the ends says each reason, result and kind of alarm.
 func TestWordsAreThoseOfTheCode(t *testing.T) {
-	const dispatch, outbox, book, audit, api = "../internal/dispatch", "../internal/outbox", "../internal/book", "../internal/audit", "../internal/api"
-	lost := constants(t, "ResultLost", outbox)
-	same(t, "kinds of the service's alarms", client.ServiceAlarmKinds(), constants(t, "Alarm", dispatch, outbox, audit, api))
-	same(t, "reasons", client.Reason("").Values(), append(constants(t, "Reason", dispatch, outbox), lost...))
-	same(t, "results", client.AttemptResult("").Values(), append(constantsOf(t, "Result", dispatch), lost...))
-	same(t, "states of a merchant", client.MerchantState("").Values(), constantsOf(t, "MerchantState", outbox))
-	same(t, "collect", client.Collect("").Values(), constantsOf(t, "Collect", outbox))
-	same(t, "schemes", client.Scheme("").Values(), constantsOf(t, "Scheme", outbox))
-	same(t, "states of a callback", client.CallbackState("").Values(), constantsOf(t, "CallbackState", outbox))
-	same(t, "states of a withdrawal", client.WithdrawalState("").Values(), constantsOf(t, "WithdrawalState", outbox))
+	rows(t, client.AlarmKind("").Values())
+	rows(t, client.Reason("").Values())
+	rows(t, client.AttemptResult("").Values())
+	rows(t, client.EventKind("").Values())
+	rows(t, client.CallbackState("").Values())
+	rows(t, client.Told("").Values())
+	rows(t, client.WithdrawalState("").Values())
+	rows(t, client.OrderState("").Values())
+	rows(t, client.DepositState("").Values())
+	rows(t, client.MerchantState("").Values())
+	rows(t, client.RotationState("").Values())
+	rows(t, client.ChangeState("").Values())
+	rows(t, client.ChangeKind("").Values())
+	rows(t, client.Role("").Values())
 
-	same(t, "kinds of the gateway's alarms", client.GatewayAlarmKinds(), append(constants(t, "Alarm", book, audit), constants(t, "AlarmTokenChanged", api)...))
-	same(t, "kinds of events", client.EventKind("").Values(), constants(t, "Event", book))
-	same(t, "states of an order", client.OrderState("").Values(), constantsOf(t, "OrderState", book))
-	same(t, "states of a deposit", client.DepositState("").Values(), constantsOf(t, "DepositState", book))
-
+	for _, s := range client.OrderState("").Values() { // book makes these kinds from the states
+		if s != client.OrderOpen && !slices.Contains(client.EventKind("").Values(), client.EventKind("order."+s)) {
+			t.Errorf("no event says that an order is %s", s)
+		}
+	}
+	said := map[string]bool{}
+	for _, path := range sources(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\bclient\.((?:Alarm|Reason|Attempt)[A-Z]\w*)`).FindAllSubmatch(text, -1) {
+			said[string(m[1])] = true
+		}
+	}
+	for _, typ := range []string{"AlarmKind", "Reason", "AttemptResult"} {
+		for name := range constantsOf(t, typ) {
+			if !said[name] {
+				t.Errorf("no code says client.%s", name)
+			}
+		}
+	}
 }
 
-// TestWordsHaveMeanings: each word says what it means in whole sentences, and each alarm
-// what to do and which end raises it.
+// TestWordsInSQL: a word that stands in a statement is one of the table's.
+func TestWordsInSQL(t *testing.T) {
+	words := map[string][]string{
+		"state": slices.Concat(texts(client.CallbackState("").Values()), texts(client.WithdrawalState("").Values()), texts(client.OrderState("").Values()),
+			texts(client.DepositState("").Values()), texts(client.MerchantState("").Values()), texts(client.ChangeState("").Values())),
+		"reason":   texts(client.Reason("").Values()),
+		"result":   texts(client.AttemptResult("").Values()),
+		"decision": {"confirmed", "declined", "expired", "cancelled"},
+		"role":     texts(client.Role("").Values()),
+		"kind":     texts(client.AlarmKind("").Values()),
+	}
+	words["last_reason"] = words["reason"]
+	columns := regexp.MustCompile(`\b(state|(?:last_)?reason|result|decision|role|kind)(?: \|\| '')?,? (?:=|<>|IN)? ?\(?('[a-z_]+'(?:, '[a-z_]+')*)`)
+	found := 0
+	for _, path := range sources(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range columns.FindAllStringSubmatch(string(text), -1) {
+			for _, word := range strings.Split(m[2], ", ") {
+				found++
+				if !slices.Contains(words[m[1]], strings.Trim(word, "'")) {
+					t.Errorf("%s: %s says %s, which is no word of client", path, m[1], word)
+				}
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("found only %d words in statements", found)
+	}
+}
+
+// sources gives the files of both ends without their tests.
+func sources(t *testing.T) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir("../internal", func(path string, d fs.DirEntry, err error) error {
+		if d.IsDir() && d.Name() == "lab" {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	return list
+}
+
+func texts[T ~string](list []T) (texts []string) {
+	for _, w := range list {
+		texts = append(texts, string(w))
+	}
+	return texts
+}
+
+// rows fails where the constants of a kind of word and the rows of its table differ, and
+// where a row says nothing.
+func rows[T interface {
+	~string
+	Means() string
+}](t *testing.T, list []T) {
+	t.Helper()
+	_, typ, _ := strings.Cut(fmt.Sprintf("%T", list[0]), ".")
+	same(t, typ, list, slices.Collect(maps.Values(constantsOf(t, typ))))
+	meanings(t, list)
+}
+
+// TestWordsHaveMeanings: each alarm says what to do and which end raises it, and each
+// reason what helps, in whole sentences.
 func TestWordsHaveMeanings(t *testing.T) {
-	meanings(t, client.Reason("").Values())
-	meanings(t, client.AttemptResult("").Values())
 	meanings(t, client.RefusalReason("").Values())
-	meanings(t, client.EventKind("").Values())
-	alarms := append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...)
-	meanings(t, alarms)
-	for _, k := range alarms {
+	for _, k := range client.AlarmKind("").Values() {
+		if !slices.Contains(client.ServiceAlarmKinds(), k) && !slices.Contains(client.GatewayAlarmKinds(), k) {
+			t.Errorf("no end raises %s", k)
+		}
 		if do := k.Do(); !sentence(do) || k.Text() != k.Means()+" "+do {
 			t.Errorf("alarm %s: what to do: %q", k, do)
 		}
@@ -157,61 +243,22 @@ func same[T ~string](t *testing.T, what string, words []T, want []string) {
 	}
 }
 
-// constants gives the values of the text constants whose names begin with
-// prefix. Names that begin with a small letter are parts of others.
-func constants(t *testing.T, prefix string, dirs ...string) []string {
+// constantsOf gives the constants of a type of package client, by name.
+func constantsOf(t *testing.T, of string) map[string]string {
 	t.Helper()
-	return find(t, dirs, func(name string, _ ast.Expr) bool { return strings.HasPrefix(name, prefix) })
-}
-
-// constantsOf gives the values of the text constants of a type.
-func constantsOf(t *testing.T, of string, dirs ...string) []string {
-	t.Helper()
-	return find(t, dirs, func(_ string, typ ast.Expr) bool {
-		name, ok := typ.(*ast.Ident)
-		return ok && name.Name == of
-	})
-}
-
-func find(t *testing.T, dirs []string, wanted func(name string, typ ast.Expr) bool) []string {
-	t.Helper()
-	values := map[string]bool{}
-	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s has no files: %v", dir, err)
+	values := map[string]string{}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				decl, ok := n.(*ast.GenDecl)
-				if !ok || decl.Tok != token.CONST {
-					return true
-				}
-				for _, spec := range decl.Specs {
-					spec := spec.(*ast.ValueSpec)
-					for i, name := range spec.Names {
-						if i >= len(spec.Values) || !wanted(name.Name, spec.Type) {
-							continue
-						}
-						if lit, ok := spec.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-							text, err := strconv.Unquote(lit.Value)
-							if err != nil {
-								t.Fatal(err)
-							}
-							values[text] = true
-						}
-					}
-				}
-				return false
-			})
+		for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +`+of+` += "([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+			values[m[1]] = m[2]
 		}
 	}
-	return slices.Collect(maps.Keys(values))
+	return values
 }

@@ -117,14 +117,14 @@ func TestUrgentAlarmsPage(t *testing.T) {
 		t.Fatalf("the two alerts of alarms select %q", m)
 	}
 	pages := regexp.MustCompile(`^(?:` + m[0][2] + `)$`)
-	for _, k := range append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...) {
+	for _, k := range client.AlarmKind("").Values() {
 		if pages.MatchString(string(k)) != k.Urgent() {
 			t.Errorf("%s: urgent: %v, but the alert says otherwise", k, k.Urgent())
 		}
 	}
 	var words []string
 	for _, w := range strings.Split(m[0][2], "|") {
-		if !slices.ContainsFunc(append(client.ServiceAlarmKinds(), client.GatewayAlarmKinds()...), func(k client.AlarmKind) bool {
+		if !slices.ContainsFunc(client.AlarmKind("").Values(), func(k client.AlarmKind) bool {
 			return regexp.MustCompile(`^(?:` + w + `)$`).MatchString(string(k))
 		}) {
 			words = append(words, w)

@@ -30,7 +30,7 @@ func (s *Server) addAddress(c *api.Call, _ api.None, in client.NewAddress) (clie
 	k := kept[0]
 	c.Trace(time.Time{}, api.Traced{Merchant: in.Merchant, TrackingID: callback.TrackingID, First: !kept[0].Duplicate})
 	return client.AcceptedAddress{
-		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate,
+		ID: k.ID, ChangeID: in.ChangeID, TrackingID: callback.TrackingID, State: k.State, Duplicate: k.Duplicate,
 	}, nil
 }
 

@@ -75,7 +75,7 @@ func (s *Server) callback(c *api.Call, _ api.None, _ api.None) (client.CallbackD
 		out.Attempts = append(out.Attempts, client.Attempt{
 			Number: a.Number, RequestUUID: a.RequestUUID, Started: api.TimeOf(a.Started),
 			DurationMs: a.Duration.Milliseconds(), HTTPStatus: a.HTTPStatus, ErrCode: a.ErrCode,
-			Result: client.AttemptResult(a.Result), Reason: client.Reason(a.Reason), Text: client.Reason(a.Reason).Text(), Node: a.Node,
+			Result: a.Result, Reason: a.Reason, Text: a.Reason.Text(), Node: a.Node,
 			RequestHash: a.RequestHash, ResponseHash: a.ResponseHash, Repeated: a.Repeated,
 		})
 		if a.Number == number {
@@ -144,8 +144,8 @@ func shownCallback(cb *outbox.Callback) client.Callback {
 	out := client.Callback{
 		ID: cb.ID, Merchant: cb.Merchant, Type: cb.Type, Name: cb.Type.String(),
 		TrackingID: cb.TrackingID, TxID: cb.TxID, CallBackID: cb.CallBackID,
-		State: client.CallbackState(cb.State), Attempt: cb.Attempts, Failed: cb.Failed,
-		Deadline: api.TimeOf(cb.Deadline), LastReason: client.Reason(cb.LastReason),
+		State: cb.State, Attempt: cb.Attempts, Failed: cb.Failed,
+		Deadline: api.TimeOf(cb.Deadline), LastReason: cb.LastReason,
 		Created: api.TimeOf(cb.Created), Settled: api.TimeOf(cb.Settled), Told: toldOf(cb.Told),
 	}
 	switch cb.State {

@@ -66,7 +66,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.A
 const notKnown = "is not known"
 
 func acceptedOf(k outbox.Ingested) client.Accepted {
-	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate}
+	return client.Accepted{ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate}
 }
 
 // callbackOf makes the callback that tells the merchant of d. The payload is
@@ -142,7 +142,7 @@ func (s *Server) toldDeposits(c *api.Call, q toldQuery, _ api.None) (client.Told
 	list, next, err := s.Lists.ToldDeposits(c.R.Context(), seen(c, q.Merchant), q.Cursor, q.Limit)
 	for _, d := range list {
 		out.Deposits = append(out.Deposits, client.ToldDeposit{ID: d.ID, Merchant: d.Merchant, TrackingID: d.TrackingID,
-			Symbol: d.Symbol, Amount: d.Amount, State: client.CallbackState(d.State), Told: toldOf(d.Told)})
+			Symbol: d.Symbol, Amount: d.Amount, State: d.State, Told: toldOf(d.Told)})
 	}
 	out.Next = nextOf(next)
 	return out, cursorFault(err, q.Page)

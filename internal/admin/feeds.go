@@ -28,6 +28,6 @@ func (s *Server) decisions(c *api.Call, q api.Feed, _ api.None) (client.Decision
 
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(a db.Alarm) client.ServiceAlarm {
-	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: client.AlarmKind(a.Kind), Text: client.AlarmKind(a.Kind).Text(), Subject: a.Subject,
+	return client.ServiceAlarm{Seq: a.Seq, Merchant: a.Of, Kind: a.Kind, Text: a.Kind.Text(), Subject: a.Subject,
 		At: api.TimeOf(a.At), Acked: api.TimeOf(a.Acked), AckedBy: a.AckedBy, AckedName: a.AckedName, AckedNote: a.AckedNote}
 }

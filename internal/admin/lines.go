@@ -222,7 +222,7 @@ func (s *Server) commitLines(life context.Context, c *api.Call, conn *http.Respo
 		c.WriteWithin(lineTimeout)
 		for i, k := range taken {
 			c.Trace(from, api.Traced{Merchant: chunk[i].merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
-			_ = api.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: client.CallbackState(k.State), Duplicate: k.Duplicate})
+			_ = api.EncodeJSON(out, client.AcceptedLine{Line: chunk[i].number, ID: k.ID, TrackingID: k.TrackingID, State: k.State, Duplicate: k.Duplicate})
 		}
 		if bad != nil {
 			_ = api.EncodeJSON(out, client.AcceptedLine{Line: bad.number, Error: bad.fault})

@@ -354,8 +354,8 @@ func scheduleOf(r *outbox.Retry) *client.Schedule {
 // merchantOf shows m without its secrets.
 func merchantOf(m outbox.Merchant) client.Merchant {
 	out := client.Merchant{
-		ID: m.ID, Name: m.Name, State: client.MerchantState(m.State), PausedReason: m.PausedReason,
-		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: client.Scheme(m.Scheme),
+		ID: m.ID, Name: m.Name, State: m.State, PausedReason: m.PausedReason,
+		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: m.Scheme,
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
 		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),

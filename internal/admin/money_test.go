@@ -286,7 +286,7 @@ func TestDecisionsWait(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	h := sqlite(t)
 	h.merchant("acme")
-	for _, kind := range []string{"answer_differs", "not_understood"} {
+	for _, kind := range []client.AlarmKind{client.AlarmAnswerDiffers, client.AlarmNotUnderstood} {
 		if err := h.store.RaiseAlarm(t.Context(), db.Alarm{Of: "acme", Kind: kind, Subject: "acme.x", At: db.MillisOf(h.now())}); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ func (s *Server) stats(c *api.Call, _ api.None, _ api.None) (client.ServiceStats
 		return out, err
 	}
 	for _, l := range numbers.Lanes {
-		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: client.CallbackState(l.State), Count: l.Count, OldestDue: api.TimeOf(l.OldestDue)})
+		out.Lanes = append(out.Lanes, client.LaneStats{Lane: client.Lane(l.Lane.String()), State: l.State, Count: l.Count, OldestDue: api.TimeOf(l.OldestDue)})
 	}
 	for state, n := range numbers.Withdrawals {
 		out.Withdrawals[client.WithdrawalState(state)] = n

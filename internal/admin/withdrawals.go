@@ -295,7 +295,7 @@ func withdrawalOf(c *api.Call, w outbox.Withdrawal) client.Withdrawal {
 		ID: w.ID, Merchant: w.Merchant, CallBackID: w.CallBackID, Callback: w.CallbackID,
 		TenantUserID: w.TenantUserID, TrackingID: w.TrackingID, Business: w.Business,
 		Ordered: detailsOf(w.Ordered), Details: detailsOf(w.Details),
-		State: client.WithdrawalState(w.State), Decision: w.Decision, Reason: client.Reason(w.Reason), Text: client.Reason(w.Reason).Text(),
+		State: w.State, Decision: w.Decision, Reason: w.Reason, Text: w.Reason.Text(),
 		Deadline: api.TimeOf(w.Deadline), Created: api.TimeOf(w.Created), Decided: api.TimeOf(w.Decided),
 		Released: api.TimeOf(w.Released), Ended: api.TimeOf(w.Ended),
 		Holder: w.Claim, TxID: w.TxID, FailReason: w.FailReason, ReleaseBy: api.TimeOf(w.ReleaseBy), BlockedReason: w.BlockedReason, BlockedBy: w.BlockedBy,

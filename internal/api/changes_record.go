@@ -11,12 +11,6 @@ import (
 	"countersign/internal/db"
 )
 
-// The kinds of alarms about changes.
-const (
-	AlarmMerchantChanged = "merchant_changed"
-	AlarmTokenChanged    = "token_changed"
-)
-
 // The kinds of records about changes. What an applied change did has a record of its
 // own, of the merchant or the token.
 const (
@@ -58,13 +52,13 @@ func (k *Changes) announce(ctx context.Context, t *db.Tx, c *Change, now db.Mill
 			return err
 		}
 	}
-	a := db.Alarm{Of: c.Merchant, Kind: AlarmMerchantChanged, Subject: c.ID + " " + c.summary(), At: now}
+	a := db.Alarm{Of: c.Merchant, Kind: client.AlarmMerchantChanged, Subject: c.ID + " " + c.summary(), At: now}
 	if c.Token != "" {
 		role := client.Role(c.After["role"] + c.Before["role"])
 		if role != client.RoleApprover && role != client.RoleAdmin {
 			return nil
 		}
-		a.Kind = AlarmTokenChanged
+		a.Kind = client.AlarmTokenChanged
 	}
 	return db.RaiseAlarms(ctx, t, []db.Alarm{a})
 }

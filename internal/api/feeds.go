@@ -105,7 +105,7 @@ type AlarmQuery struct {
 
 // Read reads a part of the feed. For a bound token there are its merchants' alarms alone.
 func (f AlarmFeed[A, P]) Read(c *Call, q AlarmQuery, _ None) (P, error) {
-	filter := db.AlarmFilter{Of: c.Token.BoundTo(), Kind: string(q.Kind), State: db.AlarmState(q.State)}
+	filter := db.AlarmFilter{Of: c.Token.BoundTo(), Kind: q.Kind, State: client.AlarmState(q.State)}
 	list, next, err := FeedReader[db.Alarm]{Name: db.FeedOfAlarms, Rows: f.Lists, Watch: f.Watch, Seq: func(a db.Alarm) int64 { return a.Seq },
 		Read: func(ctx context.Context, after int64, limit int) ([]db.Alarm, int64, error) {
 			return f.Lists.AlarmsWhere(ctx, filter, after, limit)

@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // Restore is what an end's epoch begins with.
 type Restore struct {
-	Kind  string   // of the record. Required
-	Alarm string   // kind of the alarm that is raised. Required
-	Feeds []string // that readers follow by their numbers. Required
-	Least int64    // the number of the last epoch that is known from elsewhere, or 0
+	Kind  string           // of the record. Required
+	Alarm client.AlarmKind // that is raised. Required
+	Feeds []string         // that readers follow by their numbers. Required
+	Least int64            // the number of the last epoch that is known from elsewhere, or 0
 	At    db.Millis
 	// Also runs in the same transaction.
 	Also []db.Statement

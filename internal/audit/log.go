@@ -14,9 +14,6 @@ import (
 	"countersign/internal/db"
 )
 
-// AlarmBroken: the tables of the log were changed, so it is not signed any more.
-const AlarmBroken = "audit_broken"
-
 // signEvery is how often a log that has grown is signed, by one of its nodes.
 const signEvery = time.Minute
 
@@ -99,8 +96,8 @@ func (l *Log) failed(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, ErrBroken), errors.Is(err, ErrCheckpoint), errors.Is(err, ErrForeign):
-		l.c.Log.Error("alarm", "kind", AlarmBroken, "error", err.Error())
-		if err := l.c.DB.RaiseAlarm(ctx, db.Alarm{Kind: AlarmBroken, At: db.MillisOf(l.c.Now())}); err != nil {
+		l.c.Log.Error("alarm", "kind", client.AlarmAuditBroken, "error", err.Error())
+		if err := l.c.DB.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmAuditBroken, At: db.MillisOf(l.c.Now())}); err != nil {
 			l.c.Log.Error("the alarm was not kept", "error", err.Error())
 		}
 	default:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -182,7 +183,7 @@ func TestSignsNothingChanged(t *testing.T) {
 			t.Errorf("a changed record: %v", err)
 		}
 		l.Sign(ctx)
-		if list := must(d.Alarms(ctx, 0, 10))(t); len(list) != 1 || list[0].Kind != audit.AlarmBroken {
+		if list := must(d.Alarms(ctx, 0, 10))(t); len(list) != 1 || list[0].Kind != client.AlarmAuditBroken {
 			t.Errorf("alarms %+v", list)
 		}
 		exec(`DELETE FROM audit_records WHERE seq > 4`)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -17,7 +18,7 @@ func TestAckAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			b := New(openAt(t, d.url(t)), Config{})
-			for i, kind := range []string{AlarmOrderUnknown, AlarmSpliced, AlarmOrderUnknown} {
+			for i, kind := range []client.AlarmKind{client.AlarmOrderUnknown, client.AlarmSpliced, client.AlarmOrderUnknown} {
 				if err := b.RaiseAlarm(ctx, db.Alarm{Kind: kind, Subject: fmt.Sprint("s", i), At: 5}); err != nil {
 					t.Fatal(err)
 				}
@@ -41,13 +42,13 @@ func TestAckAlarm(t *testing.T) {
 			}{
 				{db.AlarmFilter{}, 0, []int64{1, 2, 3}},
 				{db.AlarmFilter{}, 1, []int64{2, 3}},
-				{db.AlarmFilter{State: db.AlarmOpen}, 0, []int64{2, 3}},
-				{db.AlarmFilter{State: db.AlarmAcked}, 0, []int64{1}},
-				{db.AlarmFilter{Kind: AlarmOrderUnknown}, 0, []int64{1, 3}},
-				{db.AlarmFilter{Kind: AlarmOrderUnknown, State: db.AlarmOpen}, 0, []int64{3}},
-				{db.AlarmFilter{Kind: AlarmSpliced, State: db.AlarmAcked}, 0, nil},
+				{db.AlarmFilter{State: client.AlarmOpen}, 0, []int64{2, 3}},
+				{db.AlarmFilter{State: client.AlarmAcked}, 0, []int64{1}},
+				{db.AlarmFilter{Kind: client.AlarmOrderUnknown}, 0, []int64{1, 3}},
+				{db.AlarmFilter{Kind: client.AlarmOrderUnknown, State: client.AlarmOpen}, 0, []int64{3}},
+				{db.AlarmFilter{Kind: client.AlarmSpliced, State: client.AlarmAcked}, 0, nil},
 				{db.AlarmFilter{Of: []string{}}, 0, nil},
-				{db.AlarmFilter{Of: []string{""}, State: db.AlarmOpen}, 0, []int64{2, 3}},
+				{db.AlarmFilter{Of: []string{""}, State: client.AlarmOpen}, 0, []int64{2, 3}},
 			} {
 				list, next, err := b.AlarmsWhere(ctx, c.filter, c.after, 10)
 				var got []int64
@@ -59,7 +60,7 @@ func TestAckAlarm(t *testing.T) {
 				}
 			}
 			counts, err := b.AlarmCounts(ctx)
-			if err != nil || counts[AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[AlarmSpliced] != (db.AlarmCount{Raised: 1, Open: 1}) {
+			if err != nil || counts[client.AlarmOrderUnknown] != (db.AlarmCount{Raised: 2, Open: 1}) || counts[client.AlarmSpliced] != (db.AlarmCount{Raised: 1, Open: 1}) {
 				t.Errorf("numbers %v, %v", counts, err)
 			}
 		})
@@ -79,7 +80,7 @@ func TestAlarmPosts(t *testing.T) {
 			}
 			raise := func(n int) {
 				t.Helper()
-				if err := b.RaiseAlarm(ctx, db.Alarm{Kind: AlarmOrderUnknown, Subject: fmt.Sprint("s", n), At: 5}); err != nil {
+				if err := b.RaiseAlarm(ctx, db.Alarm{Kind: client.AlarmOrderUnknown, Subject: fmt.Sprint("s", n), At: 5}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -18,27 +19,27 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		switch {
 		case row.suspect:
 			d.State, d.Suspect = DepositHeld, true
-			in.ledger.alarm(AlarmSpliced, c.TrackingID, at)
+			in.ledger.alarm(client.AlarmSpliced, c.TrackingID, at)
 		case row.duplicate:
 			d.State = DepositHeld
-			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
+			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
 		case in.booked[c.TrackingID]:
 			d.State = DepositHeld
-			in.ledger.alarm(AlarmPossibleDuplicate, c.TrackingID, at)
+			in.ledger.alarm(client.AlarmPossibleDuplicate, c.TrackingID, at)
 		case in.restored:
-			d.State = DepositHeld // AlarmRestored was raised
+			d.State = DepositHeld // client.AlarmRestored was raised
 		}
 		in.ledger.deposits = append(in.ledger.deposits, d)
 	case *countersign.AddressChange:
-		in.ledger.event(Event{Kind: EventAddressChanged, At: at, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
+		in.ledger.event(Event{Kind: client.EventAddressChanged, At: at, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
 			Details: countersign.Details{Address: c.CountingAddress(), ChainName: c.ChainName, Symbol: c.Symbol}})
 	case *countersign.WithdrawalDone:
-		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.executed(to, c) })
+		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) { return o.executed(to, c) })
 	case *countersign.WithdrawalEnded:
 		return in.moveOrder(ctx, e, Order.withdrawn)
 	case *countersign.WithdrawalNotice:
 		if c.Type.Effect() == countersign.EffectWaiting {
-			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, string) { return o.waits(to, c.Type) })
+			return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) { return o.waits(to, c.Type) })
 		}
 		return noEffect(c)
 	default: // a withdrawal request, which only gets an answer, or a type without an effect here
@@ -57,7 +58,7 @@ UPDATE orders SET state = $2, reason = $3, waiting = $4, tx_id = $5, updated = $
 // move says what a callback makes of an order, whether that is a change, and which
 // alarm it raises. to is the order with the members that every change sets. A later
 // callback never undoes an earlier one.
-type move func(o, to Order) (moved Order, moves bool, alarm string)
+type move func(o, to Order) (moved Order, moves bool, alarm client.AlarmKind)
 
 // moveOrder lets a callback act on its order.
 func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) error {
@@ -65,7 +66,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	o, err := findOrder(ctx, in.t, lockOrderSQL, id)
 	switch {
 	case isNotFound(err) && e.Callback.CallbackType().Effect() == countersign.EffectExecuted:
-		in.ledger.alarm(AlarmOrderUnknown, id, at)
+		in.ledger.alarm(client.AlarmOrderUnknown, id, at)
 		return nil
 	case isNotFound(err):
 		return nil // there is no order, so no funds are frozen
@@ -73,7 +74,7 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 		return err
 	}
 	if e.Callback.User() != o.TenantUserID {
-		in.ledger.alarm(AlarmUserDiffers, id, at)
+		in.ledger.alarm(client.AlarmUserDiffers, id, at)
 		return nil
 	}
 	to := o
@@ -90,19 +91,19 @@ func (in *inboxTx) moveOrder(ctx context.Context, e *merchant.Entry, by move) er
 	}
 	_, err = in.t.Exec(ctx, moveOrderSQL, id, string(to.State), to.Reason, int64(to.Waiting), to.TxID, int64(to.Updated), int64(to.Ended))
 	in.ledger.moved = append(in.ledger.moved, [2]OrderState{o.State, to.State})
-	kind := eventOrderStatePrefix + string(to.State)
+	kind := eventOf(to.State)
 	if to.Waiting != 0 {
-		kind = EventOrderWaiting
+		kind = client.EventOrderWaiting
 	}
 	in.ledger.event(orderEvent(kind, to, at))
 	return err
 }
 
 // withdrawn applies EffectEnded: the order's funds are free.
-func (o Order) withdrawn(to Order) (Order, bool, string) {
+func (o Order) withdrawn(to Order) (Order, bool, client.AlarmKind) {
 	switch {
 	case o.State == OrderExecuted:
-		return o, false, AlarmEndedAfterExecution
+		return o, false, client.AlarmEndedAfterExecution
 	case !o.State.Undecided() && o.State != OrderConfirmed:
 		return o, false, "" // final already: its funds are free
 	}
@@ -111,7 +112,7 @@ func (o Order) withdrawn(to Order) (Order, bool, string) {
 }
 
 // waits applies EffectWaiting: the order's funds stay frozen.
-func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
+func (o Order) waits(to Order, what countersign.Type) (Order, bool, client.AlarmKind) {
 	if !o.State.Undecided() && o.State != OrderConfirmed || o.Waiting == what {
 		return o, false, "" // a later callback was applied before
 	}
@@ -122,25 +123,25 @@ func (o Order) waits(to Order, what countersign.Type) (Order, bool, string) {
 // executed applies EffectExecuted. Money has moved, so an order that is not final becomes
 // executed even if other details were executed than ordered. Otherwise a later type
 // 5 would free its funds.
-func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, string) {
+func (o Order) executed(to Order, c *countersign.WithdrawalDone) (Order, bool, client.AlarmKind) {
 	switch {
 	case o.State == OrderExecuted && o.TxID != c.TxID:
-		return o, false, AlarmExecutedTwice
+		return o, false, client.AlarmExecutedTwice
 	case o.State == OrderExecuted:
 		return o, false, ""
 	case o.State == OrderEnded:
-		return o, false, AlarmExecutedAfterEnd
+		return o, false, client.AlarmExecutedAfterEnd
 	case !o.State.Undecided() && o.State != OrderConfirmed:
-		return o, false, AlarmExecutedUnconfirmed
+		return o, false, client.AlarmExecutedUnconfirmed
 	}
 	to.State, to.TxID, to.Waiting, to.Ended = OrderExecuted, c.TxID, 0, to.Updated
 	if o.State != OrderConfirmed {
 		to.Reason = "executed without confirmation"
-		return to, true, AlarmExecutedUnconfirmed
+		return to, true, client.AlarmExecutedUnconfirmed
 	}
 	if member := executedDiffers(o.Details, c); member != "" {
 		to.Reason = "executed with another " + member
-		return to, true, AlarmExecutedDiffers
+		return to, true, client.AlarmExecutedDiffers
 	}
 	return to, true, ""
 }

@@ -20,7 +20,7 @@ func recordOrder(ctx context.Context, t *db.Tx, o Order) error {
 // records adds a record for each event.
 func (l *ledger) records(ctx context.Context, t *db.Tx) error {
 	for _, e := range l.events {
-		r := audit.Record{Kind: e.Kind, At: e.At, Data: audit.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
+		r := audit.Record{Kind: string(e.Kind), At: e.At, Data: audit.Event{CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID, State: e.State,
 			Details: audit.DetailsOf(&e.Details), OldAddress: e.OldAddress, TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy}}
 		if e.CallBackID != "" {
 			r.About = []string{e.CallBackID}

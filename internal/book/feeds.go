@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -132,7 +133,7 @@ func decideDeposit(ctx context.Context, t *db.Tx, seq int64, to DepositState, by
 	d.State, d.Decided, d.DecidedBy, d.Reason = to, now, by, reason
 	l := ledger{}
 	l.count(countHeld, -1)
-	l.event(Event{Kind: "deposit." + string(to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
+	l.event(Event{Kind: client.EventKind("deposit." + to), At: now, Deposit: seq, TenantUserID: d.Deposit.TenantUserID, State: string(to),
 		Details: countersign.Details{Address: d.Deposit.ToAddress, ChainName: d.Deposit.ChainName, Symbol: d.Deposit.Symbol,
 			Amount: d.Deposit.Amount}, TxID: d.Deposit.TxID, Reason: reason, DecidedBy: by})
 	return d, l.write(ctx, t)

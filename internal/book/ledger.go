@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -18,7 +19,7 @@ type ledger struct {
 	counts   map[string]int64             // changes of other kept numbers
 }
 
-func (l *ledger) alarm(kind, subject string, at db.Millis) {
+func (l *ledger) alarm(kind client.AlarmKind, subject string, at db.Millis) {
 	l.alarms = append(l.alarms, db.Alarm{Kind: kind, Subject: subject, At: at})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -174,7 +175,7 @@ func TestAlarmsWake(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("nobody was woken")
 			}
-			if list, err := reader.Alarms(ctx, 0, 10); err != nil || len(list) != 1 || list[0].Kind != AlarmPossibleDuplicate {
+			if list, err := reader.Alarms(ctx, 0, 10); err != nil || len(list) != 1 || list[0].Kind != client.AlarmPossibleDuplicate {
 				t.Fatalf("%+v, %v", list, err)
 			}
 		})

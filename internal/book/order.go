@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -45,7 +47,7 @@ func findOrder(ctx context.Context, q db.Querier, text string, callBackID string
 func isNotFound(err error) bool { return errors.Is(err, db.ErrNotFound) }
 
 // orderEvent tells of o as it is now.
-func orderEvent(kind string, o Order, at db.Millis) Event {
+func orderEvent(kind client.EventKind, o Order, at db.Millis) Event {
 	return Event{Kind: kind, At: at, CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, State: string(o.State),
 		Details: o.Details, TxID: o.TxID, Reason: o.Reason, DecidedBy: o.DecidedBy}
 }
@@ -178,7 +180,7 @@ func (f OrderFilter) conditions(before int64) *db.Conditions {
 		q.Add("address = ?", f.Address)
 	case f.TenantUserID != "":
 		q.Add("tenant_user_id = ?", f.TenantUserID)
-	case f.State.known():
+	case slices.Contains(f.State.Values(), f.State):
 		q.Add("state = '" + string(f.State) + "'") // a literal: PostgreSQL sees whether it is rare
 		walked = false
 	case f.State != "":

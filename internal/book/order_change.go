@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -100,7 +101,7 @@ func (b *Book) changeOrder(ctx context.Context, t *db.Tx, o *Order, c OrderChang
 		return ErrChanged
 	}
 	l.moved = append(l.moved, [2]OrderState{c.From, c.To})
-	l.event(orderEvent(eventOrderStatePrefix+string(o.State), *o, now))
+	l.event(orderEvent(eventOf(o.State), *o, now))
 	return l.write(ctx, t)
 }
 
@@ -142,8 +143,8 @@ func (b *Book) RefuseUnknown(ctx context.Context, callBackID, tenantUserID strin
 			return ErrChanged
 		}
 		l := ledger{}
-		l.alarm(AlarmOrderUnknown, callBackID, now)
-		l.event(orderEvent(EventOrderUnknown, o, now))
+		l.alarm(client.AlarmOrderUnknown, callBackID, now)
+		l.event(orderEvent(client.EventOrderUnknown, o, now))
 		return l.write(ctx, t)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -48,7 +49,7 @@ func TestOrderRaces(t *testing.T) {
 						case 1:
 							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: OrderOpen, To: OrderDeclined, By: "policy"}, 2)
 						case 2:
-							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: OrderOpen, To: OrderExpired, Alarm: AlarmUserDiffers}, 2)
+							_, err = end.ChangeOrder(ctx, OrderChange{CallBackID: id, From: OrderOpen, To: OrderExpired, Alarm: client.AlarmUserDiffers}, 2)
 						case 3:
 							_, err = end.CancelOrder(ctx, id, "tok", "", 2)
 							if err == nil && i != 3 {

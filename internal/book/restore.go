@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -23,7 +24,7 @@ var Feeds = []string{db.FeedOfAlarms, FeedDeposits.String(), FeedEvents.String()
 // is held, and no order ends by a person, the policy or its time. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (b *Book) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now})
+	return audit.BeginEpoch(ctx, b.DB, audit.Restore{Kind: audit.BookRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now})
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/merchant"
 )
@@ -32,14 +33,14 @@ type Filter struct {
 }
 
 // DepositState is the state of an accepted deposit.
-type DepositState string
+type DepositState = client.DepositState
 
-// The states of a deposit: taken, or held → credited | rejected.
+// Its states.
 const (
-	DepositTaken    DepositState = "taken"    // counts
-	DepositHeld     DepositState = "held"     // a possible duplicate or suspect; awaits a decision
-	DepositCredited DepositState = "credited" // was held, counts
-	DepositRejected DepositState = "rejected" // was held, does not count
+	DepositTaken    = client.DepositTaken
+	DepositHeld     = client.DepositHeld
+	DepositCredited = client.DepositCredited
+	DepositRejected = client.DepositRejected
 )
 
 // TakenDeposit is one entry of the feed of deposits, which has no gaps in Seq.
@@ -70,37 +71,21 @@ func (d TakenDeposit) AsTaken() TakenDeposit {
 }
 
 // OrderState is the state of an order.
-type OrderState string
+type OrderState = client.OrderState
 
-// The states of an order: open → held → approved → confirmed → executed |
-// ended; open, held or approved → declined | cancelled | expired. Unknown is a
-// withdrawal that the service asked about too long before the merchant ordered it.
+// Its states.
 const (
-	OrderOpen      OrderState = "open"
-	OrderHeld      OrderState = "held"      // awaits a person
-	OrderApproved  OrderState = "approved"  // by a person
-	OrderConfirmed OrderState = "confirmed" // to the service; for ever
-	OrderExecuted  OrderState = "executed"  // the service says so (type 3)
-	OrderEnded     OrderState = "ended"     // without execution (type 5): its funds may be unfrozen
-	OrderDeclined  OrderState = "declined"  // by a person or the policy
-	OrderCancelled OrderState = "cancelled"
-	OrderExpired   OrderState = "expired"
-	OrderUnknown   OrderState = "unknown" // refused to the service before it was ordered
+	OrderOpen      = client.OrderOpen
+	OrderHeld      = client.OrderHeld
+	OrderApproved  = client.OrderApproved
+	OrderConfirmed = client.OrderConfirmed
+	OrderExecuted  = client.OrderExecuted
+	OrderEnded     = client.OrderEnded
+	OrderDeclined  = client.OrderDeclined
+	OrderCancelled = client.OrderCancelled
+	OrderExpired   = client.OrderExpired
+	OrderUnknown   = client.OrderUnknown
 )
-
-// known reports whether it is one of these.
-func (s OrderState) known() bool {
-	switch s {
-	case OrderOpen, OrderHeld, OrderApproved, OrderConfirmed, OrderExecuted, OrderEnded, OrderDeclined, OrderCancelled, OrderExpired, OrderUnknown:
-		return true
-	}
-	return false
-}
-
-// Undecided reports whether an order in this state can still be confirmed.
-func (s OrderState) Undecided() bool {
-	return s == OrderOpen || s == OrderHeld || s == OrderApproved
-}
 
 // NewOrder is a withdrawal that the merchant has ordered.
 type NewOrder struct {
@@ -166,7 +151,7 @@ type OrderChange struct {
 	From, To     OrderState
 	By           string
 	Reason       string
-	Alarm        string // kind of alarm to raise with it, or empty
+	Alarm        client.AlarmKind // to raise with it; may be empty
 	// Clock is read for a confirmation when the order is locked, because the
 	// process may have stood still after it decided and the order may have expired
 	// meanwhile. Nil: the caller's time is used.
@@ -199,7 +184,7 @@ type Spent struct {
 // are set depends on the kind.
 type Event struct {
 	Seq          int64
-	Kind         string // see the Event constants
+	Kind         client.EventKind
 	At           db.Millis
 	CallBackID   string
 	Deposit      int64 // seq in the feed of deposits; 0: none
@@ -212,43 +197,8 @@ type Event struct {
 	DecidedBy    string
 }
 
-// The kinds of events.
-const (
-	EventOrderHeld        = "order.held"
-	EventOrderApproved    = "order.approved"
-	EventOrderConfirmed   = "order.confirmed"
-	EventOrderDeclined    = "order.declined"
-	EventOrderCancelled   = "order.cancelled"
-	EventOrderExpired     = "order.expired"
-	EventOrderUnknown     = "order.unknown"
-	EventOrderWaiting     = "order.waiting" // the service waits for funds and tries again
-	EventOrderExecuted    = "order.executed"
-	EventOrderEnded       = "order.ended"
-	EventAddressChanged   = "address.changed" // may repeat: a type 4 without trackingId is new in each attempt
-	EventDepositCredited  = "deposit.credited"
-	EventDepositRejected  = "deposit.rejected"
-	eventOrderStatePrefix = "order."
-)
-
-// The kinds of alarms of the merchant's end.
-const (
-	AlarmUserDiffers         = "user_differs"          // a callback names another tenantUserId than its order
-	AlarmOrderUnknown        = "order_unknown"         // the service asks about, or executed, a withdrawal that was never ordered
-	AlarmExecutedUnconfirmed = "executed_unconfirmed"  // the service executed an order that was not confirmed
-	AlarmExecutedDiffers     = "executed_differs"      // it executed other details than those confirmed
-	AlarmExecutedTwice       = "executed_twice"        // two transactions for one order
-	AlarmExecutedAfterEnd    = "executed_after_end"    // type 3 after type 5
-	AlarmEndedAfterExecution = "ended_after_execution" // type 5 after type 3
-	AlarmPossibleDuplicate   = "possible_duplicate"    // a deposit awaits a decision
-	AlarmNotBound            = "not_bound"             // a callback is not bound, and the gateway refuses those
-	AlarmBindingBroken       = "binding_broken"        // a callback is bound to other bytes than its own
-	AlarmSpliced             = "spliced"               // a callback has blocks of another one; refused, or a deposit held
-	AlarmOtherContent        = "other_content"         // a callback names a known identifier with other content
-	AlarmDisproved           = "disproved"             // the merchant's own check says that there is no such deposit
-	AlarmUnverified          = "unverified"            // the merchant's own check did not say yes in time
-	AlarmAllRefused          = "all_refused"           // all callbacks of ten minutes were refused
-	AlarmRestored            = "restored"              // the book was restored from a backup and is not reconciled
-)
+// eventOf is the kind of the events that say that an order is in a state.
+func eventOf(s OrderState) client.EventKind { return client.EventKind("order." + s) }
 
 // Cursor is how far a named reader has acknowledged the feeds.
 type Cursor struct {

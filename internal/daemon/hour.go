@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/internal/dispatch"
 )
 
 const (
@@ -34,7 +33,7 @@ type hourSlice struct {
 	took             [hourBuckets]int64
 }
 
-func (h *hour) add(now time.Time, result dispatch.Result, took time.Duration) {
+func (h *hour) add(now time.Time, result client.AttemptResult, took time.Duration) {
 	at := now.UnixMilli() / hourStep.Milliseconds()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,7 +42,7 @@ func (h *hour) add(now time.Time, result dispatch.Result, took time.Duration) {
 		*s = hourSlice{at: at}
 	}
 	s.attempts++
-	if result == dispatch.Retry {
+	if result == client.AttemptRetry {
 		s.failed++
 	}
 	bucket := 0

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"countersign/internal/dispatch"
+	"countersign/client"
 )
 
 func TestHour(t *testing.T) {
 	var h hour
 	start := time.UnixMilli(1_750_000_000_000)
 	for i := range 100 {
-		result := dispatch.Accepted
+		result := client.AttemptAccepted
 		if i < 3 {
-			result = dispatch.Retry
+			result = client.AttemptRetry
 		}
 		took := 2 * time.Millisecond
 		if i >= 90 {
@@ -21,7 +21,7 @@ func TestHour(t *testing.T) {
 		}
 		h.add(start, result, took)
 	}
-	h.add(start.Add(30*time.Second), dispatch.Refused, 10*time.Hour)
+	h.add(start.Add(30*time.Second), client.AttemptRefused, 10*time.Hour)
 	got := h.last(start.Add(time.Minute))
 	if len(got) != 2 {
 		t.Fatalf("%d slices, want 2", len(got))
@@ -37,7 +37,7 @@ func TestHour(t *testing.T) {
 	if got := h.last(start.Add(time.Hour + 15*time.Second)); len(got) != 1 || got[0].Attempts != 1 {
 		t.Errorf("an hour later: %+v", got)
 	}
-	h.add(start.Add(time.Hour), dispatch.Accepted, 0)
+	h.add(start.Add(time.Hour), client.AttemptAccepted, 0)
 	if got := h.last(start.Add(time.Hour)); len(got) != 2 || got[1].Attempts != 1 || got[1].P50Ms != 1 {
 		t.Errorf("after the ring went round: %+v", got)
 	}

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // once starts a service in dir, raises an alarm in its database, and stops it.
-func once(t *testing.T, dir string, alarm string) error {
+func once(t *testing.T, dir string, alarm client.AlarmKind) error {
 	t.Helper()
 	s, err := NewService(ServiceConfig{Storage: Storage{Dir: dir}, Listen: "127.0.0.1:0"})
 	if err != nil {

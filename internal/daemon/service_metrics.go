@@ -113,7 +113,7 @@ func (m *serviceMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result dispatch.Result, reason dispatch.Reason, took time.Duration) {
+func (m *serviceMetrics) Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason, took time.Duration) {
 	m.attempts.WithLabelValues(lane.String(), t.String(), string(result), string(reason)).Inc()
 	m.exchange.WithLabelValues(lane.String()).Observe(took.Seconds())
 	m.hour.add(m.now(), result, took)
@@ -235,13 +235,13 @@ func (s serviceScrape) collect(ctx context.Context, ch chan<- prometheus.Metric)
 
 // collectAlarms gives the numbers of alarms by kind, those of kinds that were never
 // raised too, so that the first one is seen as a rise.
-func collectAlarms[K ~string](ctx context.Context, d *db.DB, kinds []K, raised, open *prometheus.Desc, ch chan<- prometheus.Metric) error {
+func collectAlarms(ctx context.Context, d *db.DB, kinds []client.AlarmKind, raised, open *prometheus.Desc, ch chan<- prometheus.Metric) error {
 	counts, err := d.AlarmCounts(ctx)
 	if err != nil {
 		return err
 	}
 	for _, k := range kinds {
-		n := counts[string(k)]
+		n := counts[k]
 		ch <- prometheus.MustNewConstMetric(raised, prometheus.CounterValue, float64(n.Raised), string(k))
 		ch <- prometheus.MustNewConstMetric(open, prometheus.GaugeValue, float64(n.Open), string(k))
 	}

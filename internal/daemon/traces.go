@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/dispatch"
 	"countersign/internal/outbox"
@@ -85,7 +86,7 @@ func (t *tracing) Attempted(a dispatch.Attempted) {
 		id = c.ID + "/" + strconv.Itoa(c.Attempts)
 	}
 	failed := ""
-	if a.Verdict.Result == dispatch.Retry {
+	if a.Verdict.Result == client.AttemptRetry {
 		failed = string(a.Verdict.Reason)
 	}
 	about := append(names(c.Merchant, c.CallBackID, c.TrackingID),

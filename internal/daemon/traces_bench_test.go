@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/countersigntest"
 	"countersign/internal/api"
 	"countersign/internal/dispatch"
@@ -45,7 +46,7 @@ func BenchmarkTraces(b *testing.B) {
 				t.Call(api.Traced{Route: "POST /v1/deposits", Merchant: "shop", TrackingID: d.TrackingID, First: true, Began: now, Ended: now})
 				t.Claimed([]outbox.Claimed{claimed}, now, now)
 				t.Attempted(dispatch.Attempted{Callback: claimed, Attempt: outbox.Attempt{Number: 1, RequestUUID: d.RequestUUID, Node: "a", HTTPStatus: 200},
-					Verdict: dispatch.Verdict{Result: dispatch.Accepted}, Steps: dispatch.Steps{Began: now, Sealed: now, Posted: now, Judged: now, Settling: now, Kept: now}})
+					Verdict: dispatch.Verdict{Result: client.AttemptAccepted}, Steps: dispatch.Steps{Began: now, Sealed: now, Posted: now, Judged: now, Settling: now, Kept: now}})
 				t.Steps(d, merchant.Steps{Began: now, Received: now, Opened: now, Recorded: now, Answered: now, Reason: merchant.ReasonAccepted})
 			}
 			t.Close(b.Context())

@@ -87,15 +87,15 @@ func TestEveryType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kinds []string
+	var kinds []client.EventKind
 	for _, e := range events {
 		kinds = append(kinds, e.Kind)
-		if e.Kind == book.EventAddressChanged && (e.Details.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
+		if e.Kind == client.EventAddressChanged && (e.Details.Address != "TNew" || e.OldAddress != "TOld" || e.TenantUserID != "60001") {
 			t.Errorf("the change of address is %+v", e)
 		}
 	}
 	slices.Sort(kinds)
-	want := []string{"address.changed", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
+	want := []client.EventKind{"address.changed", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("events %q, want %q", kinds, want)
 	}

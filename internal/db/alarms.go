@@ -3,13 +3,15 @@ package db
 import (
 	"context"
 	"strings"
+
+	"countersign/client"
 )
 
 // Alarm is something that a person should check.
 type Alarm struct {
 	Seq     int64
 	Of      string // the merchant that it is about; empty in a merchant's database
-	Kind    string // fixed word, such as "answer_differs"
+	Kind    client.AlarmKind
 	Subject string // what it is about, such as an id
 	At      Millis
 	Acked   Millis // when somebody acknowledged it; 0: nobody has
@@ -19,20 +21,11 @@ type Alarm struct {
 	AckedNote string // what the person noted; may be empty
 }
 
-// AlarmState selects alarms.
-type AlarmState string
-
-// The states of an alarm. It is open until a person acknowledges it.
-const (
-	AlarmOpen  AlarmState = "open"
-	AlarmAcked AlarmState = "acked"
-)
-
 // AlarmFilter selects alarms; empty members select all.
 type AlarmFilter struct {
 	Of    []string // merchants; nil: all. An empty list selects none.
-	Kind  string
-	State AlarmState
+	Kind  client.AlarmKind
+	State client.AlarmState
 }
 
 // AlarmCount is how many alarms of a kind there are.
@@ -70,9 +63,9 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	}
 	var raised []Statement
 	for _, a := range list {
-		a.Kind, a.Subject = Clean(a.Kind), Clean(a.Subject)
+		a.Subject = Clean(a.Subject)
 		var is int
-		same, err := One(ctx, t, sameAlarmSQL, []any{a.Of, a.Kind, a.Subject, int64(a.At - sameAlarmWindow)}, &is)
+		same, err := One(ctx, t, sameAlarmSQL, []any{a.Of, string(a.Kind), a.Subject, int64(a.At - sameAlarmWindow)}, &is)
 		if err != nil {
 			return err
 		}
@@ -80,17 +73,17 @@ func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 			continue
 		}
 		seq++
-		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Of, a.Kind, a.Subject, int64(a.At)); err != nil {
+		if _, err := t.Exec(ctx, insertAlarmSQL, seq, a.Of, string(a.Kind), a.Subject, int64(a.At)); err != nil {
 			return err
 		}
-		raised = t.Counted(t.Counted(raised, countRaised+a.Kind, 1), countOpen+a.Kind, 1)
+		raised = t.Counted(t.Counted(raised, countRaised+string(a.Kind), 1), countOpen+string(a.Kind), 1)
 	}
 	return t.Batch(ctx, append(raised, EndFeed(FeedOfAlarms, seq)))
 }
 
 // RaiseAlarm keeps an alarm in a transaction of its own.
 func (d *DB) RaiseAlarm(ctx context.Context, a Alarm) error {
-	for _, text := range []struct{ member, text string }{{"of", a.Of}, {"kind", a.Kind}, {"subject", a.Subject}} {
+	for _, text := range []struct{ member, text string }{{"of", a.Of}, {"kind", string(a.Kind)}, {"subject", a.Subject}} {
 		if err := CheckIdentifier(text.member, text.text); err != nil {
 			return err
 		}
@@ -124,13 +117,13 @@ func (f AlarmFilter) read(ctx context.Context, q Querier, of *string, after int6
 		c.Add("merchant = ?", *of)
 	}
 	if f.Kind != "" {
-		c.Add("kind = ?", f.Kind)
+		c.Add("kind = ?", string(f.Kind))
 	}
 	c.Add("seq > ?", after)
 	switch f.State { // literals: each has an index
-	case AlarmOpen:
+	case client.AlarmOpen:
 		c.Add("acked = 0")
-	case AlarmAcked:
+	case client.AlarmAcked:
 		c.Add("acked > 0")
 	}
 	text := readAlarmsSQL + c.Where() + " ORDER BY seq LIMIT CAST(" + c.Arg(limit) + " AS BIGINT)"
@@ -138,12 +131,12 @@ func (f AlarmFilter) read(ctx context.Context, q Querier, of *string, after int6
 }
 
 // AlarmCounts gives how many alarms there are by kind.
-func (d *DB) AlarmCounts(ctx context.Context) (map[string]AlarmCount, error) {
+func (d *DB) AlarmCounts(ctx context.Context) (map[client.AlarmKind]AlarmCount, error) {
 	counts, err := Counts(ctx, d)
-	kinds := map[string]AlarmCount{}
+	kinds := map[client.AlarmKind]AlarmCount{}
 	for name, n := range counts {
 		if kind, ok := strings.CutPrefix(name, countRaised); ok {
-			kinds[kind] = AlarmCount{n, counts[countOpen+kind]}
+			kinds[client.AlarmKind(kind)] = AlarmCount{n, counts[countOpen+kind]}
 		}
 	}
 	return kinds, err
@@ -183,7 +176,7 @@ func (d *DB) AckAlarm(ctx context.Context, seq int64, by, name, note string, now
 				return err
 			}
 		}
-		return t.Count(ctx, countOpen+a.Kind, -n)
+		return t.Count(ctx, countOpen+string(a.Kind), -n)
 	})
 	return a, err
 }

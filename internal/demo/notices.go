@@ -63,24 +63,24 @@ func (d *Demo) told(ctx context.Context) (all, accepted map[countersign.Type]int
 // checkNotices holds the merchant's events and orders to what the service told
 // with notices.
 func (d *Demo) checkNotices(ctx context.Context) error {
-	want := map[string]int{book.EventAddressChanged: 1}
+	want := map[client.EventKind]int{client.EventAddressChanged: 1}
 	for _, o := range d.asked {
 		switch {
 		case o.permit == "" && (o.ordered == "" || o.person == "decline"): // the merchant has no order, or had declined it itself
 		case o.permit == "", o.fails:
-			want[book.EventOrderEnded]++
+			want[client.EventOrderEnded]++
 		default:
-			want[book.EventOrderExecuted]++
+			want[client.EventOrderExecuted]++
 		}
 		if o.permit != "" && o.waits {
 			for _, what := range client.WaitingFor("").Values() {
 				if what.Type().Effect() == countersign.EffectWaiting {
-					want[book.EventOrderWaiting]++
+					want[client.EventOrderWaiting]++
 				}
 			}
 		}
 	}
-	got := map[string]int{}
+	got := map[client.EventKind]int{}
 	for after := int64(0); ; {
 		list, err := d.gateway.Book().Events(ctx, after, 1000)
 		if err != nil {
@@ -95,7 +95,7 @@ func (d *Demo) checkNotices(ctx context.Context) error {
 		}
 	}
 	holds, note := true, ""
-	for _, kind := range []string{book.EventAddressChanged, book.EventOrderWaiting, book.EventOrderExecuted, book.EventOrderEnded} {
+	for _, kind := range []client.EventKind{client.EventAddressChanged, client.EventOrderWaiting, client.EventOrderExecuted, client.EventOrderEnded} {
 		holds = holds && got[kind] == want[kind]
 		note += fmt.Sprintf(", %s %d", kind, got[kind])
 	}

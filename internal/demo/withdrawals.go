@@ -10,7 +10,6 @@ import (
 	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // policyText is the merchant's policy: what was ordered is confirmed, and above a
@@ -240,7 +239,7 @@ func (d *Demo) foreignClaims(ctx context.Context) (n int, err error) {
 			return n, err
 		}
 		for _, a := range part.Alarms {
-			if a.Kind == outbox.AlarmForeignClaim {
+			if a.Kind == client.AlarmForeignClaim {
 				n++
 			}
 		}

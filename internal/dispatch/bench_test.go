@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
@@ -136,10 +137,10 @@ func (o *countingObserver) Settled(int, time.Duration) {
 	o.settles++
 }
 
-func (o *countingObserver) Attempt(_ countersign.Lane, _ countersign.Type, result Result, _ Reason, _ time.Duration) {
+func (o *countingObserver) Attempt(_ countersign.Lane, _ countersign.Type, result client.AttemptResult, _ client.Reason, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if result == Accepted {
+	if result == client.AttemptAccepted {
 		if o.accepted++; o.accepted == o.want {
 			close(o.all)
 		}
@@ -251,8 +252,8 @@ type signalObserver struct {
 	settled chan struct{}
 }
 
-func (o *signalObserver) Attempt(_ countersign.Lane, _ countersign.Type, result Result, _ Reason, _ time.Duration) {
-	if result == Accepted {
+func (o *signalObserver) Attempt(_ countersign.Lane, _ countersign.Type, result client.AttemptResult, _ client.Reason, _ time.Duration) {
+	if result == client.AttemptAccepted {
 		o.settled <- struct{}{}
 	}
 }

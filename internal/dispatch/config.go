@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -29,7 +30,7 @@ type Outbox interface {
 // methods, which must be fast.
 type Observer interface {
 	// Attempt is called when an attempt ended: one POST, or the failure to make one.
-	Attempt(lane countersign.Lane, t countersign.Type, result Result, reason Reason, took time.Duration)
+	Attempt(lane countersign.Lane, t countersign.Type, result client.AttemptResult, reason client.Reason, took time.Duration)
 	// RSA is called after the RSA work of one message: operation is "seal" or
 	// "open", took the time of all its blocks.
 	RSA(operation string, took time.Duration)
@@ -69,13 +70,14 @@ type Steps struct{ Began, Sealed, Posted, Judged, Settling, Kept time.Time }
 
 type noObserver struct{}
 
-func (noObserver) Attempt(countersign.Lane, countersign.Type, Result, Reason, time.Duration) {}
-func (noObserver) RSA(string, time.Duration)                                                 {}
-func (noObserver) Claimed(countersign.Lane, int)                                             {}
-func (noObserver) Settled(int, time.Duration)                                                {}
-func (noObserver) Decided(countersign.Decision)                                              {}
-func (noObserver) Swept(outbox.Swept)                                                        {}
-func (noObserver) InFlight(countersign.Lane, int)                                            {}
+func (noObserver) Attempt(countersign.Lane, countersign.Type, client.AttemptResult, client.Reason, time.Duration) {
+}
+func (noObserver) RSA(string, time.Duration)      {}
+func (noObserver) Claimed(countersign.Lane, int)  {}
+func (noObserver) Settled(int, time.Duration)     {}
+func (noObserver) Decided(countersign.Decision)   {}
+func (noObserver) Swept(outbox.Swept)             {}
+func (noObserver) InFlight(countersign.Lane, int) {}
 
 // Config has the settings of a Dispatcher.
 type Config struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -175,7 +176,7 @@ func TestDepositScheduleEndsExhausted(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(100 * time.Hour)
 		c := r.callback(id)
-		if c.State != outbox.CallbackExhausted || c.Attempts != 12 || c.LastReason != string(ReasonMerchantFailure) {
+		if c.State != outbox.CallbackExhausted || c.Attempts != 12 || c.LastReason != client.ReasonMerchantFailure {
 			t.Errorf("%+v", c)
 		}
 		waits(t, c.Created, r.attemptsOf(id), notifySchedule.Delays)
@@ -255,7 +256,7 @@ func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(30 * 24 * time.Hour)
 		c, attempts := r.callback(id), r.attemptsOf(id)
-		if c.State != outbox.CallbackExhausted || c.Failed != 0 || c.LastReason != string(ReasonMerchantHold) || len(attempts) > 60 {
+		if c.State != outbox.CallbackExhausted || c.Failed != 0 || c.LastReason != client.ReasonMerchantHold || len(attempts) > 60 {
 			t.Errorf("%+v after %d attempts", c, len(attempts))
 		}
 		waits(t, c.Created, attempts, append([]time.Duration{0}, append(notifyHolds, time.Hour, time.Hour)...))
@@ -263,7 +264,7 @@ func TestDepositHoldsEndWithTheSchedule(t *testing.T) {
 			t.Errorf("the last attempt came after %v", took)
 		}
 		r.stop()
-		if len(r.alarms) != 1 || r.alarms[0] != AlarmHeldTooLong || strings.Count(r.log.String(), "kind=held_too_long") != 1 {
+		if len(r.alarms) != 1 || r.alarms[0] != client.AlarmHeldTooLong || strings.Count(r.log.String(), "kind=held_too_long") != 1 {
 			t.Errorf("alarms %v", r.alarms)
 		}
 	})
@@ -277,7 +278,7 @@ func TestBreakerSparesADeadMerchantAndTheOthers(t *testing.T) {
 		r.d.post = func(ctx context.Context, q request) Response {
 			if q.url.Host == "m1.example" && !up.Load() {
 				dead.Add(1)
-				return Response{Failure: ReasonConnect}
+				return Response{Failure: client.ReasonConnect}
 			}
 			alive.Add(1)
 			return r.merchant.post(ctx, q)
@@ -353,7 +354,7 @@ func TestExchangeHasOneDeadlineAndCallbacksOneAttempt(t *testing.T) {
 			t.Errorf("%d settled, %d late", len(r.settled), len(r.late))
 		}
 		for _, s := range r.settled {
-			if s.Attempt.Reason != string(ReasonTimeout) && s.Attempt.Reason != string(ReasonStopped) || s.Attempt.HTTPStatus != 0 {
+			if s.Attempt.Reason != client.ReasonTimeout && s.Attempt.Reason != client.ReasonStopped || s.Attempt.HTTPStatus != 0 {
 				t.Errorf("%+v", s.Attempt)
 			}
 		}
@@ -402,7 +403,7 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 		r.d.post = func(ctx context.Context, q request) Response {
 			if strings.HasSuffix(q.url.Path, "/notify") {
 				<-ctx.Done()
-				return Response{Failure: ReasonTimeout}
+				return Response{Failure: client.ReasonTimeout}
 			}
 			return r.merchant.post(ctx, q)
 		}
@@ -519,7 +520,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 		id := r.addDeposit("m1", 1)
 		time.Sleep(time.Minute)
 		r.stop()
-		if c, a := r.callback(id), r.attemptsOf(id); c.State != outbox.CallbackAccepted || len(a) != 2 || a[0].Reason != string(ReasonInternal) {
+		if c, a := r.callback(id), r.attemptsOf(id); c.State != outbox.CallbackAccepted || len(a) != 2 || a[0].Reason != client.ReasonInternal {
 			t.Errorf("%+v %+v", c, a)
 		}
 		if strings.Contains(r.log.String(), "secret of") {
@@ -574,11 +575,11 @@ func TestOpenFailuresPauseTheMerchant(t *testing.T) {
 		}
 		for _, s := range r.settled {
 			// One outcome, one reason, nothing that depends on the block.
-			reason := ReasonDataUnopened
+			reason := client.ReasonDataUnopened
 			if !s.OpenFailure {
-				reason = ReasonNotOpened // too many had failed before
+				reason = client.ReasonNotOpened // too many had failed before
 			}
-			if s.Attempt.Reason != string(reason) || !s.Counts || !s.Reached || s.Decision != "" {
+			if s.Attempt.Reason != reason || !s.Counts || !s.Reached || s.Decision != "" {
 				t.Errorf("%+v", s)
 			}
 		}

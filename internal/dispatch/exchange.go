@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -70,7 +71,7 @@ func (a *attempt) run(stop, work context.Context) {
 			a.d.cfg.Log.LogAttrs(work, slog.LevelError, "panic in an exchange", slog.String("callback", a.claimed.ID),
 				slog.String("value", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
 			a.giveBack = false
-			a.finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
+			a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 		}
 	}()
 	if stop.Err() != nil { // claimed while the node was stopping
@@ -106,7 +107,7 @@ func (a *attempt) finish(v Verdict) {
 // failed ends an attempt that this node could not make.
 func (a *attempt) failed(ctx context.Context, what string, err error) {
 	a.d.cfg.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("callback", a.claimed.ID), slog.String("error", err.Error()))
-	a.finish(Verdict{Result: Retry, Reason: ReasonInternal, Reached: true})
+	a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonInternal, Reached: true})
 }
 
 // load gives the attempt its merchant and its question. With an error it says what
@@ -151,7 +152,7 @@ func (a *attempt) timeLeft() time.Duration {
 	}
 	left := a.q.Deadline.Time().Sub(now)
 	if left <= 0 {
-		a.finish(Verdict{Result: Retry, Reason: ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
+		a.finish(Verdict{Result: client.AttemptRetry, Reason: client.ReasonLate, Decision: countersign.DecisionExpired, Reached: true})
 		return 0
 	}
 	return min(timeout, left)
@@ -161,7 +162,7 @@ func (a *attempt) timeLeft() time.Duration {
 func (a *attempt) post(work context.Context, timeout time.Duration) (r Response) {
 	d, m := a.d, a.m
 	if m.urls[a.lane] == nil {
-		r.Failure = ReasonBlockedAddress
+		r.Failure = client.ReasonBlockedAddress
 	} else {
 		a.record.RequestHash = digest(a.body)
 		until := d.cfg.Now().Add(timeout)
@@ -172,7 +173,7 @@ func (a *attempt) post(work context.Context, timeout time.Duration) (r Response)
 			tooLate: func() bool { return !d.cfg.Now().Before(until) },
 		})
 		cancel()
-		if r.Failure == ReasonOpenFiles {
+		if r.Failure == client.ReasonOpenFiles {
 			d.files.short()
 		}
 	}
@@ -222,7 +223,7 @@ func (a *attempt) judge(r Response) {
 	}
 	a.record.ErrCode = v.ErrCode
 	if m.keyRefused(a.asked, v, r.Status, r.Done) {
-		v.Reason, v.Alarm, v.Reached = ReasonKeyRefused, "", true
+		v.Reason, v.Alarm, v.Reached = client.ReasonKeyRefused, "", true
 	}
 	a.finish(v)
 	if v.ErrCode != nil {
@@ -304,7 +305,7 @@ func (d *Dispatcher) rsa(ctx context.Context, a *account, t turn, operation stri
 
 // settlement turns a verdict into a Settlement. It is pure.
 func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt, now db.Millis, jitter float64) outbox.Settlement {
-	record.Result, record.Reason = string(v.Result), v.Reason.String()
+	record.Result, record.Reason = v.Result, v.Reason
 	s := outbox.Settlement{
 		Merchant: c.Merchant, CallbackID: c.ID, Attempt: record, Type: c.Type, EventID: c.EventID, AddedBy: c.AddedBy, Payload: c.Payload, Told: c.Told,
 		Reached: v.Reached, Decision: v.Decision, Details: v.Details, Alarm: v.Alarm, OpenFailure: v.OpenFailure,
@@ -322,17 +323,17 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 		} // otherwise a question stays until the sweep expires its withdrawal
 	}
 	switch {
-	case v.Result == Accepted:
+	case v.Result == client.AttemptAccepted:
 		s.State = outbox.CallbackAccepted
-	case v.Result == Refused:
+	case v.Result == client.AttemptRefused:
 		s.State = outbox.CallbackRefused
 	case v.Decision == countersign.DecisionExpired:
 		s.State = outbox.CallbackExhausted
-	case v.Reason == ReasonStopped, v.Reason == ReasonKeyRefused:
+	case v.Reason == client.ReasonStopped, v.Reason == client.ReasonKeyRefused:
 		again(0)
-	case v.Reason == ReasonOpenFiles:
+	case v.Reason == client.ReasonOpenFiles:
 		again(filesDue)
-	case v.Result == Hold:
+	case v.Result == client.AttemptHold:
 		s.Held = true
 		delay, more := schedule.holdDelay(lane, c.Held)
 		if more {
@@ -341,7 +342,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 			s.State = outbox.CallbackExhausted
 		}
 		if s.State == outbox.CallbackExhausted {
-			s.Alarm = AlarmHeldTooLong
+			s.Alarm = client.AlarmHeldTooLong
 		}
 	default:
 		s.Counts = true
@@ -352,7 +353,7 @@ func settlement(c outbox.Claimed, m *merchant, v Verdict, record outbox.Attempt,
 			s.State = outbox.CallbackExhausted
 		}
 		if s.State == outbox.CallbackExhausted {
-			s.Alarm = AlarmExhausted // earlier attempts raised the verdict's
+			s.Alarm = client.AlarmExhausted // earlier attempts raised the verdict's
 		}
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 	"countersign/internal/pace"
@@ -30,7 +31,7 @@ type fakeOutbox struct {
 	lanes       map[laneKey]*fakeLane
 	settled     []outbox.Settlement // applied ones
 	late        []outbox.Settlement
-	alarms      []string
+	alarms      []client.AlarmKind
 	openFailed  map[string][]db.Millis
 	watchers    map[db.Topic][]chan struct{}
 	returned    int

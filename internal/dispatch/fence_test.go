@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -63,7 +64,7 @@ func TestNothingIsSentTooLate(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if first.Reason != string(ReasonStopped) || first.HTTPStatus != 0 {
+	if first.Reason != client.ReasonStopped || first.HTTPStatus != 0 {
 		t.Errorf("first attempt: %+v", first)
 	}
 	if c := r.callback(id); c.State != outbox.CallbackAccepted || c.Failed != 0 || c.Attempts != 2 {
@@ -127,7 +128,7 @@ func TestFencedConnection(t *testing.T) {
 			return r, writes.Load() - before
 		}
 
-		if r, wrote := post(true); r.Failure != ReasonStopped || s == plain && wrote > 0 {
+		if r, wrote := post(true); r.Failure != client.ReasonStopped || s == plain && wrote > 0 {
 			t.Errorf("%s: too late on a new connection: %+v, %d writes", u.Scheme, r, wrote)
 		}
 		const connections = 3
@@ -147,7 +148,7 @@ func TestFencedConnection(t *testing.T) {
 			t.Errorf("%s: in time: %+v, %d writes, want 1", u.Scheme, r, wrote)
 		}
 		closed := closes.Load()
-		if r, wrote := post(true); r.Failure != ReasonStopped || wrote > 0 {
+		if r, wrote := post(true); r.Failure != client.ReasonStopped || wrote > 0 {
 			t.Errorf("%s: too late on an old connection: %+v, %d writes", u.Scheme, r, wrote)
 		}
 		if n := closes.Load() - closed; n != 1 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
 	"countersign/internal/outbox"
@@ -38,7 +39,7 @@ func TestHoldsAreCounted(t *testing.T) {
 					}
 					asked++
 					record := outbox.Attempt{Number: list[0].Attempts, RequestUUID: "u", Started: now}
-					n := settlement(list[0], nil, Verdict{Result: Hold, Reason: ReasonMerchantHold, Reached: true}, record, now, 0)
+					n := settlement(list[0], nil, Verdict{Result: client.AttemptHold, Reason: client.ReasonMerchantHold, Reached: true}, record, now, 0)
 					if _, err := s.Settle(t.Context(), []outbox.Settlement{n}, now); err != nil {
 						t.Fatal(err)
 					}
@@ -55,7 +56,7 @@ func TestHoldsAreCounted(t *testing.T) {
 				t.Errorf("asked %d times, then %s", asked, state)
 			}
 			alarms, err := s.Alarms(t.Context(), 0, 10)
-			if err != nil || len(alarms) != 1 || alarms[0].Kind != AlarmHeldTooLong || alarms[0].Subject != id {
+			if err != nil || len(alarms) != 1 || alarms[0].Kind != client.AlarmHeldTooLong || alarms[0].Subject != id {
 				t.Errorf("alarms %+v, %v", alarms, err)
 			}
 			later := start + 60*24*3_600_000

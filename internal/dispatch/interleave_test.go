@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -224,7 +225,7 @@ func (w *world) exchange(t *rapid.T, a *heldAttempt, behaves string) {
 		w.old[a.claimed.ID] = append(w.old[a.claimed.ID], answer)
 	case "lost": // the merchant did its part, the response never came
 		w.old[a.claimed.ID] = append(w.old[a.claimed.ID], answer)
-		r = Response{Failure: ReasonClosed, Done: w.now}
+		r = Response{Failure: client.ReasonClosed, Done: w.now}
 	case "refuse":
 		code = countersign.CodeRefusedPolicy
 	case "hold":

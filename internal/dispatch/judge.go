@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -34,7 +35,7 @@ type Question struct {
 // Response is the result of one exchange.
 type Response struct {
 	// Failure is why there is no complete response; empty if there is one.
-	Failure Reason
+	Failure client.Reason
 	// Status is the HTTP status; 0 if none was read.
 	Status int
 	// Body is the whole body. Nil if Failure is set or Status is not 200.
@@ -61,7 +62,7 @@ func Judge(q Question, r Response, open func(data string) (plaintext []byte, blo
 	} else if r.Done >= q.Deadline {
 		// A late response decides nothing, whatever it says. The expiry is a decision
 		// too, and final.
-		v.Result, v.Reason = Retry, ReasonLate
+		v.Result, v.Reason = client.AttemptRetry, client.ReasonLate
 		v.Decision, v.Details = countersign.DecisionExpired, countersign.Details{}
 	}
 	return v
@@ -71,22 +72,22 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	if r.Failure != "" {
 		// Only a body over the limit shows that the server works. Of the other
 		// failures, this node's own must not count against the merchant.
-		reached := r.Failure == ReasonTooLarge && r.Status == 200 ||
-			r.Failure == ReasonStopped || r.Failure == ReasonInternal || r.Failure == ReasonOpenFiles
-		return Verdict{Result: Retry, Reason: r.Failure, Reached: reached}
+		reached := r.Failure == client.ReasonTooLarge && r.Status == 200 ||
+			r.Failure == client.ReasonStopped || r.Failure == client.ReasonInternal || r.Failure == client.ReasonOpenFiles
+		return Verdict{Result: client.AttemptRetry, Reason: r.Failure, Reached: reached}
 	}
 	if r.Status != 200 {
-		return Verdict{Result: Retry, Reason: ReasonStatus}
+		return Verdict{Result: client.AttemptRetry, Reason: client.ReasonStatus}
 	}
-	v := Verdict{Result: Retry, Reached: true}
+	v := Verdict{Result: client.AttemptRetry, Reached: true}
 	resp, err := countersign.ParseResponse(r.Body)
 	if err != nil {
-		v.Reason = ReasonResponseMalformed
+		v.Reason = client.ReasonResponseMalformed
 		var member *countersign.MemberError
 		if errors.As(err, &member) && member.Member == "data" {
 			// The most common mistake: data is the answer's object, or nothing, and
 			// not the sealed text.
-			v.Reason = ReasonDataNotSealed
+			v.Reason = client.ReasonDataNotSealed
 		}
 		return v
 	}
@@ -94,7 +95,7 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 	// must neither refuse nor hold.
 	if !q.APIKey.Equal(resp.APIKey) {
 		if !q.OtherAPIKey.Equal(resp.APIKey) {
-			v.Reason, v.Alarm = ReasonWrongAPIKey, AlarmWrongAPIKey
+			v.Reason, v.Alarm = client.ReasonWrongAPIKey, client.AlarmWrongAPIKey
 			return v
 		}
 		v.OtherAPIKey = true
@@ -118,17 +119,17 @@ func judgeResponse(q Question, r Response, open func(string) ([]byte, []int, err
 func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 	class := code.Class()
 	if isFinal(q.FinalCodes, code) {
-		v.Result, v.Reason = Refused, ReasonMerchantRefused
+		v.Result, v.Reason = client.AttemptRefused, client.ReasonMerchantRefused
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
 	switch class {
 	case countersign.ClassHold:
-		v.Result, v.Reason = Hold, ReasonMerchantHold
+		v.Result, v.Reason = client.AttemptHold, client.ReasonMerchantHold
 	case countersign.ClassNotUnderstood:
-		v.Reason, v.Alarm = ReasonNotUnderstood, AlarmNotUnderstood
+		v.Reason, v.Alarm = client.ReasonNotUnderstood, client.AlarmNotUnderstood
 	default: // includes 2000 to 2999 if the merchant's final codes are others
-		v.Reason = ReasonMerchantFailure
+		v.Reason = client.ReasonMerchantFailure
 	}
 	return v
 }
@@ -149,18 +150,18 @@ func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
 
 // openReason says why data did not open. All failures inside the blocks have one
 // reason (PROTOCOL.md, S7).
-func openReason(data string, err error) Reason {
+func openReason(data string, err error) client.Reason {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(data, " \t\r\n"), "{"):
-		return ReasonDataNotSealed
+		return client.ReasonDataNotSealed
 	case errors.Is(err, errNotOpened):
-		return ReasonNotOpened
+		return client.ReasonNotOpened
 	case errors.Is(err, envelope.ErrOpen), errors.Is(err, envelope.ErrBlock):
-		return ReasonDataUnopened
+		return client.ReasonDataUnopened
 	case errors.Is(err, envelope.ErrTooLarge):
-		return ReasonTooLarge
+		return client.ReasonTooLarge
 	case errors.Is(err, envelope.ErrBase64), errors.Is(err, envelope.ErrLength), errors.Is(err, envelope.ErrEmpty):
-		return ReasonDataEncoding
+		return client.ReasonDataEncoding
 	}
-	return ReasonInternal // the key cannot open at all
+	return client.ReasonInternal // the key cannot open at all
 }

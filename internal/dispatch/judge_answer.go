@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -17,19 +18,19 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 	case err != nil:
 		return malformed(err, v)
 	case sent.UUID() == "" || answer.UUID() != sent.UUID():
-		return contradicts(ReasonOtherAttempt, v)
+		return contradicts(client.ReasonOtherAttempt, v)
 	}
 	differs := sent.Differs(answer)
 	if a, ok := answer.(countersign.WithdrawalAnswer); ok {
 		if differs != "" {
-			return contradicts(ReasonOtherCallback, v)
+			return contradicts(client.ReasonOtherCallback, v)
 		}
 		return judgeWithdrawal(q, a.Details, countersign.DetailsBound(plaintext, blocks), v)
 	}
 	if differs != "" {
-		return contradicts(ReasonAnswerDiffers, v)
+		return contradicts(client.ReasonAnswerDiffers, v)
 	}
-	v.Result, v.Reason = Accepted, ReasonAccepted
+	v.Result, v.Reason = client.AttemptAccepted, client.ReasonAccepted
 	return v
 }
 
@@ -37,7 +38,7 @@ func judgeAnswer(q Question, plaintext []byte, blocks []int, v Verdict) Verdict 
 func malformed(err error, v Verdict) Verdict {
 	var member *countersign.MemberError
 	if errors.As(err, &member) && member.Member == "type" {
-		return contradicts(ReasonOtherType, v)
+		return contradicts(client.ReasonOtherType, v)
 	}
 	return unopened(v)
 }
@@ -46,13 +47,13 @@ func malformed(err error, v Verdict) Verdict {
 // one reason and one count: padding that happens to be right opens to garbage, and
 // whoever tries blocks must not learn that it was (PROTOCOL.md, Sealing, S7).
 func unopened(v Verdict) Verdict {
-	v.Reason, v.OpenFailure = ReasonDataUnopened, true
+	v.Reason, v.OpenFailure = client.ReasonDataUnopened, true
 	return v
 }
 
 // contradicts judges a well-formed answer about something else.
-func contradicts(reason Reason, v Verdict) Verdict {
-	v.Result, v.Reason, v.Alarm = Retry, reason, AlarmAnswerDiffers
+func contradicts(reason client.Reason, v Verdict) Verdict {
+	v.Result, v.Reason, v.Alarm = client.AttemptRetry, reason, client.AlarmAnswerDiffers
 	return v
 }
 
@@ -67,15 +68,15 @@ func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict
 	if q.Ordered != nil && said.Differs(*q.Ordered) != "" {
 		// The merchant confirms details that differ from the order (PROTOCOL.md, D3).
 		// It is not asked again.
-		v.Result, v.Reason, v.Alarm = Refused, ReasonDetailsDiffer, AlarmDetailsDiffer
+		v.Result, v.Reason, v.Alarm = client.AttemptRefused, client.ReasonDetailsDiffer, client.AlarmDetailsDiffer
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
 	if q.Ordered == nil && !bound && q.Collect != outbox.CollectAny {
-		v.Reason, v.Alarm = ReasonAnswerUnbound, AlarmAnswerUnbound
+		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnbound
 		return v
 	}
-	v.Result, v.Reason = Accepted, ReasonAccepted
+	v.Result, v.Reason = client.AttemptAccepted, client.ReasonAccepted
 	v.Decision, v.Details = countersign.DecisionConfirmed, said
 	return v
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/outbox"
 )
@@ -73,7 +74,7 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 	}
 	for _, collect := range []outbox.Collect{"", outbox.CollectBound, "anything"} {
 		v := judge(func(q *Question) { q.Collect = collect })
-		if v.Decision != countersign.DecisionNone || v.Result != Retry || v.Reason != ReasonAnswerUnbound || v.Alarm != AlarmAnswerUnbound {
+		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != client.ReasonAnswerUnbound || v.Alarm != client.AlarmAnswerUnbound {
 			t.Errorf("collect %q: %+v", collect, v)
 		}
 	}
@@ -118,7 +119,7 @@ func TestUnboundAnswerIsAskedAgain(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i, s := range r.settled {
-			unbound := s.Attempt.Reason == string(ReasonAnswerUnbound) && s.Alarm == AlarmAnswerUnbound && s.Counts && s.Decision == "" && !s.OpenFailure
+			unbound := s.Attempt.Reason == client.ReasonAnswerUnbound && s.Alarm == client.AlarmAnswerUnbound && s.Counts && s.Decision == "" && !s.OpenFailure
 			if unbound != (i < 2) || i == 2 && s.Decision != countersign.DecisionConfirmed {
 				t.Errorf("attempt %d: %+v", i+1, s)
 			}
@@ -168,8 +169,8 @@ func TestJudgeBound(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			chunks := slices.DeleteFunc(slices.Clone(test.chunks), func(c []byte) bool { return len(c) == 0 })
 			row := judgeRow{response: response(string(testKey), rightWithdrawal, 0), open: opened(chunks...),
-				outcome: Retry, reason: ReasonAnswerUnbound, alarm: AlarmAnswerUnbound}
-			confirmed := judgeRow{response: row.response, open: row.open, outcome: Accepted, reason: ReasonAccepted,
+				outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnbound}
+			confirmed := judgeRow{response: row.response, open: row.open, outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
 				decision: countersign.DecisionConfirmed}
 			if test.bound {
 				row = confirmed
@@ -182,7 +183,7 @@ func TestJudgeBound(t *testing.T) {
 	}
 	// Lengths that are not those of the plaintext bind nothing.
 	for _, blocks := range [][]int{nil, {}, {len(right) - 1}, {len(right) + 1}, {len(right), 0}, {-1, len(right) + 1}} {
-		judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: Retry, reason: ReasonAnswerUnbound, alarm: AlarmAnswerUnbound,
+		judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptRetry, reason: client.ReasonAnswerUnbound, alarm: client.AlarmAnswerUnbound,
 			open: func(data string) ([]byte, []int, error) { return []byte(data), blocks, nil }}.run(t, testQuestion(false))
 	}
 }
@@ -312,7 +313,7 @@ func TestPropertyJoinedBlocksConfirmNothingElse(t *testing.T) {
 		try := func(chunks [][]byte, isHonest bool) {
 			r := response(string(testKey), "sealed", 0)
 			v := Judge(q, r, opened(chunks...))
-			if v.Reason == ReasonAnswerUnbound && !isHonest {
+			if v.Reason == client.ReasonAnswerUnbound && !isHonest {
 				if a, err := countersign.ParseWithdrawalAnswer(bytes.Join(chunks, nil)); err == nil && a.Details.Differs(said) != "" {
 					unboundOther++ // what would have moved money
 				}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -97,10 +98,10 @@ type judgeRow struct {
 	open     func(string) ([]byte, []int, error) // nil: openPlain
 	change   func(*Question)
 
-	outcome  Result
-	reason   Reason
+	outcome  client.AttemptResult
+	reason   client.Reason
 	decision countersign.Decision
-	alarm    string
+	alarm    client.AlarmKind
 	down     bool // not reached
 	failure  bool // OpenFailure
 }
@@ -123,15 +124,15 @@ func (row judgeRow) run(t *testing.T, q Question) Verdict {
 	if (v.Decision == countersign.DecisionConfirmed) != v.Details.Amount.IsSet() {
 		t.Errorf("decision %q with details %v", v.Decision, v.Details)
 	}
-	if !slices.Contains(Reasons, v.Reason) {
+	if !slices.Contains(v.Reason.Values(), v.Reason) {
 		t.Errorf("reason %q is not in the list", v.Reason)
 	}
 	return v
 }
 
-func bodyRow(name, body string, reason Reason, alarm string) judgeRow {
+func bodyRow(name, body string, reason client.Reason, alarm client.AlarmKind) judgeRow {
 	return judgeRow{name: name, response: Response{Status: 200, Body: []byte(body), Done: 1},
-		outcome: Retry, reason: reason, alarm: alarm}
+		outcome: client.AttemptRetry, reason: reason, alarm: alarm}
 }
 
 // everyWayToBeWrong are rows that hold for every type of callback. right is a
@@ -142,33 +143,33 @@ func everyWayToBeWrong(right string) []judgeRow {
 	quoted := string(ok.Body[strings.Index(string(ok.Body), `"data":`)+7:])
 	quoted = quoted[:strings.Index(quoted, `,"errCode"`)]
 	rows := []judgeRow{
-		bodyRow("empty body", ``, ReasonResponseMalformed, ""),
-		bodyRow("text", `OK`, ReasonResponseMalformed, ""),
-		bodyRow("cut off", string(ok.Body[:len(ok.Body)-1]), ReasonResponseMalformed, ""),
-		bodyRow("two objects", string(ok.Body)+`{}`, ReasonResponseMalformed, ""),
-		bodyRow("array", `[`+string(ok.Body)+`]`, ReasonResponseMalformed, ""),
-		bodyRow("not UTF-8", "{\"apiKey\":\"\xff\"}", ReasonResponseMalformed, ""),
-		bodyRow("errCode as text", plain(`{"apiKey":%q,"data":%s,"errCode":"0","message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode 0.0", plain(`{"apiKey":%q,"data":%s,"errCode":0.0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode -0", plain(`{"apiKey":%q,"data":%s,"errCode":-0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode null", plain(`{"apiKey":%q,"data":%s,"errCode":null,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode false", plain(`{"apiKey":%q,"data":%s,"errCode":false,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode missing", plain(`{"apiKey":%q,"data":%s,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode twice", plain(`{"apiKey":%q,"data":%s,"errCode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errcode beside errCode", plain(`{"apiKey":%q,"data":%s,"errcode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("errCode past int64", plain(`{"apiKey":%q,"data":%s,"errCode":18446744073709551616,"message":""}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("message missing", plain(`{"apiKey":%q,"data":%s,"errCode":0}`, testKey.Reveal(), quoted), ReasonResponseMalformed, ""),
-		bodyRow("code without message", plain(`{"apiKey":%q,"data":"","errCode":2001,"message":""}`, testKey.Reveal()), ReasonResponseMalformed, ""),
-		bodyRow("apiKey missing", plain(`{"data":%s,"errCode":0,"message":""}`, quoted), ReasonResponseMalformed, ""),
-		bodyRow("apiKey null", plain(`{"apiKey":null,"data":%s,"errCode":0,"message":""}`, quoted), ReasonResponseMalformed, ""),
-		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), ReasonWrongAPIKey, AlarmWrongAPIKey),
-		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), ReasonWrongAPIKey, AlarmWrongAPIKey),
-		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, ReasonWrongAPIKey, AlarmWrongAPIKey),
-		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, ReasonWrongAPIKey, AlarmWrongAPIKey),
-		bodyRow("data missing", plain(`{"apiKey":%q,"errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
-		bodyRow("data null", plain(`{"apiKey":%q,"data":null,"errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
-		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), ReasonDataNotSealed, ""),
-		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), ReasonDataNotSealed, ""),
+		bodyRow("empty body", ``, client.ReasonResponseMalformed, ""),
+		bodyRow("text", `OK`, client.ReasonResponseMalformed, ""),
+		bodyRow("cut off", string(ok.Body[:len(ok.Body)-1]), client.ReasonResponseMalformed, ""),
+		bodyRow("two objects", string(ok.Body)+`{}`, client.ReasonResponseMalformed, ""),
+		bodyRow("array", `[`+string(ok.Body)+`]`, client.ReasonResponseMalformed, ""),
+		bodyRow("not UTF-8", "{\"apiKey\":\"\xff\"}", client.ReasonResponseMalformed, ""),
+		bodyRow("errCode as text", plain(`{"apiKey":%q,"data":%s,"errCode":"0","message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode 0.0", plain(`{"apiKey":%q,"data":%s,"errCode":0.0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode -0", plain(`{"apiKey":%q,"data":%s,"errCode":-0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode null", plain(`{"apiKey":%q,"data":%s,"errCode":null,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode false", plain(`{"apiKey":%q,"data":%s,"errCode":false,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode missing", plain(`{"apiKey":%q,"data":%s,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode twice", plain(`{"apiKey":%q,"data":%s,"errCode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errcode beside errCode", plain(`{"apiKey":%q,"data":%s,"errcode":500,"errCode":0,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("errCode past int64", plain(`{"apiKey":%q,"data":%s,"errCode":18446744073709551616,"message":""}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("message missing", plain(`{"apiKey":%q,"data":%s,"errCode":0}`, testKey.Reveal(), quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("code without message", plain(`{"apiKey":%q,"data":"","errCode":2001,"message":""}`, testKey.Reveal()), client.ReasonResponseMalformed, ""),
+		bodyRow("apiKey missing", plain(`{"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("apiKey null", plain(`{"apiKey":null,"data":%s,"errCode":0,"message":""}`, quoted), client.ReasonResponseMalformed, ""),
+		bodyRow("apiKey empty", plain(`{"apiKey":"","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
+		bodyRow("apiKey in another case", plain(`{"apiKey":"THE-MERCHANT","data":%s,"errCode":0,"message":""}`, quoted), client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
+		bodyRow("another merchant's refusal", `{"apiKey":"other","data":"","errCode":2001,"message":"no"}`, client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
+		bodyRow("another merchant's hold", `{"apiKey":"other","data":"","errCode":3001,"message":"wait"}`, client.ReasonWrongAPIKey, client.AlarmWrongAPIKey),
+		bodyRow("data missing", plain(`{"apiKey":%q,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
+		bodyRow("data null", plain(`{"apiKey":%q,"data":null,"errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
+		bodyRow("data empty", plain(`{"apiKey":%q,"data":"","errCode":0,"message":""}`, testKey.Reveal()), client.ReasonDataNotSealed, ""),
+		bodyRow("data an object", plain(`{"apiKey":%q,"data":%s,"errCode":0,"message":""}`, testKey.Reveal(), right), client.ReasonDataNotSealed, ""),
 	}
 	fails := func(err error) func(string) ([]byte, []int, error) {
 		return func(string) ([]byte, []int, error) { return nil, nil, err }
@@ -177,82 +178,82 @@ func everyWayToBeWrong(right string) []judgeRow {
 		r := ok
 		r.Status = status
 		rows = append(rows, judgeRow{name: fmt.Sprint("right answer with status ", status), response: r,
-			outcome: Retry, reason: ReasonStatus, down: true})
+			outcome: client.AttemptRetry, reason: client.ReasonStatus, down: true})
 	}
-	for _, failure := range []Reason{ReasonBlockedAddress, ReasonResolve, ReasonConnect, ReasonTLS, ReasonTimeout,
-		ReasonClosed, ReasonHTTP, ReasonTooLarge} {
+	for _, failure := range []client.Reason{client.ReasonBlockedAddress, client.ReasonResolve, client.ReasonConnect, client.ReasonTLS, client.ReasonTimeout,
+		client.ReasonClosed, client.ReasonHTTP, client.ReasonTooLarge} {
 		rows = append(rows, judgeRow{name: "no response: " + string(failure), response: Response{Failure: failure, Done: 1},
-			outcome: Retry, reason: failure, down: true})
+			outcome: client.AttemptRetry, reason: failure, down: true})
 	}
 	for _, code := range []int{1000, 1001, 1002, 1999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("not understood ", code), response: response(string(testKey), "", code),
-			outcome: Retry, reason: ReasonNotUnderstood, alarm: AlarmNotUnderstood})
+			outcome: client.AttemptRetry, reason: client.ReasonNotUnderstood, alarm: client.AlarmNotUnderstood})
 	}
 	for _, code := range []int{3000, 3001, 3999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("hold ", code), response: response(string(testKey), right, code),
-			outcome: Hold, reason: ReasonMerchantHold})
+			outcome: client.AttemptHold, reason: client.ReasonMerchantHold})
 	}
 	for _, code := range []int{-1, 1, 999, 4000, 5000, 1 << 40} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("failure ", code), response: response(string(testKey), right, code),
-			outcome: Retry, reason: ReasonMerchantFailure})
+			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure})
 	}
-	tooBig := Response{Failure: ReasonTooLarge, Status: 200, Done: 1}
+	tooBig := Response{Failure: client.ReasonTooLarge, Status: 200, Done: 1}
 	return append(rows,
-		judgeRow{name: "body too large", response: tooBig, outcome: Retry, reason: ReasonTooLarge},
-		judgeRow{name: "node stopped", response: Response{Failure: ReasonStopped, Done: 1}, outcome: Retry, reason: ReasonStopped},
-		judgeRow{name: "node failed", response: Response{Failure: ReasonInternal, Done: 1}, outcome: Retry, reason: ReasonInternal},
+		judgeRow{name: "body too large", response: tooBig, outcome: client.AttemptRetry, reason: client.ReasonTooLarge},
+		judgeRow{name: "node stopped", response: Response{Failure: client.ReasonStopped, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonStopped},
+		judgeRow{name: "node failed", response: Response{Failure: client.ReasonInternal, Done: 1}, outcome: client.AttemptRetry, reason: client.ReasonInternal},
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
-			outcome: Retry, reason: ReasonWrongAPIKey, alarm: AlarmWrongAPIKey},
+			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmWrongAPIKey},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
 			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} },
-			outcome: Retry, reason: ReasonMerchantFailure},
+			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
 		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{} }, outcome: Retry, reason: ReasonMerchantFailure},
-		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: Retry, reason: ReasonDataNotSealed},
+			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{} }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
+		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: client.AttemptRetry, reason: client.ReasonDataNotSealed},
 		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
-			outcome: Retry, reason: ReasonDataEncoding},
+			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
 		judgeRow{name: "not whole blocks", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrLength),
-			outcome: Retry, reason: ReasonDataEncoding},
+			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
 		judgeRow{name: "blocks do not open", response: response(string(testKey), "QUJD", 0), open: fails(envelope.ErrOpen),
-			outcome: Retry, reason: ReasonDataUnopened, failure: true},
+			outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
 		judgeRow{name: "blocks do not open with the public part", response: response(string(testKey), "QUJD", 0),
-			open: fails(&envelope.BlockError{}), outcome: Retry, reason: ReasonDataUnopened},
+			open: fails(&envelope.BlockError{}), outcome: client.AttemptRetry, reason: client.ReasonDataUnopened},
 		judgeRow{name: "not looked at", response: response(string(testKey), "QUJD", 0), open: fails(errNotOpened),
-			outcome: Retry, reason: ReasonNotOpened},
+			outcome: client.AttemptRetry, reason: client.ReasonNotOpened},
 		judgeRow{name: "key cannot open", response: response(string(testKey), "QUJD", 0), open: fails(errors.New("other")),
-			outcome: Retry, reason: ReasonInternal},
-		judgeRow{name: "garbage opened", response: response(string(testKey), "garbage", 0), outcome: Retry, reason: ReasonDataUnopened, failure: true},
-		judgeRow{name: "empty object opened", response: response(string(testKey), "{}", 0), outcome: Retry, reason: ReasonOtherType, alarm: AlarmAnswerDiffers},
+			outcome: client.AttemptRetry, reason: client.ReasonInternal},
+		judgeRow{name: "garbage opened", response: response(string(testKey), "garbage", 0), outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
+		judgeRow{name: "empty object opened", response: response(string(testKey), "{}", 0), outcome: client.AttemptRetry, reason: client.ReasonOtherType, alarm: client.AlarmAnswerDiffers},
 		judgeRow{name: "requestUUID missing", response: response(string(testKey), swap(right, `"requestUUID"`, `"requestUuid2"`), 0),
-			outcome: Retry, reason: ReasonDataUnopened, failure: true},
+			outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
 		judgeRow{name: "requestUUID null", response: response(string(testKey), swap(right, `"`+testUUID+`"`, `null`), 0),
-			outcome: Retry, reason: ReasonDataUnopened, failure: true},
+			outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
 		judgeRow{name: "another attempt", response: response(string(testKey), swap(right, testUUID, otherUUID), 0),
-			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
 		judgeRow{name: "requestUUID in upper case", response: response(string(testKey), swap(right, testUUID, strings.ToUpper(testUUID)), 0),
-			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
 		judgeRow{name: "unbound requestUUID", response: response(string(testKey), swap(right, testUUID, countersign.UnboundUUID), 0),
-			outcome: Retry, reason: ReasonOtherAttempt, alarm: AlarmAnswerDiffers},
+			outcome: client.AttemptRetry, reason: client.ReasonOtherAttempt, alarm: client.AlarmAnswerDiffers},
 	)
 }
 
 func withdrawalRows() []judgeRow {
-	wrong := func(name, old, new string, reason Reason, alarm string) judgeRow {
+	wrong := func(name, old, new string, reason client.Reason, alarm client.AlarmKind) judgeRow {
 		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
-			outcome: Retry, reason: reason, alarm: alarm, failure: reason == ReasonDataUnopened}
+			outcome: client.AttemptRetry, reason: reason, alarm: alarm, failure: reason == client.ReasonDataUnopened}
 	}
 	differs := func(name, old, new string) judgeRow {
-		row := wrong(name, old, new, ReasonDetailsDiffer, AlarmDetailsDiffer)
-		row.outcome, row.decision = Refused, countersign.DecisionDeclined
+		row := wrong(name, old, new, client.ReasonDetailsDiffer, client.AlarmDetailsDiffer)
+		row.outcome, row.decision = client.AttemptRefused, countersign.DecisionDeclined
 		return row
 	}
 	right := func(name, old, new string) judgeRow {
 		return judgeRow{name: name, response: response(string(testKey), swap(rightWithdrawal, old, new), 0),
-			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed}
+			outcome: client.AttemptAccepted, reason: client.ReasonAccepted, decision: countersign.DecisionConfirmed}
 	}
-	late := func(name string, done db.Millis, r Response, alarm string) judgeRow {
+	late := func(name string, done db.Millis, r Response, alarm client.AlarmKind) judgeRow {
 		r.Done = done
-		return judgeRow{name: name, response: r, outcome: Retry, reason: ReasonLate,
+		return judgeRow{name: name, response: r, outcome: client.AttemptRetry, reason: client.ReasonLate,
 			decision: countersign.DecisionExpired, alarm: alarm}
 	}
 	ok := response(string(testKey), rightWithdrawal, 0)
@@ -264,48 +265,48 @@ func withdrawalRows() []judgeRow {
 		right("checksum case", `0xab5801a7d398351b8be11c439e05c5b3259aec9b`, `0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B`),
 		right("unknown member", `"type":2`, `"type":2,"note":"hello"`),
 
-		wrong("another withdrawal", `"cb-1"`, `"cb-2"`, ReasonOtherCallback, AlarmAnswerDiffers),
-		wrong("another user", `"user-1"`, `"user-2"`, ReasonOtherCallback, AlarmAnswerDiffers),
-		wrong("callBackId in another case", `"cb-1"`, `"CB-1"`, ReasonOtherCallback, AlarmAnswerDiffers),
-		wrong("type 1", `"type":2`, `"type":1`, ReasonOtherType, AlarmAnswerDiffers),
-		wrong("type 2.0", `"type":2`, `"type":2.0`, ReasonOtherType, AlarmAnswerDiffers),
-		wrong("type as name", `"type":2`, `"type":"NOTIFY_REQUEST_WITHDRAW"`, ReasonOtherType, AlarmAnswerDiffers),
-		wrong("type missing", `"type":2`, `"kind":2`, ReasonOtherType, AlarmAnswerDiffers),
-		wrong("no address", `"address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",`, ``, ReasonDataUnopened, ""),
-		wrong("empty address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `""`, ReasonDataUnopened, ""),
-		wrong("null address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `null`, ReasonDataUnopened, ""),
-		wrong("no chainName", `"chainName":"ETH",`, ``, ReasonDataUnopened, ""),
-		wrong("no symbol", `"symbol":"USDT",`, ``, ReasonDataUnopened, ""),
-		wrong("no amount", `"amount":"2.5",`, ``, ReasonDataUnopened, ""),
-		wrong("null amount", `"2.5"`, `null`, ReasonDataUnopened, ""),
-		wrong("empty amount", `"2.5"`, `""`, ReasonDataUnopened, ""),
-		wrong("amount 0", `"2.5"`, `"0.00"`, ReasonDataUnopened, ""),
-		wrong("amount with exponent", `"2.5"`, `2.5e0`, ReasonDataUnopened, ""),
-		wrong("amount with sign", `"2.5"`, `"+2.5"`, ReasonDataUnopened, ""),
-		wrong("negative amount", `"2.5"`, `-2.5`, ReasonDataUnopened, ""),
-		wrong("amount with leading zero", `"2.5"`, `"02.5"`, ReasonDataUnopened, ""),
-		wrong("amount with space", `"2.5"`, `" 2.5"`, ReasonDataUnopened, ""),
-		wrong("amount as list", `"2.5"`, `["2.5"]`, ReasonDataUnopened, ""),
-		wrong("amount twice", `"amount":"2.5"`, `"amount":"9","amount":"2.5"`, ReasonDataUnopened, ""),
-		wrong("Amount beside amount", `"amount":"2.5"`, `"Amount":"9","amount":"2.5"`, ReasonDataUnopened, ""),
-		wrong("no user", `"tenantUserId":"user-1",`, ``, ReasonDataUnopened, ""),
-		wrong("no callBackId", `"callBackId":"cb-1",`, ``, ReasonDataUnopened, ""),
+		wrong("another withdrawal", `"cb-1"`, `"cb-2"`, client.ReasonOtherCallback, client.AlarmAnswerDiffers),
+		wrong("another user", `"user-1"`, `"user-2"`, client.ReasonOtherCallback, client.AlarmAnswerDiffers),
+		wrong("callBackId in another case", `"cb-1"`, `"CB-1"`, client.ReasonOtherCallback, client.AlarmAnswerDiffers),
+		wrong("type 1", `"type":2`, `"type":1`, client.ReasonOtherType, client.AlarmAnswerDiffers),
+		wrong("type 2.0", `"type":2`, `"type":2.0`, client.ReasonOtherType, client.AlarmAnswerDiffers),
+		wrong("type as name", `"type":2`, `"type":"NOTIFY_REQUEST_WITHDRAW"`, client.ReasonOtherType, client.AlarmAnswerDiffers),
+		wrong("type missing", `"type":2`, `"kind":2`, client.ReasonOtherType, client.AlarmAnswerDiffers),
+		wrong("no address", `"address":"0xab5801a7d398351b8be11c439e05c5b3259aec9b",`, ``, client.ReasonDataUnopened, ""),
+		wrong("empty address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `""`, client.ReasonDataUnopened, ""),
+		wrong("null address", `"0xab5801a7d398351b8be11c439e05c5b3259aec9b"`, `null`, client.ReasonDataUnopened, ""),
+		wrong("no chainName", `"chainName":"ETH",`, ``, client.ReasonDataUnopened, ""),
+		wrong("no symbol", `"symbol":"USDT",`, ``, client.ReasonDataUnopened, ""),
+		wrong("no amount", `"amount":"2.5",`, ``, client.ReasonDataUnopened, ""),
+		wrong("null amount", `"2.5"`, `null`, client.ReasonDataUnopened, ""),
+		wrong("empty amount", `"2.5"`, `""`, client.ReasonDataUnopened, ""),
+		wrong("amount 0", `"2.5"`, `"0.00"`, client.ReasonDataUnopened, ""),
+		wrong("amount with exponent", `"2.5"`, `2.5e0`, client.ReasonDataUnopened, ""),
+		wrong("amount with sign", `"2.5"`, `"+2.5"`, client.ReasonDataUnopened, ""),
+		wrong("negative amount", `"2.5"`, `-2.5`, client.ReasonDataUnopened, ""),
+		wrong("amount with leading zero", `"2.5"`, `"02.5"`, client.ReasonDataUnopened, ""),
+		wrong("amount with space", `"2.5"`, `" 2.5"`, client.ReasonDataUnopened, ""),
+		wrong("amount as list", `"2.5"`, `["2.5"]`, client.ReasonDataUnopened, ""),
+		wrong("amount twice", `"amount":"2.5"`, `"amount":"9","amount":"2.5"`, client.ReasonDataUnopened, ""),
+		wrong("Amount beside amount", `"amount":"2.5"`, `"Amount":"9","amount":"2.5"`, client.ReasonDataUnopened, ""),
+		wrong("no user", `"tenantUserId":"user-1",`, ``, client.ReasonDataUnopened, ""),
+		wrong("no callBackId", `"callBackId":"cb-1",`, ``, client.ReasonDataUnopened, ""),
 		{name: "the deposit's answer", response: response(string(testKey), rightDeposit, 0),
-			outcome: Retry, reason: ReasonOtherType, alarm: AlarmAnswerDiffers},
+			outcome: client.AttemptRetry, reason: client.ReasonOtherType, alarm: client.AlarmAnswerDiffers},
 
 		late("at the deadline", deadline, ok, ""),
 		late("after the deadline", deadline+1, ok, ""),
 		late("no deadline known", 0, ok, ""),
 		late("refused too late", deadline, response(string(testKey), "", 2001), ""),
 		late("held too late", deadline, response(string(testKey), "", 3001), ""),
-		late("wrong key, too late", deadline, response("other", "", 2001), AlarmWrongAPIKey),
+		late("wrong key, too late", deadline, response("other", "", 2001), client.AlarmWrongAPIKey),
 
 		{name: "held code named final", response: response(string(testKey), "", 3001),
 			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 3000, To: 3001}} },
-			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined},
+			outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused, decision: countersign.DecisionDeclined},
 		{name: "0 cannot be final", response: ok,
 			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: -10, To: 10}} },
-			outcome: Accepted, reason: ReasonAccepted, decision: countersign.DecisionConfirmed},
+			outcome: client.AttemptAccepted, reason: client.ReasonAccepted, decision: countersign.DecisionConfirmed},
 	}
 	for i := range rows {
 		if rows[i].name == "no deadline known" {
@@ -314,7 +315,7 @@ func withdrawalRows() []judgeRow {
 	}
 	for _, code := range []int{2000, 2001, 2002, 2003, 2004, 2005, 2999} {
 		rows = append(rows, judgeRow{name: fmt.Sprint("declined ", code), response: response(string(testKey), "", code),
-			outcome: Refused, reason: ReasonMerchantRefused, decision: countersign.DecisionDeclined})
+			outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused, decision: countersign.DecisionDeclined})
 	}
 	return append(rows,
 		differs("another address", "0xab5801a7d398351b8be11c439e05c5b3259aec9b", "0xab5801a7d398351b8be11c439e05c5b3259aec9c"),
@@ -336,13 +337,13 @@ func TestJudgeWithdrawal(t *testing.T) {
 
 func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
 	for _, row := range append(withdrawalRows(), everyWayToBeWrong(rightWithdrawal)...) {
-		if row.reason == ReasonDetailsDiffer { // nothing to differ from
-			row.outcome, row.reason, row.alarm = Accepted, ReasonAccepted, ""
+		if row.reason == client.ReasonDetailsDiffer { // nothing to differ from
+			row.outcome, row.reason, row.alarm = client.AttemptAccepted, client.ReasonAccepted, ""
 			row.decision = countersign.DecisionConfirmed
 		}
 		t.Run(row.name, func(t *testing.T) { row.run(t, testQuestion(false)) })
 	}
-	v := judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: Accepted, reason: ReasonAccepted,
+	v := judgeRow{response: response(string(testKey), rightWithdrawal, 0), outcome: client.AttemptAccepted, reason: client.ReasonAccepted,
 		decision: countersign.DecisionConfirmed}.run(t, testQuestion(false))
 	if v.Details.Differs(testDetails()) != "" {
 		t.Errorf("details %v are not the answer's", v.Details)
@@ -351,35 +352,35 @@ func TestJudgeWithdrawalWithoutOrder(t *testing.T) {
 
 func TestJudgeDeposit(t *testing.T) {
 	q := Question{APIKey: testKey, Sent: testDeposit(), Deadline: db.Never}
-	row := func(name, old, new string, reason Reason) judgeRow {
+	row := func(name, old, new string, reason client.Reason) judgeRow {
 		r := judgeRow{name: name, response: response(string(testKey), swap(rightDeposit, old, new), 0),
-			outcome: Retry, reason: reason, alarm: AlarmAnswerDiffers}
-		if reason == ReasonAccepted {
-			r.outcome, r.alarm = Accepted, ""
+			outcome: client.AttemptRetry, reason: reason, alarm: client.AlarmAnswerDiffers}
+		if reason == client.ReasonAccepted {
+			r.outcome, r.alarm = client.AttemptAccepted, ""
 		}
 		return r
 	}
 	rows := []judgeRow{
-		row("as said", "2.5", "2.5", ReasonAccepted),
-		row("amount as number", `"2.5"`, "2.5000", ReasonAccepted),
-		row("another txIndex", `"txIndex":-1`, `"txIndex":7`, ReasonAccepted),
-		row("no trackingId", `"trackingId":"track-1",`, ``, ReasonAccepted),
-		row("null members", `"callBackId":null,"state":null`, `"callBackId":7,"state":"x"`, ReasonAccepted),
+		row("as said", "2.5", "2.5", client.ReasonAccepted),
+		row("amount as number", `"2.5"`, "2.5000", client.ReasonAccepted),
+		row("another txIndex", `"txIndex":-1`, `"txIndex":7`, client.ReasonAccepted),
+		row("no trackingId", `"trackingId":"track-1",`, ``, client.ReasonAccepted),
+		row("null members", `"callBackId":null,"state":null`, `"callBackId":7,"state":"x"`, client.ReasonAccepted),
 		{name: "least answer", response: response(string(testKey), `{"type":"1","requestUUID":"`+testUUID+`"}`, 0),
-			outcome: Accepted, reason: ReasonAccepted},
-		row("another trackingId", "track-1", "track-2", ReasonAnswerDiffers),
-		row("another txId", "tx-1", "tx-2", ReasonAnswerDiffers),
-		row("another chain", "TRON", "ETH", ReasonAnswerDiffers),
-		row("another symbol", "USDT", "USDC", ReasonAnswerDiffers),
-		row("another amount", `"2.5"`, `"2.51"`, ReasonAnswerDiffers),
-		row("another source", "TFrom", "Tfrom", ReasonAnswerDiffers),
-		row("another target", "TTo", "tto", ReasonAnswerDiffers),
-		row("another user", "user-1", "user-2", ReasonAnswerDiffers),
-		row("type 2", `"type":1`, `"type":2`, ReasonOtherType),
+			outcome: client.AttemptAccepted, reason: client.ReasonAccepted},
+		row("another trackingId", "track-1", "track-2", client.ReasonAnswerDiffers),
+		row("another txId", "tx-1", "tx-2", client.ReasonAnswerDiffers),
+		row("another chain", "TRON", "ETH", client.ReasonAnswerDiffers),
+		row("another symbol", "USDT", "USDC", client.ReasonAnswerDiffers),
+		row("another amount", `"2.5"`, `"2.51"`, client.ReasonAnswerDiffers),
+		row("another source", "TFrom", "Tfrom", client.ReasonAnswerDiffers),
+		row("another target", "TTo", "tto", client.ReasonAnswerDiffers),
+		row("another user", "user-1", "user-2", client.ReasonAnswerDiffers),
+		row("type 2", `"type":1`, `"type":2`, client.ReasonOtherType),
 		{name: "amount no number", response: response(string(testKey), swap(rightDeposit, `"2.5"`, `"lots"`), 0),
-			outcome: Retry, reason: ReasonDataUnopened, failure: true},
-		{name: "refused", response: response(string(testKey), "", 2003), outcome: Refused, reason: ReasonMerchantRefused},
-		{name: "own final code", response: response(string(testKey), "", 77), outcome: Refused, reason: ReasonMerchantRefused,
+			outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
+		{name: "refused", response: response(string(testKey), "", 2003), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused},
+		{name: "own final code", response: response(string(testKey), "", 77), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused,
 			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} }},
 	}
 	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
@@ -435,13 +436,13 @@ func TestJudgeNotices(t *testing.T) {
 				}
 				return Judge(Question{APIKey: testKey, Sent: test.sent}, response(string(testKey), string(plaintext), 0), openPlain)
 			}
-			if v := judge(test.answer); v.Result != Accepted || v.Decision != "" {
+			if v := judge(test.answer); v.Result != client.AttemptAccepted || v.Decision != "" {
 				t.Errorf("right answer: %+v", v)
 			}
 			for i, wrong := range test.wrong {
 				a := test.answer
 				wrong(&a)
-				if v := judge(a); v.Result != Retry || v.Alarm != AlarmAnswerDiffers {
+				if v := judge(a); v.Result != client.AttemptRetry || v.Alarm != client.AlarmAnswerDiffers {
 					t.Errorf("wrong answer %d: %+v", i, v)
 				}
 			}
@@ -449,7 +450,7 @@ func TestJudgeNotices(t *testing.T) {
 			if test.sent == countersign.Callback(change) {
 				a := test.answer
 				a.ToAddress = "old"
-				if v := judge(a); v.Result != Accepted {
+				if v := judge(a); v.Result != client.AttemptAccepted {
 					t.Errorf("old address: %+v", v)
 				}
 			}
@@ -462,7 +463,7 @@ func TestJudgeOpensOnlyWhatMatters(t *testing.T) {
 	open := func(data string) ([]byte, []int, error) { opened++; return openPlain(data) }
 	for _, r := range []Response{
 		response("other", rightWithdrawal, 0), response(string(testKey), rightWithdrawal, 2001),
-		response(string(testKey), rightWithdrawal, 3001), {Status: 500}, {Failure: ReasonTimeout},
+		response(string(testKey), rightWithdrawal, 3001), {Status: 500}, {Failure: client.ReasonTimeout},
 	} {
 		Judge(testQuestion(true), r, open)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -81,9 +82,9 @@ func (k *keys) at(now db.Millis) (sealing, other *keySet) {
 // forRequest gives the set for a request at now. It is the other one after the merchant
 // did not take a request under the one that seals: a merchant that cannot have two keys
 // changes at a moment of its own.
-func (k *keys) forRequest(lastReason string, now db.Millis) *keySet {
+func (k *keys) forRequest(lastReason client.Reason, now db.Millis) *keySet {
 	sealing, other := k.at(now)
-	if other != nil && lastReason == string(ReasonKeyRefused) {
+	if other != nil && lastReason == client.ReasonKeyRefused {
 		return other
 	}
 	return sealing
@@ -134,7 +135,7 @@ func openFailure(err error) bool {
 // the request, and another set of keys is to be tried at once.
 func (k *keys) keyRefused(asked *keySet, v Verdict, status int, now db.Millis) bool {
 	sealing, other := k.at(now)
-	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != Retry || v.Decision != countersign.DecisionNone {
+	if other == nil || asked != sealing || sealing.asksAlike(other) || v.Result != client.AttemptRetry || v.Decision != countersign.DecisionNone {
 		return false
 	}
 	return status == 400 || status == 401 || status == 403 || v.ErrCode != nil && *v.ErrCode == int64(countersign.CodeCannotOpen)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -123,7 +124,7 @@ func TestTwoSetsOfKeys(t *testing.T) {
 						cb := r.callback(id)
 						if a := r.attemptsOf(id); cb.State != outbox.CallbackAccepted || len(a) != attempts || cb.Failed != 0 {
 							t.Errorf("%+v, %+v", cb, a)
-						} else if attempts == 2 && a[0].Reason != string(ReasonKeyRefused) {
+						} else if attempts == 2 && a[0].Reason != client.ReasonKeyRefused {
 							t.Errorf("%+v", a)
 						}
 					}
@@ -163,7 +164,7 @@ func TestRefusedUnderBothKeys(t *testing.T) {
 			t.Errorf("%+v after %d attempts", c, len(a))
 		}
 		for i, x := range a {
-			if want := []Reason{ReasonKeyRefused, ReasonNotUnderstood}[i%2]; x.Reason != string(want) {
+			if want := []client.Reason{client.ReasonKeyRefused, client.ReasonNotUnderstood}[i%2]; x.Reason != want {
 				t.Errorf("attempt %d: %+v", i, x)
 			}
 		}

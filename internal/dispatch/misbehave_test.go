@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/bodies"
 	"countersign/internal/outbox"
 )
@@ -142,24 +143,24 @@ func TestMisbehavingMerchants(t *testing.T) {
 		handler http.HandlerFunc
 		raw     func(c net.Conn, request []byte)
 		short   bool // ends by time-out alone
-		reason  Reason
+		reason  client.Reason
 		status  int
 	}{
-		{name: "hangs", reason: ReasonTimeout, short: true, handler: func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		{name: "hangs without a header", reason: ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) { _, _ = c.Read(make([]byte, 1)) }},
-		{name: "hangs after the header", reason: ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "hangs", reason: client.ReasonTimeout, short: true, handler: func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{name: "hangs without a header", reason: client.ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) { _, _ = c.Read(make([]byte, 1)) }},
+		{name: "hangs after the header", reason: client.ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(200)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}},
-		{name: "trickles", reason: ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "trickles", reason: client.ReasonTimeout, short: true, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = w.Write([]byte(" "))
 				w.(http.Flusher).Flush()
 				time.Sleep(10 * time.Millisecond)
 			}
 		}},
-		{name: "trickles its header", reason: ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) {
+		{name: "trickles its header", reason: client.ReasonTimeout, short: true, raw: func(c net.Conn, _ []byte) {
 			for _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n"); err == nil; {
 				time.Sleep(10 * time.Millisecond)
 				_, err = io.WriteString(c, "X: y\r\n")
@@ -168,14 +169,14 @@ func TestMisbehavingMerchants(t *testing.T) {
 				}
 			}
 		}},
-		{name: "streams for ever", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "streams for ever", reason: client.ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(big); err != nil {
 					return
 				}
 			}
 		}},
-		{name: "64 MiB", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "64 MiB", reason: client.ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(64<<20))
 			for range 1 << 10 {
 				if _, err := w.Write(big); err != nil {
@@ -183,55 +184,55 @@ func TestMisbehavingMerchants(t *testing.T) {
 				}
 			}
 		}},
-		{name: "one byte too many", reason: ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "one byte too many", reason: client.ReasonTooLarge, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(append(big, 'x'))
 		}},
-		{name: "64 KiB of nothing", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "64 KiB of nothing", reason: client.ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(big)
 		}},
-		{name: "compressed", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "compressed", reason: client.ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Accept-Encoding") != "" {
 				t.Errorf("it asked for %s", r.Header.Get("Accept-Encoding"))
 			}
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0})
 		}},
-		{name: "redirects", reason: ReasonStatus, status: 302, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "redirects", reason: client.ReasonStatus, status: 302, handler: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
 				t.Error("the redirect was followed")
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		}},
-		{name: "redirects for good", reason: ReasonStatus, status: 308, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "redirects for good", reason: client.ReasonStatus, status: 308, handler: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
 				t.Error("the redirect was followed")
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusPermanentRedirect)
 		}},
-		{name: "right answer with 500", reason: ReasonStatus, status: 500, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "right answer with 500", reason: client.ReasonStatus, status: 500, handler: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			respond(func(_ countersign.Callback, p []byte) []byte { return sealed(p) })(w, r)
 		}},
-		{name: "wants another key", reason: ReasonStatus, status: 401, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }},
-		{name: "no content", reason: ReasonStatus, status: 204, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }},
-		{name: "empty", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {}},
-		{name: "closes at once", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) {}},
-		{name: "closes in the header", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: x\r\n") }},
-		{name: "closes in the body", reason: ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
+		{name: "wants another key", reason: client.ReasonStatus, status: 401, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }},
+		{name: "no content", reason: client.ReasonStatus, status: 204, handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }},
+		{name: "empty", reason: client.ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {}},
+		{name: "closes at once", reason: client.ReasonClosed, raw: func(c net.Conn, _ []byte) {}},
+		{name: "closes in the header", reason: client.ReasonClosed, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: x\r\n") }},
+		{name: "closes in the body", reason: client.ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
 			response, _ := m.respond(request)
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(response)+1, response)
 		}},
-		{name: "closes in a chunk", reason: ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
+		{name: "closes in a chunk", reason: client.ReasonClosed, status: 200, raw: func(c net.Conn, request []byte) {
 			response, _ := m.respond(request)
 			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(response), response)
 		}},
-		{name: "resets", reason: ReasonClosed, raw: func(c net.Conn, _ []byte) { _ = c.(*net.TCPConn).SetLinger(0) }},
-		{name: "speaks no HTTP", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n\r\n") }},
-		{name: "status is no number", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 OK OK\r\n\r\n") }},
-		{name: "two lengths", reason: ReasonHTTP, raw: func(c net.Conn, _ []byte) {
+		{name: "resets", reason: client.ReasonClosed, raw: func(c net.Conn, _ []byte) { _ = c.(*net.TCPConn).SetLinger(0) }},
+		{name: "speaks no HTTP", reason: client.ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n\r\n") }},
+		{name: "status is no number", reason: client.ReasonHTTP, raw: func(c net.Conn, _ []byte) { _, _ = io.WriteString(c, "HTTP/1.1 OK OK\r\n\r\n") }},
+		{name: "two lengths", reason: client.ReasonHTTP, raw: func(c net.Conn, _ []byte) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx")
 		}},
-		{name: "header bomb", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+		{name: "header bomb", reason: client.ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for i := range 100_000 {
 				if _, err := fmt.Fprintf(c, "X-%d: %s\r\n", i, strings.Repeat("a", 100)); err != nil {
@@ -239,7 +240,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 				}
 			}
 		}},
-		{name: "one endless header", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+		{name: "one endless header", reason: client.ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: ")
 			for {
 				if _, err := c.Write(big); err != nil {
@@ -247,44 +248,44 @@ func TestMisbehavingMerchants(t *testing.T) {
 				}
 			}
 		}},
-		{name: "continues for ever", reason: ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
+		{name: "continues for ever", reason: client.ReasonTooLarge, raw: func(c net.Conn, _ []byte) {
 			for {
 				if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"); err != nil {
 					return
 				}
 			}
 		}},
-		{name: "another attempt's requestUUID", reason: ReasonOtherAttempt, status: 200,
+		{name: "another attempt's requestUUID", reason: client.ReasonOtherAttempt, status: 200,
 			handler: respond(func(countersign.Callback, []byte) []byte { return sealed([]byte(oldAnswer)) })},
-		{name: "another key", reason: ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "another key", reason: client.ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			b, err := other.seal(p)
 			if err != nil {
 				t.Error(err)
 			}
 			return b
 		})},
-		{name: "plain JSON in data", reason: ReasonDataNotSealed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "plain JSON in data", reason: client.ReasonDataNotSealed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			b, err := countersign.Response{APIKey: testKey, Data: string(p)}.Marshal()
 			if err != nil {
 				t.Error(err)
 			}
 			return b
 		})},
-		{name: "errCode as text", reason: ReasonResponseMalformed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "errCode as text", reason: client.ReasonResponseMalformed, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			return bytes.Replace(sealed(p), []byte(`"errCode":0`), []byte(`"errCode":"0"`), 1)
 		})},
-		{name: "data cut in the middle", reason: ReasonDataEncoding, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "data cut in the middle", reason: client.ReasonDataEncoding, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			b := sealed(p)
 			at := bytes.Index(b, []byte(`"data":"`)) + 8
 			return append(append([]byte(nil), b[:at]...), b[at+4:]...)
 		})},
-		{name: "blocks of another answer in front", reason: ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "blocks of another answer in front", reason: client.ReasonDataUnopened, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			return sealed(append([]byte(`{"type":2}`), p...))
 		})},
-		{name: "echoes the request", reason: ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
+		{name: "echoes the request", reason: client.ReasonResponseMalformed, status: 200, handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(w, r.Body)
 		}},
-		{name: "another merchant", reason: ReasonWrongAPIKey, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
+		{name: "another merchant", reason: client.ReasonWrongAPIKey, status: 200, handler: respond(func(_ countersign.Callback, p []byte) []byte {
 			return bytes.Replace(sealed(p), []byte(testKey.Reveal()), []byte("other"), 1)
 		})},
 	} {
@@ -305,7 +306,7 @@ func TestMisbehavingMerchants(t *testing.T) {
 			id := r.addWithdrawal("m1", 1, time.Hour, true)
 			a := r.firstAttempt(t, id)
 			r.stop()
-			if a.Reason != string(test.reason) || a.HTTPStatus != test.status || a.Result != string(Retry) {
+			if a.Reason != test.reason || a.HTTPStatus != test.status || a.Result != client.AttemptRetry {
 				t.Errorf("reason %s, status %d, outcome %s", a.Reason, a.HTTPStatus, a.Result)
 			}
 			if w := r.withdrawal(id); w.State != outbox.WithdrawalAwaiting || w.Details != nil {
@@ -365,15 +366,15 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 		name   string
 		url    string
 		change func(*Config, *outbox.Merchant)
-		reason Reason
+		reason client.Reason
 	}{
-		{"nobody there", "http://" + closed, nil, ReasonConnect},
-		{"certificate of nobody", secure.URL, nil, ReasonTLS},
-		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, ReasonTLS},
+		{"nobody there", "http://" + closed, nil, client.ReasonConnect},
+		{"certificate of nobody", secure.URL, nil, client.ReasonTLS},
+		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *outbox.Merchant) { m.Settings.AllowPrivate = false }, ReasonBlockedAddress},
-		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, ReasonBlockedAddress},
-		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, ReasonResolve},
+			func(_ *Config, m *outbox.Merchant) { m.Settings.AllowPrivate = false }, client.ReasonBlockedAddress},
+		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress},
+		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, client.ReasonResolve},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			row := testStoreMerchant("m1", testPair(), test.url)
@@ -383,7 +384,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 				}
 				c.Outbox.(*fakeOutbox).merchants["m1"] = row
 			})
-			if test.reason == ReasonResolve {
+			if test.reason == client.ReasonResolve {
 				// No name server of the outside may be asked in a test.
 				rt := roundTripper(TargetRules{AllowPrivate: true, AllowHTTP: true}, nil, dnsServer(t, func() []netip.Addr { return nil }))
 				r.d.transport.private = rt
@@ -391,7 +392,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 			}
 			a := r.firstAttempt(t, r.addDeposit("m1", 1))
 			r.stop()
-			if a.Reason != string(test.reason) || a.HTTPStatus != 0 {
+			if a.Reason != test.reason || a.HTTPStatus != 0 {
 				t.Errorf("%+v", a)
 			}
 		})

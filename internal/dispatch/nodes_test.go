@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/lab/dbtest/ready"
@@ -57,7 +58,7 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 		cb, err := m.open(q.body)
 		if err != nil {
 			t.Error(err)
-			return Response{Failure: ReasonClosed}
+			return Response{Failure: client.ReasonClosed}
 		}
 		id := cb.EventID()
 		mu.Lock()
@@ -215,7 +216,7 @@ func testSlowMerchantsLeavePlaces(t *testing.T, s *outbox.Outbox) {
 		held[q.url.Host+q.url.Path]++
 		mu.Unlock()
 		<-end
-		return Response{Failure: ReasonStopped}
+		return Response{Failure: client.ReasonStopped}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

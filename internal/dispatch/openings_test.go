@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/outbox"
 )
@@ -128,14 +129,14 @@ func TestFewAnswersAreOpenedBeforeThePause(t *testing.T) {
 					if n := count.opened(); n < outbox.OpenFailureLimit || n > most {
 						t.Errorf("%d of %d answers were opened, want %d to %d", n, arrived, outbox.OpenFailureLimit, most)
 					}
-					reasons := map[string]int{}
+					reasons := map[client.Reason]int{}
 					for _, s := range r.settled {
 						reasons[s.Attempt.Reason]++
-						if s.OpenFailure != (s.Attempt.Reason == string(ReasonDataUnopened)) || s.Decision != "" || s.Alarm != "" {
+						if s.OpenFailure != (s.Attempt.Reason == client.ReasonDataUnopened) || s.Decision != "" || s.Alarm != "" {
 							t.Errorf("%+v", s)
 						}
 					}
-					if len(reasons) != 2 || reasons[string(ReasonDataUnopened)] != count.opened() || reasons[string(ReasonNotOpened)] == 0 {
+					if len(reasons) != 2 || reasons[client.ReasonDataUnopened] != count.opened() || reasons[client.ReasonNotOpened] == 0 {
 						t.Errorf("reasons %v of %d opened", reasons, count.opened())
 					}
 				})
@@ -178,12 +179,12 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		blocks int
-		reason Reason
+		reason client.Reason
 		opened bool
 	}{
-		{"an answer's most", testPair().Blocks(envelope.PKCS1v15, most), ReasonDataUnopened, true},
-		{"one block more", testPair().Blocks(envelope.PKCS1v15, most) + 1, ReasonTooLarge, false},
-		{"all that a response holds", 380, ReasonTooLarge, false},
+		{"an answer's most", testPair().Blocks(envelope.PKCS1v15, most), client.ReasonDataUnopened, true},
+		{"one block more", testPair().Blocks(envelope.PKCS1v15, most) + 1, client.ReasonTooLarge, false},
+		{"all that a response holds", 380, client.ReasonTooLarge, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestOversizedAnswersAreNotOpened(t *testing.T) {
 				}
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				if r.merchants["m1"].State != outbox.MerchantPaused || r.settled[0].Attempt.Reason != string(test.reason) {
+				if r.merchants["m1"].State != outbox.MerchantPaused || r.settled[0].Attempt.Reason != test.reason {
 					t.Errorf("%s after %+v", r.merchants["m1"].State, r.settled[0])
 				}
 			})

@@ -169,18 +169,18 @@ func (d *Dispatcher) persist(hard context.Context, what string, until db.Millis,
 func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	c, v, a, kind := e.claimed, e.verdict, e.settlement.Attempt, e.settlement.Alarm
 	if s.Stopped != "" {
-		v.Result, v.Reason, kind = Retry, Reason(s.Stopped), ""
+		v.Result, v.Reason, kind = client.AttemptRetry, s.Stopped, ""
 	}
 	lane := c.Type.Lane()
 	d.cfg.Observer.Attempt(lane, c.Type, v.Result, v.Reason, a.Duration)
 	level := slog.LevelInfo
-	if v.Result == Accepted && s.Decision == countersign.DecisionNone && err == nil {
+	if v.Result == client.AttemptAccepted && s.Decision == countersign.DecisionNone && err == nil {
 		level = slog.LevelDebug
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.Int("type", int(c.Type)),
-		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Result)), slog.String("reason", v.Reason.String()),
+		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Result)), slog.String("reason", string(v.Reason)),
 		slog.Int("status", a.HTTPStatus))
 	if v.ErrCode != nil {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
@@ -207,16 +207,16 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 		d.alarm(c, kind)
 	}
 	if s.Differs {
-		d.alarm(c, string(client.AlarmAnswerDiffers))
+		d.alarm(c, client.AlarmAnswerDiffers)
 	}
 	if s.Paused {
-		d.alarm(c, string(client.AlarmOpenFailures))
+		d.alarm(c, client.AlarmOpenFailures)
 	}
 }
 
-func (d *Dispatcher) alarm(c outbox.Claimed, kind string) {
-	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", kind),
-		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", client.AlarmKind(kind).Text()))
+func (d *Dispatcher) alarm(c outbox.Claimed, kind client.AlarmKind) {
+	d.cfg.Log.LogAttrs(context.Background(), slog.LevelError, "alarm", slog.String("kind", string(kind)),
+		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.String("text", kind.Text()))
 }
 
 // sleep waits until the time is over or ctx ends.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -19,7 +20,7 @@ func TestDecisionDoesNotWaitForDeposits(t *testing.T) {
 		r.d.post = func(ctx context.Context, q request) Response {
 			if strings.HasSuffix(q.url.Path, "/notify") {
 				<-ctx.Done()
-				return Response{Failure: ReasonTimeout}
+				return Response{Failure: client.ReasonTimeout}
 			}
 			return r.merchant.post(ctx, q)
 		}

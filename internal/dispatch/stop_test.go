@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -55,7 +56,7 @@ func TestStopBreaksOffWhatTakesTooLong(t *testing.T) {
 		}
 		for _, id := range []string{deposit, withdrawal} {
 			c, a := r.callback(id), r.attemptsOf(id)
-			if c.State != outbox.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != string(ReasonStopped) {
+			if c.State != outbox.CallbackPending || c.Failed != 0 || len(a) != 1 || a[0].Reason != client.ReasonStopped {
 				t.Errorf("%+v %+v", c, a)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
@@ -111,7 +112,7 @@ func (r *stopRig) post(_ context.Context, q request) Response {
 		}
 		return Response{Status: 200, Body: body}
 	}
-	return Response{Failure: ReasonClosed}
+	return Response{Failure: client.ReasonClosed}
 }
 
 // stopAct is what is done to the merchant m, what ends it, and where it is afterwards.

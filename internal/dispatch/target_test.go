@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"countersign/client"
 )
 
 // hostile are addresses that no callback may go to over the internet's policy.
@@ -222,12 +224,12 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		r := tr.post(ctx, request{url: u, contentType: defaultContentType, body: []byte("x")})
 		cancel()
-		if r.Failure != ReasonBlockedAddress {
+		if r.Failure != client.ReasonBlockedAddress {
 			t.Errorf("%v: %+v", addresses, r)
 		}
 	}
 	answer.Store(new([]netip.Addr))
-	if r := tr.post(t.Context(), request{url: u, body: []byte("x")}); r.Failure != ReasonResolve {
+	if r := tr.post(t.Context(), request{url: u, body: []byte("x")}); r.Failure != client.ReasonResolve {
 		t.Errorf("no address: %+v", r)
 	}
 }

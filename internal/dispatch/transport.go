@@ -19,6 +19,7 @@ import (
 	"code.dny.dev/ssrf"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/bodies"
 )
 
@@ -179,12 +180,12 @@ func (t *transport) post(ctx context.Context, q request) Response {
 		return Response{Status: resp.StatusCode, Page: page}
 	}
 	if resp.ContentLength > maxResponseBody {
-		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}
+		return Response{Status: resp.StatusCode, Failure: client.ReasonTooLarge}
 	}
 	body, err := bodies.Read(resp.Body, resp.ContentLength, maxResponseBody, nil)
 	switch {
 	case errors.Is(err, bodies.ErrTooLong):
-		return Response{Status: resp.StatusCode, Failure: ReasonTooLarge}
+		return Response{Status: resp.StatusCode, Failure: client.ReasonTooLarge}
 	case err != nil:
 		return Response{Status: resp.StatusCode, Failure: classify(ctx, err)}
 	}
@@ -193,7 +194,7 @@ func (t *transport) post(ctx context.Context, q request) Response {
 
 // classify gives the reason for an error of an exchange. The error's text is never
 // shown: it holds addresses and what the merchant's server sent.
-func classify(ctx context.Context, err error) Reason {
+func classify(ctx context.Context, err error) client.Reason {
 	var (
 		dns       *net.DNSError
 		op        *net.OpError
@@ -206,29 +207,29 @@ func classify(ctx context.Context, err error) Reason {
 	switch {
 	// By the text too: the errors of the resolver do not wrap their cause.
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(text, syscall.EMFILE.Error()):
-		return ReasonOpenFiles
+		return client.ReasonOpenFiles
 	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort),
 		errors.Is(err, ssrf.ErrProhibitedNetwork), errors.Is(err, ssrf.ErrInvalidHostPort):
-		return ReasonBlockedAddress
+		return client.ReasonBlockedAddress
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, errTooLate):
-		return ReasonStopped
+		return client.ReasonStopped
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
-		return ReasonTimeout
+		return client.ReasonTimeout
 	case errors.As(err, &dns):
-		return ReasonResolve
+		return client.ReasonResolve
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return ReasonTimeout
+		return client.ReasonTimeout
 	case errors.As(err, &untrusted), errors.As(err, &record), errors.As(err, &alert), strings.Contains(text, "tls: "),
 		strings.Contains(text, "HTTP response to HTTPS"):
-		return ReasonTLS
+		return client.ReasonTLS
 	case strings.Contains(text, "response headers exceeded"):
-		return ReasonTooLarge
+		return client.ReasonTooLarge
 	case errors.As(err, &op) && op.Op == "dial":
-		return ReasonConnect
+		return client.ReasonConnect
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
 		strings.Contains(text, "server closed"), strings.HasSuffix(text, "unexpected EOF"):
-		return ReasonClosed
+		return client.ReasonClosed
 	}
-	return ReasonHTTP
+	return client.ReasonHTTP
 }

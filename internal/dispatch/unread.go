@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -31,16 +32,16 @@ func (u *unreads) may(now time.Time) bool {
 }
 
 // unread is what is kept of a response that was not understood, nil if nothing is.
-func (m *merchant) unread(reason Reason, r Response, now time.Time) []byte {
+func (m *merchant) unread(reason client.Reason, r Response, now time.Time) []byte {
 	body := r.Body
 	switch reason {
-	case ReasonStatus:
+	case client.ReasonStatus:
 		body = r.Page
-	case ReasonKeyRefused:
+	case client.ReasonKeyRefused:
 		if r.Status != 200 {
 			body = r.Page
 		}
-	case ReasonResponseMalformed, ReasonWrongAPIKey, ReasonNotUnderstood, ReasonDataNotSealed, ReasonDataEncoding:
+	case client.ReasonResponseMalformed, client.ReasonWrongAPIKey, client.ReasonNotUnderstood, client.ReasonDataNotSealed, client.ReasonDataEncoding:
 	default:
 		return nil // it was understood, or is sealed, or there is none
 	}

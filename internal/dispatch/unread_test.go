@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 )
 
 // What is kept of a response has none of its API keys, wherever they stand.
@@ -13,26 +14,26 @@ func TestUnreadHasNoKeys(t *testing.T) {
 	const key, callbackKey, foreign = "merchant-key-1234", "callback-key-5678", "foreign-key-9012"
 	filler := strings.Repeat("x", 2040)
 	for name, c := range map[string]struct {
-		reason Reason
+		reason client.Reason
 		body   string
 		want   string // what it still says; empty: nothing is kept
 	}{
-		"page of a proxy":      {ReasonStatus, "<html>502 Bad Gateway " + key, "502 Bad Gateway"},
-		"echo of the header":   {ReasonStatus, "X-API-KEY: " + callbackKey + "\r\nX-Api-Key: " + foreign + "\r\n", "X-API-KEY"},
-		"not the protocol":     {ReasonResponseMalformed, `{"code":0,"apiKey":"` + key + `"}`, `"code":0`},
-		"another merchant's":   {ReasonWrongAPIKey, `{"apiKey" : "` + foreign + `","errCode":0}`, `"errCode":0`},
-		"escaped":              {ReasonResponseMalformed, `"{\"apiKey\":\"` + foreign + `\",\"n\":1}"`, `{`},
-		"unfinished":           {ReasonResponseMalformed, `{"n":1,"apiKey":"` + foreign, `"n":1`},
-		"cut off within a key": {ReasonStatus, filler + key[:11], "xxx"},
-		"key across the end":   {ReasonStatus, filler + key + "and more", "xxx"},
-		"plain answer":         {ReasonDataNotSealed, `{"apiKey":"` + key + `","data":{"type":1}}`, `"type":1`},
-		"did not open":         {ReasonDataUnopened, `{"data":"AAAA"}`, ""},
-		"right":                {ReasonAccepted, `{"data":"AAAA"}`, ""},
-		"empty":                {ReasonStatus, "", ""},
+		"page of a proxy":      {client.ReasonStatus, "<html>502 Bad Gateway " + key, "502 Bad Gateway"},
+		"echo of the header":   {client.ReasonStatus, "X-API-KEY: " + callbackKey + "\r\nX-Api-Key: " + foreign + "\r\n", "X-API-KEY"},
+		"not the protocol":     {client.ReasonResponseMalformed, `{"code":0,"apiKey":"` + key + `"}`, `"code":0`},
+		"another merchant's":   {client.ReasonWrongAPIKey, `{"apiKey" : "` + foreign + `","errCode":0}`, `"errCode":0`},
+		"escaped":              {client.ReasonResponseMalformed, `"{\"apiKey\":\"` + foreign + `\",\"n\":1}"`, `{`},
+		"unfinished":           {client.ReasonResponseMalformed, `{"n":1,"apiKey":"` + foreign, `"n":1`},
+		"cut off within a key": {client.ReasonStatus, filler + key[:11], "xxx"},
+		"key across the end":   {client.ReasonStatus, filler + key + "and more", "xxx"},
+		"plain answer":         {client.ReasonDataNotSealed, `{"apiKey":"` + key + `","data":{"type":1}}`, `"type":1`},
+		"did not open":         {client.ReasonDataUnopened, `{"data":"AAAA"}`, ""},
+		"right":                {client.ReasonAccepted, `{"data":"AAAA"}`, ""},
+		"empty":                {client.ReasonStatus, "", ""},
 	} {
 		m := &merchant{keys: keys{keySet: keySet{apiKey: countersign.APIKey(key), callbackKey: countersign.APIKey(callbackKey)}}}
 		r := Response{Status: 200, Body: []byte(c.body)}
-		if c.reason == ReasonStatus {
+		if c.reason == client.ReasonStatus {
 			r = Response{Status: 502, Page: []byte(c.body)}
 		}
 		got := string(m.unread(c.reason, r, time.Unix(0, 0)))
@@ -52,7 +53,7 @@ func TestUnreadIsLimited(t *testing.T) {
 	m := &merchant{keys: keys{keySet: keySet{apiKey: "merchant-key-1234"}}}
 	kept := func(at time.Time) (n int) {
 		for range 1000 {
-			if m.unread(ReasonStatus, Response{Status: 502, Page: []byte("x")}, at) != nil {
+			if m.unread(client.ReasonStatus, Response{Status: 502, Page: []byte("x")}, at) != nil {
 				n++
 			}
 		}

@@ -83,7 +83,7 @@ func (a *server) events(c *api.Call, q readerFeed, _ api.None) (client.Events, e
 
 // AlarmOf is an alarm as the API shows it.
 func AlarmOf(x db.Alarm) client.GatewayAlarm {
-	return client.GatewayAlarm{Seq: x.Seq, Kind: client.AlarmKind(x.Kind), Subject: x.Subject, Advice: client.AlarmKind(x.Kind).Text(), At: timeOf(x.At),
+	return client.GatewayAlarm{Seq: x.Seq, Kind: x.Kind, Subject: x.Subject, Advice: x.Kind.Text(), At: timeOf(x.At),
 		Acked: timeOf(x.Acked), AckedBy: x.AckedBy, AckedName: x.AckedName, AckedNote: x.AckedNote}
 }
 

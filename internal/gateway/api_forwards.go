@@ -116,7 +116,7 @@ func parseForwardID(id string) (feed book.Feed, seq int64, known bool) {
 func forwardBody(f book.Forward) (id string, body []byte, err error) {
 	var b bytes.Buffer
 	if f.Feed == book.FeedEvents {
-		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: client.EventKind(f.Event.Kind), Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
+		err = api.EncodeJSON(&b, client.ForwardedEvent{Type: f.Event.Kind, Timestamp: timeOf(f.Event.At), Data: eventOf(f.Event)})
 		return forwardID(f.Feed, f.Seq), b.Bytes(), err
 	}
 	d := f.Deposit.AsTaken() // whatever was decided meanwhile: every attempt says the same

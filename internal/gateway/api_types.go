@@ -58,7 +58,7 @@ func orderOf(o book.Order) client.Order {
 	return client.Order{
 		CallBackID: o.CallBackID, TenantUserID: o.TenantUserID, Address: o.Details.Address, ChainName: o.Details.ChainName,
 		Symbol: o.Details.Symbol, Amount: o.Details.Amount, ExpiresAt: timeOf(o.Expires), Labels: o.Labels,
-		State: client.OrderState(o.State), OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.Report()), TxID: o.TxID,
+		State: o.State, OrderedBy: o.OrderedBy, Reason: o.Reason, DecidedBy: o.DecidedBy, Waiting: client.WaitingFor(o.Waiting.Report()), TxID: o.TxID,
 		Created: timeOf(o.Created), Updated: timeOf(o.Updated), Confirmed: timeOf(o.Confirmed), Ended: timeOf(o.Ended),
 	}
 }
@@ -118,7 +118,7 @@ func depositOf(d book.TakenDeposit) client.DepositEntry {
 		Seq: d.Seq, TrackingID: c.TrackingID, TenantUserID: c.TenantUserID, TxID: c.TxID, ChainName: c.ChainName, Symbol: c.Symbol,
 		Amount: c.Amount, FromAddress: c.FromAddress, ToAddress: c.ToAddress, RiskLevelFrom: knownRisk(c.RiskLevelFrom),
 		RiskLevelTo: knownRisk(c.RiskLevelTo), TxIndex: c.TxIndex, Business: c.Business, PossibleDuplicate: d.PossibleDuplicate(), Suspect: d.Suspect,
-		State: client.DepositState(d.State), Taken: timeOf(d.Taken), Decided: timeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
+		State: d.State, Taken: timeOf(d.Taken), Decided: timeOf(d.Decided), DecidedBy: d.DecidedBy, Reason: d.Reason,
 	}
 	if d.AsSent != "" {
 		_ = json.Unmarshal([]byte(d.AsSent), &e.AsSent) // the book wrote it
@@ -135,7 +135,7 @@ func knownRisk(level int64) *int64 {
 
 func eventOf(e book.Event) client.EventEntry {
 	out := client.EventEntry{
-		Seq: e.Seq, Kind: client.EventKind(e.Kind), At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
+		Seq: e.Seq, Kind: e.Kind, At: timeOf(e.At), CallBackID: e.CallBackID, Deposit: e.Deposit, TenantUserID: e.TenantUserID,
 		State: e.State, Address: e.Details.Address, OldAddress: e.OldAddress, ChainName: e.Details.ChainName, Symbol: e.Details.Symbol,
 		TxID: e.TxID, Reason: e.Reason, DecidedBy: e.DecidedBy,
 	}

@@ -93,7 +93,7 @@ func TestPossibleDuplicates(t *testing.T) {
 				}
 			}
 			states("taken", "held", "taken", "held")
-			r.wantAlarms(book.AlarmPossibleDuplicate, book.AlarmPossibleDuplicate)
+			r.wantAlarms(client.AlarmPossibleDuplicate, client.AlarmPossibleDuplicate)
 			if s, err := r.client.Stats(ctx); err != nil || s.DepositsHeld != 2 {
 				t.Fatalf("stats: %+v, %v", s, err)
 			}
@@ -131,8 +131,8 @@ func TestPossibleDuplicates(t *testing.T) {
 				}
 			}
 			events, err := r.client.Events(ctx, client.FeedOptions{})
-			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != book.EventDepositCredited ||
-				events.Events[0].Deposit != 2 || events.Events[1].Kind != book.EventDepositRejected || events.Events[1].Deposit != 4 {
+			if err != nil || len(events.Events) != 2 || events.Events[0].Kind != client.EventDepositCredited ||
+				events.Events[0].Deposit != 2 || events.Events[1].Kind != client.EventDepositRejected || events.Events[1].Deposit != 4 {
 				t.Fatalf("events: %+v, %v", events, err)
 			}
 		})
@@ -224,7 +224,7 @@ func TestSplicesInUsualOrder(t *testing.T) {
 				t.Errorf("with the requestUUID of the one that was taken: errCode %d", code)
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"spliced": 1})
-			r.wantAlarms(book.AlarmSpliced)
+			r.wantAlarms(client.AlarmSpliced)
 			// The blocks in the middle are of the one that was taken. Its txId is cut.
 			middle := splice(splice(held, taken, 1), held, 3)
 			for range 2 {

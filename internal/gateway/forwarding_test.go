@@ -154,7 +154,7 @@ func checkForwardBodies(t *testing.T, a *application) {
 	if err := json.Unmarshal([]byte(a.bodies["event_1"]), &m); err != nil {
 		t.Fatal(err)
 	}
-	if m.Type != book.EventOrderConfirmed || m.Data.CallBackID != "order-1" {
+	if m.Type != string(client.EventOrderConfirmed) || m.Data.CallBackID != "order-1" {
 		t.Errorf("event: %s", a.bodies["event_1"])
 	}
 }

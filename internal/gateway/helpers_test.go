@@ -206,22 +206,22 @@ func (r *rig) state(n int, want book.OrderState) client.Order {
 }
 
 // alarms gives the kinds of all alarms, in order.
-func (r *rig) alarms() []string {
+func (r *rig) alarms() []client.AlarmKind {
 	r.t.Helper()
 	list, err := r.client.Alarms(r.t.Context(), client.FeedOptions{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	kinds := []string{}
+	var kinds []client.AlarmKind
 	for _, a := range list.Alarms {
-		kinds = append(kinds, string(a.Kind))
+		kinds = append(kinds, a.Kind)
 	}
 	return kinds
 }
 
-func (r *rig) wantAlarms(want ...string) {
+func (r *rig) wantAlarms(want ...client.AlarmKind) {
 	r.t.Helper()
-	if got := r.alarms(); !slices.Equal(got, append([]string{}, want...)) {
+	if got := r.alarms(); !slices.Equal(got, want) {
 		r.t.Fatalf("alarms are %v, want %v", got, want)
 	}
 }

@@ -47,13 +47,13 @@ const (
 
 // refusalAlarms are the reasons that raise an alarm. The service repeats what was
 // refused, so most others would only repeat the log.
-var refusalAlarms = map[merchant.Reason]string{
-	merchant.ReasonNotBound:      book.AlarmNotBound,
-	merchant.ReasonBindingBroken: book.AlarmBindingBroken,
-	merchant.ReasonSpliced:       book.AlarmSpliced,
-	merchant.ReasonOtherContent:  book.AlarmOtherContent,
-	merchant.ReasonDisproved:     book.AlarmDisproved,
-	merchant.ReasonUnverified:    book.AlarmUnverified,
+var refusalAlarms = map[merchant.Reason]client.AlarmKind{
+	merchant.ReasonNotBound:      client.AlarmNotBound,
+	merchant.ReasonBindingBroken: client.AlarmBindingBroken,
+	merchant.ReasonSpliced:       client.AlarmSpliced,
+	merchant.ReasonOtherContent:  client.AlarmOtherContent,
+	merchant.ReasonDisproved:     client.AlarmDisproved,
+	merchant.ReasonUnverified:    client.AlarmUnverified,
 }
 
 // subjectNotBound is the subject of every alarm not_bound. Such a service binds no
@@ -80,13 +80,13 @@ func (r *refusals) Observe(o merchant.Observation) {
 	alarming = alarming && r.alarm(kind, o.ID)
 	r.mu.Unlock()
 	if alarming && o.Reason == merchant.ReasonNotBound {
-		r.c.Log.Warn("a request was refused because it is not bound", "alarm", kind, "advice", client.AlarmKind(kind).Do())
+		r.c.Log.Warn("a request was refused because it is not bound", "alarm", string(kind), "advice", kind.Do())
 	}
 }
 
 // alarm notes an alarm, unless it was raised in the last hour. r is locked.
-func (r *refusals) alarm(kind, subject string) bool {
-	if kind == book.AlarmNotBound {
+func (r *refusals) alarm(kind client.AlarmKind, subject string) bool {
+	if kind == client.AlarmNotBound {
 		subject = subjectNotBound
 	}
 	key, now := db.Alarm{Kind: kind, Subject: subject}, db.MillisOf(r.c.Now())
@@ -141,8 +141,8 @@ func (r *refusals) allRefused(ctx context.Context) error {
 		return nil
 	}
 	r.since, r.refused = 0, nil
-	if n >= allRefusedLeast && taken < since && r.alarm(book.AlarmAllRefused, string(most)) {
-		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", book.AlarmAllRefused, "refused", n, "mostly", string(most),
+	if n >= allRefusedLeast && taken < since && r.alarm(client.AlarmAllRefused, string(most)) {
+		r.c.Log.Error("all callbacks of ten minutes were refused", "alarm", string(client.AlarmAllRefused), "refused", n, "mostly", string(most),
 			"advice", client.AlarmAllRefused.Do())
 	}
 	return nil

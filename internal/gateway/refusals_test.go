@@ -10,7 +10,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/merchant"
 )
 
@@ -27,7 +26,7 @@ func TestNotBound(t *testing.T) {
 				}
 			}
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 3})
-			r.wantAlarms(book.AlarmNotBound)
+			r.wantAlarms(client.AlarmNotBound)
 			list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
 			if err != nil || list.Alarms[0].Subject != "--binding" || !strings.Contains(list.Alarms[0].Advice, "--binding seen") {
 				t.Errorf("%+v, %v", list, err)
@@ -40,11 +39,11 @@ func TestNotBound(t *testing.T) {
 			clear(r.refusals.raised)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 4})
-			r.wantAlarms(book.AlarmNotBound)
+			r.wantAlarms(client.AlarmNotBound)
 			r.clock.advance(2 * time.Hour)
 			r.deliver(countersigntest.Deposit(1))
 			r.wantRefused(map[client.RefusalReason]int64{"not_bound": 5})
-			r.wantAlarms(book.AlarmNotBound, book.AlarmNotBound, book.AlarmAllRefused) // nothing else came in those hours
+			r.wantAlarms(client.AlarmNotBound, client.AlarmNotBound, client.AlarmAllRefused) // nothing else came in those hours
 		})
 	}
 }
@@ -54,7 +53,7 @@ func TestNotBound(t *testing.T) {
 func TestRefusalsAlarm(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			for unbound, splice := range map[bool]string{true: book.AlarmSpliced, false: book.AlarmBindingBroken} {
+			for unbound, splice := range map[bool]client.AlarmKind{true: client.AlarmSpliced, false: client.AlarmBindingBroken} {
 				service := newService(t, countersigntest.ServiceConfig{Unbound: unbound, Order: countersigntest.UUIDFirst})
 				r := newRig(t, d.url(t), service, nil)
 				first := service.Deliver(t.Context(), r.to, countersigntest.Deposit(1))
@@ -75,7 +74,7 @@ func TestRefusalsAlarm(t *testing.T) {
 					}
 				}
 				r.wantRefused(map[client.RefusalReason]int64{client.RefusalReason(splice): 2, "other_content": 2})
-				r.wantAlarms(splice, book.AlarmOtherContent)
+				r.wantAlarms(splice, client.AlarmOtherContent)
 				list, err := r.client.Alarms(t.Context(), client.FeedOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -142,24 +141,24 @@ func TestAllRefused(t *testing.T) {
 			keep(5 * time.Minute)
 			refuse()
 			keep(4 * time.Minute)
-			strict.wantAlarms(book.AlarmNotBound)
+			strict.wantAlarms(client.AlarmNotBound)
 			if result := service.Deliver(t.Context(), other, countersigntest.Deposit(2)); result.Err != nil {
 				t.Fatal(result.Err)
 			}
 			keep(2 * time.Minute)
-			strict.wantAlarms(book.AlarmNotBound) // another node took one
+			strict.wantAlarms(client.AlarmNotBound) // another node took one
 
 			refuse()
 			service.Post(t.Context(), strict.to, merchant.DefaultNotifyPath, []byte("garbage"))
 			refuse()
 			keep(10 * time.Minute)
-			strict.wantAlarms(book.AlarmNotBound, book.AlarmAllRefused)
+			strict.wantAlarms(client.AlarmNotBound, client.AlarmAllRefused)
 			list, err := strict.client.Alarms(t.Context(), client.FeedOptions{})
 			if a := list.Alarms[len(list.Alarms)-1]; err != nil || a.Subject != "not_bound" || !strings.Contains(a.Advice, "--learn") {
 				t.Errorf("%+v, %v", a, err)
 			}
 			keep(10 * time.Minute)
-			strict.wantAlarms(book.AlarmNotBound, book.AlarmAllRefused) // nothing came
+			strict.wantAlarms(client.AlarmNotBound, client.AlarmAllRefused) // nothing came
 		})
 	}
 }

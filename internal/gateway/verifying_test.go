@@ -15,7 +15,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/countersigntest"
-	"countersign/internal/book"
 	"countersign/internal/signed"
 )
 
@@ -93,7 +92,7 @@ func TestVerifying(t *testing.T) {
 			now.advance(time.Hour)
 			says(http.StatusOK, `{"verdict":"not_yet"}`, countersign.CodeRefusedPolicy)
 			r.wantRefused(map[client.RefusalReason]int64{"disproved": 1, "unverified": 1})
-			r.wantAlarms(book.AlarmDisproved, book.AlarmUnverified)
+			r.wantAlarms(client.AlarmDisproved, client.AlarmUnverified)
 			asked := c.asked.Load()
 			says(http.StatusOK, `{"verdict":"yes"}`, 0)
 			says(http.StatusOK, `{"verdict":"no"}`, 0) // a repetition is not asked about

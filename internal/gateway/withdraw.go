@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
@@ -114,7 +115,7 @@ func judge(a book.Asked, w countersign.WithdrawalRequest, now db.Millis, grace t
 		if o.State.Undecided() {
 			// The refusal stands for this callBackId, so the order is over.
 			f.change = &book.OrderChange{CallBackID: o.CallBackID, From: o.State, To: book.OrderDeclined, By: byCheck,
-				Reason: "the service asked for it with another tenantUserId", Alarm: book.AlarmUserDiffers}
+				Reason: "the service asked for it with another tenantUserId", Alarm: client.AlarmUserDiffers}
 		}
 		return f
 	case o.Confirmed > 0 && (o.State == book.OrderConfirmed || o.State == book.OrderExecuted):

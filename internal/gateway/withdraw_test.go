@@ -162,7 +162,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	if _, err := r.app.AddOrder(ctx, newOrder(2)); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("an order that came too late: %v", err)
 	}
-	r.wantAlarms(book.AlarmOrderUnknown)
+	r.wantAlarms(client.AlarmOrderUnknown)
 
 	// Late, but within the grace period.
 	ask(3, countersign.CodeNotKnownYet)
@@ -233,7 +233,7 @@ func testOrders(t *testing.T, r *rig, rules *wordPolicy) {
 	r.state(10, book.OrderOpen)
 	rules.err = nil
 	r.confirmed(10)
-	r.wantAlarms(book.AlarmOrderUnknown, book.AlarmUserDiffers)
+	r.wantAlarms(client.AlarmOrderUnknown, client.AlarmUserDiffers)
 }
 
 // TestOrderEdges lets the order change between the look at it and the decision.
@@ -315,7 +315,7 @@ func TestNotices(t *testing.T) {
 		notices []countersign.Type
 		want    book.OrderState
 		waiting client.WaitingFor
-		alarms  []string
+		alarms  []client.AlarmKind
 	}{
 		{"executed", true, []countersign.Type{done}, book.OrderExecuted, "", nil},
 		{"executed after waiting", true, []countersign.Type{short, hot, done}, book.OrderExecuted, "", nil},
@@ -323,15 +323,15 @@ func TestNotices(t *testing.T) {
 		{"ended", true, []countersign.Type{short, ended}, book.OrderEnded, "", nil},
 		{"ended before it was asked for", false, []countersign.Type{ended}, book.OrderEnded, "", nil},
 		{"short of funds after the end", true, []countersign.Type{ended, short}, book.OrderEnded, "", nil},
-		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, "", []string{book.AlarmEndedAfterExecution}},
-		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, "", []string{book.AlarmExecutedAfterEnd}},
-		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, "", []string{book.AlarmExecutedUnconfirmed}},
+		{"5 after 3", true, []countersign.Type{done, ended}, book.OrderExecuted, "", []client.AlarmKind{client.AlarmEndedAfterExecution}},
+		{"3 after 5", true, []countersign.Type{ended, done}, book.OrderEnded, "", []client.AlarmKind{client.AlarmExecutedAfterEnd}},
+		{"executed without confirmation", false, []countersign.Type{done}, book.OrderExecuted, "", []client.AlarmKind{client.AlarmExecutedUnconfirmed}},
 	}
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
 			url, service := d.url(t), newService(t, countersigntest.ServiceConfig{})
 			r := newRig(t, url, service, nil)
-			var alarms []string
+			var alarms []client.AlarmKind
 			for n, c := range cases {
 				r.order(n)
 				if c.confirm {
@@ -355,7 +355,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
+func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 	const n = 50
 	differs := map[string]func(*countersign.WithdrawalDone){
 		"toAddress": func(w *countersign.WithdrawalDone) { w.ToAddress = "elsewhere" },
@@ -374,7 +374,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
 		if o := r.state(i, book.OrderExecuted); o.Reason != "executed with another "+member {
 			t.Errorf("%s: %q", member, o.Reason)
 		}
-		alarms = append(alarms, book.AlarmExecutedDiffers)
+		alarms = append(alarms, client.AlarmExecutedDiffers)
 	}
 	r.wantAlarms(alarms...)
 
@@ -389,7 +389,7 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []string) {
 	// Nothing was ever ordered.
 	r.deliver(countersigntest.Notice(countersign.TypeWithdraw, 99))
 	r.deliver(countersigntest.Notice(countersign.TypeInvalidAddress, 98))
-	r.wantAlarms(append(alarms, book.AlarmExecutedTwice, book.AlarmUserDiffers, book.AlarmOrderUnknown)...)
+	r.wantAlarms(append(alarms, client.AlarmExecutedTwice, client.AlarmUserDiffers, client.AlarmOrderUnknown)...)
 }
 
 // TestAddressChange: the new address is the one that counts.
@@ -402,7 +402,7 @@ func TestAddressChange(t *testing.T) {
 		t.Fatalf("events: %+v, %v", events, err)
 	}
 	e := events.Events[0]
-	if e.Kind != book.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
+	if e.Kind != client.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
 		e.TenantUserID != change.TenantUserID || e.ChainName != change.ChainName || e.Symbol != change.Symbol {
 		t.Fatalf("event: %+v", e)
 	}

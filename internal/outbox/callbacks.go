@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -105,7 +106,7 @@ func (o *Outbox) Unread(ctx context.Context, id string) (number int, head []byte
 // repeats reports whether the attempt that follows those of list repeats what the
 // merchant had accepted: only Repeat makes one after an accepted attempt.
 func repeats(list []Attempt) bool {
-	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == resultAccepted && !a.Late })
+	return slices.ContainsFunc(list, func(a Attempt) bool { return a.Result == client.AttemptAccepted && !a.Late })
 }
 
 // Callbacks lists callbacks, newest first, beginning at cursor. next is empty at

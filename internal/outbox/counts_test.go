@@ -35,9 +35,9 @@ func checkKept(t testing.TB, s *Outbox) {
 	count(`SELECT 'alarms ' || kind, COUNT(*) FROM alarms GROUP BY kind`)
 	count(`SELECT 'open alarms ' || kind, COUNT(*) FROM alarms WHERE acked = 0 GROUP BY kind`)
 	for kind, n := range must(s.AlarmCounts(ctx))(t) {
-		got["alarms "+kind] = n.Raised
+		got["alarms "+string(kind)] = n.Raised
 		if n.Open != 0 {
-			got["open alarms "+kind] = n.Open
+			got["open alarms "+string(kind)] = n.Open
 		}
 	}
 	stats := must(s.Stats(ctx))(t)

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -15,7 +16,7 @@ type feedEntries struct {
 	decisions [][2]string // merchant and the withdrawal's part of the id
 }
 
-func (f *feedEntries) alarm(merchant, kind, subject string, at db.Millis) {
+func (f *feedEntries) alarm(merchant string, kind client.AlarmKind, subject string, at db.Millis) {
 	f.alarms = append(f.alarms, db.Alarm{Of: merchant, Kind: kind, Subject: subject, At: at})
 }
 

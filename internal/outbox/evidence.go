@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -48,7 +49,7 @@ func (a *Attempt) item(merchant, callback string, typ countersign.Type, eventID,
 	sum := sha256.Sum256(payload)
 	return audit.Attempt{Merchant: merchant, Callback: callback, Type: int(typ), EventID: eventID, AddedBy: addedBy, Payload: hex.EncodeToString(sum[:]),
 		Attempt: a.Number, RequestUUID: db.Clean(a.RequestUUID), Started: int64(a.Started), Settled: int64(settled), Node: db.Clean(a.Node),
-		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: db.Clean(a.Result), Reason: db.Clean(a.Reason),
+		Status: a.HTTPStatus, ErrCode: a.ErrCode, Result: string(a.Result), Reason: string(a.Reason),
 		RequestHash: hex.EncodeToString(unhex(a.RequestHash)), ResponseHash: hex.EncodeToString(unhex(a.ResponseHash)), Late: late, Repeated: a.Repeated}
 }
 
@@ -66,12 +67,12 @@ func (o *Outbox) recordBatch(ctx context.Context, t *db.Tx, batch []*settling, n
 			}
 		}
 		if b.awaiting == 1 {
-			d := audit.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: db.Clean(b.Attempt.Reason), Attempt: b.Attempt.Number}
+			d := audit.Decided{Merchant: b.Merchant, Decision: string(b.decided), Reason: string(b.Attempt.Reason), Attempt: b.Attempt.Number}
 			switch b.decided {
 			case countersign.DecisionConfirmed:
 				d.Details = audit.DetailsOf(&b.Details)
 			case countersign.DecisionExpired:
-				d.Reason = ReasonDeadline
+				d.Reason = string(client.ReasonDeadline)
 			}
 			if err := audit.AddAbout(ctx, t, audit.WithdrawalDecided, b.CallbackID, now, d); err != nil {
 				return err
@@ -85,7 +86,7 @@ func (b *settling) answered(item audit.Attempt) audit.Exchange {
 	e := b.Exchange
 	return audit.Exchange{Attempt: item, Version: e.Version, URL: e.URL, RequestKey: e.RequestKey, ResponseKey: e.ResponseKey,
 		Request: e.Request, RequestOpened: e.RequestOpened, Message: e.Message, Response: e.Data, ResponseOpened: e.ResponseOpened,
-		Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: b.Alarm}
+		Details: audit.DetailsOf(&b.Details), AfterDecision: b.out.Late, Differs: b.out.Differs, Alarm: string(b.Alarm)}
 }
 
 const itemsOfSQL = `

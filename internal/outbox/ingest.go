@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -40,7 +41,7 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 		var alarms []db.Alarm
 		for _, n := range batch {
 			if n.Type == countersign.TypeAddress && !done[n.item].Duplicate {
-				alarms = append(alarms, db.Alarm{Of: n.Merchant, Kind: AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), At: now})
+				alarms = append(alarms, db.Alarm{Of: n.Merchant, Kind: client.AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), At: now})
 			}
 		}
 		return db.RaiseAlarms(ctx, t, alarms)
@@ -50,9 +51,6 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 	}
 	return done, nil
 }
-
-// AlarmAddressChanged: a merchant is told that a user's deposits go to another address.
-const AlarmAddressChanged = "address_changed"
 
 // newRow is a callback to be inserted.
 type newRow struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
@@ -66,7 +67,7 @@ func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis)
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
 		if change.Stays {
-			feed.alarm(k.merchant, AlarmBreakerOpen, k.lane.String(), now)
+			feed.alarm(k.merchant, client.AlarmBreakerOpen, k.lane.String(), now)
 		}
 	}
 }

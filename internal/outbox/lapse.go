@@ -6,12 +6,10 @@ import (
 	"errors"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
-
-// AlarmLapsed: a confirmed withdrawal was not released in time.
-const AlarmLapsed = "lapsed"
 
 const (
 	lapsedSQL = `
@@ -30,7 +28,7 @@ func (o *Outbox) sweepLapsed(ctx context.Context, now db.Millis, done *Swept) (e
 		if err != nil || !lapsed {
 			return false, err
 		}
-		return true, db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: AlarmLapsed, Subject: f.callback(), At: now}})
+		return true, db.RaiseAlarms(ctx, t, []db.Alarm{{Of: f.merchant, Kind: client.AlarmLapsed, Subject: f.callback(), At: now}})
 	})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -68,7 +69,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	}
 	n := 0
 	for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
-		if a.Kind == AlarmLapsed && a.Of == "m0" && a.Subject == late.ID {
+		if a.Kind == client.AlarmLapsed && a.Of == "m0" && a.Subject == late.ID {
 			n++
 		}
 	}

@@ -4,36 +4,29 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
 
 // MerchantState says whether a merchant takes part.
-type MerchantState string
+type MerchantState = client.MerchantState
 
-// The states of a merchant.
+// Its states.
 const (
-	MerchantActive MerchantState = "active"
-	// MerchantPaused: by an operator or an alarm. Callbacks are kept and not sent, and
-	// nothing is decided or released.
-	MerchantPaused MerchantState = "paused"
-	// MerchantDeleted: by a person, for ever. Its keys are erased; what happened is kept.
-	MerchantDeleted MerchantState = "deleted"
+	MerchantActive  = client.MerchantActive
+	MerchantPaused  = client.MerchantPaused
+	MerchantDeleted = client.MerchantDeleted
 )
 
 // Scheme says whose RSA pair seals requests (PROTOCOL.md, Keys).
-type Scheme string
+type Scheme = client.Scheme
 
 // The schemes.
 const (
-	// SchemeService: the service made the pair, seals requests with its
-	// private part (block type 1) and the merchant opens with the public part.
-	SchemeService Scheme = "service"
-	// SchemeMerchant: the merchant made the pair and gave its public part;
-	// requests are sealed with it (block type 2).
-	SchemeMerchant Scheme = "merchant"
-	// SchemeMerchantOAEP is SchemeMerchant with OAEP-SHA256 padding.
-	SchemeMerchantOAEP Scheme = "merchant-oaep"
+	SchemeService      = client.SchemeService
+	SchemeMerchant     = client.SchemeMerchant
+	SchemeMerchantOAEP = client.SchemeMerchantOAEP
 )
 
 // Retry is a delay schedule; nil or zero members mean the lane's default.
@@ -52,12 +45,12 @@ type CodeRange struct {
 
 // Collect is what an answer must show that says the details of a withdrawal, where
 // the service has no order to compare them with (PROTOCOL.md, Decision, D7).
-type Collect string
+type Collect = client.Collect
 
 // What it may be. The empty Collect is CollectBound.
 const (
-	CollectBound Collect = "bound" // details lie in blocks with their callBackId or requestUUID
-	CollectAny   Collect = "any"   // nothing: a thief of answers can put others' details in
+	CollectBound = client.CollectBound
+	CollectAny   = client.CollectAny
 )
 
 // Settings are the parts of a merchant that only the sender interprets.

@@ -6,18 +6,9 @@ import (
 	"sync"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
-)
-
-// Alarms about work that is not done.
-const (
-	// AlarmOverdue: callbacks are due for overdueAfter and are not sent.
-	AlarmOverdue = "overdue"
-	// AlarmExhausted: callbacks were given up.
-	AlarmExhausted = "exhausted"
-	// AlarmBreakerOpen: a merchant was not reached for pace.BreakerStays.
-	AlarmBreakerOpen = "breaker_open"
 )
 
 // The times of overdue.
@@ -78,7 +69,7 @@ func (o *overdue) sweep(ctx context.Context, d *db.DB, now db.Millis) error {
 		if !found {
 			continue
 		}
-		if err := d.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: AlarmOverdue, Subject: lane.String(), At: now}); err != nil {
+		if err := d.RaiseAlarm(ctx, db.Alarm{Of: merchant, Kind: client.AlarmOverdue, Subject: lane.String(), At: now}); err != nil {
 			return err
 		}
 		o.mu.Lock()

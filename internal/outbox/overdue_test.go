@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
 
 // alarmsOf gives the alarms of a kind as merchant and subject.
-func alarmsOf(t *testing.T, s *Outbox, kind string) (list []string) {
+func alarmsOf(t *testing.T, s *Outbox, kind client.AlarmKind) (list []string) {
 	t.Helper()
 	for _, a := range must(s.Alarms(ctx, 0, 1000))(t) {
 		if a.Kind == kind {
@@ -39,7 +40,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	var list []Settlement
 	for i, c := range claim(t, s, countersign.LaneNotify, 1000, 6) {
 		n := unreached(c, 1000)
-		n.State, n.Due, n.Alarm, n.Attempt.Reason = CallbackExhausted, 0, AlarmExhausted, []string{"timeout", "connect"}[i%2]
+		n.State, n.Due, n.Alarm, n.Attempt.Reason = CallbackExhausted, 0, client.AlarmExhausted, []client.Reason{client.ReasonTimeout, client.ReasonConnect}[i%2]
 		list = append(list, n)
 	}
 	must(s.Settle(ctx, list, 1000))(t)
@@ -47,7 +48,7 @@ func testExhaustedAlarm(t *testing.T, s *Outbox) {
 	if got := must(s.Sweep(ctx, 3000))(t); got.Exhausted != 2 {
 		t.Fatalf("swept %+v", got)
 	}
-	got := alarmsOf(t, s, AlarmExhausted)
+	got := alarmsOf(t, s, client.AlarmExhausted)
 	slices.Sort(got)
 	if want := []string{"m0 connect", "m0 deadline", "m0 timeout"}; !slices.Equal(got, want) {
 		t.Errorf("alarms %q, want %q", got, want)
@@ -71,12 +72,12 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 		must(s.Settle(ctx, []Settlement{unreached(list[0], now)}, now))(t)
 	}
 	for range 2 {
-		before := len(alarmsOf(t, s, AlarmBreakerOpen))
+		before := len(alarmsOf(t, s, client.AlarmBreakerOpen))
 		for range pace.BreakerThreshold {
 			fail()
 		}
 		for opened := now; ; {
-			got, open := len(alarmsOf(t, s, AlarmBreakerOpen))-before, now-opened
+			got, open := len(alarmsOf(t, s, client.AlarmBreakerOpen))-before, now-opened
 			if open < pace.BreakerStays && got != 0 || open >= pace.BreakerStays && got != 1 {
 				t.Fatalf("open for %d ms: %d alarms", open, got)
 			}
@@ -91,7 +92,7 @@ func testBreakerAlarm(t *testing.T, s *Outbox) {
 		again.Reached = true
 		must(s.Settle(ctx, []Settlement{again}, now))(t)
 	}
-	if got := alarmsOf(t, s, AlarmBreakerOpen); len(got) != 2 || got[0] != "m0 notify" {
+	if got := alarmsOf(t, s, client.AlarmBreakerOpen); len(got) != 2 || got[0] != "m0 notify" {
 		t.Errorf("alarms %q", got)
 	}
 }
@@ -114,7 +115,7 @@ func testOverdueAlarm(t *testing.T, s *Outbox) {
 	sweep := func(now db.Millis, want ...string) {
 		t.Helper()
 		must(s.Sweep(ctx, now))(t)
-		if got := alarmsOf(t, s, AlarmOverdue); !slices.Equal(got, want) {
+		if got := alarmsOf(t, s, client.AlarmOverdue); !slices.Equal(got, want) {
 			t.Errorf("at %d: alarms %q, want %q", now, got, want)
 		}
 	}

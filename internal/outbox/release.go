@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -31,7 +32,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 	}
 	var w Withdrawal
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, ReasonCancelled, now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, merchant, rest, cancelWithdrawalSQL, WithdrawalCancelled, CallbackCancelled, client.ReasonCancelled, now); err != nil {
 			return err
 		}
 		w, err = findWithdrawal(ctx, t, readWithdrawalSQL+"{lock}", merchant, rest)
@@ -50,7 +51,7 @@ func (o *Outbox) CancelWithdrawal(ctx context.Context, id string, now db.Millis)
 // text, which makes its state to, and ends its callback in any state; a result that
 // comes later is late. If the question was sent, the merchant is told of the end. It reports
 // whether the withdrawal was awaiting.
-func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to WithdrawalState, state CallbackState, reason string, now db.Millis) (bool, error) {
+func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text string, to WithdrawalState, state CallbackState, reason client.Reason, now db.Millis) (bool, error) {
 	var was CallbackState
 	var attempts int
 	if _, err := db.One(ctx, t, lockQuestionSQL, []any{merchant, id}, &was, &attempts); err != nil {
@@ -73,7 +74,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 		}
 	}
 	if finalIndex(was) < 0 {
-		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), reason, int64(now)); err != nil {
+		if _, err := t.Exec(ctx, endCallbackSQL, merchant, id, string(state), string(reason), int64(now)); err != nil {
 			return false, err
 		}
 		changes := laneChanges{}
@@ -90,7 +91,7 @@ func (o *Outbox) endWithdrawal(ctx context.Context, t *db.Tx, merchant, id, text
 	if err := f.write(ctx, t); err != nil {
 		return false, err
 	}
-	return true, audit.AddAbout(ctx, t, audit.WithdrawalDecided, joinID(merchant, id), now, audit.Decided{Merchant: merchant, Decision: string(to), Reason: reason})
+	return true, audit.AddAbout(ctx, t, audit.WithdrawalDecided, joinID(merchant, id), now, audit.Decided{Merchant: merchant, Decision: string(to), Reason: string(reason)})
 }
 
 const releaseSQL = `
@@ -109,11 +110,6 @@ const takeOriginSQL = `UPDATE withdrawals SET origin = $3 WHERE merchant = $1 AN
 // readPermitSQL locks the row, like sameEventSQL: a failover must not lose a permit
 // that is given again.
 const readPermitSQL = `SELECT w.permit, ` + withdrawalColumns + ` FROM withdrawals w WHERE w.merchant = $1 AND w.id = $2{lock}`
-
-// AlarmForeignClaim: a claim asks for a withdrawal whose permit another holder has: another
-// claim, or the same one from a token of another origin. It may be about to be executed
-// twice, or somebody who read the claim wants the permit.
-const AlarmForeignClaim = "foreign_claim"
 
 // Release gives the one permit to execute a confirmed withdrawal to holder
 // (PROTOCOL.md, D6). The same holder gets the same permit again as a duplicate, whatever
@@ -136,7 +132,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 		return Permit{}, err
 	}
 	var p Permit
-	found, stop := false, ""
+	found, stop := false, client.Reason("")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
 		for range 2 {
 			found = false
@@ -151,7 +147,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 				var frozen, restored int64
 				err := r.Scan(&state, &frozen, &restored)
 				if stop = stopped(state, frozen); stop == "" && restored > 0 {
-					stop = ReasonRestored
+					stop = client.ReasonRestored
 				}
 				return err
 			}}
@@ -172,7 +168,7 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 				}
 			}
 			if foreign {
-				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: AlarmForeignClaim, Subject: id, At: now}})
+				return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: merchant, Kind: client.AlarmForeignClaim, Subject: id, At: now}})
 			}
 			if p.Permit != "" && p.Withdrawal.Origin == "" && stop == "" {
 				p.Withdrawal.Origin = holder.Origin
@@ -205,10 +201,10 @@ func (o *Outbox) Release(ctx context.Context, id string, holder Holder, permit s
 }
 
 // stopTexts tell callers why no permit is given at the moment.
-var stopTexts = map[string]string{
-	ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
-	ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
-	ReasonRestored: "the service was restored from a backup and may have released this before: nothing is released until it is reconciled",
+var stopTexts = map[client.Reason]string{
+	client.ReasonFrozen:   "the service is frozen: nothing is released until it is thawed",
+	client.ReasonPaused:   "the merchant is paused: nothing of it is released until it is resumed",
+	client.ReasonRestored: "the service was restored from a backup and may have released this before: nothing is released until it is reconciled",
 }
 
 const recordOutcomeSQL = `
@@ -219,7 +215,7 @@ WHERE merchant = $1 AND id = $2 AND permit = $3 AND state = 'released'`
 // transaction. The callback's event id is the withdrawal's callBackId, whatever its
 // EventID, or a new id if another callback uses that. The same outcome again is a
 // duplicate; another outcome, or another permit, is a *ConflictError. Another end or
-// transaction under the right permit is recorded and raises AlarmOutcomeDiffers. One that
+// transaction under the right permit is recorded and raises outcome_differs. One that
 // names a transaction is told to the merchant, since funds may have moved.
 func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, now db.Millis) (w Withdrawal, duplicate bool, err error) {
 	merchant, rest, err := splitID(id)
@@ -270,10 +266,6 @@ func (o *Outbox) RecordOutcome(ctx context.Context, id string, outcome Outcome, 
 	return w, true, nil
 }
 
-// AlarmOutcomeDiffers: under the permit of a withdrawal another end or transaction was
-// reported than the one that stands.
-const AlarmOutcomeDiffers = "outcome_differs"
-
 // tellsSQL finds whether the merchant is still to be told of a transaction.
 const tellsSQL = `
 SELECT 1 FROM merchants m WHERE m.id = $1 AND m.state <> 'deleted'
@@ -299,7 +291,7 @@ func (o *Outbox) contradict(ctx context.Context, t *db.Tx, w Withdrawal, state W
 			}
 		}
 	}
-	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: w.Merchant, Kind: AlarmOutcomeDiffers, Subject: w.ID, At: now}})
+	return db.RaiseAlarms(ctx, t, []db.Alarm{{Of: w.Merchant, Kind: client.AlarmOutcomeDiffers, Subject: w.ID, At: now}})
 }
 
 // announceOutcome queues the callback of an outcome of w.

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -21,13 +22,13 @@ func testCancel(t *testing.T, s *Outbox) {
 	addMerchants(t, s, 1, nil)
 	w := addWithdrawal(t, s, newWithdrawal("pending", 5000, nil), 100)
 	got := must(s.CancelWithdrawal(ctx, w.ID, 200))(t)
-	if got.State != WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != ReasonCancelled || got.Decided != 200 {
+	if got.State != WithdrawalCancelled || got.Decision != countersign.DecisionCancelled || got.Reason != client.ReasonCancelled || got.Decided != 200 {
 		t.Errorf("cancelled %+v", got)
 	}
 	if again := must(s.CancelWithdrawal(ctx, w.ID, 300))(t); !reflect.DeepEqual(again, got) {
 		t.Errorf("again %+v", again)
 	}
-	if c := must(s.Callback(ctx, w.ID))(t); c.State != CallbackCancelled || c.Settled != 200 || c.LastReason != ReasonCancelled {
+	if c := must(s.Callback(ctx, w.ID))(t); c.State != CallbackCancelled || c.Settled != 200 || c.LastReason != client.ReasonCancelled {
 		t.Errorf("its callback %+v", c)
 	}
 	if got := claim(t, s, countersign.LaneWithdraw, 300, 10); len(got) != 0 {
@@ -195,7 +196,7 @@ func testForeignClaim(t *testing.T, s *Outbox) {
 		list := must(s.Alarms(ctx, 0, 100))(t)
 		n := 0
 		for _, a := range list {
-			if a.Kind == AlarmForeignClaim && a.Of == "m0" && a.Subject == w.ID {
+			if a.Kind == client.AlarmForeignClaim && a.Of == "m0" && a.Subject == w.ID {
 				n++
 			}
 		}
@@ -346,7 +347,7 @@ func testContradicted(t *testing.T, s *Outbox) {
 		stands := must(s.Withdrawal(ctx, w.ID))(t)
 		alarms := func() (n int) {
 			for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
-				if a.Kind == AlarmOutcomeDiffers && a.Of == "m0" && a.Subject == w.ID {
+				if a.Kind == client.AlarmOutcomeDiffers && a.Of == "m0" && a.Subject == w.ID {
 					n++
 				}
 			}

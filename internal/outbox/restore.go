@@ -7,17 +7,9 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-)
-
-const (
-	// ReasonRestored is the reason of a decision that an earlier database made, and of
-	// a release that waits until a restored one is reconciled.
-	ReasonRestored = "restored"
-
-	// AlarmRestored: the database was restored from a backup and is not reconciled.
-	AlarmRestored = "restored"
 )
 
 // Feeds are the feeds that readers follow by their numbers.
@@ -32,7 +24,7 @@ const (
 // the backup has not as accepted is ToldPossibly. least is the number
 // of the last epoch that is known from elsewhere, or 0.
 func (o *Outbox) Restored(ctx context.Context, least int64, now db.Millis) (db.Epoch, error) {
-	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: audit.ServiceRestored, Alarm: AlarmRestored, Feeds: Feeds, Least: least, At: now,
+	return audit.BeginEpoch(ctx, o.DB, audit.Restore{Kind: audit.ServiceRestored, Alarm: client.AlarmRestored, Feeds: Feeds, Least: least, At: now,
 		Also: []db.Statement{{SQL: possiblyToldSQL}}})
 }
 
@@ -43,7 +35,7 @@ type Executed struct {
 	CallBackID   string
 	TenantUserID string               // needed where the database does not know the withdrawal
 	Details      *countersign.Details // what was executed; nil: what was confirmed or ordered here
-	Claim        string               // who has the permit; empty: ReasonRestored
+	Claim        string               // who has the permit; empty: client.ReasonRestored
 	Permit       string               // empty: a new one, which its holder gets when it asks again
 }
 
@@ -86,10 +78,10 @@ func (o *Outbox) Adopt(ctx context.Context, x Executed, permit string, now db.Mi
 	if d == nil {
 		return a, &db.ItemError{Member: "address", Err: fmt.Errorf("address, chainName, symbol and amount are missing, and %w here", db.ErrNotFound)}
 	}
-	holder, given := cmp.Or(x.Claim, ReasonRestored), cmp.Or(x.Permit, permit)
+	holder, given := cmp.Or(x.Claim, string(client.ReasonRestored)), cmp.Or(x.Permit, permit)
 	_, rest, _ := strings.Cut(known.ID, ".")
 	err = o.Write(ctx, func(ctx context.Context, t *db.Tx) error {
-		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL, WithdrawalConfirmed, CallbackCancelled, ReasonRestored, now); err != nil {
+		if _, err := o.endWithdrawal(ctx, t, x.Merchant, rest, presumeSQL, WithdrawalConfirmed, CallbackCancelled, client.ReasonRestored, now); err != nil {
 			return err
 		}
 		var kept string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
@@ -211,7 +212,7 @@ func testWithdrawnKeys(t *testing.T, s *Outbox) {
 				if counts := got.State == a.state; counts != a.want || !settled[i].Applied || (settled[i].Stopped == "") != a.want || !again[i].Applied {
 					t.Errorf("%d: %+v is %s, %+v", i, a, got.State, settled[i])
 				}
-				if !a.want && (got.State != CallbackPending || got.Failed != 0 || got.Due != now+30 || got.LastReason != ReasonOlderVersion) {
+				if !a.want && (got.State != CallbackPending || got.Failed != 0 || got.Due != now+30 || got.LastReason != client.ReasonOlderVersion) {
 					t.Errorf("%d: it is asked again as %+v", i, got)
 				}
 			}

@@ -8,25 +8,12 @@ import (
 	"strings"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // Reasons and results of attempts that this package writes itself.
 const (
-	// ResultLost is the result and the reason of an attempt whose lease ended
-	// without a settlement.
-	ResultLost = "lost"
-	// ReasonDeadline is the reason of a withdrawal that expired, or a callback that
-	// was exhausted, by its deadline.
-	ReasonDeadline = "deadline"
-	// ReasonCancelled is the reason of a callback whose withdrawal was cancelled.
-	ReasonCancelled = "cancelled"
-
-	// AlarmAnswerDiffers: a merchant's answer differs from the decision.
-	AlarmAnswerDiffers = "answer_differs"
-	// AlarmOpenFailures: a merchant was paused for opening failures.
-	AlarmOpenFailures = "open_failures"
-
 	pausedForOpenFailures = "open failures"
 )
 
@@ -46,9 +33,9 @@ type settling struct {
 
 	fresh    bool // the attempt was not recorded before: raise its alarms
 	decided  countersign.Decision
-	awaiting int64     // 1: the withdrawal was awaiting
-	stopped  string    // why the answer cannot decide; empty if it can
-	within   db.Millis // how long it can be released if it is confirmed
+	awaiting int64         // 1: the withdrawal was awaiting
+	stopped  client.Reason // why the answer cannot decide; empty if it can
+	within   db.Millis     // how long it can be released if it is confirmed
 	now      db.Millis
 }
 
@@ -167,8 +154,8 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 // subject is the subject of b's alarm: the callback, or where many callbacks may have
 // the same alarm at once, the reason.
 func (b *settling) subject() string {
-	if b.Alarm == AlarmExhausted {
-		return b.Attempt.Reason
+	if b.Alarm == client.AlarmExhausted {
+		return string(b.Attempt.Reason)
 	}
 	return b.CallbackID
 }
@@ -222,7 +209,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if b.state == CallbackPending {
 			settled = 0
 		}
-		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), db.Clean(b.Attempt.Reason), settled, flag(b.Held))
+		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), string(b.Attempt.Reason), settled, flag(b.Held))
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
@@ -239,7 +226,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if !b.found && b.keysCount() {
 			// Its lease was lost, or a key was withdrawn meanwhile.
 			statements = append(statements, db.Statement{SQL: settleOtherSQL, Row: b.scanWithdrawn,
-				Args: key(b, 0, 0, string(CallbackPending), int64(b.now), 0, ReasonOlderVersion, 0, 0)})
+				Args: key(b, 0, 0, string(CallbackPending), int64(b.now), 0, string(client.ReasonOlderVersion), 0, 0)})
 		}
 		if b.found && b.Decision != countersign.DecisionNone {
 			b.decided = b.Decision
@@ -283,7 +270,7 @@ func (b *settling) keysCount() bool {
 
 // scanWithdrawn reads the row of a callback that is asked again.
 func (b *settling) scanWithdrawn(r db.Rows) error {
-	b.stopped = ReasonOlderVersion
+	b.stopped = client.ReasonOlderVersion
 	b.askAgain()
 	return b.scan(r)
 }
@@ -295,7 +282,7 @@ func (b *settling) scanDecision(r db.Rows) error {
 	var version, frozen int64
 	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &b.within, &frozen)
 	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {
-		b.stopped = ReasonOlderVersion
+		b.stopped = client.ReasonOlderVersion
 	}
 	return err
 }
@@ -305,7 +292,7 @@ func (b *settling) scanDecision(r db.Rows) error {
 func (b *settling) askAgain() {
 	b.Decision, b.decided, b.Alarm = countersign.DecisionNone, countersign.DecisionNone, ""
 	b.state, b.Due, b.Counts, b.Held = CallbackPending, b.now, false, false
-	b.Attempt.Result, b.Attempt.Reason = resultRetry, b.stopped
+	b.Attempt.Result, b.Attempt.Reason = client.AttemptRetry, b.stopped
 	b.out.Stopped = b.stopped
 }
 
@@ -316,16 +303,16 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 
 // decide makes the decision if there is none yet.
 func (b *settling) decide() db.Statement {
-	reason := db.Clean(b.Attempt.Reason)
+	reason := b.Attempt.Reason
 	var d countersign.Details
 	releaseBy := db.Millis(0)
 	switch b.decided {
 	case countersign.DecisionConfirmed:
 		d, releaseBy = b.Details, b.now+b.within
 	case countersign.DecisionExpired:
-		reason = ReasonDeadline
+		reason = client.ReasonDeadline
 	}
-	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), reason, int64(b.now),
+	return db.Statement{SQL: decideSQL, N: &b.awaiting, Args: []any{b.Merchant, b.id, string(b.decided), string(reason), int64(b.now),
 		d.Address, d.ChainName, d.Symbol, d.Amount.String(), int64(releaseBy)}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -90,7 +91,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 		code = *a.ErrCode
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
-		code, db.Clean(a.Result), db.Clean(a.Reason), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
+		code, string(a.Result), string(a.Reason), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
 		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
 }
 
@@ -111,7 +112,7 @@ func (o *Outbox) settleLate(ctx context.Context, t *db.Tx, batch []*settling, fe
 			b.out.Differs = w.Decision != b.Decision ||
 				b.Decision == countersign.DecisionConfirmed && (w.Details == nil || b.Details.Differs(*w.Details) != "")
 			if b.out.Differs {
-				feed.alarm(b.Merchant, AlarmAnswerDiffers, w.ID, b.now)
+				feed.alarm(b.Merchant, client.AlarmAnswerDiffers, w.ID, b.now)
 			}
 			return nil
 		}})
@@ -189,7 +190,7 @@ func (o *Outbox) settleOpenFailures(ctx context.Context, t *db.Tx, batch []*sett
 		}
 		if paused {
 			b.out.Paused = true
-			feed.alarm(b.Merchant, AlarmOpenFailures, b.CallbackID, now)
+			feed.alarm(b.Merchant, client.AlarmOpenFailures, b.CallbackID, now)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
@@ -248,7 +249,7 @@ func testOpenFailures(t *testing.T, s *Outbox) {
 		t.Errorf("claimed %d of a paused merchant", len(got))
 	}
 	alarms := must(s.Alarms(ctx, 0, 10))(t)
-	if len(alarms) != 1 || alarms[0].Kind != AlarmOpenFailures || alarms[0].Of != "m0" || alarms[0].At != now {
+	if len(alarms) != 1 || alarms[0].Kind != client.AlarmOpenFailures || alarms[0].Of != "m0" || alarms[0].At != now {
 		t.Errorf("alarms %+v", alarms)
 	}
 	// Resumed, it has a clean record.

@@ -5,27 +5,9 @@ import (
 	"fmt"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
-)
-
-// Reasons of attempts whose answer decided nothing and whose question is asked again.
-const (
-	// ReasonFrozen: the service was frozen when the answer came.
-	ReasonFrozen = "frozen"
-	// ReasonPaused: the merchant was paused when the answer came.
-	ReasonPaused = "paused"
-	// ReasonOlderVersion: the merchant was changed after the question was asked, so
-	// that the answer may come from where the merchant no longer is.
-	ReasonOlderVersion = "older_version"
-
-	// resultRetry is dispatch's word for an attempt that is made again.
-	resultRetry = "retry"
-	// resultAccepted is its word for one that the merchant accepted.
-	resultAccepted = "accepted"
-
-	// AlarmFrozen: the service was frozen.
-	AlarmFrozen = "frozen"
 )
 
 // Freeze stops sending, deciding and releasing for all merchants. The zero Freeze is
@@ -67,12 +49,12 @@ func (o *Outbox) changeStops(ctx context.Context, t *db.Tx) error {
 }
 
 // stopped gives the reason why nothing is decided or released, empty if there is none.
-func stopped(state MerchantState, frozen int64) string {
+func stopped(state MerchantState, frozen int64) client.Reason {
 	switch {
 	case frozen > 0:
-		return ReasonFrozen
+		return client.ReasonFrozen
 	case state != MerchantActive:
-		return ReasonPaused
+		return client.ReasonPaused
 	}
 	return ""
 }
@@ -104,7 +86,7 @@ func (o *Outbox) Freeze(ctx context.Context, reason, by string, now db.Millis) (
 			return err
 		}
 		if n == 1 {
-			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: AlarmFrozen, Subject: reason, At: now}}); err != nil {
+			if err := db.RaiseAlarms(ctx, t, []db.Alarm{{Kind: client.AlarmFrozen, Subject: reason, At: now}}); err != nil {
 				return err
 			}
 			if err := audit.AddAbout(ctx, t, audit.ServiceFrozen, audit.AboutFreezes, now, audit.Stopped{Reason: reason}); err != nil {

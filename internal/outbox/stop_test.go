@@ -10,23 +10,25 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // stops are what may happen to a merchant between a question and its answer, with
 // what ends it and the reason of an answer that comes meanwhile.
 var stops = []struct {
-	name, reason string
-	begin, end   func(s *Outbox) error
+	name       string
+	reason     client.Reason
+	begin, end func(s *Outbox) error
 }{
-	{"pause", ReasonPaused, pauseM0, resumeM0},
-	{"freeze", ReasonFrozen, freezeAll, thawAll},
-	{"pause and resume", ReasonOlderVersion, func(s *Outbox) error { return errors.Join(pauseM0(s), resumeM0(s)) }, nil},
-	{"freeze and pause", ReasonFrozen, func(s *Outbox) error { return errors.Join(freezeAll(s), pauseM0(s)) },
+	{"pause", client.ReasonPaused, pauseM0, resumeM0},
+	{"freeze", client.ReasonFrozen, freezeAll, thawAll},
+	{"pause and resume", client.ReasonOlderVersion, func(s *Outbox) error { return errors.Join(pauseM0(s), resumeM0(s)) }, nil},
+	{"freeze and pause", client.ReasonFrozen, func(s *Outbox) error { return errors.Join(freezeAll(s), pauseM0(s)) },
 		func(s *Outbox) error { return errors.Join(thawAll(s), resumeM0(s)) }},
-	{"another URL", ReasonOlderVersion, changeM0(func(m *Merchant) { m.WithdrawURL = "https://elsewhere.example/withdraw" }), nil},
-	{"another API key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.APIKey = "another-api-key" }), nil},
-	{"another key", ReasonOlderVersion, changeM0(func(m *Merchant) { m.ResponseKey = testPair() }), nil},
+	{"another URL", client.ReasonOlderVersion, changeM0(func(m *Merchant) { m.WithdrawURL = "https://elsewhere.example/withdraw" }), nil},
+	{"another API key", client.ReasonOlderVersion, changeM0(func(m *Merchant) { m.APIKey = "another-api-key" }), nil},
+	{"another key", client.ReasonOlderVersion, changeM0(func(m *Merchant) { m.ResponseKey = testPair() }), nil},
 }
 
 func pauseM0(s *Outbox) error {
@@ -156,7 +158,7 @@ func testFreeze(t *testing.T, s *Outbox) {
 	if f := must(another(t, s).Frozen(ctx))(t); f != want {
 		t.Errorf("another node sees %+v", f)
 	}
-	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Kind != AlarmFrozen || got[0].Subject != "a test" || got[0].Of != "" {
+	if got := must(s.Alarms(ctx, 0, 10))(t); len(got) != 1 || got[0].Kind != client.AlarmFrozen || got[0].Subject != "a test" || got[0].Of != "" {
 		t.Errorf("alarms %+v", got)
 	}
 	if got := claim(t, s, countersign.LaneNotify, 2001, 10); len(got) != 0 {
@@ -221,7 +223,7 @@ func testReleaseStopped(t *testing.T, s *Outbox) {
 	}
 	n := 0
 	for _, a := range must(s.Alarms(ctx, 0, 100))(t) {
-		if a.Kind == AlarmForeignClaim {
+		if a.Kind == client.AlarmForeignClaim {
 			n++
 		}
 	}

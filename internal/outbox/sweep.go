@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
@@ -112,7 +113,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting' AND deadline <= $3 AND NO
 
 func (o *Outbox) sweepWithdrawals(ctx context.Context, now db.Millis, done *Swept) (err error) {
 	done.Expired, err = o.sweepEach(ctx, lateWithdrawalsSQL, now, done, func(ctx context.Context, t *db.Tx, f swept) (bool, error) {
-		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, ReasonDeadline, now)
+		return o.endWithdrawal(ctx, t, f.merchant, f.id, expireWithdrawalSQL, WithdrawalExpired, CallbackExhausted, client.ReasonDeadline, now)
 	})
 	return err
 }
@@ -188,7 +189,7 @@ func (o *Outbox) sweepDeadlines(ctx context.Context, now db.Millis, done *Swept)
 		for i, f := range found {
 			if ended[i] == 1 {
 				changes.ended(f.merchant, countersign.LaneNotify, CallbackExhausted)
-				feed.alarm(f.merchant, AlarmExhausted, ReasonDeadline, now)
+				feed.alarm(f.merchant, client.AlarmExhausted, string(client.ReasonDeadline), now)
 			}
 		}
 		if err := o.changeLanes(ctx, t, changes, now); err != nil {
@@ -250,7 +251,7 @@ func (o *Outbox) endLeases(ctx context.Context, until, now db.Millis, done *Swep
 			changes.of(f.merchant, f.lane).Freed++
 			changes.back(f.merchant, f.lane, now)
 			statements = append(statements, db.Statement{SQL: lostAttemptSQL, Args: []any{f.merchant, f.id, f.number, "", int64(f.claimed),
-				0, 0, nil, ResultLost, ResultLost, f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
+				0, 0, nil, string(client.AttemptLost), string(client.ReasonLost), f.node, []byte{}, []byte{}, 0, 0, int64(now), 0}})
 		}
 		if err := t.Batch(ctx, statements); err != nil {
 			return err

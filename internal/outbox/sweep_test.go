@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
@@ -21,11 +22,11 @@ func testLostLeases(t *testing.T, s *Outbox) {
 		t.Errorf("swept %+v", got)
 	}
 	c := must(s.Callback(ctx, lost.ID))(t)
-	if c.State != CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != ResultLost {
+	if c.State != CallbackPending || c.Due != 1100 || c.Failed != 0 || c.Attempts != 1 || c.LastReason != client.ReasonLost {
 		t.Errorf("kept %+v", c)
 	}
 	attempts := must(s.Attempts(ctx, lost.ID))(t)
-	if len(attempts) != 1 || attempts[0].Result != ResultLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
+	if len(attempts) != 1 || attempts[0].Result != client.AttemptLost || attempts[0].Node != "n1" || attempts[0].Started != 100 || attempts[0].Late {
 		t.Errorf("attempts %+v", attempts)
 	}
 	if l := lanesOf(t, s)[0]; l.InFlight != 1 || l.Failures != 0 {
@@ -55,7 +56,7 @@ func testDeadlines(t *testing.T, s *Outbox) {
 		t.Errorf("swept %+v", got)
 	}
 	list, _, err := s.Callbacks(ctx, CallbackFilter{State: CallbackExhausted}, 10, "")
-	if err != nil || len(list) != 1 || list[0].EventID != "ends" || list[0].LastReason != ReasonDeadline || list[0].Settled != 2000 {
+	if err != nil || len(list) != 1 || list[0].EventID != "ends" || list[0].LastReason != client.ReasonDeadline || list[0].Settled != 2000 {
 		t.Fatalf("exhausted: %+v, %v", list, err)
 	}
 	// A person who sends it again overrules the deadline.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/pace"
@@ -52,7 +53,7 @@ func testRepeat(t *testing.T, s *Outbox) {
 			t.Fatalf("claimed %+v", again)
 		}
 		n := settlementOf(again[0])
-		n.State, n.Attempt.Result, n.Counts = state, map[bool]string{true: "accepted", false: "refused"}[state == CallbackAccepted], state != CallbackAccepted
+		n.State, n.Attempt.Result, n.Counts = state, map[bool]client.AttemptResult{true: client.AttemptAccepted, false: client.AttemptRefused}[state == CallbackAccepted], state != CallbackAccepted
 		must(s.Settle(ctx, []Settlement{n}, now+1))(t)
 		if c := must(s.Callback(ctx, one.ID))(t); c.State != state || c.Attempts != again[0].Attempts {
 			t.Errorf("settled as %+v", c)

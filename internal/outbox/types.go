@@ -4,21 +4,21 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
 // CallbackState is the state of a callback.
-type CallbackState string
+type CallbackState = client.CallbackState
 
-// The states of a callback: pending → sending → one of the final four; sending
-// → pending for a retry, a hold or a lost lease.
+// Its states.
 const (
-	CallbackPending   CallbackState = "pending"
-	CallbackSending   CallbackState = "sending"
-	CallbackAccepted  CallbackState = "accepted"
-	CallbackRefused   CallbackState = "refused"
-	CallbackExhausted CallbackState = "exhausted"
-	CallbackCancelled CallbackState = "cancelled"
+	CallbackPending   = client.CallbackPending
+	CallbackSending   = client.CallbackSending
+	CallbackAccepted  = client.CallbackAccepted
+	CallbackRefused   = client.CallbackRefused
+	CallbackExhausted = client.CallbackExhausted
+	CallbackCancelled = client.CallbackCancelled
 )
 
 // Told is what is known of the merchant's knowledge of a callback that is not accepted.
@@ -64,7 +64,7 @@ type Callback struct {
 	Due        db.Millis // next attempt, while pending
 	LeaseUntil db.Millis // while sending
 	Deadline   db.Millis
-	LastReason string // reason of the last settled attempt
+	LastReason client.Reason // reason of the last settled attempt
 	Told       Told
 	Created    db.Millis
 	Settled    db.Millis // when it became final; 0 before
@@ -96,8 +96,8 @@ type Attempt struct {
 	Duration     time.Duration
 	HTTPStatus   int    // 0: no response
 	ErrCode      *int64 // nil: no readable response
-	Result       string // what the judge said: accepted, refused, hold, retry
-	Reason       string // from dispatch's fixed list
+	Result       client.AttemptResult
+	Reason       client.Reason
 	Node         string
 	RequestHash  string // hex SHA-256 of the body sent; empty if none was
 	ResponseHash string // hex SHA-256 of the body read; empty if none was
@@ -143,7 +143,7 @@ type Settlement struct {
 	// since when it has them. 0: under none. While the merchant does not have one of them,
 	// the callback is neither accepted nor refused.
 	APIKey, ResponseKey db.Millis
-	Alarm               string // kind of alarm to raise, or empty
+	Alarm               client.AlarmKind // to raise; may be empty
 	// OpenFailure says that the answer did not open, opened to no answer, or was too
 	// large to be opened.
 	// OpenFailureLimit of them in an hour pause the merchant.
@@ -157,8 +157,8 @@ type Settled struct {
 	Late    bool // type 2: there was a decision already
 	Differs bool // Late, and this answer contradicts the decision; an alarm was raised
 	// Stopped is why the settlement's decision was not made and the question is asked
-	// again: ReasonFrozen, ReasonPaused or ReasonOlderVersion. Empty: nothing stopped it.
-	Stopped string
+	// again: frozen, paused or older_version. Empty: nothing stopped it.
+	Stopped client.Reason
 	// OpenFailures is how many failures to open of the merchant's answers count now,
 	// on all nodes; 0 if this settlement is not such a failure.
 	OpenFailures int
@@ -168,21 +168,20 @@ type Settled struct {
 }
 
 // WithdrawalState is the state of a withdrawal.
-type WithdrawalState string
+type WithdrawalState = client.WithdrawalState
 
-// The states of a withdrawal: awaiting → confirmed | declined | expired |
-// cancelled; confirmed → released → executed | failed; confirmed → blocked | lapsed.
+// Its states.
 const (
-	WithdrawalAwaiting  WithdrawalState = "awaiting"
-	WithdrawalConfirmed WithdrawalState = "confirmed"
-	WithdrawalDeclined  WithdrawalState = "declined"
-	WithdrawalExpired   WithdrawalState = "expired"
-	WithdrawalCancelled WithdrawalState = "cancelled"
-	WithdrawalReleased  WithdrawalState = "released"
-	WithdrawalExecuted  WithdrawalState = "executed"
-	WithdrawalFailed    WithdrawalState = "failed"
-	WithdrawalBlocked   WithdrawalState = "blocked"
-	WithdrawalLapsed    WithdrawalState = "lapsed"
+	WithdrawalAwaiting  = client.WithdrawalAwaiting
+	WithdrawalConfirmed = client.WithdrawalConfirmed
+	WithdrawalDeclined  = client.WithdrawalDeclined
+	WithdrawalExpired   = client.WithdrawalExpired
+	WithdrawalCancelled = client.WithdrawalCancelled
+	WithdrawalReleased  = client.WithdrawalReleased
+	WithdrawalExecuted  = client.WithdrawalExecuted
+	WithdrawalFailed    = client.WithdrawalFailed
+	WithdrawalBlocked   = client.WithdrawalBlocked
+	WithdrawalLapsed    = client.WithdrawalLapsed
 )
 
 // NewWithdrawal is a withdrawal to be confirmed by its merchant.
@@ -210,7 +209,7 @@ type Withdrawal struct {
 	Details      *countersign.Details // what was confirmed, or nil
 	State        WithdrawalState
 	Decision     countersign.Decision
-	Reason       string // of the decision
+	Reason       client.Reason // of the decision
 	Deadline     db.Millis
 	Created      db.Millis
 	Decided      db.Millis

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/pace"
 )
@@ -116,7 +117,7 @@ func testWithdrawalsRefused(t *testing.T, s *Outbox) {
 // answer is the settlement of a type 2 callback with a decision.
 func answer(c Claimed, d countersign.Decision, details *countersign.Details) Settlement {
 	n := settlementOf(c)
-	n.Decision, n.Attempt.Reason, n.MerchantVersion = d, string(d), c.MerchantVersion
+	n.Decision, n.Attempt.Reason, n.MerchantVersion = d, client.Reason(d), c.MerchantVersion
 	if d == countersign.DecisionDeclined {
 		n.State = CallbackRefused
 	}
@@ -168,7 +169,7 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 			t.Fatalf("%s: first %+v", c.name, done)
 		}
 		decided := must(s.Withdrawal(ctx, w.ID))(t)
-		if string(decided.State) != string(c.first) || decided.Decision != c.first || decided.Decided != now+1500 || decided.Reason != string(c.first) ||
+		if string(decided.State) != string(c.first) || decided.Decision != c.first || decided.Decided != now+1500 || decided.Reason != client.Reason(c.first) ||
 			!reflect.DeepEqual(decided.Details, c.details) {
 			t.Errorf("%s: decided %+v", c.name, decided)
 		}
@@ -187,7 +188,7 @@ func testFirstDecision(t *testing.T, s *Outbox) {
 			t.Errorf("%s: a late answer made it\n%+v from\n%+v", c.name, got, decided)
 		}
 		got := must(s.Alarms(ctx, 0, 100))(t)[alarms:]
-		if c.differs != (len(got) == 1) || c.differs && (got[0].Kind != AlarmAnswerDiffers || got[0].Subject != w.ID) {
+		if c.differs != (len(got) == 1) || c.differs && (got[0].Kind != client.AlarmAnswerDiffers || got[0].Subject != w.ID) {
 			t.Errorf("%s: alarms %+v", c.name, got)
 		}
 	}
@@ -258,8 +259,8 @@ func testExpired(t *testing.T, s *Outbox) {
 	}
 	for _, id := range []string{pending.ID, sending.ID} {
 		w, c := must(s.Withdrawal(ctx, id))(t), must(s.Callback(ctx, id))(t)
-		if w.State != WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != ReasonDeadline || w.Decided != 5000 ||
-			c.State != CallbackExhausted || c.LastReason != ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
+		if w.State != WithdrawalExpired || w.Decision != countersign.DecisionExpired || w.Reason != client.ReasonDeadline || w.Decided != 5000 ||
+			c.State != CallbackExhausted || c.LastReason != client.ReasonDeadline || c.Settled != 5000 || c.LeaseUntil != 0 {
 			t.Errorf("expired to %+v, %+v", w, c)
 		}
 	}
@@ -298,7 +299,7 @@ func testLostLeaseNeverDecides(t *testing.T, s *Outbox) {
 	if got := must(s.Withdrawal(ctx, w.ID))(t); got.State != WithdrawalAwaiting || got.Details != nil {
 		t.Errorf("it is %+v", got)
 	}
-	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late || a[0].Result == ResultLost {
+	if a := must(s.Attempts(ctx, w.ID))(t); len(a) != 1 || !a[0].Late || a[0].Result == client.AttemptLost {
 		t.Errorf("attempts %+v", a)
 	}
 	current := claim(t, s, countersign.LaneWithdraw, 1300, 1)[0]

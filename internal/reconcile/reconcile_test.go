@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -304,7 +305,7 @@ func credit(t *testing.T, b *book.Book, credited map[string]int, after int64) {
 		}
 	}
 	for _, e := range must(b.Events(ctx, 0, 100))(t) {
-		if e.Kind == book.EventDepositCredited {
+		if e.Kind == client.EventDepositCredited {
 			credited[must(b.Deposit(ctx, e.Deposit))(t).Deposit.TrackingID]++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -90,7 +91,7 @@ func (c *chain) credit() {
 	}
 	for _, e := range must(b.Events(ctx, c.read[book.FeedEvents], 100))(c.t) {
 		c.read[book.FeedEvents] = e.Seq
-		if e.Kind == book.EventDepositCredited {
+		if e.Kind == client.EventDepositCredited {
 			c.credited++
 		}
 	}
