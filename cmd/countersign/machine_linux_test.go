@@ -28,7 +28,8 @@ import (
 // newMachine starts a service on SQLite with a merchant.
 func newMachine(t *testing.T, data string, args ...string) *cluster {
 	t.Helper()
-	return newClusterIn(t, data, args, 16, "")
+	// An exchange ends the time to stop in, which a busy machine needs.
+	return newClusterIn(t, data, append([]string{"--exchange-timeout", "10s", "--lease", "20s"}, args...), 16, "")
 }
 
 // readyz gives the status of /readyz and what it says.

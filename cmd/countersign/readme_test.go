@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"countersign/internal/audit"
 	"countersign/internal/cli"
 	"countersign/internal/lab/dbtest"
 )
@@ -150,7 +151,7 @@ func TestDispute(t *testing.T) {
 		`the same question, the same answer`,
 		`order.approved  by tok_`,
 		`withdrawal.released  by tok_`,
-		`holder: wallet-7`,
+		`holder: {"claim":"`+audit.Fingerprint("wallet-7")+`"`,
 		`reason: seen the contract`,
 		"{\"type\":2,",
 		"refused\n",
