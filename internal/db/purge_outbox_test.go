@@ -99,7 +99,7 @@ func TestServicePurgesOnlyWhatIsSettled(t *testing.T) {
 		before := must(o.Stats(ctx))(t)
 
 		now := at + 91*day
-		if n := purgeAll(t, p, now); n != 10 { // accepted, the questions of the six that ended, and the three outcomes
+		if n := purgeAll(t, p, now); n != 11 { // accepted, the questions of the six that ended, the three outcomes, and the word that one was declined
 			t.Errorf("purged %d", n)
 		}
 		if n := purgeAll(t, p, now+day/24); n != 0 {

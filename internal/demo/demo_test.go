@@ -44,7 +44,7 @@ func TestDemo(t *testing.T) {
 				`approved\s+confirmed `, `declined\s+declined `, `forgotten\s+expired `, `callbacks/s\s+[0-9]`, `p99`,
 				`one permit for each confirmed withdrawal, none for the others\s+holds`,
 				`withdrawal that fails\s+confirmed `, `callbacks of type 1\s+232 +232 accepted`, `callbacks of type 2\s+8 `,
-				`callbacks of type 3\s+3 +3 accepted`, `callbacks of type 4\s+1 +1 accepted`, `callbacks of type 5\s+1 +1 accepted`,
+				`callbacks of type 3\s+3 +3 accepted`, `callbacks of type 4\s+1 +1 accepted`, `callbacks of type 5\s+5 +5 accepted`,
 				`callbacks of type 6\s+1 +1 accepted`, `callbacks of type 7\s+1 +1 accepted`,
 			} {
 				if !regexp.MustCompile(want).MatchString(out) {
