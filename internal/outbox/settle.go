@@ -155,7 +155,7 @@ func (o *Outbox) settle(ctx context.Context, t *db.Tx, batch []*settling, now db
 // the same alarm at once, the reason.
 func (b *settling) subject() string {
 	if b.Alarm == client.AlarmExhausted {
-		return string(b.Attempt.Reason)
+		return db.Clean(string(b.Attempt.Reason))
 	}
 	return b.CallbackID
 }
@@ -209,7 +209,7 @@ func (o *Outbox) settleCallbacks(ctx context.Context, t *db.Tx, batch []*settlin
 		if b.state == CallbackPending {
 			settled = 0
 		}
-		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), string(b.Attempt.Reason), settled, flag(b.Held))
+		add(b, settleOtherSQL, keys[0], keys[1], string(b.state), int64(b.Due), flag(b.Counts), db.Clean(string(b.Attempt.Reason)), settled, flag(b.Held))
 	}
 	for _, b := range batch {
 		if b.Decision != countersign.DecisionNone {
@@ -303,7 +303,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'awaiting'`
 
 // decide makes the decision if there is none yet.
 func (b *settling) decide() db.Statement {
-	reason := b.Attempt.Reason
+	reason := client.Reason(db.Clean(string(b.Attempt.Reason)))
 	var d countersign.Details
 	releaseBy := db.Millis(0)
 	switch b.decided {

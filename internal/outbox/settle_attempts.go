@@ -91,7 +91,7 @@ func (b *settling) attempt(to []any, late bool) []any {
 		code = *a.ErrCode
 	}
 	return append(to, b.Merchant, b.id, a.Number, db.Clean(a.RequestUUID), int64(a.Started), int64(a.Duration/time.Microsecond), a.HTTPStatus,
-		code, string(a.Result), string(a.Reason), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
+		code, db.Clean(string(a.Result)), db.Clean(string(a.Reason)), db.Clean(a.Node), unhex(a.RequestHash), unhex(a.ResponseHash),
 		flag(late), flag(!late && b.state == CallbackAccepted), int64(b.now), b.failed)
 }
 
