@@ -232,9 +232,8 @@ func ExampleService_UpdateMerchant() {
 		log.Fatal(err)
 	}
 	m, err := service.UpdateMerchant(context.Background(), "shop", client.MerchantPatch{
-		Concurrency:   client.Change(8),
-		ConfirmWithin: client.Change(client.Duration(30 * time.Minute)),
-		RatePerSecond: client.Clear[float64](), // no limit
+		MerchantSettings: client.MerchantSettings{Concurrency: 8, ConfirmWithin: client.Duration(30 * time.Minute)},
+		Clear:            []string{"ratePerSecond"},
 	})
 	if err != nil {
 		log.Fatal(err)

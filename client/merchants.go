@@ -91,73 +91,29 @@ type Schedule struct {
 // Retry holds a merchant's own schedules; where one is absent, the lane's default
 // applies.
 type Retry struct {
-	Notify   *Schedule `json:"notify,omitempty" doc:"for callbacks of every type but 2; absent: the default"`
-	Withdraw *Schedule `json:"withdraw,omitempty" doc:"for callbacks of type 2; it ends with the deadline of the withdrawal; absent: the default"`
+	Notify   *Schedule `json:"notify,omitempty" doc:"for callbacks of every type but 2"`
+	Withdraw *Schedule `json:"withdraw,omitempty" doc:"for callbacks of type 2; it ends with the deadline of the withdrawal"`
 }
 
 // NewMerchant is a merchant to be made.
 type NewMerchant struct {
-	ID             string      `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"identifies the merchant permanently: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
-	Name           string      `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters; absent: the id"`
-	APIKey         Secret      `json:"apiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters; absent: the service makes one and shows it once"`
-	CallbackAPIKey Secret      `json:"callbackApiKey,omitempty" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters; absent: no such header"`
-	NotifyURL      string      `json:"notifyUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
-	WithdrawURL    string      `json:"withdrawUrl" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
-	Scheme         Scheme      `json:"scheme,omitempty" default:"service" doc:"which end made the pair that seals requests"`
-	Key            *KeySpec    `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service (absent: a new pair of 2048 bits), publicKey in the others"`
-	ResponseKey    *KeySpec    `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others. A pair apart from the request's is better: then nothing done with answers can forge a request"`
-	FinalCodes     []CodeRange `json:"finalCodes,omitempty" minItems:"1" maxItems:"50" nullable:"false" doc:"errCodes that refuse finally, 1 to 50 ranges; absent: 2000 to 2999"`
-	Retry          *Retry      `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
-	Concurrency    int         `json:"concurrency,omitempty" minimum:"1" maximum:"1000" default:"64" doc:"exchanges at once in each lane, 1 to 1,000"`
-	RatePerSecond  float64     `json:"ratePerSecond,omitempty" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; absent: no limit"`
-	ConfirmWithin  Duration    `json:"confirmWithin,omitzero" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; absent: 1h"`
-	ReleaseWithin  Duration    `json:"releaseWithin,omitzero" doc:"how long a confirmed withdrawal can be released before it lapses, 1m to 8760h; absent: 72h"`
-	AllowPrivate   *bool       `json:"allowPrivate,omitempty" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; absent: as the service was started"`
-	ContentType    string      `json:"contentType,omitempty" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; absent: application/x-www-form-urlencoded"`
-	Body           BodyForm    `json:"body,omitempty" default:"bare" doc:"how the sealed text is written in the body of a request"`
-	Collect        Collect     `json:"collect,omitempty" default:"bound" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
+	ID string `json:"id" pattern:"^[a-z0-9_-]{1,64}$" patternDescription:"1 to 64 of a-z, 0-9, _ and -" doc:"identifies the merchant permanently: 1 to 64 of a-z, 0-9, _ and -" example:"acme"`
+	MerchantSettings
+	MerchantSecrets
+	Scheme      Scheme   `json:"scheme,omitempty" default:"service" doc:"which end made the pair that seals requests"`
+	Key         *KeySpec `json:"key,omitempty" doc:"request key: bits or privateKey in scheme service (absent: a new pair of 2048 bits), publicKey in the others"`
+	ResponseKey *KeySpec `json:"responseKey,omitempty" doc:"pair that seals answers: bits or privateKey; absent: the request pair in scheme service, a new pair of 2048 bits in the others. A pair apart from the request's is better: then nothing done with answers can forge a request"`
 }
 
 // LogValue keeps the secrets out of logs.
 func (m NewMerchant) LogValue() slog.Value { return slog.StringValue("merchant " + m.ID) }
 
-// MerchantPatch changes the members that are set. Null resets an optional member to
-// its default.
-type MerchantPatch struct {
-	Name           Patch[string]      `json:"name,omitzero" minLength:"1" maxLength:"200" doc:"name for people, 1 to 200 characters"`
-	APIKey         Patch[Secret]      `json:"apiKey,omitzero" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters"`
-	CallbackAPIKey Patch[Secret]      `json:"callbackApiKey,omitzero" nullable:"true" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters; null: no such header"`
-	NotifyURL      Patch[string]      `json:"notifyUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters"`
-	WithdrawURL    Patch[string]      `json:"withdrawUrl,omitzero" minLength:"1" maxLength:"2048" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl"`
-	FinalCodes     Patch[[]CodeRange] `json:"finalCodes,omitzero" nullable:"true" minItems:"1" maxItems:"50" doc:"errCodes that refuse finally, 1 to 50 ranges; null: 2000 to 2999"`
-	Retry          Patch[RetryPatch]  `json:"retry,omitzero" doc:"schedules of this merchant; null: both are reset to their defaults"`
-	Concurrency    Patch[int]         `json:"concurrency,omitzero" nullable:"true" minimum:"1" maximum:"1000" doc:"exchanges at once in each lane, 1 to 1,000; null: 64"`
-	RatePerSecond  Patch[float64]     `json:"ratePerSecond,omitzero" nullable:"true" minimum:"0.01" maximum:"100000" doc:"callbacks a second in each lane, 0.01 to 100,000; null: no limit"`
-	ConfirmWithin  Patch[Duration]    `json:"confirmWithin,omitzero" nullable:"true" doc:"how long a withdrawal awaits its confirmation, 10s to 168h; null: 1h"`
-	ReleaseWithin  Patch[Duration]    `json:"releaseWithin,omitzero" nullable:"true" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h; null: 72h"`
-	AllowPrivate   Patch[bool]        `json:"allowPrivate,omitzero" nullable:"true" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private; null: as the service was started"`
-	ContentType    Patch[string]      `json:"contentType,omitzero" nullable:"true" minLength:"1" maxLength:"200" doc:"Content-Type of the requests, of at most 200 characters; null: application/x-www-form-urlencoded"`
-	Body           Patch[BodyForm]    `json:"body,omitzero" nullable:"true" doc:"how the sealed text is written in the body of a request; null: bare"`
-	Collect        Patch[Collect]     `json:"collect,omitzero" nullable:"true" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them; null: bound"`
-}
-
-// LogValue keeps the secrets out of logs.
-func (MerchantPatch) LogValue() slog.Value { return slog.StringValue("merchant patch") }
-
-// RetryPatch changes one schedule or both.
-type RetryPatch struct {
-	Notify   Patch[Schedule] `json:"notify,omitzero" doc:"for callbacks of every type but 2; null: the default"`
-	Withdraw Patch[Schedule] `json:"withdraw,omitzero" doc:"for callbacks of type 2; null: the default"`
-}
-
 // Merchant is a merchant without its secrets: it holds no key and no API key.
 type Merchant struct {
-	ID                        string        `json:"id" doc:"identifies the merchant permanently"`
-	Name                      string        `json:"name" doc:"name for people"`
+	ID string `json:"id" doc:"identifies the merchant permanently"`
+	MerchantSettings
 	State                     MerchantState `json:"state" doc:"paused: callbacks are accepted and not sent, and no withdrawal is decided or released. deleted: for ever; its keys and API keys are erased, nothing is accepted for it, and its history is kept"`
 	PausedReason              string        `json:"pausedReason,omitempty" doc:"why it is paused"`
-	NotifyURL                 string        `json:"notifyUrl" doc:"where callbacks of every type but 2 are posted"`
-	WithdrawURL               string        `json:"withdrawUrl" doc:"where callbacks of type 2 are posted"`
 	Scheme                    Scheme        `json:"scheme" doc:"which end made the pair that seals requests"`
 	Fingerprint               string        `json:"fingerprint" doc:"SHA-256 of the request key's SubjectPublicKeyInfo, in hexadecimal digits"`
 	ResponseFingerprint       string        `json:"responseFingerprint" doc:"SHA-256 of the response key's SubjectPublicKeyInfo, in hexadecimal digits"`
@@ -168,16 +124,6 @@ type Merchant struct {
 	CallbackAPIKeyFingerprint string        `json:"callbackApiKeyFingerprint,omitempty" doc:"the same of the X-API-KEY; absent: there is none, or a list gives the merchant"`
 	CallbackAPIKeySince       Time          `json:"callbackApiKeySince,omitzero" doc:"since when requests carry this X-API-KEY; absent: they carry none"`
 	Rotation                  *Rotation     `json:"rotation,omitempty" doc:"how far the replacement of its keys is; absent: none is under way"`
-	FinalCodes                []CodeRange   `json:"finalCodes" nullable:"false" doc:"errCodes that refuse finally"`
-	Retry                     *Retry        `json:"retry,omitempty" doc:"schedules of this merchant; absent: the defaults"`
-	Concurrency               int           `json:"concurrency" doc:"exchanges at once in each lane"`
-	RatePerSecond             float64       `json:"ratePerSecond,omitempty" doc:"callbacks a second in each lane; absent: no limit"`
-	ConfirmWithin             Duration      `json:"confirmWithin" doc:"how long a withdrawal awaits its confirmation"`
-	ReleaseWithin             Duration      `json:"releaseWithin" doc:"how long a confirmed withdrawal can be released before it lapses"`
-	AllowPrivate              bool          `json:"allowPrivate" doc:"whether the URLs may lead to private networks"`
-	ContentType               string        `json:"contentType" doc:"Content-Type of the requests"`
-	Body                      BodyForm      `json:"body" doc:"how the sealed text is written in the body of a request"`
-	Collect                   Collect       `json:"collect" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them"`
 	OldestDue                 []OldestDue   `json:"oldestDue,omitempty" nullable:"false" maxItems:"2" doc:"of each lane with pending callbacks, the one that is due first; only GET /v1/merchants/{id} gives it; absent: nothing is pending"`
 	Version                   int64         `json:"version" doc:"increases with every change of the merchant"`
 	Created                   Time          `json:"created" doc:"when it was made"`

@@ -60,8 +60,11 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalJSON writes d in Go's notation.
 func (d Duration) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
 
-// UnmarshalJSON reads Go's notation.
+// UnmarshalJSON reads Go's notation. null changes nothing.
 func (d *Duration) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
@@ -88,38 +91,3 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hiddenSecret
 
 // LogValue hides the text from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }
-
-// Patch is one member of a request that changes some members and leaves the
-// others: absent (the zero Patch), null, or a value.
-type Patch[T any] struct {
-	Set   bool // the member is there
-	Null  bool // it is null: the optional setting goes back to its default
-	Value T
-}
-
-// Change gives the Patch that sets a member to v.
-func Change[T any](v T) Patch[T] { return Patch[T]{Set: true, Value: v} }
-
-// Clear gives the Patch that sets an optional member back to its default.
-func Clear[T any]() Patch[T] { return Patch[T]{Set: true, Null: true} }
-
-// IsZero leaves an absent member out of the JSON.
-func (p Patch[T]) IsZero() bool { return !p.Set }
-
-// MarshalJSON writes null or the value.
-func (p Patch[T]) MarshalJSON() ([]byte, error) {
-	if p.Null {
-		return []byte("null"), nil
-	}
-	return json.Marshal(p.Value)
-}
-
-// UnmarshalJSON notes that the member is there.
-func (p *Patch[T]) UnmarshalJSON(b []byte) error {
-	p.Set = true
-	if string(b) == "null" {
-		p.Null = true
-		return nil
-	}
-	return json.Unmarshal(b, &p.Value)
-}

@@ -64,7 +64,7 @@ type NewWithdrawal struct {
 	TrackingID    string   `json:"trackingId,omitempty" minLength:"1" maxLength:"200" doc:"member trackingId of the callbacks, 1 to 200 characters; absent: callBackId"`
 	Business      int64    `json:"business,omitempty" minimum:"-9007199254740991" maximum:"9007199254740991" default:"0" doc:"member business of the callbacks, a whole number of at most 53 bits"`
 	Details       *Details `json:"details,omitempty" doc:"the merchant's answer must have the same; absent: the service takes them from the answer"`
-	ConfirmWithin Duration `json:"confirmWithin,omitzero" doc:"how long it awaits its confirmation, 10s to 168h; absent: the merchant's setting"`
+	ConfirmWithin Duration `json:"confirmWithin,omitzero" within:"10s to 168h" doc:"how long it awaits its confirmation, 10s to 168h; absent: the merchant's setting"`
 }
 
 // Withdrawal is a withdrawal with its decision and its state.

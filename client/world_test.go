@@ -56,8 +56,10 @@ func startBothEnds() *ends {
 	service, err := client.NewService(client.Config{URL: e.ServiceURL, Token: e.ServiceToken})
 	must(err)
 	_, err = service.CreateMerchant(ctx, client.NewMerchant{
-		ID: "shop", Name: "Shop", APIKey: apiKey, Key: &client.KeySpec{PrivateKey: client.Secret(private)},
-		NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath,
+		ID:               "shop",
+		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: apiKey},
 	})
 	must(err)
 	return e

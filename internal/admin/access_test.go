@@ -111,7 +111,7 @@ func TestAccess(t *testing.T) {
 	victim.Merchants = "mine"
 	h.keep(victim)
 	h.keep(api.NewStoreToken("sleeper", client.RoleApprover, 1))
-	waits, err := h.client(client.RoleAdmin).UpdateMerchant(t.Context(), "mine", client.MerchantPatch{WithdrawURL: client.Change("https://mine.example/new")})
+	waits, err := h.client(client.RoleAdmin).UpdateMerchant(t.Context(), "mine", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://mine.example/new"}})
 	if err != nil || waits.Change == nil {
 		t.Fatal(waits, err)
 	}

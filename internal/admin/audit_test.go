@@ -43,7 +43,7 @@ func TestAuditTellsWho(t *testing.T) {
 		h.merchant("acme")
 		operator, core, viewer := h.client(client.RoleAdmin), h.client(client.RoleCore), h.client(client.RoleViewer)
 		url := "https://other.example/withdraw"
-		_, err := operator.UpdateMerchant(t.Context(), "acme", client.MerchantPatch{WithdrawURL: client.Change(url), APIKey: client.Change(client.Secret("a-new-key-of-acme"))})
+		_, err := operator.UpdateMerchant(t.Context(), "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}, MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("a-new-key-of-acme")}})
 		if err != nil {
 			t.Fatal(err)
 		}

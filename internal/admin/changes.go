@@ -9,51 +9,26 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/api"
-	"countersign/internal/audit"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
 // guarded are the members of a merchant that say where its money goes and who decides on
 // it. Where there is an approver's token, they change with an approval.
-var guarded = []string{"notifyUrl", "withdrawUrl", "apiKey", "callbackApiKey", "finalCodes", "allowPrivate", "collect", "requestKey", "responseKey", "rotation"}
-
-// membersOf gives the settings of a merchant as texts for people, of secrets and keys
-// their fingerprints.
-func membersOf(m *outbox.Merchant) (map[string]string, error) {
-	b, err := json.Marshal(merchantOf(*m))
-	if err != nil {
-		return nil, err
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(b, &members); err != nil {
-		return nil, err
-	}
-	members["requestKey"], members["responseKey"] = members["fingerprint"], members["responseFingerprint"]
-	for _, other := range []string{"id", "state", "pausedReason", "version", "created", "updated", "fingerprint", "responseFingerprint", "apiKeyFingerprint", "callbackApiKeyFingerprint", "rotation"} {
-		delete(members, other)
-	}
-	out := map[string]string{"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
-	for name, value := range members {
-		var text string
-		if json.Unmarshal(value, &text) != nil {
-			text = string(value)
+var guarded = func() []string {
+	list := []string{"requestKey", "responseKey", "rotation"}
+	for _, s := range client.Settings() {
+		if s.Money {
+			list = append(list, s.Name)
 		}
-		out[name] = text
 	}
-	maps.Copy(out, m.RotationTexts())
-	return out, nil
-}
+	return list
+}()
 
 // differences gives the members in which two states of a merchant differ. decides says
 // whether one of them is guarded.
-func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool, err error) {
-	if before, err = membersOf(was); err != nil {
-		return nil, nil, false, err
-	}
-	if after, err = membersOf(is); err != nil {
-		return nil, nil, false, err
-	}
+func differences(was, is *outbox.Merchant) (before, after map[string]string, decides bool) {
+	before, after = was.Texts(), is.Texts()
 	for name := range maps.Keys(before) {
 		if _, has := after[name]; !has {
 			after[name] = "" // an optional member that is cleared
@@ -71,7 +46,7 @@ func differences(was, is *outbox.Merchant) (before, after map[string]string, dec
 		_, has := after[name]
 		decides = decides || has
 	}
-	return before, after, decides, nil
+	return before, after, decides
 }
 
 // change changes a merchant, or proposes it where something guarded changes. content is
@@ -90,10 +65,7 @@ func (s *Server) change(c *api.Call, kind client.ChangeKind, id string, content 
 		if err := apply(&is); err != nil {
 			return is, nil, err
 		}
-		before, after, decides, err := differences(&was, &is)
-		if err != nil {
-			return is, nil, err
-		}
+		before, after, decides := differences(&was, &is)
 		if !decides {
 			m, err := s.Outbox.ChangeMerchant(ctx, id, was.Version, c.Now, apply, nil)
 			if errors.Is(err, outbox.ErrVersion) {
@@ -127,11 +99,10 @@ func (s *Server) applied(patch func(m *outbox.Merchant, content []byte) error) a
 			if err := patch(m, content); err != nil {
 				return err
 			}
-			_, after, _, err := differences(&was, m)
-			if err == nil && !maps.Equal(after, c.After) {
-				err = api.ErrStale // such as a default of this node that is another
+			if _, after, _ := differences(&was, m); !maps.Equal(after, c.After) {
+				return api.ErrStale // such as a default of this node that is another
 			}
-			return err
+			return nil
 		}, also)
 		return staleIf(err)
 	}

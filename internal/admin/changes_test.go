@@ -65,7 +65,7 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		alice, bob, eyes := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, ""), h.client(client.RoleViewer)
 		const fresh = "the-new-callback-key-of-acme"
 		secrets.add("callbackApiKey", fresh)
-		m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://other.example/w"), CallbackAPIKey: client.Change(client.Secret(fresh)), Name: client.Change("Acme")}))(t)
+		m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w", Name: "Acme"}, MerchantSecrets: client.MerchantSecrets{CallbackAPIKey: client.Secret(fresh)}}))(t)
 		if m.Change == nil || m.Change.State != client.ChangeWaiting || m.Change.ProposedBy != alice.id || m.Change.TakesEffect != 0 {
 			t.Fatalf("%+v", m)
 		}
@@ -99,17 +99,17 @@ func TestChangeWaitsForAnApprover(t *testing.T) {
 		}
 
 		// At once: nothing guarded, and what changes nothing.
-		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{Concurrency: client.Change(3), WithdrawURL: client.Change("https://other.example/w")}))(t)
+		m = must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Concurrency: 3, WithdrawURL: "https://other.example/w"}}))(t)
 		if m.Change != nil || m.Concurrency != 3 || m.Version != 3 {
 			t.Errorf("%+v", m)
 		}
 		// A wrong proposal is named to the one who proposes it.
-		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{NotifyURL: client.Change("https://other.example/w")})
+		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: "https://other.example/w"}})
 		refused(t, err, client.ErrInvalid, "body.withdrawUrl")
 
 		// An admin's own is refused too, and another's is not.
 		admin := h.person(client.RoleAdmin, "")
-		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{Collect: client.Change(client.CollectAny)}))(t)
+		m = must(admin.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}))(t)
 		_, err = admin.ApproveChange(ctx, m.Change.ID)
 		refused(t, err, client.ErrForbidden, "whoever proposed a change cannot approve it")
 		if r := must(bob.RejectChange(ctx, m.Change.ID, "collect stays bound"))(t); r.State != client.ChangeRejected || r.Reason != "collect stays bound" {
@@ -127,7 +127,7 @@ func TestChangeWithoutAnApprover(t *testing.T) {
 	ctx := t.Context()
 	h.merchant("acme")
 	alice := h.person(client.RoleOperator, "")
-	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://other.example/w")}))(t); m.Change != nil || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
+	if m := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t); m.Change != nil || m.Version != 2 || m.WithdrawURL != "https://other.example/w" {
 		t.Errorf("%+v", m)
 	}
 	list := must(alice.Changes(ctx, client.ChangeFilter{}, client.PageOptions{}))(t).Changes
@@ -175,7 +175,7 @@ func TestStaleChanges(t *testing.T) {
 		alice, mallory, bob, admin := h.person(client.RoleOperator, ""), h.person(client.RoleOperator, ""), h.person(client.RoleApprover, ""), h.client(client.RoleAdmin)
 		propose := func(p person, url string) string {
 			t.Helper()
-			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change(url)}))(t).Change.ID
+			return must(p.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t).Change.ID
 		}
 		first, second := propose(alice, "https://one.example/w"), propose(alice, "https://two.example/w")
 		must(bob.ApproveChange(ctx, first))(t)
@@ -220,7 +220,7 @@ func TestDelayedChanges(t *testing.T) {
 			alice, bob := h.person(client.RoleOperator, ""), h.person(client.RoleApprover, "")
 			approve := func(merchant, url string) client.ChangeEntry {
 				t.Helper()
-				m := must(alice.UpdateMerchant(ctx, merchant, client.MerchantPatch{WithdrawURL: client.Change(url)}))(t)
+				m := must(alice.UpdateMerchant(ctx, merchant, client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: url}}))(t)
 				c := must(bob.ApproveChange(ctx, m.Change.ID))(t)
 				if c.State != client.ChangeApproved || c.TakesEffect.Time() != h.now().UTC().Add(time.Hour) {
 					t.Errorf("%+v", c)
@@ -308,7 +308,7 @@ func TestTokensAreChanges(t *testing.T) {
 		must(bob.ApproveChange(ctx, change))(t)
 		url := func(by person) string {
 			t.Helper()
-			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://x.example/" + api.RandomText(6))}))(t).Change.ID
+			return must(by.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://x.example/" + api.RandomText(6)}}))(t).Change.ID
 		}
 		for name, c := range map[string]struct{ proposer, approver person }{
 			"made": {alice, carol}, "made by what was made": {alice, erin}, "siblings": {dave, carol}, "child": {dave, erin},

@@ -37,10 +37,7 @@ func (s *Server) deleteMerchant(c *api.Call, _ api.None, _ api.None) (client.Mer
 		if err := s.Outbox.WorkLeft(ctx, id); err != nil {
 			return client.Merchant{}, nil, err
 		}
-		before, err := membersOf(&m)
-		if err != nil {
-			return client.Merchant{}, nil, err
-		}
+		before := m.Texts()
 		before["state"] = string(m.State)
 		after := map[string]string{"state": string(client.MerchantDeleted)}
 		for _, erased := range []string{"requestKey", "responseKey", "apiKey", "callbackApiKey"} {

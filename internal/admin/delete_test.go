@@ -33,7 +33,7 @@ func TestDeleteMerchant(t *testing.T) {
 
 		staged := must(alice.StageRotation(ctx, "acme", client.NewRotation{Key: &client.KeySpec{Bits: 1024}}))(t)
 		must(bob.ApproveChange(ctx, staged.Change.ID))(t)
-		waits := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{WithdrawURL: client.Change("https://other.example/w")}))(t)
+		waits := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://other.example/w"}}))(t)
 		m := must(alice.DeleteMerchant(ctx, "acme"))(t)
 		if m.Change == nil || m.Change.Kind != client.ChangeDelete || m.Change.State != client.ChangeWaiting || m.Change.After["state"] != "deleted" ||
 			m.Change.Before["state"] != "active" || len(m.Change.Before["apiKey"]) != 16 || m.Change.After["apiKey"] != "" {
@@ -96,7 +96,7 @@ func TestDeleteMerchant(t *testing.T) {
 				t.Errorf("%v, want %d %s", err, want, says)
 			}
 		}
-		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{Name: client.Change("x")})
+		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "x"}})
 		status(err, 410, "the merchant was deleted")
 		_, err = alice.RotateKeys(ctx, "acme", client.NewKeys{})
 		status(err, 410, "the merchant was deleted")

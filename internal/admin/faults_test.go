@@ -181,8 +181,8 @@ func TestAllowPrivateNeedsTheFlag(t *testing.T) {
 	h.raw(client.RoleAdmin, post, "/v1/merchants", api.TypeJSON, string(encode(t, in))).names(t, 422, "body.allowPrivate")
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true}`).names(t, 422, "body.allowPrivate")
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":true,"notifyUrl":"https://127.0.0.1/n"}`).names(t, 422, "body.allowPrivate")
-	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Settings.AllowPrivate {
-		t.Errorf("%+v, %v", m.Settings, err)
+	if m, err := h.store.Merchant(t.Context(), "acme"); err != nil || m.Private() {
+		t.Errorf("%+v, %v", m.MerchantSettings, err)
 	}
 	h.raw(client.RoleAdmin, patch, "/v1/merchants/acme", api.TypeJSON, `{"allowPrivate":false}`)
 }
@@ -192,7 +192,7 @@ func TestDefaultAllowPrivate(t *testing.T) {
 	in := newMerchant("local")
 	in.NotifyURL = "https://127.0.0.1/n"
 	m, err := h.client(client.RoleAdmin).CreateMerchant(t.Context(), in)
-	if err != nil || !m.AllowPrivate {
+	if err != nil || !m.Private() {
 		t.Fatalf("%+v, %v", m.Merchant, err)
 	}
 	// The allowance cannot be taken away from under a URL that needs it.

@@ -515,9 +515,10 @@ func newMerchant(id string) client.NewMerchant {
 	secrets.add("apiKey", testAPIKey)
 	secrets.add("callbackApiKey", testCallbackAPIKey)
 	return client.NewMerchant{
-		ID: id, Name: "Merchant " + id, APIKey: testAPIKey, CallbackAPIKey: testCallbackAPIKey,
-		NotifyURL: "https://" + id + ".example/notify", WithdrawURL: "https://" + id + ".example/withdraw",
-		Key: &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))},
+		ID:               id,
+		Key:              &client.KeySpec{PrivateKey: client.Secret(privatePEM(testKey()))},
+		MerchantSettings: client.MerchantSettings{Name: "Merchant " + id, NotifyURL: "https://" + id + ".example/notify", WithdrawURL: "https://" + id + ".example/withdraw"},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: testAPIKey, CallbackAPIKey: testCallbackAPIKey},
 	}
 }
 

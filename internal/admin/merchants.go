@@ -14,44 +14,21 @@ import (
 	"countersign/internal/outbox"
 )
 
-// Defaults and bounds of a merchant's settings.
 const (
-	defaultConcurrency   = 64
-	defaultConfirmWithin = time.Hour
-	minConfirmWithin     = 10 * time.Second
-	maxConfirmWithin     = 7 * 24 * time.Hour
-	minReleaseWithin     = time.Minute
-	maxReleaseWithin     = 365 * 24 * time.Hour
-	maxDelay             = 7 * 24 * time.Hour
-	defaultContentType   = "application/x-www-form-urlencoded"
-	defaultBody          = "bare"
-	defaultPauseReason   = "paused by an operator"
+	maxDelay           = 7 * 24 * time.Hour
+	defaultPauseReason = "paused by an operator"
 )
 
 func (s *Server) createMerchant(c *api.Call, _ api.None, in client.NewMerchant) (client.CreatedMerchant, error) {
 	c.Concerns(in.ID)
 	m := outbox.Merchant{
-		ID: in.ID, Name: or(in.Name, in.ID), State: outbox.MerchantActive,
-		NotifyURL: in.NotifyURL, WithdrawURL: in.WithdrawURL,
-		Scheme:      outbox.Scheme(or(in.Scheme, client.SchemeService)),
-		Concurrency: or(in.Concurrency, defaultConcurrency), RatePerSecond: in.RatePerSecond,
-		ConfirmWithin:  time.Duration(or(in.ConfirmWithin, client.Duration(defaultConfirmWithin))),
-		ReleaseWithin:  time.Duration(or(in.ReleaseWithin, client.Duration(outbox.DefaultReleaseWithin))),
-		CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
-		APIKey:         countersign.APIKey(in.APIKey),
-		Settings: outbox.Settings{
-			FinalCodes: finalCodes(in.FinalCodes), ContentType: in.ContentType, Body: string(in.Body),
-			AllowPrivate: s.DefaultAllowPrivate, Collect: outbox.Collect(in.Collect),
-		},
+		ID: in.ID, State: outbox.MerchantActive, Scheme: outbox.Scheme(or(in.Scheme, client.SchemeService)), MerchantSettings: in.MerchantSettings,
+		APIKey: countersign.APIKey(in.APIKey), CallbackAPIKey: countersign.APIKey(in.CallbackAPIKey),
 	}
 	var faults api.Faults
-	if in.AllowPrivate != nil {
-		s.checkAllowPrivate(*in.AllowPrivate, &faults)
-		m.Settings.AllowPrivate = *in.AllowPrivate
-	}
-	if in.Retry != nil {
-		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = keptSchedule(in.Retry.Notify), keptSchedule(in.Retry.Withdraw)
-	}
+	s.checkAllowPrivate(m.Private(), &faults)
+	m.Name = or(m.Name, m.ID)
+	s.setDefaults(&m)
 	s.checkMerchant(&m, &faults)
 	k := keyMaker{scheme: m.Scheme, faults: &faults}
 	k.check(in.Key, in.ResponseKey, true)
@@ -87,27 +64,23 @@ func (s *Server) checkAllowPrivate(allow bool, faults *api.Faults) {
 
 // checkMerchant names faults that a schema cannot find.
 func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
-	if err := s.CheckURL(m.NotifyURL, m.Settings.AllowPrivate); err != nil {
+	if err := s.CheckURL(m.NotifyURL, m.Private()); err != nil {
 		faults.Add("body.notifyUrl", "is refused: "+err.Error())
 	}
-	if err := s.CheckURL(m.WithdrawURL, m.Settings.AllowPrivate); err != nil {
+	if err := s.CheckURL(m.WithdrawURL, m.Private()); err != nil {
 		faults.Add("body.withdrawUrl", "is refused: "+err.Error())
 	}
 	if normalURL(m.NotifyURL) == normalURL(m.WithdrawURL) {
 		faults.Add("body.withdrawUrl", "is the notifyUrl; type 2 needs a URL of its own")
 	}
-	for i, r := range m.Settings.FinalCodes {
+	for i, r := range m.FinalCodes {
 		if r.To < r.From {
 			faults.Add(fmt.Sprintf("body.finalCodes[%d].to", i), "is below from")
 		}
 	}
-	checkRetry(m.Settings.NotifyRetry, "body.retry.notify", faults)
-	checkRetry(m.Settings.WithdrawRetry, "body.retry.withdraw", faults)
-	checkWithin("body.confirmWithin", m.ConfirmWithin, faults)
-	if m.ReleaseWithin < minReleaseWithin || m.ReleaseWithin > maxReleaseWithin {
-		faults.Add("body.releaseWithin", "is not between 1m and 8760h")
-	}
-	if t := m.Settings.ContentType; t != "" {
+	checkSchedule(m.Schedule(false), "body.retry.notify", faults)
+	checkSchedule(m.Schedule(true), "body.retry.withdraw", faults)
+	if t := m.ContentType; t != "" {
 		if _, _, err := mime.ParseMediaType(t); err != nil || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r > '~' }) {
 			faults.Add("body.contentType", "is not a media type")
 		}
@@ -116,29 +89,23 @@ func (s *Server) checkMerchant(m *outbox.Merchant, faults *api.Faults) {
 
 // warnings say what is dangerous about settings that are taken all the same.
 func warnings(m *outbox.Merchant) []string {
-	if m.Settings.Collect == outbox.CollectAny {
+	if m.Collect == client.CollectAny {
 		return []string{"collect is any: where the service was not given the details of a withdrawal, whoever has stolen answers " +
 			"of this merchant can have another address or amount confirmed; give details with each withdrawal, or set collect to bound"}
 	}
 	return nil
 }
 
-func checkWithin(location string, d time.Duration, faults *api.Faults) {
-	if d < minConfirmWithin || d > maxConfirmWithin {
-		faults.Add(location, "is not between 10s and 168h")
-	}
-}
-
-func checkRetry(r *outbox.Retry, location string, faults *api.Faults) {
+func checkSchedule(r *client.Schedule, location string, faults *api.Faults) {
 	if r == nil {
 		return
 	}
 	for i, d := range r.Delays {
-		if d < 0 || d > maxDelay.Milliseconds() {
+		if d < 0 || d > client.Duration(maxDelay) {
 			faults.Add(fmt.Sprintf("%s.delays[%d]", location, i), "is not between 0s and 168h")
 		}
 	}
-	if r.Every != 0 && (r.Every < 1000 || r.Every > maxDelay.Milliseconds()) {
+	if r.Every != 0 && (r.Every < client.Duration(time.Second) || r.Every > client.Duration(maxDelay)) {
 		faults.Add(location+".every", "is not between 1s and 168h")
 	}
 }
@@ -221,62 +188,29 @@ func (s *Server) updateMerchant(c *api.Call, _ api.None, in client.MerchantPatch
 
 // patched changes m and names what is wrong with it then.
 func (s *Server) patched(m *outbox.Merchant, in client.MerchantPatch) error {
-	if m.Rotation != nil && (in.APIKey.Set || in.CallbackAPIKey.Set || in.CallbackAPIKey.Null) {
+	if m.Rotation != nil && (in.MerchantSecrets != (client.MerchantSecrets{}) || in.Clears("callbackApiKey")) {
 		return outbox.ErrRotating
 	}
-	s.applyPatch(m, in)
+	in.Apply(&m.MerchantSettings)
+	if in.APIKey != "" {
+		m.APIKey = countersign.APIKey(in.APIKey)
+	}
+	if in.CallbackAPIKey != "" || in.Clears("callbackApiKey") {
+		m.CallbackAPIKey = countersign.APIKey(in.CallbackAPIKey)
+	}
+	s.setDefaults(m)
 	var faults api.Faults
-	s.checkAllowPrivate(in.AllowPrivate.Value, &faults)
+	s.checkAllowPrivate(in.Private(), &faults)
 	s.checkMerchant(m, &faults)
 	return faults.Err()
 }
 
-func (s *Server) applyPatch(m *outbox.Merchant, in client.MerchantPatch) {
-	set(&m.Name, in.Name, m.Name)
-	set(&m.NotifyURL, in.NotifyURL, m.NotifyURL)
-	set(&m.WithdrawURL, in.WithdrawURL, m.WithdrawURL)
-	if in.APIKey.Set {
-		m.APIKey = countersign.APIKey(in.APIKey.Value)
+// setDefaults gives the settings of m that are zero their defaults.
+func (s *Server) setDefaults(m *outbox.Merchant) {
+	if m.AllowPrivate == nil {
+		m.AllowPrivate = &s.DefaultAllowPrivate
 	}
-	if in.CallbackAPIKey.Set {
-		m.CallbackAPIKey = countersign.APIKey(in.CallbackAPIKey.Value)
-	}
-	if in.FinalCodes.Set {
-		m.Settings.FinalCodes = finalCodes(in.FinalCodes.Value)
-	}
-	if in.Retry.Null {
-		m.Settings.NotifyRetry, m.Settings.WithdrawRetry = nil, nil
-	}
-	setRetry(&m.Settings.NotifyRetry, in.Retry.Value.Notify)
-	setRetry(&m.Settings.WithdrawRetry, in.Retry.Value.Withdraw)
-	set(&m.Concurrency, in.Concurrency, defaultConcurrency)
-	set(&m.RatePerSecond, in.RatePerSecond, 0)
-	setDuration(&m.ConfirmWithin, in.ConfirmWithin, defaultConfirmWithin)
-	setDuration(&m.ReleaseWithin, in.ReleaseWithin, outbox.DefaultReleaseWithin)
-	set(&m.Settings.AllowPrivate, in.AllowPrivate, s.DefaultAllowPrivate)
-	set(&m.Settings.ContentType, in.ContentType, "")
-	if in.Body.Set {
-		m.Settings.Body = string(in.Body.Value)
-	}
-	if in.Collect.Set {
-		m.Settings.Collect = outbox.Collect(in.Collect.Value)
-	}
-}
-
-// set changes *v if the member is set; null gives fallback.
-func set[T any](v *T, p client.Patch[T], fallback T) {
-	switch {
-	case p.Null:
-		*v = fallback
-	case p.Set:
-		*v = p.Value
-	}
-}
-
-func setDuration(v *time.Duration, p client.Patch[client.Duration], fallback time.Duration) {
-	d := client.Duration(*v)
-	set(&d, p, client.Duration(fallback))
-	*v = time.Duration(d)
+	m.SetDefaults()
 }
 
 func or[T comparable](v, fallback T) T {
@@ -308,72 +242,14 @@ func (s *Server) setState(c *api.Call, state outbox.MerchantState, reason string
 	return merchantOf(m), err
 }
 
-func finalCodes(in []client.CodeRange) []outbox.CodeRange {
-	var list []outbox.CodeRange
-	for _, r := range in {
-		list = append(list, outbox.CodeRange{From: countersign.ErrCode(r.From), To: countersign.ErrCode(r.To)})
-	}
-	return list
-}
-
-// setRetry changes a schedule if the member is set; null gives the lane's default.
-func setRetry(v **outbox.Retry, p client.Patch[client.Schedule]) {
-	switch {
-	case p.Null:
-		*v = nil
-	case p.Set:
-		*v = keptSchedule(&p.Value)
-	}
-}
-
-func keptSchedule(r *client.Schedule) *outbox.Retry {
-	if r == nil {
-		return nil
-	}
-	kept := &outbox.Retry{Every: time.Duration(r.Every).Milliseconds()}
-	if r.Every != 0 && kept.Every == 0 {
-		kept.Every = -1 // below a millisecond: refused, not taken for none
-	}
-	for _, d := range r.Delays {
-		kept.Delays = append(kept.Delays, time.Duration(d).Milliseconds())
-	}
-	return kept
-}
-
-func scheduleOf(r *outbox.Retry) *client.Schedule {
-	if r == nil {
-		return nil
-	}
-	out := &client.Schedule{Every: client.Duration(time.Duration(r.Every) * time.Millisecond), Delays: []client.Duration{}}
-	for _, d := range r.Delays {
-		out.Delays = append(out.Delays, client.Duration(time.Duration(d)*time.Millisecond))
-	}
-	return out
-}
-
 // merchantOf shows m without its secrets.
 func merchantOf(m outbox.Merchant) client.Merchant {
-	out := client.Merchant{
-		ID: m.ID, Name: m.Name, State: m.State, PausedReason: m.PausedReason,
-		NotifyURL: m.NotifyURL, WithdrawURL: m.WithdrawURL, Scheme: m.Scheme,
+	return client.Merchant{
+		ID: m.ID, MerchantSettings: m.MerchantSettings, State: m.State, PausedReason: m.PausedReason, Scheme: m.Scheme,
 		Fingerprint: m.Fingerprint, ResponseFingerprint: m.ResponseFingerprint,
 		KeySince: api.TimeOf(m.Since.Key), ResponseKeySince: api.TimeOf(m.Since.ResponseKey),
 		APIKeySince: api.TimeOf(m.Since.APIKey), CallbackAPIKeySince: api.TimeOf(m.Since.CallbackAPIKey),
 		APIKeyFingerprint: audit.Fingerprint(m.APIKey.Reveal()), CallbackAPIKeyFingerprint: audit.Fingerprint(m.CallbackAPIKey.Reveal()), Rotation: rotationOf(m),
-		FinalCodes: []client.CodeRange{}, Concurrency: m.Concurrency, RatePerSecond: m.RatePerSecond,
-		ConfirmWithin: client.Duration(m.ConfirmWithin), ReleaseWithin: client.Duration(m.ReleaseWithin), AllowPrivate: m.Settings.AllowPrivate,
-		ContentType: or(m.Settings.ContentType, defaultContentType), Body: client.BodyForm(or(m.Settings.Body, defaultBody)),
-		Collect: client.Collect(or(m.Settings.Collect, outbox.CollectBound)),
 		Version: m.Version, Created: api.TimeOf(m.Created), Updated: api.TimeOf(m.Updated),
 	}
-	for _, r := range m.Settings.FinalCodes {
-		out.FinalCodes = append(out.FinalCodes, client.CodeRange{From: int64(r.From), To: int64(r.To)})
-	}
-	if len(out.FinalCodes) == 0 {
-		out.FinalCodes = append(out.FinalCodes, client.CodeRange{From: 2000, To: 2999})
-	}
-	if m.Settings.NotifyRetry != nil || m.Settings.WithdrawRetry != nil {
-		out.Retry = &client.Retry{Notify: scheduleOf(m.Settings.NotifyRetry), Withdraw: scheduleOf(m.Settings.WithdrawRetry)}
-	}
-	return out
 }

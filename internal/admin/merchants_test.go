@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestMerchantIsMade(t *testing.T) {
 		}
 		h.remember(made)
 		if made.State != "active" || made.Scheme != "service" || made.Concurrency != 64 || made.ConfirmWithin != client.Duration(time.Hour) ||
-			made.Body != "bare" || made.ContentType != defaultContentType || made.Version != 1 || made.AllowPrivate || made.Retry != nil ||
+			made.Body != "bare" || made.ContentType != "application/x-www-form-urlencoded" || made.Version != 1 || made.Private() || made.Retry != nil ||
 			len(made.FinalCodes) != 1 || made.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || len(made.Warnings) != 0 || made.Created.Time() != h.now().UTC() {
 			t.Errorf("%+v", made.Merchant)
 		}
@@ -44,11 +45,11 @@ func TestMerchantIsMade(t *testing.T) {
 			t.Error("the API key that is shown is not the one that is kept")
 		}
 		shown, err := c.Merchant(ctx, "acme")
-		if err != nil || fmt.Sprint(shown) != fmt.Sprint(made.Merchant) {
+		if err != nil || !reflect.DeepEqual(shown, made.Merchant) {
 			t.Errorf("%+v\nwant %+v, %v", shown, made.Merchant, err)
 		}
 		shown.APIKeyFingerprint = "" // a list opens no secrets
-		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Merchants) != 1 || fmt.Sprint(list.Merchants[0]) != fmt.Sprint(shown) {
+		if list, err := c.Merchants(ctx, client.PageOptions{}); err != nil || len(list.Merchants) != 1 || !reflect.DeepEqual(list.Merchants[0], shown) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
@@ -137,17 +138,15 @@ func TestMerchantIsPatched(t *testing.T) {
 		h.pass(time.Second)
 		h.server.DefaultAllowPrivate = true // as a service that was started so; then one that was not
 		changed, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{
-			Name: client.Change("New name"), NotifyURL: client.Change("https://new.example/n"), Concurrency: client.Change(3), RatePerSecond: client.Change(2.5),
-			ConfirmWithin: client.Change(client.Duration(time.Minute)), FinalCodes: client.Change([]client.CodeRange{{From: 5000, To: 5001}}), Body: client.Change(client.BodyJSON), ContentType: client.Change("text/plain"),
-			AllowPrivate: client.Change(true), CallbackAPIKey: client.Clear[client.Secret](),
-			Retry: client.Change(client.RetryPatch{Notify: client.Change(client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}), Withdraw: client.Change(client.Schedule{Delays: []client.Duration{0}})}),
+			MerchantSettings: client.MerchantSettings{Name: "New name", NotifyURL: "https://new.example/n", Concurrency: 3, RatePerSecond: 2.5, ConfirmWithin: client.Duration(time.Minute), FinalCodes: []client.CodeRange{{From: 5000, To: 5001}}, Body: client.BodyJSON, ContentType: "text/plain", AllowPrivate: new(true), Retry: &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(time.Minute)}, Withdraw: &client.Schedule{Delays: []client.Duration{0}}}},
+			Clear:            []string{"callbackApiKey"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if changed.Name != "New name" || changed.NotifyURL != "https://new.example/n" || changed.Concurrency != 3 || changed.RatePerSecond != 2.5 ||
 			changed.ConfirmWithin != client.Duration(time.Minute) || changed.FinalCodes[0] != (client.CodeRange{From: 5000, To: 5001}) || changed.Body != "json" || changed.ContentType != "text/plain" ||
-			!changed.AllowPrivate || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
+			!changed.Private() || changed.Version != 2 || changed.Updated == changed.Created || changed.WithdrawURL != "https://acme.example/withdraw" ||
 			changed.Retry.Notify.Every != client.Duration(time.Minute) || changed.Retry.Withdraw.Every != 0 {
 			t.Errorf("%+v", changed)
 		}
@@ -163,10 +162,10 @@ func TestMerchantIsPatched(t *testing.T) {
 			t.Fatal(a.body, err)
 		}
 		if m.Retry == nil || m.Retry.Notify != nil || m.Retry.Withdraw == nil || m.Concurrency != 64 || m.RatePerSecond != 0 || m.ConfirmWithin != client.Duration(time.Hour) ||
-			m.AllowPrivate || m.Body != "bare" || m.ContentType != defaultContentType || m.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || m.Name != "New name" {
+			m.Private() || m.Body != "bare" || m.ContentType != "application/x-www-form-urlencoded" || m.FinalCodes[0] != (client.CodeRange{From: 2000, To: 2999}) || m.Name != "New name" {
 			t.Errorf("%+v", m)
 		}
-		if m, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{Retry: client.Clear[client.RetryPatch](), APIKey: client.Change(client.Secret("another-api-key-55"))}); err != nil || m.Retry != nil {
+		if m, err := c.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-api-key-55")}, Clear: []string{"retry"}}); err != nil || m.Retry != nil {
 			t.Errorf("%+v, %v", m, err)
 		}
 		secrets.add("apiKey", "another-api-key-55")
@@ -181,8 +180,8 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 		expect := func(id string, shown client.Collect, warned []string, want client.Collect) {
 			t.Helper()
 			kept, err := h.store.Merchant(ctx, id)
-			if err != nil || client.Collect(or(kept.Settings.Collect, outbox.CollectBound)) != want || shown != want {
-				t.Errorf("%s: shown %q, kept %q, %v; want %q", id, shown, kept.Settings.Collect, err, want)
+			if err != nil || kept.Collect != want || shown != want {
+				t.Errorf("%s: shown %q, kept %q, %v; want %q", id, shown, kept.Collect, err, want)
 			}
 			if (want == client.CollectAny) != (len(warned) == 1 && strings.Contains(warned[0], "collect is any")) {
 				t.Errorf("%s: warned %q of %q", id, warned, want)
@@ -202,10 +201,10 @@ func TestCollectIsBoundUnlessAnyIsNamed(t *testing.T) {
 			patch client.MerchantPatch
 			want  client.Collect
 		}{
-			{client.MerchantPatch{Name: client.Change("Other")}, client.CollectAny},
-			{client.MerchantPatch{Collect: client.Clear[client.Collect]()}, client.CollectBound},
-			{client.MerchantPatch{Collect: client.Change(client.CollectAny)}, client.CollectAny},
-			{client.MerchantPatch{Collect: client.Change(client.CollectBound)}, client.CollectBound},
+			{client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Other"}}, client.CollectAny},
+			{client.MerchantPatch{Clear: []string{"collect"}}, client.CollectBound},
+			{client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectAny}}, client.CollectAny},
+			{client.MerchantPatch{MerchantSettings: client.MerchantSettings{Collect: client.CollectBound}}, client.CollectBound},
 		} {
 			m, err := c.UpdateMerchant(ctx, "loose", step.patch)
 			if err != nil {
@@ -320,8 +319,8 @@ func TestNormalURL(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "very-secret-text"
 	values := []any{
-		client.Secret(secret), client.NewMerchant{ID: "m", APIKey: secret, Key: &client.KeySpec{PrivateKey: secret}}, client.CreatedMerchant{APIKey: secret, PublicKey: secret},
-		client.Keys{PublicKey: secret}, client.NewKeys{Key: &client.KeySpec{PrivateKey: secret}}, client.MerchantPatch{APIKey: client.Change(client.Secret(secret))},
+		client.Secret(secret), client.NewMerchant{ID: "m", Key: &client.KeySpec{PrivateKey: secret}, MerchantSecrets: client.MerchantSecrets{APIKey: secret}}, client.CreatedMerchant{APIKey: secret, PublicKey: secret},
+		client.Keys{PublicKey: secret}, client.NewKeys{Key: &client.KeySpec{PrivateKey: secret}}, client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret(secret)}},
 		client.CreatedToken{Secret: secret}, client.Permit{Permit: secret}, client.Outcome{Permit: secret},
 	}
 	for _, v := range values {
@@ -333,7 +332,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		for _, v := range []any{client.Secret(secret), []client.Secret{secret}, client.Permit{Permit: secret}, client.KeySpec{PrivateKey: secret}, client.Change(client.Secret(secret))} {
+		for _, v := range []any{client.Secret(secret), []client.Secret{secret}, client.Permit{Permit: secret}, client.KeySpec{PrivateKey: secret}, client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: secret}}} {
 			if s := fmt.Sprintf(verb, v); strings.Contains(s, secret) || strings.Contains(s, fmt.Sprintf("%x", secret)) {
 				t.Errorf("%s shows a %T", verb, v)
 			}

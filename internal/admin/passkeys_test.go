@@ -139,7 +139,7 @@ func TestSignedChange(t *testing.T) {
 	h.merchant("shop")
 	approver := h.person(client.RoleApprover, "").Service
 	device, _ := passkeyed(t, approver, nil)
-	waits, err := h.client(client.RoleOperator).UpdateMerchant(ctx, "shop", client.MerchantPatch{WithdrawURL: client.Change("https://shop.example/new")})
+	waits, err := h.client(client.RoleOperator).UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{WithdrawURL: "https://shop.example/new"}})
 	if err != nil || waits.Change == nil {
 		t.Fatalf("%+v, %v", waits, err)
 	}

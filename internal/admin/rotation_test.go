@@ -41,11 +41,11 @@ func TestRotationWaitsForAnApprover(t *testing.T) {
 		refused(t, err, client.ErrConflict, "being replaced")
 		_, err = alice.StageRotation(ctx, "acme", client.NewRotation{MakeAPIKey: true})
 		refused(t, err, client.ErrConflict, "being replaced")
-		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{APIKey: client.Change(client.Secret("another-key"))})
+		_, err = alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSecrets: client.MerchantSecrets{APIKey: client.Secret("another-key")}})
 		refused(t, err, client.ErrConflict, "being replaced")
 		_, err = alice.FinishRotation(ctx, "acme")
 		refused(t, err, client.ErrConflict, "no newer keys")
-		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{Name: client.Change("Acme 2")}))(t); u.Change != nil {
+		if u := must(alice.UpdateMerchant(ctx, "acme", client.MerchantPatch{MerchantSettings: client.MerchantSettings{Name: "Acme 2"}}))(t); u.Change != nil {
 			t.Errorf("a name waits: %+v", u.Change)
 		}
 

@@ -28,17 +28,6 @@ func aliases() api.Aliases {
 	api.Describe[client.AlarmKind, alarms](a)
 	api.Enumerate[client.AttemptResult](a)
 	api.Enumerate[client.Reason](a)
-	api.Patched[string](a)
-	api.Patched[client.Secret](a)
-	api.Patched[[]client.CodeRange](a)
-	api.Patched[client.RetryPatch](a)
-	api.Patched[client.Schedule](a)
-	api.Patched[int](a)
-	api.Patched[float64](a)
-	api.Patched[client.Duration](a)
-	api.Patched[bool](a)
-	api.Patched[client.BodyForm](a)
-	api.Patched[client.Collect](a)
 	return a
 }
 

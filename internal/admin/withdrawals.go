@@ -34,9 +34,6 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdraw
 			faults = append(faults, memberFault("body.details", err))
 		}
 	}
-	if in.ConfirmWithin != 0 {
-		checkWithin("body.confirmWithin", time.Duration(in.ConfirmWithin), &faults)
-	}
 	if err := faults.Err(); err != nil {
 		return client.AcceptedWithdrawal{}, err
 	}
@@ -46,7 +43,7 @@ func (s *Server) createWithdrawal(c *api.Call, _ api.None, in client.NewWithdraw
 		if err != nil {
 			return client.AcceptedWithdrawal{}, unknownMerchant(err)
 		}
-		within = or(m.ConfirmWithin, defaultConfirmWithin)
+		within = time.Duration(m.ConfirmWithin)
 	}
 	w, duplicate, err := s.Outbox.CreateWithdrawal(ctx, outbox.NewWithdrawal{
 		Merchant: in.Merchant, CallBackID: in.CallBackID, TenantUserID: in.TenantUserID,

@@ -62,6 +62,8 @@ type Config struct {
 	// Aliases maps types of the API to the types that describe them in the
 	// document.
 	Aliases Aliases
+	// Shape changes schemas of the document before any request is checked. Nil: nothing does.
+	Shape func(huma.Registry)
 	// Webhooks describes, in the document alone, the requests that this end makes.
 	Webhooks []Webhook
 }
@@ -123,6 +125,9 @@ func New(c Config, routes []Route) (*API, error) {
 		rt := a.Endpoint(r)
 		a.endpoints = append(a.endpoints, rt)
 		a.mux.Handle(rt.Pattern(), rt)
+	}
+	if c.Shape != nil {
+		c.Shape(a.registry)
 	}
 	if c.Metrics != nil {
 		a.mux.Handle("GET /metrics", c.Metrics)

@@ -117,6 +117,7 @@ func (a *API) Endpoint(r Route) *Endpoint {
 	if full.Ref != "" {
 		full = a.registry.SchemaFromRef(full.Ref)
 	}
+	boundDurations(full, r.in)
 	rt.mayBeEmpty = r.Method != http.MethodPatch && full.Type == huma.TypeObject && len(full.Required) == 0
 	if r.Method == http.MethodPatch {
 		rt.accepts = append(rt.accepts, TypeMerge)

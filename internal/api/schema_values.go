@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,8 +56,15 @@ func checkText(s *huma.Schema, text string) string {
 		}
 		return ""
 	case FormatDuration:
-		if _, err := time.ParseDuration(text); err != nil {
+		d, err := time.ParseDuration(text)
+		if err != nil {
 			return "is not a duration such as 30s, 10m or 1h30m"
+		}
+		if b, ok := s.Extensions[leastDuration].(string); ok {
+			least, _ := time.ParseDuration(b)
+			if most, _ := time.ParseDuration(s.Extensions[mostDuration].(string)); d < least || d > most {
+				return fmt.Sprintf("is not between %s and %s", b, s.Extensions[mostDuration])
+			}
 		}
 		return ""
 	}
@@ -67,6 +75,22 @@ func checkText(s *huma.Schema, text string) string {
 		return "does not match " + s.Pattern
 	}
 	return ""
+}
+
+// The members of a schema that bound a duration.
+const (
+	leastDuration = "x-minimum"
+	mostDuration  = "x-maximum"
+)
+
+// boundDurations notes the tag within, such as "10s to 168h", of the fields of t in its schema.
+func boundDurations(s *huma.Schema, t reflect.Type) {
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if least, most, ok := strings.Cut(f.Tag.Get("within"), " to "); ok {
+			s.Properties[name].Extensions = map[string]any{leastDuration: least, mostDuration: most}
+		}
+	}
 }
 
 func decimalProblem(text string) string {

@@ -8,7 +8,6 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/strictjson"
 )
 
 // TimeOf gives m as a time of the API. Times that stand for "none" and "never" give
@@ -52,22 +51,6 @@ func Enumeration[T ~string](values ...T) *huma.Schema {
 	for _, v := range values {
 		s.Enum = append(s.Enum, string(v))
 	}
-	return s
-}
-
-// Patched describes the member of a patch that holds a T or null.
-func Patched[T any](a Aliases) { Describe[client.Patch[T], patch[T]](a) }
-
-type patch[T any] struct{}
-
-// Schema gives the schema of T. An object may always be null; for other kinds the
-// field's tag decides.
-func (patch[T]) Schema(r huma.Registry) *huma.Schema {
-	s := r.Schema(reflect.TypeFor[T](), true, "")
-	if s.Ref != "" {
-		return &huma.Schema{OneOf: []*huma.Schema{s, {Type: string(strictjson.KindNull)}}}
-	}
-	s.Nullable = false
 	return s
 }
 

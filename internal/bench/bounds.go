@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/daemon"
 	"countersign/internal/db"
@@ -187,9 +188,14 @@ func (b *Bench) openOutbox(ctx context.Context) (_ *outbox.Outbox, id string, er
 		return nil, "", err
 	}
 	o, now := outbox.New(d), db.MillisOf(time.Now())
-	m := outbox.Merchant{ID: fmt.Sprintf("durable-%x", now), Name: "bench", State: outbox.MerchantActive,
-		NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Scheme: outbox.SchemeService,
-		Concurrency: 64, ConfirmWithin: time.Hour, APIKey: b.load.apiKey, Key: b.load.pair}
+	m := outbox.Merchant{
+		ID:               fmt.Sprintf("durable-%x", now),
+		State:            outbox.MerchantActive,
+		Scheme:           outbox.SchemeService,
+		APIKey:           b.load.apiKey,
+		Key:              b.load.pair,
+		MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: "http://127.0.0.1:9/notify", WithdrawURL: "http://127.0.0.1:9/withdraw", Concurrency: 64, ConfirmWithin: client.Duration(time.Hour)},
+	}
 	if err = pauseAll(ctx, o); err == nil {
 		_, err = o.CreateMerchant(ctx, m, now)
 	}

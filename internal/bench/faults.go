@@ -97,7 +97,7 @@ func (r *rig) setPath(ctx context.Context, merchants []string, path string) erro
 	return inParallel(16, len(merchants), func(i int) error {
 		return patiently(func() error {
 			_, err := r.api.UpdateMerchant(ctx, merchants[i], client.MerchantPatch{
-				NotifyURL: client.Change(base + merchant.DefaultNotifyPath), WithdrawURL: client.Change(base + merchant.DefaultWithdrawPath),
+				MerchantSettings: client.MerchantSettings{NotifyURL: base + merchant.DefaultNotifyPath, WithdrawURL: base + merchant.DefaultWithdrawPath},
 			})
 			return err
 		})

@@ -139,10 +139,10 @@ func (r *rig) addMerchants(ctx context.Context, n int) error {
 	err := inParallel(16, n, func(i int) error {
 		r.ids[i] = fmt.Sprintf("%s-%05d", r.name, i)
 		m := client.NewMerchant{
-			ID: r.ids[i], Name: "bench", APIKey: client.Secret(r.b.load.apiKey.Reveal()),
-			CallbackAPIKey: client.Secret(r.b.load.callbackKey.Reveal()), Key: &client.KeySpec{PrivateKey: client.Secret(r.b.load.private)},
-			NotifyURL:   r.merchant.url() + merchant.DefaultNotifyPath,
-			WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency,
+			ID:               r.ids[i],
+			Key:              &client.KeySpec{PrivateKey: client.Secret(r.b.load.private)},
+			MerchantSettings: client.MerchantSettings{Name: "bench", NotifyURL: r.merchant.url() + merchant.DefaultNotifyPath, WithdrawURL: r.merchant.url() + merchant.DefaultWithdrawPath, Concurrency: r.b.Concurrency},
+			MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(r.b.load.apiKey.Reveal()), CallbackAPIKey: client.Secret(r.b.load.callbackKey.Reveal())},
 		}
 		return patiently(func() error { _, err := r.api.CreateMerchant(ctx, m); return err })
 	})

@@ -45,12 +45,12 @@ type parrotSounds struct {
 }
 
 type newParrot struct {
-	Name  string             `json:"name" doc:"its name"`
-	Cage  *cage              `json:"cage,omitempty"`
-	Key   client.Secret      `json:"key,omitempty" doc:"what opens it"`
-	Fed   client.Duration    `json:"fed,omitzero" doc:"how often it is fed"`
-	Tags  []string           `json:"tags,omitempty" doc:"what it is"`
-	Sings client.Patch[bool] `json:"sings,omitzero" nullable:"true" doc:"whether it sings"`
+	Name  string          `json:"name" doc:"its name"`
+	Cage  *cage           `json:"cage,omitempty"`
+	Key   client.Secret   `json:"key,omitempty" doc:"what opens it"`
+	Fed   client.Duration `json:"fed,omitzero" doc:"how often it is fed"`
+	Tags  []string        `json:"tags,omitempty" doc:"what it is"`
+	Sings *bool           `json:"sings,omitempty" doc:"whether it sings"`
 }
 
 type cage struct {
@@ -68,6 +68,7 @@ type selection struct {
 var parrots = []api.Operation{
 	{ID: "sounds", Method: "GET", Path: "/v1/parrots/{id}/sounds", Summary: "List what a parrot said", Query: reflect.TypeFor[parrotQuery](), Out: reflect.TypeFor[parrotSounds]()},
 	{ID: "addParrot", Method: "POST", Path: "/v1/parrots", Summary: "Add a parrot", In: reflect.TypeFor[newParrot](), Out: reflect.TypeFor[newParrot](), Waits: true},
+	{ID: "changeParrot", Method: "PATCH", Path: "/v1/parrots", Summary: "Change a parrot", In: reflect.TypeFor[newParrot](), Out: reflect.TypeFor[newParrot](), Waits: true},
 	{ID: "feed", Method: "POST", Path: "/v1/parrots/{id}/feed", Summary: "Feed one", In: reflect.TypeFor[struct {
 		Twice bool `json:"twice,omitempty" doc:"again"`
 	}]()},
@@ -78,7 +79,7 @@ var words = append([]Command{
 	{Words: "parrots", Help: "Parrots."},
 	{Words: "parrots feed", Op: "feed", All: "feedAll", Flags: map[string]string{"filter-": ""}, Done: "fed %s"},
 	{Words: "parrots add", Op: "addParrot", Body: File},
-	{Words: "parrots make", Op: "addParrot", Args: []string{"name"}, Files: []string{"key", "place"}, Flags: map[string]string{"cage-": ""}, Out: &Output{
+	{Words: "parrots make", Op: "changeParrot", Args: []string{"name"}, Files: []string{"key", "place"}, Flags: map[string]string{"cage-": ""}, Out: &Output{
 		Help: "Where it goes.",
 		Prepare: func(place string) error {
 			if filepath.Base(place) == "full" {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
@@ -318,6 +319,11 @@ func (k *Call) add(t reflect.Type, tags ...string) int {
 // addFlags adds a flag for each member of the query and the body of o.
 func (k *Call) addFlags(o *api.Operation, all bool) error {
 	for _, m := range append(membersOf(o.Query, inQuery), membersOf(o.In, inBody)...) {
+		patch := o.Method == http.MethodPatch && m.in == inBody
+		m.required, m.clears = m.required && !patch, m.clears && patch && len(m.path) == 1
+		if m.absent != "" && !patch {
+			m.text += "; absent: " + m.absent
+		}
 		name := k.nameOf(m)
 		if name == "-" || m.in == inQuery && k.list != nil && k.list.pages(m.path[0]) {
 			continue

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -25,15 +26,16 @@ const (
 type member struct {
 	in       place
 	path     []string     // its name; in a body below those of the objects around it
-	kind     reflect.Type // without pointer and client.Patch
+	kind     reflect.Type // without pointer
 	text     string
 	flag     string   // the name of its flag
 	enum     []string // the values that it may have; none: any
 	required bool
-	patch    bool // it is a client.Patch
-	clears   bool // it can be null, for its default
-	file     bool // the flag names a file that holds it
-	past     bool // a length of time as its value is one ago, else from now
+	pointer  bool   // absent is another value than the zero one
+	absent   string // what applies without it; empty: its text says so
+	clears   bool   // it can be null, for its default
+	file     bool   // the flag names a file that holds it
+	past     bool   // a length of time as its value is one ago, else from now
 }
 
 // membersOf lists the members of a query or a body, those of objects in it in their place. A
@@ -50,10 +52,10 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		m := member{in: in, path: append(append([]string{}, around...), name), kind: f.Type, text: f.Tag.Get("help"), flag: f.Tag.Get("flag")}
 		m.required = in == inBody && !strings.HasPrefix(options, "omit") || f.Tag.Get("required") == "true"
 		if m.kind.Kind() == reflect.Pointer {
-			m.kind = m.kind.Elem()
+			m.kind, m.pointer = m.kind.Elem(), true
 		}
-		m.kind, m.patch = patched(m.kind)
-		m.clears = m.patch && f.Tag.Get("nullable") == "true"
+		m.absent = cmp.Or(f.Tag.Get("none"), f.Tag.Get("initial"))
+		m.clears = !m.required && f.Tag.Get("clear") != "no"
 		m.past = f.Tag.Get(string(inQuery)) != ""
 		if m.text == "" {
 			m.text = f.Tag.Get("doc")
@@ -83,15 +85,6 @@ func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 		all = append(all, m)
 	}
 	return all
-}
-
-// patched gives the type in a client.Patch.
-func patched(t reflect.Type) (reflect.Type, bool) {
-	if t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "Patch[") {
-		f, _ := t.FieldByName("Value")
-		return f.Type, true
-	}
-	return t, false
 }
 
 // kebab writes trackingId as tracking-id.
@@ -153,7 +146,7 @@ func (m member) field() reflect.Type {
 // tags are those of the field for kong.
 func (m member) tags() []string {
 	switch {
-	case m.patch && m.isSwitch():
+	case m.pointer && m.isSwitch():
 		return []string{"negatable", ""}
 	case m.isSwitch():
 		return nil

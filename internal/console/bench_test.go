@@ -23,8 +23,11 @@ import (
 func BenchmarkPages(b *testing.B) {
 	base, token := node(b, nil)
 	admin := serviceAPI(b, base, token)
-	if _, err := admin.CreateMerchant(b.Context(), client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(b.Context(), client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		b.Fatal(err)
 	}
 	if _, err := admin.PauseMerchant(b.Context(), "shop", ""); err != nil {

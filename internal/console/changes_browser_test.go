@@ -16,8 +16,11 @@ func TestChanges(t *testing.T) {
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
 	ctx := t.Context()
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	tokens := map[string]client.Secret{}

@@ -66,8 +66,11 @@ func TestHostile(t *testing.T) {
 	admin := serviceAPI(t, base, token)
 	ctx := t.Context()
 	long, short := evilOf(200), evilOf(64)
-	m := client.NewMerchant{ID: "shop", Name: long, Key: &client.KeySpec{Bits: 1024}, NotifyURL: "http://127.0.0.1:1/n?" + strings.Repeat("%3Cb%20id=evil%3E", 119),
-		WithdrawURL: "http://127.0.0.1:1/'><bid=evil>" + strings.Repeat("W", 2000)}
+	m := client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: long, NotifyURL: "http://127.0.0.1:1/n?" + strings.Repeat("%3Cb%20id=evil%3E", 119), WithdrawURL: "http://127.0.0.1:1/'><bid=evil>" + strings.Repeat("W", 2000)},
+	}
 	if _, err := admin.CreateMerchant(ctx, m); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,7 @@ func TestHostile(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"apiKey": key.Reveal(), "errCode": countersign.CodeUnknownOrder, "message": evilOf(4000), "data": evilOf(4000)})
 	}))
 	t.Cleanup(server.Close)
-	made, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "liar", Name: long, Key: &client.KeySpec{Bits: 1024}, NotifyURL: server.URL + "/n", WithdrawURL: server.URL + "/w"})
+	made, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "liar", Key: &client.KeySpec{Bits: 1024}, MerchantSettings: client.MerchantSettings{Name: long, NotifyURL: server.URL + "/n", WithdrawURL: server.URL + "/w"}})
 	if err != nil {
 		t.Fatal(err)
 	}

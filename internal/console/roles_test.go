@@ -47,8 +47,11 @@ var operations = map[string]string{
 func TestRoles(t *testing.T) {
 	base, first := node(t, nil)
 	admin := serviceAPI(t, base, first)
-	if _, err := admin.CreateMerchant(t.Context(), client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(t.Context(), client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.AddDeposits(t.Context(), deposit(t, "shop", "d-1")); err != nil {

@@ -64,8 +64,11 @@ func TestServiceWithoutScripts(t *testing.T) {
 	t.Parallel()
 	base, token := node(t, nil)
 	admin, ctx := serviceAPI(t, base, token), t.Context()
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	accepted, err := admin.AddDeposits(ctx, deposit(t, "shop", "d-1"))
@@ -145,8 +148,11 @@ func TestServiceWithoutScripts(t *testing.T) {
 		b.click(`form[action$="/delete"] button`)
 		b.shows(says)
 	}
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "left", Name: "Has left", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{
+		ID:               "left",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Has left", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	rotation := func(step, button string) {

@@ -36,8 +36,11 @@ func newWorld(t *testing.T) *world {
 	w.admin = w.api(t, w.first(t, "service"))
 	w.away = fmt.Sprintf("away-%d", worlds.Add(1))
 	ctx := t.Context()
-	_, err = w.admin.CreateMerchant(ctx, client.NewMerchant{ID: w.away, Name: "A merchant that is away", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/notify", WithdrawURL: "http://127.0.0.1:1/withdraw"})
+	_, err = w.admin.CreateMerchant(ctx, client.NewMerchant{
+		ID:               w.away,
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "A merchant that is away", NotifyURL: "http://127.0.0.1:1/notify", WithdrawURL: "http://127.0.0.1:1/withdraw"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

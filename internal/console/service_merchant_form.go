@@ -1,8 +1,9 @@
 package console
 
 import (
+	"reflect"
 	"strconv"
-	"time"
+	"strings"
 
 	"countersign/client"
 )
@@ -13,9 +14,50 @@ type merchantForm struct {
 	Values map[string]string
 }
 
-// Bodies are the forms of a body, to choose from.
-func (merchantForm) Bodies() []client.BodyForm {
-	return []client.BodyForm{client.BodyBare, client.BodyData, client.BodyJSON}
+// settingRow is the row of a setting in a form.
+type settingRow struct {
+	client.Setting
+	Value string
+	New   bool // of a new merchant
+}
+
+// Hint says what the setting is, and what an empty field means.
+func (r settingRow) Hint() string {
+	switch {
+	case r.Needed():
+		return r.Doc
+	case r.Secret && !r.New:
+		return r.Doc + "; empty: as it is"
+	}
+	return r.Doc + "; empty: " + r.None
+}
+
+// Needed says whether the field must not be empty.
+func (r settingRow) Needed() bool { return !r.Clears && !r.Secret }
+
+// Input is how the value is typed: as an attribute type, or select or checkbox.
+func (r settingRow) Input() string {
+	switch {
+	case r.Type.Kind() == reflect.Bool:
+		return "checkbox"
+	case r.Values != nil:
+		return "select"
+	case r.Secret:
+		return "password"
+	case strings.HasSuffix(r.Name, "Url"):
+		return "url"
+	}
+	return "text"
+}
+
+// Rows are the rows of the settings that every merchant has, or of the others.
+func (f merchantForm) Rows(required bool) (rows []settingRow) {
+	for _, s := range client.Settings() {
+		if settled := !s.Clears && !s.Secret; settled == required {
+			rows = append(rows, settingRow{s, f.Values[s.Name], f.ID == ""})
+		}
+	}
+	return rows
 }
 
 func (v *visit) merchantNew() error {
@@ -34,10 +76,7 @@ func (v *visit) merchantMake() error {
 }
 
 func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
-	m := client.NewMerchant{
-		ID: v.form("id"), Name: v.form("name"), NotifyURL: v.form("notifyUrl"), WithdrawURL: v.form("withdrawUrl"),
-		Scheme: client.Scheme(v.form("scheme")), CallbackAPIKey: client.Secret(v.form("callbackApiKey")), Collect: client.Collect(v.form("collect")),
-	}
+	m := client.NewMerchant{ID: v.form("id"), Scheme: client.Scheme(v.form("scheme"))}
 	_, bits, err := v.keyChoice()
 	if err != nil {
 		return made, err
@@ -48,35 +87,17 @@ func (v *visit) makeMerchant() (made client.CreatedMerchant, err error) {
 		m.Key = &client.KeySpec{PublicKey: v.form("publicKey")}
 		m.ResponseKey = &client.KeySpec{Bits: bits}
 	}
-	if m.ConfirmWithin, err = v.duration("confirmWithin"); err != nil {
-		return made, err
-	}
-	if m.ReleaseWithin, err = v.duration("releaseWithin"); err != nil {
-		return made, err
-	}
-	if m.Concurrency, err = v.whole("concurrency"); err != nil {
-		return made, err
-	}
-	if m.RatePerSecond, err = v.rate("ratePerSecond"); err != nil {
-		return made, err
+	for _, s := range client.Settings() {
+		if text := v.form(s.Name); text != "" {
+			if err := s.Set(&m, text); err != nil {
+				return made, refuse(err.Error())
+			}
+		}
 	}
 	return v.service.CreateMerchant(v.r.Context(), m)
 }
 
-// The readers of fields give 0 for an empty one.
-
-func (v *visit) duration(name string) (client.Duration, error) {
-	text := v.form(name)
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, refuse(name + " is no span of time; write it like 90s, 10m or 2h")
-	}
-	return client.Duration(d), nil
-}
-
+// whole gives 0 for an empty field.
 func (v *visit) whole(name string) (int, error) {
 	text := v.form(name)
 	if text == "" {
@@ -89,30 +110,11 @@ func (v *visit) whole(name string) (int, error) {
 	return n, nil
 }
 
-func (v *visit) rate(name string) (float64, error) {
-	text := v.form(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, refuse(name + " is no number")
-	}
-	return n, nil
-}
-
 // valuesOf are a merchant's settings as a form has them.
 func valuesOf(m client.Merchant) map[string]string {
-	values := map[string]string{
-		"name": m.Name, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL, "concurrency": strconv.Itoa(m.Concurrency),
-		"confirmWithin": spanText(m.ConfirmWithin), "releaseWithin": spanText(m.ReleaseWithin), "contentType": m.ContentType, "body": string(m.Body), "collect": string(m.Collect),
-		"version": strconv.FormatInt(m.Version, 10),
-	}
-	if m.RatePerSecond != 0 {
-		values["ratePerSecond"] = strconv.FormatFloat(m.RatePerSecond, 'g', -1, 64)
-	}
-	if m.AllowPrivate {
-		values["allowPrivate"] = "on"
+	values := map[string]string{"version": strconv.FormatInt(m.Version, 10)}
+	for _, s := range client.Settings() {
+		values[s.Name] = s.Text(m)
 	}
 	return values
 }
@@ -149,68 +151,22 @@ func (v *visit) changeMerchant(m client.Merchant) (*client.ChangeEntry, error) {
 	}
 	var p client.MerchantPatch
 	changed := false
-	differs := func(name string) bool {
-		is := v.form(name) != was[name]
-		changed = changed || is
-		return is
-	}
-	for name, member := range map[string]*client.Patch[string]{
-		"name": &p.Name, "notifyUrl": &p.NotifyURL, "withdrawUrl": &p.WithdrawURL, "contentType": &p.ContentType,
-	} {
-		if differs(name) {
-			*member = client.Change(v.form(name))
+	for _, s := range client.Settings() {
+		text := v.form(s.Name)
+		if text == "" && s.Type.Kind() == reflect.Bool {
+			text = "false" // a box that is not ticked
 		}
-	}
-	if differs("body") {
-		p.Body = client.Change(client.BodyForm(v.form("body")))
-	}
-	if differs("collect") {
-		p.Collect = client.Change(client.Collect(v.form("collect")))
-	}
-	if differs("allowPrivate") {
-		p.AllowPrivate = client.Change(v.form("allowPrivate") != "")
-	}
-	var err error
-	if differs("concurrency") {
-		if p.Concurrency, err = changeOf(v.whole("concurrency")); err != nil {
-			return nil, err
+		if text == was[s.Name] {
+			continue
 		}
-	}
-	if differs("ratePerSecond") {
-		if p.RatePerSecond, err = changeOf(v.rate("ratePerSecond")); err != nil {
-			return nil, err
+		if err := s.Set(&p, text); err != nil {
+			return nil, refuse(err.Error())
 		}
-	}
-	if differs("confirmWithin") {
-		if p.ConfirmWithin, err = changeOf(v.duration("confirmWithin")); err != nil {
-			return nil, err
-		}
-	}
-	if differs("releaseWithin") {
-		if p.ReleaseWithin, err = changeOf(v.duration("releaseWithin")); err != nil {
-			return nil, err
-		}
-	}
-	for name, member := range map[string]*client.Patch[client.Secret]{"apiKey": &p.APIKey, "callbackApiKey": &p.CallbackAPIKey} {
-		if secret := v.form(name); secret != "" {
-			*member, changed = client.Change(client.Secret(secret)), true
-		}
+		changed = true
 	}
 	if !changed {
 		return nil, refuse("nothing was changed in the form")
 	}
 	made, err := v.service.UpdateMerchant(v.r.Context(), m.ID, p)
 	return made.Change, err
-}
-
-// changeOf sets a member to a number, or back to its default if the field is empty.
-func changeOf[T comparable](value T, err error) (client.Patch[T], error) {
-	var zero T
-	switch {
-	case err != nil:
-		return client.Patch[T]{}, err
-	case value == zero:
-		return client.Clear[T](), nil
-	}
-	return client.Change(value), nil
 }

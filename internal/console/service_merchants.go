@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+
 	"countersign/client"
 )
 
@@ -72,6 +74,19 @@ type merchantPage struct {
 	// was made.
 	KeySet, ResponseKeySet client.Time
 	Waiting                int // changes of the merchant that wait for an approver
+}
+
+// shownSetting is a setting of a merchant and its value.
+type shownSetting struct{ Label, Text string }
+
+// Settings are what anybody may read.
+func (p merchantPage) Settings() (list []shownSetting) {
+	for _, s := range client.Settings() {
+		if !s.Secret {
+			list = append(list, shownSetting{s.Label, cmp.Or(s.Text(p.Merchant), s.None)})
+		}
+	}
+	return list
 }
 
 // fromChanges fills in what the merchant's last changes tell.

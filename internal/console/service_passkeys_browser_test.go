@@ -20,8 +20,11 @@ func TestServicePasskeys(t *testing.T) {
 	base, first := node(t, nil)
 	base = strings.Replace(base, "127.0.0.1", "localhost", 1) // passkeys need a name
 	admin, ctx := serviceAPI(t, base, first), t.Context()
-	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", Key: &client.KeySpec{Bits: 1024},
-		NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"}); err != nil {
+	if _, err := admin.CreateMerchant(ctx, client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: 1024},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "http://127.0.0.1:1/n", WithdrawURL: "http://127.0.0.1:1/w"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	b := newTab(t, browser, base)
@@ -83,7 +86,7 @@ func TestServicePasskeys(t *testing.T) {
 	a.press(".me button")
 	a.become(`location.pathname === "/console/signin" && document.readyState === "complete"`)
 	a.submit("#passkey-signin button", "Ann")
-	waits, err := serviceAPI(t, base, olga.Secret).UpdateMerchant(ctx, "shop", client.MerchantPatch{NotifyURL: client.Change("http://127.0.0.1:1/signed")})
+	waits, err := serviceAPI(t, base, olga.Secret).UpdateMerchant(ctx, "shop", client.MerchantPatch{MerchantSettings: client.MerchantSettings{NotifyURL: "http://127.0.0.1:1/signed"}})
 	if err != nil || waits.Change == nil {
 		t.Fatalf("%+v, %v", waits, err)
 	}

@@ -30,7 +30,6 @@ var functions = template.FuncMap{
 		return "now"
 	},
 	"state":  state,
-	"span":   spanText,
 	"number": number,
 	"path":   url.PathEscape,
 	"pretty": pretty,
@@ -137,18 +136,6 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-// spanText writes a duration as people type it: 72h and not 72h0m0s.
-func spanText(d client.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // looks give the colour of a state; the word is always there too.

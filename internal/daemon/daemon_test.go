@@ -97,8 +97,10 @@ func startBoth(t *testing.T, dir, serviceDB, gatewayDB string) *bothEnds {
 		t.Fatal(err)
 	}
 	if _, err := b.api.CreateMerchant(t.Context(), client.NewMerchant{
-		ID: "shop", Name: "Shop", APIKey: client.Secret(apiKey.Reveal()), Key: &client.KeySpec{PrivateKey: client.Secret(private)},
-		NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath,
+		ID:               "shop",
+		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: g.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: g.CallbackURL() + merchant.DefaultWithdrawPath},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
 	}); err != nil {
 		t.Fatal(err)
 	}

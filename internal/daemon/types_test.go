@@ -57,9 +57,10 @@ func startLibrary(t *testing.T, api *client.Service) *library {
 	l.Server = httptest.NewServer(h)
 	t.Cleanup(l.Close)
 	if _, err := api.CreateMerchant(t.Context(), client.NewMerchant{
-		ID: "library", Name: "Library", APIKey: client.Secret(apiKey.Reveal()), CallbackAPIKey: client.Secret(apiKey.Reveal()),
-		Key:       &client.KeySpec{PrivateKey: client.Secret(private)},
-		NotifyURL: l.URL + merchant.DefaultNotifyPath, WithdrawURL: l.URL + merchant.DefaultWithdrawPath,
+		ID:               "library",
+		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{Name: "Library", NotifyURL: l.URL + merchant.DefaultNotifyPath, WithdrawURL: l.URL + merchant.DefaultWithdrawPath},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal()), CallbackAPIKey: client.Secret(apiKey.Reveal())},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/book"
 	"countersign/internal/db"
@@ -72,8 +73,13 @@ var testPair = sync.OnceValue(func() *envelope.Key {
 func newService(t testing.TB, url string) *outbox.Outbox {
 	t.Helper()
 	o := outbox.New(open(t, url, outbox.End()))
-	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
-		Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
+	must(o.CreateMerchant(ctx, outbox.Merchant{
+		ID:               "shop",
+		Scheme:           outbox.SchemeService,
+		APIKey:           "api-key-of-shop",
+		Key:              testPair(),
+		MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
+	}, 1))(t)
 	return o
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest"
 	"countersign/internal/outbox"
@@ -64,8 +65,13 @@ func TestKilledWhilePurging(t *testing.T) {
 		const n = 600
 		d := must(db.Open(ctx, db.Config{URL: url, Keys: testKeys}, outbox.End()))(t)
 		o := outbox.New(d)
-		must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
-			Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1))(t)
+		must(o.CreateMerchant(ctx, outbox.Merchant{
+			ID:               "shop",
+			Scheme:           outbox.SchemeService,
+			APIKey:           "api-key-of-shop",
+			Key:              testPair(),
+			MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
+		}, 1))(t)
 		for i := 0; i < n; i += 200 {
 			var list []outbox.NewCallback
 			for k := range 200 {

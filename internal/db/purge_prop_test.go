@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -27,8 +28,13 @@ func TestPurgeChangesNoAnswer(t *testing.T) {
 		run++
 		merchant := fmt.Sprint("shop", run) // opening databases takes long, so all runs share them
 		for _, o := range ends {
-			if _, err := o.CreateMerchant(ctx, outbox.Merchant{ID: merchant, NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w",
-				Scheme: outbox.SchemeService, Concurrency: 1000, APIKey: "api-key-of-shop", Key: testPair()}, 1); err != nil {
+			if _, err := o.CreateMerchant(ctx, outbox.Merchant{
+				ID:               merchant,
+				Scheme:           outbox.SchemeService,
+				APIKey:           "api-key-of-shop",
+				Key:              testPair(),
+				MerchantSettings: client.MerchantSettings{NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1000},
+			}, 1); err != nil {
 				r.Fatal(err)
 			}
 		}

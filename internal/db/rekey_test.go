@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/audit"
 	"countersign/internal/book"
@@ -45,8 +46,13 @@ func fillService(t *testing.T, o *outbox.Outbox, pair *envelope.Key) {
 		t.Fatal(err)
 	}
 	for i := range merchantCount {
-		m := outbox.Merchant{ID: fmt.Sprintf("m%03d", i), Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Scheme: outbox.SchemeService,
-			Concurrency: 1, ConfirmWithin: time.Hour, APIKey: countersign.APIKey(fmt.Sprintf("key-%d", i)), Key: pair}
+		m := outbox.Merchant{
+			ID:               fmt.Sprintf("m%03d", i),
+			Scheme:           outbox.SchemeService,
+			APIKey:           countersign.APIKey(fmt.Sprintf("key-%d", i)),
+			Key:              pair,
+			MerchantSettings: client.MerchantSettings{Name: "m", NotifyURL: "https://m.example/n", WithdrawURL: "https://m.example/w", Concurrency: 1, ConfirmWithin: client.Duration(time.Hour)},
+		}
 		if _, err := o.CreateMerchant(ctx, m, 1); err != nil {
 			t.Fatal(err)
 		}

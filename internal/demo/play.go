@@ -73,11 +73,10 @@ func (d *Demo) register(ctx context.Context) error {
 	}
 	schedule := &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(2 * time.Second)}
 	_, err = d.api.CreateMerchant(ctx, client.NewMerchant{
-		ID: merchantID, Name: "the merchant of the demo", APIKey: client.Secret(d.apiKey.Reveal()),
-		Key:         &client.KeySpec{PrivateKey: client.Secret(private)},
-		NotifyURL:   d.gateway.CallbackURL() + merchant.DefaultNotifyPath,
-		WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath,
-		Retry:       &client.Retry{Notify: schedule, Withdraw: schedule},
+		ID:               merchantID,
+		Key:              &client.KeySpec{PrivateKey: client.Secret(private)},
+		MerchantSettings: client.MerchantSettings{Name: "the merchant of the demo", NotifyURL: d.gateway.CallbackURL() + merchant.DefaultNotifyPath, WithdrawURL: d.gateway.CallbackURL() + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: schedule, Withdraw: schedule}},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(d.apiKey.Reveal())},
 	})
 	return err
 }

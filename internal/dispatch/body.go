@@ -3,19 +3,15 @@ package dispatch
 import (
 	"fmt"
 
-	"countersign/internal/outbox"
+	"countersign/client"
 )
 
-// The default Content-Type is the one that merchants of live services expect,
-// although the default body is not a form.
-const defaultContentType = "application/x-www-form-urlencoded"
-
 // wireBody writes a sealed body in the merchant's body form (PROTOCOL.md, F2).
-func wireBody(form string, sealed []byte) ([]byte, error) {
+func wireBody(form client.BodyForm, sealed []byte) ([]byte, error) {
 	switch form {
-	case "", "bare":
+	case "", client.BodyBare:
 		return sealed, nil
-	case "form":
+	case client.BodyData:
 		// Form encoding changes three characters of the Base64 alphabet.
 		out := make([]byte, 0, len(sealed)+len(sealed)/16+8)
 		out = append(out, "data="...)
@@ -32,18 +28,11 @@ func wireBody(form string, sealed []byte) ([]byte, error) {
 			}
 		}
 		return out, nil
-	case "json":
+	case client.BodyJSON:
 		out := make([]byte, 0, len(sealed)+11)
 		out = append(out, `{"data":"`...)
 		out = append(out, sealed...)
 		return append(out, `"}`...), nil
 	}
 	return nil, fmt.Errorf("unknown body form")
-}
-
-func contentType(s outbox.Settings) string {
-	if s.ContentType != "" {
-		return s.ContentType
-	}
-	return defaultContentType
 }

@@ -188,7 +188,7 @@ func TestOwnScheduleIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(_ *Config, r *rig) {
 			m := r.merchants["m1"]
-			m.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 3000}}
+			m.Retry = &client.Retry{Notify: ownSchedule(0, 0, 1000, 3000)}
 			r.merchants["m1"] = m
 		})
 		r.d.post = failing(Response{Status: 200, Body: r.merchant.fail(4711)})

@@ -123,7 +123,7 @@ func TestFencedConnection(t *testing.T) {
 		}
 		post := func(late bool) (r Response, wrote int64) {
 			before := writes.Load()
-			r = tr.post(t.Context(), request{url: u, contentType: defaultContentType, body: []byte("sealed"),
+			r = tr.post(t.Context(), request{url: u, contentType: "application/x-www-form-urlencoded", body: []byte("sealed"),
 				tooLate: func() bool { return late }})
 			return r, writes.Load() - before
 		}

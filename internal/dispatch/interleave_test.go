@@ -72,7 +72,7 @@ func TestPropertyInterleavings(t *testing.T) {
 		}
 		row := testStoreMerchant(w.merchant, pair, "https://"+w.merchant+".example")
 		row.Concurrency = rapid.IntRange(1, 5).Draw(t, "concurrency")
-		row.Settings.NotifyRetry = &outbox.Retry{Delays: []int64{0, 1000, 5000, 5000, 5000, 5000, 5000, 5000}}
+		row.Retry = &client.Retry{Notify: ownSchedule(0, 0, 1000, 5000, 5000, 5000, 5000, 5000, 5000)}
 		row, err := s.CreateMerchant(t.Context(), row, w.now)
 		w.must(t, err)
 		w.ready, err = newMerchant(row, TargetRules{})

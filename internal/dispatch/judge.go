@@ -8,7 +8,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // Question has what Judge needs to know of an attempt.
@@ -24,12 +23,12 @@ type Question struct {
 	// are those of the merchant's answer.
 	Ordered *countersign.Details
 	// Collect says what such an answer must show. Zero: CollectBound.
-	Collect outbox.Collect
+	Collect client.Collect
 	// Deadline is the time from which a withdrawal can no longer be confirmed. Type 2
 	// only.
 	Deadline db.Millis
 	// FinalCodes are the final errCodes (PROTOCOL.md, E2). Nil: 2000 to 2999.
-	FinalCodes []outbox.CodeRange
+	FinalCodes []client.CodeRange
 }
 
 // Response is the result of one exchange.
@@ -136,12 +135,12 @@ func judgeCode(q Question, code countersign.ErrCode, v Verdict) Verdict {
 
 // isFinal reports whether code is final. A merchant's own ranges replace 2000 to 2999
 // (PROTOCOL.md, E2).
-func isFinal(ranges []outbox.CodeRange, code countersign.ErrCode) bool {
+func isFinal(ranges []client.CodeRange, code countersign.ErrCode) bool {
 	if ranges == nil {
 		return code.Class() == countersign.ClassRefused
 	}
 	for _, r := range ranges {
-		if r.From <= code && code <= r.To {
+		if r.From <= int64(code) && int64(code) <= r.To {
 			return true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"countersign"
 	"countersign/client"
-	"countersign/internal/outbox"
 )
 
 // judgeAnswer judges an opened answer under errCode 0 (PROTOCOL.md, Answers).
@@ -72,7 +71,7 @@ func judgeWithdrawal(q Question, said countersign.Details, bound bool, v Verdict
 		v.Decision = countersign.DecisionDeclined
 		return v
 	}
-	if q.Ordered == nil && !bound && q.Collect != outbox.CollectAny {
+	if q.Ordered == nil && !bound && q.Collect != client.CollectAny {
 		v.Reason, v.Alarm = client.ReasonAnswerUnbound, client.AlarmAnswerUnbound
 		return v
 	}

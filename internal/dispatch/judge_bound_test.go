@@ -69,10 +69,10 @@ func TestSplicedAnswerDoesNotConfirm(t *testing.T) {
 		return Judge(q, response(string(testKey), spliced, 0), open)
 	}
 	// The details are the thief's: that is why the answer must show more.
-	if v := judge(func(q *Question) { q.Collect = outbox.CollectAny }); v.Details.Address != thief {
+	if v := judge(func(q *Question) { q.Collect = client.CollectAny }); v.Details.Address != thief {
 		t.Fatalf("this is not the attack: %+v", v)
 	}
-	for _, collect := range []outbox.Collect{"", outbox.CollectBound, "anything"} {
+	for _, collect := range []client.Collect{"", client.CollectBound, "anything"} {
 		v := judge(func(q *Question) { q.Collect = collect })
 		if v.Decision != countersign.DecisionNone || v.Result != client.AttemptRetry || v.Reason != client.ReasonAnswerUnbound || v.Alarm != client.AlarmAnswerUnbound {
 			t.Errorf("collect %q: %+v", collect, v)
@@ -177,7 +177,7 @@ func TestJudgeBound(t *testing.T) {
 			}
 			row.run(t, testQuestion(false))
 			confirmed.run(t, testQuestion(true)) // an order to compare is enough
-			confirmed.change = func(q *Question) { q.Collect = outbox.CollectAny }
+			confirmed.change = func(q *Question) { q.Collect = client.CollectAny }
 			confirmed.run(t, testQuestion(false))
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 const (
@@ -205,10 +204,10 @@ func everyWayToBeWrong(right string) []judgeRow {
 		judgeRow{name: "no merchant key", response: response("", right, 0), change: func(q *Question) { q.APIKey = "" },
 			outcome: client.AttemptRetry, reason: client.ReasonWrongAPIKey, alarm: client.AlarmWrongAPIKey},
 		judgeRow{name: "2001 not final for this merchant", response: response(string(testKey), "", 2001),
-			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} },
+			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} },
 			outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
 		judgeRow{name: "nothing final for this merchant", response: response(string(testKey), "", 2001),
-			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{} }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
+			change: func(q *Question) { q.FinalCodes = []client.CodeRange{} }, outcome: client.AttemptRetry, reason: client.ReasonMerchantFailure},
 		judgeRow{name: "plain JSON in data", response: ok, open: fails(envelope.ErrBase64), outcome: client.AttemptRetry, reason: client.ReasonDataNotSealed},
 		judgeRow{name: "not Base64", response: response(string(testKey), "%%%", 0), open: fails(fmt.Errorf("opening: %w", envelope.ErrBase64)),
 			outcome: client.AttemptRetry, reason: client.ReasonDataEncoding},
@@ -302,10 +301,10 @@ func withdrawalRows() []judgeRow {
 		late("wrong key, too late", deadline, response("other", "", 2001), client.AlarmWrongAPIKey),
 
 		{name: "held code named final", response: response(string(testKey), "", 3001),
-			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 3000, To: 3001}} },
+			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 3000, To: 3001}} },
 			outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused, decision: countersign.DecisionDeclined},
 		{name: "0 cannot be final", response: ok,
-			change:  func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: -10, To: 10}} },
+			change:  func(q *Question) { q.FinalCodes = []client.CodeRange{{From: -10, To: 10}} },
 			outcome: client.AttemptAccepted, reason: client.ReasonAccepted, decision: countersign.DecisionConfirmed},
 	}
 	for i := range rows {
@@ -381,7 +380,7 @@ func TestJudgeDeposit(t *testing.T) {
 			outcome: client.AttemptRetry, reason: client.ReasonDataUnopened, failure: true},
 		{name: "refused", response: response(string(testKey), "", 2003), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused},
 		{name: "own final code", response: response(string(testKey), "", 77), outcome: client.AttemptRefused, reason: client.ReasonMerchantRefused,
-			change: func(q *Question) { q.FinalCodes = []outbox.CodeRange{{From: 70, To: 79}} }},
+			change: func(q *Question) { q.FinalCodes = []client.CodeRange{{From: 70, To: 79}} }},
 	}
 	for _, row := range append(rows, everyWayToBeWrong(rightDeposit)...) {
 		t.Run(row.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/outbox"
 )
 
@@ -20,9 +21,9 @@ type merchant struct {
 	urls        [2]*url.URL // by lane
 	private     bool
 	contentType string
-	body        string
-	finalCodes  []outbox.CodeRange
-	collect     outbox.Collect
+	body        client.BodyForm
+	finalCodes  []client.CodeRange
+	collect     client.Collect
 	schedules   [2]Schedule // by lane
 
 	openings *openings
@@ -36,14 +37,14 @@ type merchant struct {
 func newMerchant(s outbox.Merchant, p TargetRules) (*merchant, error) {
 	m := &merchant{
 		version:     s.Version,
-		private:     p.AllowPrivate || s.Settings.AllowPrivate,
-		contentType: contentType(s.Settings),
-		body:        s.Settings.Body,
-		finalCodes:  s.Settings.FinalCodes,
-		collect:     s.Settings.Collect,
+		private:     p.AllowPrivate || s.Private(),
+		contentType: s.ContentType,
+		body:        s.Body,
+		finalCodes:  s.FinalCodes,
+		collect:     s.Collect,
 		schedules: [2]Schedule{
-			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Settings.NotifyRetry),
-			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Settings.WithdrawRetry),
+			countersign.LaneNotify:   ScheduleFor(countersign.LaneNotify, s.Schedule(false)),
+			countersign.LaneWithdraw: ScheduleFor(countersign.LaneWithdraw, s.Schedule(true)),
 		},
 	}
 	if s.Key == nil {

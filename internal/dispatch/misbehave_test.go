@@ -339,7 +339,7 @@ func TestHonestMerchantOverHTTPS(t *testing.T) {
 	if a.Reason != "accepted" {
 		t.Fatalf("%+v", a)
 	}
-	for name, want := range map[string]string{"Content-Type": defaultContentType, "X-Api-Key": "callback-key", "User-Agent": "countersign",
+	for name, want := range map[string]string{"Content-Type": "application/x-www-form-urlencoded", "X-Api-Key": "callback-key", "User-Agent": "countersign",
 		"Accept": "application/json", "Accept-Encoding": ""} {
 		if got := header.Get(name); got != want {
 			t.Errorf("%s is %q", name, got)
@@ -372,7 +372,7 @@ func TestTargetsThatAreNotReached(t *testing.T) {
 		{"certificate of nobody", secure.URL, nil, client.ReasonTLS},
 		{"no TLS there", strings.Replace(plain.URL, "http", "https", 1), nil, client.ReasonTLS},
 		{"private without leave", strings.Replace(secure.URL, "127.0.0.1", "localhost", 1),
-			func(_ *Config, m *outbox.Merchant) { m.Settings.AllowPrivate = false }, client.ReasonBlockedAddress},
+			func(_ *Config, m *outbox.Merchant) { m.AllowPrivate = new(false) }, client.ReasonBlockedAddress},
 		{"http without leave", plain.URL, func(c *Config, _ *outbox.Merchant) { c.AllowHTTP = false }, client.ReasonBlockedAddress},
 		{"no such name", "http://name.invalid", func(_ *Config, m *outbox.Merchant) {}, client.ReasonResolve},
 	} {
@@ -414,7 +414,7 @@ func TestBodyForms(t *testing.T) {
 			r := newHTTPRig(t, s.URL, func(c *Config) {
 				f := c.Outbox.(*fakeOutbox)
 				row := f.merchants["m1"]
-				row.Settings.Body, row.Settings.ContentType = form, "text/plain"
+				row.Body, row.ContentType = client.BodyForm(form), "text/plain"
 				f.merchants["m1"] = row
 			})
 			a := r.firstAttempt(t, r.addDeposit("m1", 1))

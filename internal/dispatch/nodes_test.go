@@ -46,8 +46,8 @@ func testTwoDispatchers(t *testing.T, stores [3]*outbox.Outbox) {
 	s := stores[0]
 	row := testStoreMerchant("m1", testPair(), "https://m1.example")
 	row.Concurrency = 7
-	retry := &outbox.Retry{Delays: []int64{0, 5}, Every: 20}
-	row.Settings.NotifyRetry, row.Settings.WithdrawRetry = retry, retry
+	retry := ownSchedule(20, 0, 5)
+	row.Retry = &client.Retry{Notify: retry, Withdraw: retry}
 	if _, err := s.CreateMerchant(t.Context(), row, db.MillisOf(time.Now())); err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
-	"countersign/internal/outbox"
 )
 
 // Schedule says how long to wait before each attempt of a callback.
@@ -52,7 +52,7 @@ var (
 )
 
 // ScheduleFor gives the merchant's own schedule for a lane, or the default.
-func ScheduleFor(lane countersign.Lane, own *outbox.Retry) Schedule {
+func ScheduleFor(lane countersign.Lane, own *client.Schedule) Schedule {
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
 		s := Schedule{Every: ownDelay(own.Every)}
 		for _, d := range own.Delays {
@@ -66,11 +66,9 @@ func ScheduleFor(lane countersign.Lane, own *outbox.Retry) Schedule {
 	return notifySchedule
 }
 
-// ownDelay bounds a merchant's number of milliseconds, so that due times cannot
-// overflow.
-func ownDelay(ms int64) time.Duration {
-	const most = 365 * 24 * time.Hour
-	return time.Duration(min(max(0, ms), most.Milliseconds())) * time.Millisecond
+// ownDelay bounds a merchant's delay, so that due times cannot overflow.
+func ownDelay(d client.Duration) time.Duration {
+	return min(max(0, time.Duration(d)), 365*24*time.Hour)
 }
 
 // Delay gives the wait before the next attempt after failed attempts that count

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -25,7 +26,7 @@ func TestDefaultSchedules(t *testing.T) {
 		t.Error("the notify schedule never ends")
 	}
 
-	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{}) // nothing set
+	s = ScheduleFor(countersign.LaneWithdraw, ownSchedule(0)) // nothing set
 	for failed, seconds := range []int{0, 2, 5, 10, 20, 40, 60, 60, 60} {
 		if got, more := s.Delay(failed); got != time.Duration(seconds)*time.Second || !more {
 			t.Errorf("withdraw after %d: %v %v", failed, got, more)
@@ -40,8 +41,8 @@ func TestDefaultSchedules(t *testing.T) {
 // schedule gives one.
 func TestLongestDelay(t *testing.T) {
 	for _, lane := range []countersign.Lane{countersign.LaneNotify, countersign.LaneWithdraw} {
-		for _, own := range []*outbox.Retry{nil, {}, {Delays: []int64{0, 1000}}, {Every: 5000}, {Delays: []int64{0, 7 * 24 * 3_600_000}, Every: 60_000},
-			{Delays: []int64{1 << 62}}, {Every: 1 << 62}} {
+		for _, own := range []*client.Schedule{nil, {}, ownSchedule(0, 0, 1000), ownSchedule(5000), ownSchedule(60_000, 0, 7*24*3_600_000),
+			{Delays: []client.Duration{1 << 62}}, {Every: 1 << 62}} {
 			s, most := ScheduleFor(lane, own), outbox.LongestDelay(lane, own)
 			check := func(what string, d time.Duration) {
 				if due, _ := dueAfter(0, d, 0.999, db.Never); due > db.Millis(most.Milliseconds()) {
@@ -59,7 +60,7 @@ func TestLongestDelay(t *testing.T) {
 }
 
 func TestOwnSchedule(t *testing.T) {
-	s := ScheduleFor(countersign.LaneNotify, &outbox.Retry{Delays: []int64{10, -5, 1 << 62}})
+	s := ScheduleFor(countersign.LaneNotify, &client.Schedule{Delays: []client.Duration{client.Duration(10 * time.Millisecond), -5, 1 << 62}})
 	for failed, want := range []time.Duration{10 * time.Millisecond, 0, 365 * 24 * time.Hour} {
 		if got, more := s.Delay(failed); got != want || !more {
 			t.Errorf("after %d: %v %v", failed, got, more)
@@ -68,7 +69,7 @@ func TestOwnSchedule(t *testing.T) {
 	if _, more := s.Delay(3); more {
 		t.Error("a schedule without an every goes on")
 	}
-	s = ScheduleFor(countersign.LaneWithdraw, &outbox.Retry{Every: 1500})
+	s = ScheduleFor(countersign.LaneWithdraw, ownSchedule(1500))
 	if got, more := s.Delay(0); got != 1500*time.Millisecond || !more {
 		t.Errorf("every alone: %v %v", got, more)
 	}
@@ -162,4 +163,13 @@ func TestPropertyDueAfter(t *testing.T) {
 			t.Fatalf("due %d, after %d", due, most)
 		}
 	})
+}
+
+// ownSchedule is a merchant's schedule in milliseconds.
+func ownSchedule(every int64, delays ...int64) *client.Schedule {
+	s := &client.Schedule{Every: client.Duration(time.Duration(every) * time.Millisecond)}
+	for _, d := range delays {
+		s.Delays = append(s.Delays, client.Duration(time.Duration(d)*time.Millisecond))
+	}
+	return s
 }

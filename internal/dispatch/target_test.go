@@ -222,7 +222,7 @@ func TestNamesWithHostileAddressesAreDenied(t *testing.T) {
 		}
 		answer.Store(&list)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r := tr.post(ctx, request{url: u, contentType: defaultContentType, body: []byte("x")})
+		r := tr.post(ctx, request{url: u, contentType: "application/x-www-form-urlencoded", body: []byte("x")})
 		cancel()
 		if r.Failure != client.ReasonBlockedAddress {
 			t.Errorf("%v: %+v", addresses, r)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
@@ -131,11 +132,18 @@ func (m *testMerchant) post(_ context.Context, r request) Response {
 
 // testStoreMerchant is the service's row for a testMerchant at url.
 func testStoreMerchant(id string, pair *envelope.Key, url string) outbox.Merchant {
-	return outbox.Merchant{
-		ID: id, Name: id, State: outbox.MerchantActive, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw",
-		Scheme: outbox.SchemeService, Concurrency: 1000, Version: 1, APIKey: testKey, CallbackAPIKey: "callback-key", Key: pair,
-		Settings: outbox.Settings{AllowPrivate: true},
+	m := outbox.Merchant{
+		ID:               id,
+		State:            outbox.MerchantActive,
+		Scheme:           outbox.SchemeService,
+		Version:          1,
+		APIKey:           testKey,
+		CallbackAPIKey:   "callback-key",
+		Key:              pair,
+		MerchantSettings: client.MerchantSettings{Name: id, NotifyURL: url + "/notify", WithdrawURL: url + "/withdraw", Concurrency: 1000, AllowPrivate: new(true)},
 	}
+	m.SetDefaults()
+	return m
 }
 
 func depositPayload(t testing.TB, n int) outbox.NewCallback {

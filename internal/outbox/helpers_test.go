@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 	"countersign/internal/lab/dbtest/ready"
@@ -74,8 +75,13 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 func newMerchant(id string) Merchant {
-	return Merchant{ID: id, Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw",
-		Scheme: SchemeService, Concurrency: 1000, APIKey: "api-key-of-" + countersign.APIKey(id), Key: testPair()}
+	return Merchant{
+		ID:               id,
+		Scheme:           SchemeService,
+		APIKey:           "api-key-of-" + countersign.APIKey(id),
+		Key:              testPair(),
+		MerchantSettings: client.MerchantSettings{Name: "Merchant " + id, NotifyURL: "https://m.example/notify", WithdrawURL: "https://m.example/withdraw", Concurrency: 1000},
+	}
 }
 
 // addMerchants makes n merchants m0, m1, …

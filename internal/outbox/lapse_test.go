@@ -16,8 +16,8 @@ import (
 // testLapse: a confirmed withdrawal is released before its time and never from then on,
 // swept or not. The merchant is told that it has ended, and a person by an alarm.
 func testLapse(t *testing.T, s *Outbox) {
-	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = 10 * time.Second })
-	if m := must(s.Merchant(ctx, "m0"))(t); m.ReleaseWithin != 10*time.Second {
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(10 * time.Second) })
+	if m := must(s.Merchant(ctx, "m0"))(t); m.ReleaseWithin != client.Duration(10*time.Second) {
 		t.Errorf("the merchant has %v", m.ReleaseWithin)
 	}
 	inTime, _ := confirmedWithdrawal(t, s, "in-time", 1000)
@@ -30,7 +30,7 @@ func testLapse(t *testing.T, s *Outbox) {
 	// The merchant's setting counts for what is confirmed from now on.
 	must(s.UpdateMerchant(ctx, "m0", 1002, func(m *Merchant) error { m.ReleaseWithin = 0; return nil }))(t)
 	longer, _ := confirmedWithdrawal(t, s, "longer", 1100)
-	if longer.ReleaseBy != 1101+db.Millis(DefaultReleaseWithin.Milliseconds()) {
+	if longer.ReleaseBy != 1101+db.Millis((72*time.Hour).Milliseconds()) {
 		t.Errorf("by default: %+v", longer)
 	}
 	if p := must(s.Release(ctx, inTime.ID, Holder{Claim: "a", Origin: "core"}, "p", 11_000))(t); p.Duplicate || p.Withdrawal.State != WithdrawalReleased {
@@ -104,7 +104,7 @@ func checkTold(t *testing.T, s *Outbox, w Withdrawal) {
 // testLapseRace: of releases, a block and the sweep at the same time one wins.
 func testLapseRace(t *testing.T, s *Outbox) {
 	nodes := []*Outbox{s, another(t, s)}
-	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = time.Second })
+	addMerchants(t, s, 1, func(m *Merchant) { m.ReleaseWithin = client.Duration(time.Second) })
 	ended := map[WithdrawalState]int{}
 	for i := range 12 {
 		now := db.Millis(1000 + 10_000*i)

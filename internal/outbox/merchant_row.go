@@ -1,14 +1,15 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
@@ -104,11 +105,11 @@ func (m *Merchant) check() error {
 		return fmt.Errorf("merchant state is %w", db.ErrInvalid)
 	case m.Concurrency < 1:
 		return fmt.Errorf("concurrency is %w: want at least 1", db.ErrInvalid)
-	case m.ReleaseWithin < time.Millisecond:
+	case m.ReleaseWithin < client.Duration(time.Millisecond):
 		return fmt.Errorf("releaseWithin is %w: want at least 1 ms", db.ErrInvalid)
 	case !(m.RatePerSecond >= 0) || math.IsInf(m.RatePerSecond, 0):
 		return fmt.Errorf("ratePerSecond is %w: want 0 or more", db.ErrInvalid)
-	case m.Settings.Collect != "" && m.Settings.Collect != CollectBound && m.Settings.Collect != CollectAny:
+	case !slices.Contains(client.Collect("").Values(), m.Collect):
 		return fmt.Errorf("collect is %w: want bound or any", db.ErrInvalid)
 	case m.Key == nil:
 		return fmt.Errorf("merchant is %w: it has no request key", db.ErrInvalid)
@@ -119,13 +120,13 @@ func (m *Merchant) check() error {
 		}
 	}
 	return db.CheckTexts("name", m.Name, "pausedReason", m.PausedReason, "notifyUrl", m.NotifyURL, "withdrawUrl", m.WithdrawURL,
-		"scheme", string(m.Scheme), "contentType", m.Settings.ContentType, "body", m.Settings.Body)
+		"scheme", string(m.Scheme), "contentType", m.ContentType, "body", string(m.Body))
 }
 
 // row checks m, sets its fingerprints, and gives its row. version, which grows with
 // every change, seals its secrets. It may call the key wrapper, which can take long.
 func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRow, error) {
-	m.ReleaseWithin = cmp.Or(m.ReleaseWithin, DefaultReleaseWithin)
+	m.SetDefaults()
 	if err := m.check(); err != nil {
 		return merchantRow{}, err
 	}
@@ -134,12 +135,11 @@ func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRo
 	if err != nil {
 		return merchantRow{}, err
 	}
-	settings, err := json.Marshal(m.Settings)
+	settings, err := json.Marshal(m.MerchantSettings)
 	if err != nil {
 		return merchantRow{}, err
 	}
-	row := merchantRow{id: m.ID, values: append([]any{m.ID, m.Name, string(m.State), m.PausedReason, m.NotifyURL, m.WithdrawURL, string(m.Scheme), string(settings),
-		int64(m.Concurrency), m.RatePerSecond, int64(m.ConfirmWithin), m.ReleaseWithin.Milliseconds(), m.Version, int64(m.Created), int64(m.Updated),
+	row := merchantRow{id: m.ID, values: append([]any{m.ID, string(m.State), m.PausedReason, string(m.Scheme), string(settings), m.Version, int64(m.Created), int64(m.Updated),
 		m.Fingerprint, m.ResponseFingerprint, int64(m.Since.Key), int64(m.Since.ResponseKey), int64(m.Since.APIKey), int64(m.Since.CallbackAPIKey)}, sealed...)}
 	if r := m.Rotation; r != nil {
 		if sealed, err = r.Other.seal(ctx, d, db.Record{Table: rotations.Name, Row: m.ID, Version: m.Version}); err != nil {
@@ -154,22 +154,25 @@ func (m *Merchant) row(ctx context.Context, d *db.DB, version int64) (merchantRo
 // scan reads shownColumns and what follows them.
 func (m *Merchant) scan(r db.Rows, more ...any) error {
 	var settings string
-	var within, overlap db.Millis
+	var overlap db.Millis
 	var t Rotation
-	err := r.Scan(append([]any{&m.ID, &m.Name, &m.State, &m.PausedReason, &m.NotifyURL, &m.WithdrawURL, &m.Scheme, &settings,
-		&m.Concurrency, &m.RatePerSecond, &m.ConfirmWithin, &within, &m.Version, &m.Created, &m.Updated,
+	err := r.Scan(append([]any{&m.ID, &m.State, &m.PausedReason, &m.Scheme, &settings, &m.Version, &m.Created, &m.Updated,
 		&m.Fingerprint, &m.ResponseFingerprint, &m.Since.Key, &m.Since.ResponseKey, &m.Since.APIKey, &m.Since.CallbackAPIKey,
 		&t.Staged, &t.Activated, &overlap, &t.Fingerprint, &t.ResponseFingerprint, &t.Since.Key, &t.Since.ResponseKey, &t.Since.APIKey, &t.Since.CallbackAPIKey}, more...)...)
 	if err != nil {
 		return err
 	}
-	m.ReleaseWithin = time.Duration(within) * time.Millisecond
 	if t.Staged != 0 {
 		t.Active, t.Overlap = t.Activated != 0, time.Duration(overlap)*time.Millisecond
 		m.Rotation = &t
 	}
-	if err := json.Unmarshal([]byte(settings), &m.Settings); err != nil {
-		return fmt.Errorf("settings of merchant %s: %w", m.ID, err)
+	m.MerchantSettings, err = readSettings(m.ID, settings)
+	return err
+}
+
+func readSettings(merchant, text string) (s client.MerchantSettings, err error) {
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("settings of merchant %s: %w", merchant, err)
 	}
-	return nil
+	return s, nil
 }

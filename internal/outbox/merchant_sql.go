@@ -2,7 +2,9 @@ package outbox
 
 import (
 	"context"
+	"maps"
 
+	"countersign/client"
 	"countersign/internal/audit"
 	"countersign/internal/db"
 )
@@ -10,14 +12,12 @@ import (
 // secretPurposes are the secrets of a merchant in the order of their columns.
 var secretPurposes = []string{"api_key", "callback_api_key", "request_key", "response_key"}
 
-const merchantColumns = `id, name, state, paused_reason, notify_url, withdraw_url, scheme, settings, concurrency,
-	rate, confirm_within, release_within, version, created, updated, fingerprint, response_fingerprint,
+const merchantColumns = `id, state, paused_reason, scheme, settings, version, created, updated, fingerprint, response_fingerprint,
 	request_key_since, response_key_since, api_key_since, callback_api_key_since`
 
 // shownColumns are merchantColumns with those of the rotation, and merchantSQL reads them.
 const (
-	shownColumns = `m.id, m.name, m.state, m.paused_reason, m.notify_url, m.withdraw_url, m.scheme, m.settings, m.concurrency,
-	m.rate, m.confirm_within, m.release_within, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
+	shownColumns = `m.id, m.state, m.paused_reason, m.scheme, m.settings, m.version, m.created, m.updated, m.fingerprint, m.response_fingerprint,
 	m.request_key_since, m.response_key_since, m.api_key_since, m.callback_api_key_since,
 	COALESCE(r.staged, 0), COALESCE(r.activated, 0), COALESCE(r.overlap, 0), COALESCE(r.fingerprint, ''), COALESCE(r.response_fingerprint, ''),
 	COALESCE(r.request_key_since, 0), COALESCE(r.response_key_since, 0), COALESCE(r.api_key_since, 0), COALESCE(r.callback_api_key_since, 0)`
@@ -31,8 +31,7 @@ var rotations = db.SealedTable{Name: "rotations", Key: "merchant", DataKey: "dat
 const insertMerchantSQL = `
 INSERT INTO merchants (` + merchantColumns + `,
 	secret_version, data_key, api_key, callback_api_key, request_key, response_key)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-	$24, $25, $26, $27)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 ON CONFLICT (id) DO NOTHING`
 
 // insertMerchant keeps a new merchant. It reports false where its id is in use.
@@ -42,12 +41,11 @@ func insertMerchant(ctx context.Context, t *db.Tx, r merchantRow) (bool, error) 
 }
 
 const updateMerchantSQL = `
-UPDATE merchants SET name = $2, state = $3, paused_reason = $4, notify_url = $5, withdraw_url = $6, scheme = $7,
-	settings = $8, concurrency = $9, rate = $10, confirm_within = $11, release_within = $12, version = $13, created = $14, updated = $15,
-	fingerprint = $16, response_fingerprint = $17, request_key_since = $18, response_key_since = $19, api_key_since = $20,
-	callback_api_key_since = $21, secret_version = $22, data_key = $23, api_key = $24, callback_api_key = $25,
-	request_key = $26, response_key = $27
-WHERE id = $1 AND version = $13 - 1 AND state <> 'deleted'`
+UPDATE merchants SET state = $2, paused_reason = $3, scheme = $4, settings = $5, version = $6, created = $7, updated = $8,
+	fingerprint = $9, response_fingerprint = $10, request_key_since = $11, response_key_since = $12, api_key_since = $13,
+	callback_api_key_since = $14, secret_version = $15, data_key = $16, api_key = $17, callback_api_key = $18,
+	request_key = $19, response_key = $20
+WHERE id = $1 AND version = $6 - 1 AND state <> 'deleted'`
 
 const (
 	deleteRotationSQL = `DELETE FROM rotations WHERE merchant = $1`
@@ -135,13 +133,24 @@ func (o *Outbox) listMerchants(ctx context.Context, text string, args ...any) ([
 	})
 }
 
-// merchantMembers is a merchant as records have it: secrets by their fingerprints.
-func merchantMembers(m *Merchant) map[string]any {
-	all := map[string]any{"name": m.Name, "state": string(m.State), "pausedReason": m.PausedReason, "notifyUrl": m.NotifyURL, "withdrawUrl": m.WithdrawURL,
-		"scheme": string(m.Scheme), "settings": m.Settings, "concurrency": m.Concurrency, "ratePerSecond": m.RatePerSecond,
-		"confirmWithin": m.ConfirmWithin.String(), "releaseWithin": m.ReleaseWithin.String(), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
+// Texts are the settings and keys of a merchant for people and records: secrets and keys by
+// their fingerprints, and only what there is.
+func (m *Merchant) Texts() map[string]string {
+	all := map[string]string{"scheme": string(m.Scheme), "requestKey": m.Fingerprint, "responseKey": m.ResponseFingerprint,
 		"apiKey": audit.Fingerprint(m.APIKey.Reveal()), "callbackApiKey": audit.Fingerprint(m.CallbackAPIKey.Reveal())}
-	for name, text := range m.RotationTexts() {
+	for _, s := range client.Settings() {
+		if text := s.Text(m); text != "" {
+			all[s.Name] = text
+		}
+	}
+	maps.Copy(all, m.RotationTexts())
+	return all
+}
+
+// merchantMembers is a merchant as records have it.
+func merchantMembers(m *Merchant) map[string]any {
+	all := map[string]any{"state": string(m.State), "pausedReason": m.PausedReason}
+	for name, text := range m.Texts() {
 		all[name] = text
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/envelope"
 	"countersign/internal/db"
 )
@@ -25,10 +26,11 @@ func sameMerchant(a, b Merchant) bool {
 
 func testMerchants(t *testing.T, s *Outbox) {
 	m := newMerchant("acme-1_x")
-	m.Name, m.Concurrency, m.RatePerSecond, m.ConfirmWithin = "Ärger & Söhne ✓", 7, 2.5, 90*time.Second
+	m.Name, m.Concurrency, m.RatePerSecond, m.ConfirmWithin = "Ärger & Söhne ✓", 7, 2.5, client.Duration(90*time.Second)
 	m.CallbackAPIKey, m.ResponseKey = "callback-key", must(envelope.GenerateKey(1024))(t)
 	m.Key = testPair().Public()
-	m.Settings = Settings{FinalCodes: []CodeRange{{From: 4000, To: 4999}}, NotifyRetry: &Retry{Delays: []int64{0, 1000}, Every: 5000}, Body: "json", AllowPrivate: true}
+	m.FinalCodes, m.Body, m.AllowPrivate = []client.CodeRange{{From: 4000, To: 4999}}, client.BodyJSON, new(true)
+	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(time.Second)}, Every: client.Duration(5 * time.Second)}}
 	made := must(s.CreateMerchant(ctx, m, 1000))(t)
 	if made.Version != 1 || made.Created != 1000 || made.Updated != 1000 || made.State != MerchantActive ||
 		made.Fingerprint != m.Key.Fingerprint() || made.ResponseFingerprint != m.ResponseKey.Fingerprint() {
@@ -99,7 +101,7 @@ func testMerchantsRefused(t *testing.T, s *Outbox) {
 		"capital":          func(m *Merchant) { m.ID = "A" },
 		"too long":         func(m *Merchant) { m.ID = strings.Repeat("a", 65) },
 		"no key":           func(m *Merchant) { m.Key = nil },
-		"no concurrency":   func(m *Merchant) { m.Concurrency = 0 },
+		"no concurrency":   func(m *Merchant) { m.Concurrency = -1 },
 		"rate below 0":     func(m *Merchant) { m.RatePerSecond = -1 },
 		"unknown state":    func(m *Merchant) { m.State = "asleep" },
 		"NUL in the name":  func(m *Merchant) { m.Name = "a\x00b" },

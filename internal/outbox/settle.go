@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -177,7 +178,7 @@ WHERE merchant = $1 AND id = $2 AND state = 'sending' AND attempts = $3` + keysC
 
 	// A decision needs the deadline first, and whether anything stops it.
 	settleDecisionSQL = `
-SELECT c.lane, c.failed, c.deadline, m.state, m.version, m.release_within, (SELECT COUNT(*) FROM frozen WHERE one = 1)
+SELECT c.lane, c.failed, c.deadline, m.state, m.version, m.settings, (SELECT COUNT(*) FROM frozen WHERE one = 1)
 FROM outbox c JOIN merchants m ON m.id = c.merchant
 WHERE c.merchant = $1 AND c.id = $2 AND c.state = 'sending' AND c.attempts = $3{lock c}`
 )
@@ -280,10 +281,15 @@ func (b *settling) scanDecision(r db.Rows) error {
 	b.found = true
 	var state MerchantState
 	var version, frozen int64
-	err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &b.within, &frozen)
+	var settings string
+	if err := r.Scan(&b.lane, &b.failed, &b.deadline, &state, &version, &settings, &frozen); err != nil {
+		return err
+	}
 	if b.stopped = stopped(state, frozen); b.stopped == "" && version != b.MerchantVersion {
 		b.stopped = client.ReasonOlderVersion
 	}
+	of, err := readSettings(b.Merchant, settings)
+	b.within = db.Millis(time.Duration(of.ReleaseWithin).Milliseconds())
 	return err
 }
 

@@ -2,12 +2,11 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	"countersign"
+	"countersign/client"
 	"countersign/internal/db"
 )
 
@@ -22,14 +21,13 @@ const (
 
 // LongestDelay is the longest time between two attempts of a callback in a lane, by a
 // merchant's own schedule or the lane's default.
-func LongestDelay(lane countersign.Lane, own *Retry) time.Duration {
+func LongestDelay(lane countersign.Lane, own *client.Schedule) time.Duration {
 	longest := longestNotify
 	if lane == countersign.LaneWithdraw {
 		longest = longestWithdraw
 	}
 	if own != nil && (len(own.Delays) > 0 || own.Every > 0) {
-		ms := slices.Max(append([]int64{own.Every}, own.Delays...))
-		longest = min(time.Duration(ms), longestOwn/time.Millisecond) * time.Millisecond
+		longest = min(time.Duration(slices.Max(append([]client.Duration{own.Every}, own.Delays...))), longestOwn)
 	}
 	longest = max(longest, longestHold)
 	return longest + longest/10 // jitter
@@ -92,17 +90,11 @@ func (o *Outbox) sweepFar(ctx context.Context, now db.Millis, done *Swept) error
 
 func (o *Outbox) longestDelay(ctx context.Context, k laneKey) (time.Duration, error) {
 	var text string
-	var s Settings
 	if _, err := db.One(ctx, o, readSettingsSQL, []any{k.merchant}, &text); err != nil {
 		return 0, err
 	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return 0, fmt.Errorf("settings of merchant %s: %w", k.merchant, err)
-	}
-	if k.lane == countersign.LaneWithdraw {
-		return LongestDelay(k.lane, s.WithdrawRetry), nil
-	}
-	return LongestDelay(k.lane, s.NotifyRetry), nil
+	s, err := readSettings(k.merchant, text)
+	return LongestDelay(k.lane, s.Schedule(k.lane == countersign.LaneWithdraw)), err
 }
 
 // pullIn makes callbacks of a lane due that are due after latest.

@@ -3,6 +3,7 @@ package outbox
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"countersign"
 	"countersign/client"
@@ -156,7 +157,7 @@ func testFar(t *testing.T, s *Outbox) {
 	const ahead = dayOf
 	addMerchants(t, s, 2, nil)
 	m := newMerchant("slow") // waits a week between attempts
-	m.Settings.NotifyRetry = &Retry{Delays: []int64{0, int64(7 * dayOf)}}
+	m.Retry = &client.Retry{Notify: &client.Schedule{Delays: []client.Duration{0, client.Duration(7 * 24 * time.Hour)}}}
 	must(s.CreateMerchant(ctx, m, 1))(t)
 	near := claimOne(t, s, "near", 500)
 	again(t, s, near, 500, 500+dayOf)

@@ -127,7 +127,7 @@ func amount(text string) countersign.Amount {
 // addShop makes the merchant.
 func addShop(t *testing.T, o *outbox.Outbox, key *envelope.Key) {
 	t.Helper()
-	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", Name: "Shop", State: outbox.MerchantActive, NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Scheme: outbox.SchemeService, Concurrency: 10, APIKey: "api-key-of-shop", Key: key}, start))(t)
+	must(o.CreateMerchant(ctx, outbox.Merchant{ID: "shop", State: outbox.MerchantActive, Scheme: outbox.SchemeService, APIKey: "api-key-of-shop", Key: key, MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: "https://m.example/", WithdrawURL: "https://m.example/", Concurrency: 10}}, start))(t)
 }
 
 // withdrawalSteps are the path of a withdrawal at the service. Each can be taken again.

@@ -166,9 +166,12 @@ func (ch *Chain) register(ctx context.Context) error {
 	}
 	shop := "http://" + ch.c.Line(ch.addr["merchant"])
 	often := &client.Schedule{Delays: []client.Duration{0}, Every: client.Duration(time.Second)}
-	made, err := ch.api.CreateMerchant(ctx, client.NewMerchant{ID: "shop", Name: "Shop", APIKey: client.Secret(apiKey.Reveal()), Key: &client.KeySpec{Bits: ch.c.Bits},
-		NotifyURL: shop + merchant.DefaultNotifyPath, WithdrawURL: shop + merchant.DefaultWithdrawPath,
-		Retry: &client.Retry{Notify: often, Withdraw: often}})
+	made, err := ch.api.CreateMerchant(ctx, client.NewMerchant{
+		ID:               "shop",
+		Key:              &client.KeySpec{Bits: ch.c.Bits},
+		MerchantSettings: client.MerchantSettings{Name: "Shop", NotifyURL: shop + merchant.DefaultNotifyPath, WithdrawURL: shop + merchant.DefaultWithdrawPath, Retry: &client.Retry{Notify: often, Withdraw: often}},
+		MerchantSecrets:  client.MerchantSecrets{APIKey: client.Secret(apiKey.Reveal())},
+	})
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,10 @@
 
 CREATE TABLE merchants (
   id                   {text} NOT NULL PRIMARY KEY,
-  name                 TEXT NOT NULL,
   state                TEXT NOT NULL,
   paused_reason        TEXT NOT NULL,
-  notify_url           TEXT NOT NULL,
-  withdraw_url         TEXT NOT NULL,
   scheme               TEXT NOT NULL,
-  settings             TEXT NOT NULL, -- JSON
-  concurrency          {int} NOT NULL,
-  rate                 {real} NOT NULL, -- callbacks a second, 0: no limit
-  confirm_within       {int} NOT NULL, -- nanoseconds
+  settings             TEXT NOT NULL, -- JSON: client.MerchantSettings
   version              {int} NOT NULL,
   created              {int} NOT NULL,
   updated              {int} NOT NULL,
@@ -25,8 +19,6 @@ CREATE TABLE merchants (
   callback_api_key     {bytes} NOT NULL,
   request_key          {bytes} NOT NULL,
   response_key         {bytes} NOT NULL,
-  -- How long a confirmed withdrawal can be released, in milliseconds; 72 hours.
-  release_within       {int} NOT NULL DEFAULT 259200000,
   -- Since when it has each of its keys; 0: it has no such key.
   request_key_since      {int} NOT NULL DEFAULT 0,
   response_key_since     {int} NOT NULL DEFAULT 0,

@@ -1,0 +1,317 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// MerchantSettings are the settings of a merchant that anybody with a token may read. Each
+// field is the one description of its setting: from its name, its type and its tags come the
+// member of the API with its bounds, its place in the service's database, the flags of
+// "countersign merchants", the rows of the console, and the records of the audit log.
+//
+// Beside those of JSON Schema the tags are: initial, the default, and none, the words for it; within, the bounds of a Duration; money, which lets a change wait
+// for an approver; label, the console's name for it; flag, that of the command line.
+type MerchantSettings struct {
+	Name          string      `json:"name,omitempty" none:"the id" clear:"no" minLength:"1" maxLength:"200" label:"Name" doc:"name for people, 1 to 200 characters"`
+	NotifyURL     string      `json:"notifyUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Notify URL" doc:"where callbacks of every type but 2 are posted, of at most 2,048 characters" example:"https://merchant.example/callbacks/notify"`
+	WithdrawURL   string      `json:"withdrawUrl,omitempty" required:"true" minLength:"1" maxLength:"2048" money:"yes" label:"Withdraw URL" doc:"where callbacks of type 2 are posted, of at most 2,048 characters; differs from notifyUrl" example:"https://merchant.example/callbacks/withdraw"`
+	ConfirmWithin Duration    `json:"confirmWithin,omitzero" initial:"1h" within:"10s to 168h" label:"Confirm within" doc:"how long a withdrawal awaits its confirmation, 10s to 168h"`
+	ReleaseWithin Duration    `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
+	Concurrency   int         `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
+	RatePerSecond float64     `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" flag:"rate" doc:"callbacks a second in each lane, 0.01 to 100,000"`
+	FinalCodes    []CodeRange `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000 to 2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
+	Retry         *Retry      `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
+	ContentType   string      `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
+	Body          BodyForm    `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
+	Collect       Collect     `json:"collect,omitempty" initial:"bound" money:"yes" label:"Without an order" doc:"what an answer must show that says the details of a withdrawal, where the service was not given them. any lets a thief of answers put other details in, and is warned of"`
+	AllowPrivate  *bool       `json:"allowPrivate,omitempty" initial:"false" none:"as the service was started" money:"yes" label:"Private networks" doc:"whether the URLs may lead to private networks; true needs a service that was started with --allow-private"`
+}
+
+// MerchantSecrets are the settings of a merchant that nobody reads.
+type MerchantSecrets struct {
+	APIKey         Secret `json:"apiKey,omitempty" none:"the service makes one and shows it once" clear:"no" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" money:"yes" label:"API key of responses" doc:"the key that the merchant's responses carry, 1 to 256 visible ASCII characters"`
+	CallbackAPIKey Secret `json:"callbackApiKey,omitempty" none:"no such header" pattern:"^[!-~]{1,256}$" patternDescription:"1 to 256 visible ASCII characters" money:"yes" label:"X-API-KEY of requests" doc:"the value of the header X-API-KEY of requests, 1 to 256 visible ASCII characters"`
+}
+
+// MerchantPatch changes the settings that are not zero. Those that Clear names go back to
+// their defaults.
+type MerchantPatch struct {
+	MerchantSettings
+	MerchantSecrets
+	// Clear are names of members, such as ratePerSecond or retry.notify.
+	Clear []string `json:"-"`
+}
+
+// LogValue keeps the secrets out of logs.
+func (MerchantPatch) LogValue() slog.Value { return slog.StringValue("merchant patch") }
+
+// MarshalJSON writes null for what is cleared.
+func (p MerchantPatch) MarshalJSON() ([]byte, error) {
+	type plain MerchantPatch
+	b, err := json.Marshal(plain(p))
+	if err != nil || len(p.Clear) == 0 {
+		return b, err
+	}
+	var members map[string]any
+	if err := json.Unmarshal(b, &members); err != nil {
+		return nil, err
+	}
+	for _, name := range p.Clear {
+		outer, inner, nested := strings.Cut(name, ".")
+		switch around, _ := members[outer].(map[string]any); {
+		case !nested:
+			members[outer] = nil
+		case around == nil:
+			members[outer] = map[string]any{inner: nil}
+		default:
+			around[inner] = nil
+		}
+	}
+	return json.Marshal(members)
+}
+
+// UnmarshalJSON reads null as what is cleared.
+func (p *MerchantPatch) UnmarshalJSON(b []byte) error {
+	type plain MerchantPatch
+	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
+		return err
+	}
+	p.Clear = nil
+	nulls := func(b []byte, prefix string) (members map[string]json.RawMessage, err error) {
+		err = json.Unmarshal(b, &members)
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if string(members[name]) == "null" {
+				p.Clear = append(p.Clear, prefix+name)
+			}
+		}
+		return members, err
+	}
+	members, err := nulls(b, "")
+	if err == nil && p.Retry != nil {
+		_, err = nulls(members["retry"], "retry.")
+	}
+	return err
+}
+
+// Clears says whether p clears the setting.
+func (p *MerchantPatch) Clears(name string) bool { return slices.Contains(p.Clear, name) }
+
+// Apply changes s as p says. What is cleared becomes zero, until SetDefaults.
+func (p *MerchantPatch) Apply(s *MerchantSettings) {
+	was := s.Retry
+	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(p.MerchantSettings)
+	for i := range to.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		} else if p.Clears(jsonName(to.Type().Field(i))) {
+			to.Field(i).SetZero()
+		}
+	}
+	if p.Retry == nil {
+		return
+	}
+	merged := *p.Retry
+	if was != nil && merged.Notify == nil && !p.Clears("retry.notify") {
+		merged.Notify = was.Notify
+	}
+	if was != nil && merged.Withdraw == nil && !p.Clears("retry.withdraw") {
+		merged.Withdraw = was.Withdraw
+	}
+	if s.Retry = &merged; merged == (Retry{}) {
+		s.Retry = nil
+	}
+}
+
+// SetDefaults gives the settings that are zero their defaults.
+func (s *MerchantSettings) SetDefaults() {
+	for _, of := range settings {
+		if of.Default == "" {
+			continue
+		}
+		if v := reflect.ValueOf(s).Elem().FieldByName(of.field); v.IsZero() {
+			if err := of.parse(v, of.Default); err != nil {
+				panic(err) // a test reads every default
+			}
+		}
+	}
+}
+
+// Private says whether the URLs may lead to private networks.
+func (s *MerchantSettings) Private() bool { return s.AllowPrivate != nil && *s.AllowPrivate }
+
+// Schedule gives the merchant's own schedule for callbacks of type 2, or for the others. Nil:
+// the default applies.
+func (s *MerchantSettings) Schedule(withdraw bool) *Schedule {
+	switch {
+	case s.Retry == nil:
+		return nil
+	case withdraw:
+		return s.Retry.Withdraw
+	}
+	return s.Retry.Notify
+}
+
+// Setting describes a setting of a merchant.
+type Setting struct {
+	Name     string // of its member in the API
+	Label    string // for people
+	Flag     string // on the command line, without the dashes
+	Doc      string // what it is
+	Default  string // what applies where nothing is said, as text. Empty: nothing does
+	None     string // the words for that; never empty unless Required
+	Required bool   // a new merchant needs it
+	Clears   bool   // a change may set it back to its default; else every merchant has one
+	Money    bool   // a change may move money, and waits for an approver where there is one
+	Secret   bool
+	Values   []string // all that it may be. Nil: anything of its type
+	Type     reflect.Type
+	Longest  int // characters of a text; 0: no bound
+
+	field string
+}
+
+var settings = append(settingsOf(reflect.TypeFor[MerchantSettings]()), settingsOf(reflect.TypeFor[MerchantSecrets]())...)
+
+// Settings describes the settings of a merchant, in the order of forms: those that are
+// shown, and then the secrets.
+func Settings() []Setting { return slices.Clone(settings) }
+
+func settingsOf(t reflect.Type) (list []Setting) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		s := Setting{Name: jsonName(f), Label: f.Tag.Get("label"), Flag: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("initial"), None: f.Tag.Get("none"),
+			Required: f.Tag.Get("required") == "true", Money: f.Tag.Get("money") == "yes", Type: f.Type, field: f.Name}
+		s.Longest, _ = strconv.Atoi(f.Tag.Get("maxLength"))
+		if s.Type.Kind() == reflect.Pointer {
+			s.Type = s.Type.Elem()
+		}
+		s.Secret = s.Type == reflect.TypeFor[Secret]()
+		s.Clears = !s.Required && f.Tag.Get("clear") != "no"
+		if s.None == "" {
+			s.None = s.Default
+		}
+		if s.Flag == "" {
+			s.Flag = kebab(s.Name)
+		}
+		if values, ok := s.Type.MethodByName("Values"); ok {
+			all := values.Func.Call([]reflect.Value{reflect.Zero(s.Type)})[0]
+			for k := range all.Len() {
+				s.Values = append(s.Values, all.Index(k).String())
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// kebab writes notifyUrl as notify-url.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// Text gives the setting of a merchant, such as a Merchant, as people write it. Empty: there
+// is none, or it is secret.
+func (s Setting) Text(of any) string {
+	v := reflect.Indirect(reflect.ValueOf(of)).FieldByName(s.field)
+	if s.Secret || !v.IsValid() || v.IsZero() {
+		return ""
+	}
+	switch v := reflect.Indirect(v).Interface().(type) {
+	case Duration:
+		text := v.String() // 1h0m0s is 1h
+		for _, zero := range []string{"0s", "0m"} {
+			if rest, ok := strings.CutSuffix(text, zero); ok && rest != "" && !unicode.IsDigit(rune(rest[len(rest)-1])) {
+				text = rest
+			}
+		}
+		return text
+	case string, bool, int, float64:
+		return fmt.Sprint(v)
+	case fmt.Stringer:
+		return v.String()
+	}
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	b, err := json.Marshal(v.Interface())
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Set reads text as people write it into the setting of to, which points to a NewMerchant or
+// a MerchantPatch. An empty text clears the setting of a patch.
+func (s Setting) Set(to any, text string) error {
+	if p, ok := to.(*MerchantPatch); ok && text == "" && s.Clears {
+		p.Clear = append(p.Clear, s.Name)
+		return nil
+	}
+	if text == "" {
+		return fmt.Errorf("%s is empty", s.Name)
+	}
+	return s.parse(reflect.ValueOf(to).Elem().FieldByName(s.field), text)
+}
+
+func (s Setting) parse(v reflect.Value, text string) error {
+	into := reflect.New(s.Type).Elem()
+	var err error
+	switch s.Type.Kind() {
+	case reflect.String:
+		into.SetString(text)
+	case reflect.Bool:
+		var is bool
+		if is, err = strconv.ParseBool(text); err != nil {
+			err = fmt.Errorf("%s is neither true nor false", s.Name)
+		}
+		into.SetBool(is)
+	case reflect.Int:
+		var n int
+		if n, err = strconv.Atoi(text); err != nil {
+			err = fmt.Errorf("%s is no whole number", s.Name)
+		}
+		into.SetInt(int64(n))
+	case reflect.Float64:
+		var n float64
+		if n, err = strconv.ParseFloat(text, 64); err != nil {
+			err = fmt.Errorf("%s is no number", s.Name)
+		}
+		into.SetFloat(n)
+	case reflect.Int64: // a Duration
+		var d time.Duration
+		if d, err = time.ParseDuration(text); err != nil {
+			err = fmt.Errorf("%s is no span of time; write it like 90s, 10m or 2h", s.Name)
+		}
+		into.SetInt(int64(d))
+	default:
+		if err = json.Unmarshal([]byte(text), into.Addr().Interface()); err != nil {
+			err = fmt.Errorf("%s is not the JSON of this setting", s.Name)
+		}
+	}
+	if v.Kind() == reflect.Pointer {
+		into = into.Addr()
+	}
+	v.Set(into)
+	return err
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestSettingsAreDescribed: each setting has what its rows, flags and schemas are made from,
+// and what Text writes Set reads.
+func TestSettingsAreDescribed(t *testing.T) {
+	var m MerchantSettings
+	m.SetDefaults()
+	m.Name, m.NotifyURL, m.WithdrawURL, m.RatePerSecond = "Shop", "https://s.example/n", "https://s.example/w", 0.5
+	m.Retry = &Retry{Notify: &Schedule{Delays: []Duration{0, Duration(time.Second)}, Every: Duration(time.Hour)}}
+	seen := map[string]bool{}
+	for _, s := range Settings() {
+		if s.Name == "" || s.Label == "" || s.Doc == "" || s.Flag == "" || s.None == "" && !s.Required || seen[s.Name] || seen[s.Flag] {
+			t.Errorf("%+v is not described", s)
+		}
+		seen[s.Name], seen[s.Flag] = true, true
+		if s.Secret {
+			if s.Text(NewMerchant{MerchantSecrets: MerchantSecrets{APIKey: "a", CallbackAPIKey: "b"}}) != "" {
+				t.Errorf("%s is shown", s.Name)
+			}
+			continue
+		}
+		text := s.Text(Merchant{MerchantSettings: m})
+		var p MerchantPatch
+		if err := s.Set(&p, text); err != nil || text == "" {
+			t.Errorf("%s: %q: %v", s.Name, text, err)
+		}
+		of := func(m MerchantSettings) any { return reflect.ValueOf(m).FieldByName(s.field).Interface() }
+		if !reflect.DeepEqual(of(p.MerchantSettings), of(m)) {
+			t.Errorf("%s: %q is read as %v, not %v", s.Name, text, of(p.MerchantSettings), of(m))
+		}
+		switch err := s.Set(&p, ""); {
+		case s.Clears != (err == nil), s.Clears != slices.Equal(p.Clear, []string{s.Name}):
+			t.Errorf("%s is cleared by no text: %v, %q", s.Name, err, p.Clear)
+		}
+		if s.Type.Kind() != reflect.String && s.Set(&p, "{") == nil {
+			t.Errorf("%s takes what it is not", s.Name)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("%d names", len(seen))
+	}
+}
+
+func TestTextOfDurations(t *testing.T) {
+	within := Settings()[slices.IndexFunc(Settings(), func(s Setting) bool { return s.Name == "confirmWithin" })]
+	for d, want := range map[time.Duration]string{time.Hour: "1h", 90 * time.Second: "1m30s", 20 * time.Second: "20s", 10 * time.Minute: "10m",
+		time.Hour + time.Second: "1h0m1s", 168 * time.Hour: "168h", 20*time.Hour + 10*time.Minute: "20h10m", 500 * time.Millisecond: "500ms"} {
+		if got := within.Text(MerchantSettings{ConfirmWithin: Duration(d)}); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestMerchantPatch: its JSON is a JSON Merge Patch, read as it was written, and what it does
+// not name stays.
+func TestMerchantPatch(t *testing.T) {
+	notify, withdraw := &Schedule{Delays: []Duration{1}}, &Schedule{Delays: []Duration{2}}
+	for _, test := range []struct {
+		patch MerchantPatch
+		json  string
+		want  MerchantSettings
+	}{
+		{MerchantPatch{}, `{}`, MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}},
+		{MerchantPatch{MerchantSettings: MerchantSettings{Name: "x", AllowPrivate: new(false)}, Clear: []string{"concurrency", "retry"}},
+			`{"allowPrivate":false,"concurrency":null,"name":"x","retry":null}`, MerchantSettings{Name: "x", AllowPrivate: new(false)}},
+		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{Withdraw: notify}}}, `{"retry":{"withdraw":{"delays":["1ns"]}}}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: notify}}},
+		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{}}, Clear: []string{"retry.notify"}}, `{"retry":{"notify":null}}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Withdraw: withdraw}}},
+		{MerchantPatch{MerchantSettings: MerchantSettings{Retry: &Retry{}}, Clear: []string{"retry.notify", "retry.withdraw"}}, `{"retry":{"notify":null,"withdraw":null}}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true)}},
+		{MerchantPatch{MerchantSecrets: MerchantSecrets{APIKey: "k"}, Clear: []string{"callbackApiKey"}}, `{"apiKey":"k","callbackApiKey":null}`,
+			MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}},
+	} {
+		b, err := json.Marshal(test.patch)
+		if err != nil || string(b) != test.json {
+			t.Errorf("written as %s, %v; want %s", b, err, test.json)
+		}
+		var p MerchantPatch
+		if err := json.Unmarshal(b, &p); err != nil || !reflect.DeepEqual(p, test.patch) {
+			t.Errorf("%s is read as %+v, %v", b, p, err)
+		}
+		is := MerchantSettings{Name: "n", Concurrency: 7, AllowPrivate: new(true), Retry: &Retry{Notify: notify, Withdraw: withdraw}}
+		if p.Apply(&is); !reflect.DeepEqual(is, test.want) {
+			t.Errorf("%s makes %+v, want %+v", b, is, test.want)
+		}
+	}
+}
