@@ -103,7 +103,7 @@ func TestServiceActs(t *testing.T) {
 			b.fill("#notifyUrl", "http://127.0.0.1:1/other")
 			b.fill("#ratePerSecond", "0.5")
 			b.click("button.main")
-			b.shows("http://127.0.0.1:1/other", "0.5 callbacks")
+			b.shows("http://127.0.0.1:1/other", "Callbacks a second", "0.5")
 			if m := merchant(); m.NotifyURL != "http://127.0.0.1:1/other" || m.RatePerSecond != 0.5 {
 				t.Errorf("%+v", m)
 			}
