@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -272,30 +273,34 @@ func logsOf(dir string) string {
 	return text.String()
 }
 
-// copyTree copies what a checkout has, without the repository's own data.
+// copyTree copies what a fresh checkout has. What git ignores stays behind: the session of
+// README.md may have been typed here before. Without git all files are copied.
 func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	script := `git -c safe.directory=* ls-files --cached --others --exclude-standard 2>/dev/null || find . -type f`
+	list := exec.Command("sh", "-c", script)
+	list.Dir = from
+	names, err := list.Output()
+	if err != nil {
+		return err
+	}
+	for name := range strings.Lines(string(names)) {
+		name = strings.TrimSuffix(name, "\n")
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) { // deleted and not committed yet
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
+		at := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return err
 		}
-		switch {
-		case d.IsDir() && (d.Name() == ".git" || strings.HasPrefix(d.Name(), "countersign-")):
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(to, rel), 0o755)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
+		if err := os.WriteFile(at, data, 0o644); err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
-	})
+	}
+	return nil
 }
 
 // TestCommandsOfDocuments: every command line that a document, a unit or an alert shows has
