@@ -55,8 +55,8 @@ func (c *Change) open() bool {
 	return c.State == client.ChangeWaiting || c.State == client.ChangeApproved
 }
 
-// for the caller of the API there is no change of a merchant or of a token that it is
-// not bound to.
+// visible reports whether t may see the change: a bound token sees changes of its own
+// merchants only.
 func (c *Change) visible(t Token) bool {
 	if c.Token != "" {
 		return t.Merchants == "" || Token{Merchants: c.Bound}.Within(t)

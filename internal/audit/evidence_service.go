@@ -40,7 +40,7 @@ const (
 	CallbacksPurged    = "callbacks.purged"
 )
 
-// AboutFreezes is by what records of freezes are found.
+// AboutFreezes is the subject of the records of freezes.
 const AboutFreezes = "freezes"
 
 // Withdrawal is what records about a withdrawal have in common.

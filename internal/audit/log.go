@@ -47,7 +47,7 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 // Key is the public part of the key that signs checkpoints.
 func (l *Log) Key() string { return l.key.verifier }
 
-// AboutStarts is by what records of starts are found.
+// AboutStarts is the subject of the records of starts.
 const AboutStarts = "starts"
 
 // Started adds a record that a process of the end has started, with the settings that

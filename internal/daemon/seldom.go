@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Seldom gives a handler that writes each line, but of the same failure, while it goes on,
-// no more than seldomFirst and then one each seldomEvery: the line that follows says how
-// many were left out (notLogged). So an outage hides nothing else and fills no disk. A
-// line tells of a failure if it has an error or a cause, or is about an attempt that
-// failed; it is the same failure for the same text and seldomKeys.
+// Seldom limits repeated failures: the first seldomFirst lines are written, then one every
+// seldomEvery, which says how many were left out (notLogged). So an outage hides nothing
+// else and fills no disk. A line is about a failure if it has an error or a cause, or is
+// about an attempt that failed. Lines with the same text and seldomKeys are the same
+// failure.
 func Seldom(h slog.Handler) slog.Handler {
 	return &seldom{Handler: h, state: &seldomState{failures: map[string]*failure{}}}
 }

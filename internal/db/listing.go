@@ -57,8 +57,8 @@ func (l *Listing) DownTo(p Place) {
 	l.Add(a+".id >= ?", p.ID)
 }
 
-// Before ends the walk's other side: only ids below one. It precedes EndWalk. A place
-// of Below that lies below it makes it needless, and the index serves one bound alone.
+// Before limits the walk to ids below id. Call it before EndWalk. If Below set a lower
+// place, this bound is redundant; the index can use only one.
 func (l *Listing) Before(id string) {
 	if l.Sorted {
 		l.Add(l.Alias()+".id || '' < ?", id)

@@ -94,7 +94,7 @@ type MasterKeyRow struct {
 // Waits reports whether values may still be sealed under the key, which was replaced.
 func (r MasterKeyRow) Waits() bool { return r.Replaced != 0 && r.Rewrapped == 0 }
 
-// MasterKeyChain gives the keys that rows hold for who has the key given, in order.
+// MasterKeyChain opens the keys stored in rows with given, in order.
 func MasterKeyChain(given *MasterKey, rows []MasterKeyRow) ([]*MasterKey, error) {
 	if len(rows) == 0 {
 		return []*MasterKey{given}, nil

@@ -24,8 +24,8 @@ type keyRing struct {
 	read time.Time // when the last look began
 }
 
-// newKeyRing gives the keys of the database whose rows are read by rows, for who has the key
-// given. It has none before Reload.
+// newKeyRing holds the keys of a database. given is the key the process was started with;
+// rows reads the stored ones. The ring is empty before Reload.
 func newKeyRing(given *MasterKey, rows func(context.Context) ([]MasterKeyRow, error)) *keyRing {
 	return &keyRing{given: given, rows: rows}
 }

@@ -8,10 +8,10 @@ import (
 // milliseconds: nodes have clocks of their own.
 const clockSlack Millis = 60_000
 
-// NumbersBetween gives, of a table whose rows are numbered by seq about in the order of the times
-// in column, between which numbers the rows of a time are: from on, and below. No bound of
-// the time is 0, and neither is one of the numbers. It takes no index but that of the
-// numbers: it halves, some 30 rows for a bound.
+// NumbersBetween finds the numbers (seq) of the rows of a time: from is the first, below
+// the first after the last. The times in column must rise about as the numbers do. A zero
+// since or until means no bound, and gives a zero number. It needs no index on the times:
+// it searches the numbers by bisection, about 30 rows a bound.
 func NumbersBetween(ctx context.Context, q Querier, table, column string, since, until Millis) (from, below int64, err error) {
 	if since > 0 {
 		if from, err = firstAt(ctx, q, table, column, since-clockSlack); err != nil {

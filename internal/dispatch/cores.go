@@ -49,11 +49,11 @@ const notifyShare = 8
 const slice = 200 * time.Microsecond
 
 const (
-	// lead is how much less RSA time than the others a merchant is taken to have used
-	// that did nothing for a while. So its next messages come before theirs.
+	// lead is the credit of RSA time of a merchant that was idle: its next messages come
+	// before those of the others.
 	lead = 10 * time.Millisecond
-	// stretch is how long a message may keep its core although a merchant waits that
-	// has used less. Messages of the usual size take less.
+	// stretch is how long a message may keep its core while a merchant that used less RSA
+	// time waits. Messages of the usual size take less.
 	stretch = 5 * time.Millisecond
 )
 

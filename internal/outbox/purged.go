@@ -23,7 +23,8 @@ func (r *purgedRow) Same(payload []byte) bool {
 	return bytes.Equal(r.digest, sum[:])
 }
 
-// purgedKey names a callback by what it tells of. An empty ID is looked up nowhere.
+// purgedKey is the identity of a callback: one merchant, type and subject. An empty ID is
+// not looked up.
 type purgedKey struct {
 	Merchant string
 	Type     countersign.Type

@@ -113,9 +113,9 @@ type aged struct {
 	KeySince
 }
 
-// Aged sets since when m has its keys: now for those that was does not have, in either of
-// its sets. A nil was has none. No two keys of a merchant that follow each other have the
-// same time, also where the clock was set back, so a time stands for a key.
+// Aged dates the keys of m: a key that was has, in either of its sets, keeps its date, any
+// other gets now. was may be nil. Two keys that follow each other never have the same
+// date, even if the clock was set back, so a date identifies a key.
 func (m *Merchant) Aged(was *Merchant, now db.Millis) {
 	var known []aged
 	if was != nil {
