@@ -26,6 +26,7 @@ const (
 	connectSeveral = 2 * time.Second  // to one of several hosts: the next may take writes
 	connectOne     = 10 * time.Second // to the only one
 	stallCheck     = 250 * time.Millisecond
+	stallCheckMost = 2 * time.Second // while no other server has taken over
 	// darkFor is how long a host that did not respond is tried last.
 	darkFor = 30 * time.Second
 	// userTimeout is how long bytes may stay without TCP's acknowledgement.

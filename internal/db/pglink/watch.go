@@ -22,19 +22,28 @@ func (l *Links) silent() map[string]bool {
 	return found
 }
 
-// Watch leaves silent servers for one that took over, until ctx ends.
+// Watch leaves silent servers for one that took over, until ctx ends. While none did, it
+// asks less and less often: a server may be silent for hours because its standby is away,
+// and each question is a new connection to the others.
 func (l *Links) Watch(ctx context.Context) {
-	check := time.NewTicker(stallCheck)
-	defer check.Stop()
+	pause := stallCheck
 	for {
+		wait := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+			wait.Stop()
 			return
-		case <-check.C:
+		case <-wait.C:
 		}
 		owing := l.silent()
-		if len(owing) > 0 && l.replaced(ctx, owing) {
+		switch {
+		case len(owing) == 0:
+			pause = stallCheck
+		case l.replaced(ctx, owing):
+			pause = stallCheck
 			l.leave(owing)
+		default:
+			pause = min(2*pause, stallCheckMost)
 		}
 	}
 }

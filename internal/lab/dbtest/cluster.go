@@ -65,7 +65,7 @@ func startCluster() (_ *cluster, err error) {
 	if err := c.initialise(); err != nil {
 		return nil, err
 	}
-	if err := c.run("", "-c", "max_connections=300", "-c", "autovacuum_naptime=10"); err != nil {
+	if err := c.run("", "-c", "max_connections=300"); err != nil {
 		return nil, err
 	}
 	return c, c.wait()
