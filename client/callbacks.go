@@ -87,7 +87,7 @@ type Attempt struct {
 	DurationMs   int64         `json:"durationMs" doc:"how long it took, in milliseconds"`
 	HTTPStatus   int           `json:"httpStatus,omitempty" doc:"status of the merchant's response; absent: there was no response"`
 	ErrCode      *int64        `json:"errCode,omitempty" doc:"errCode of the merchant's response; absent: there was no readable one"`
-	Result       AttemptResult `json:"outcome,omitempty" doc:"the effect of the attempt on the callback"`
+	Result       AttemptResult `json:"result,omitempty" doc:"the effect of the attempt on the callback"`
 	Reason       Reason        `json:"reason,omitempty" doc:"the reason for that effect"`
 	Text         string        `json:"text,omitempty" doc:"what the reason means and what helps, for people"`
 	Node         string        `json:"node,omitempty" doc:"node of the service that made it"`

@@ -136,7 +136,7 @@ func (n *clusterNode) acked(after time.Time) (time.Time, bool) {
 	return n.acks[i], true
 }
 
-var settledLine = regexp.MustCompile(`(?m)^time=(\S+) \S+ msg=attempt .*outcome=accepted.*$`)
+var settledLine = regexp.MustCompile(`(?m)^time=(\S+) \S+ msg=attempt .*result=accepted.*$`)
 
 // settled gives when the node first settled a callback after a moment, by its
 // log.

@@ -107,7 +107,7 @@ func (p *alarmPoster) one(ctx context.Context) (bool, error) {
 	// An attempt that has begun is finished even when the process stops.
 	ctx = context.WithoutCancel(ctx)
 	result, status, err := p.to.Post(ctx, id, body)
-	attrs := []slog.Attr{slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)), slog.Int("attempt", post.Attempts), slog.String("outcome", string(result))}
+	attrs := []slog.Attr{slog.Int64("alarm", post.Alarm.Seq), slog.String("kind", string(post.Alarm.Kind)), slog.Int("attempt", post.Attempts), slog.String("result", string(result))}
 	if result == signed.Done {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "alarm posted", attrs...)
 		return true, p.db.SettleAlarmPost(ctx, post, true, 0)

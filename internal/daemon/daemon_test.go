@@ -181,8 +181,8 @@ func testBothEnds(t *testing.T, serviceDB, gatewayDB string) {
 
 	for url, lines := range map[string][]string{
 		b.service.URL(): {
-			`countersign_attempts_total{lane="notify",outcome="accepted",reason="accepted",type="NOTIFY_DEPOSITED"} 1`,
-			`countersign_attempts_total{lane="withdraw",outcome="accepted",reason="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
+			`countersign_attempts_total{lane="notify",reason="accepted",result="accepted",type="NOTIFY_DEPOSITED"} 1`,
+			`countersign_attempts_total{lane="withdraw",reason="accepted",result="accepted",type="NOTIFY_REQUEST_WITHDRAW"} 1`,
 			`countersign_decisions_total{decision="confirmed"} 1`, `countersign_withdrawals{state="confirmed"} 1`,
 			`countersign_callbacks{lane="notify",state="accepted"} 1`, `countersign_callbacks{lane="notify",state="pending"} 0`,
 			`countersign_breakers{lane="notify",state="open"} 0`, `countersign_breakers{lane="withdraw",state="half-open"} 0`,

@@ -45,7 +45,7 @@ func newGatewayMetrics(end *book.Book, log *slog.Logger, now func() time.Time) *
 		callbackTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("request_seconds"),
 			Help: "Time of one request, from its first look to the end of its response.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"type"}),
 		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("forwards_total"),
-			Help: "Attempts to tell the application by outcome."}, []string{"outcome"}),
+			Help: "Attempts to tell the application by result."}, []string{"result"}),
 		forwardTime: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("forward_seconds"),
 			Help: "Time of one attempt to tell the application.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
 		orders:     prometheus.NewDesc(name("orders"), "Orders by state.", []string{"state"}, nil),

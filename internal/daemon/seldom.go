@@ -23,7 +23,7 @@ const (
 )
 
 // seldomKeys are the attributes that tell one failure from another.
-var seldomKeys = map[string]bool{"merchant": true, "part": true, "lane": true, "reason": true, "route": true, "page": true, "feed": true, "kind": true, "outcome": true}
+var seldomKeys = map[string]bool{"merchant": true, "part": true, "lane": true, "reason": true, "route": true, "page": true, "feed": true, "kind": true, "result": true}
 
 type seldom struct {
 	slog.Handler
@@ -47,7 +47,7 @@ func (s *seldom) Handle(ctx context.Context, r slog.Record) error {
 	key, failed := r.Message, false
 	r.Attrs(func(a slog.Attr) bool {
 		switch {
-		case a.Key == "error", a.Key == "outcome" && a.Value.String() == "retry":
+		case a.Key == "error", a.Key == "result" && a.Value.String() == "retry":
 			failed = true
 		}
 		if seldomKeys[a.Key] {

@@ -26,7 +26,7 @@ func TestSeldom(t *testing.T) {
 		return min(1, out.Len()-before)
 	}
 	retry := func(merchant string) []slog.Attr {
-		return []slog.Attr{slog.String("merchant", merchant), slog.String("callback", merchant+".1"), slog.String("outcome", "retry"), slog.String("reason", "timeout")}
+		return []slog.Attr{slog.String("merchant", merchant), slog.String("callback", merchant+".1"), slog.String("result", "retry"), slog.String("reason", "timeout")}
 	}
 	n := 0
 	for i := range 3000 { // five minutes
@@ -50,7 +50,7 @@ func TestSeldom(t *testing.T) {
 	n = 0
 	for i := range 100 {
 		n += line(h, at, "request", slog.Int("status", 200), slog.Int("n", i))
-		n += line(h, at, "attempt", slog.String("outcome", "accepted"))
+		n += line(h, at, "attempt", slog.String("result", "accepted"))
 	}
 	if n != 200 {
 		t.Errorf("%d of 200 lines without a failure", n)

@@ -59,7 +59,7 @@ func newServiceMetrics(o *outbox.Outbox, log *slog.Logger, now func() time.Time)
 	m := &serviceMetrics{
 		outbox: o, log: log, now: now, registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("attempts_total"),
-			Help: "Attempts by lane, callback type, outcome and reason."}, []string{"lane", "type", "outcome", "reason"}),
+			Help: "Attempts by lane, callback type, result and reason."}, []string{"lane", "type", "result", "reason"}),
 		exchange: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("attempt_seconds"),
 			Help: "Time of one attempt, sealing and opening included.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}, []string{"lane"}),
 		rsa: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("rsa_seconds"),

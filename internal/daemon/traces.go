@@ -92,7 +92,7 @@ func (t *tracing) Attempted(a dispatch.Attempted) {
 	about := append(names(c.Merchant, c.CallBackID, c.TrackingID),
 		attribute.String("countersign.callback", c.ID), attribute.Int("countersign.type", int(c.Type)), attribute.Int("countersign.attempt", a.Attempt.Number),
 		attribute.String("countersign.requestUUID", a.Attempt.RequestUUID), attribute.String("countersign.node", a.Attempt.Node),
-		attribute.String("countersign.outcome", string(a.Verdict.Result)), attribute.String("countersign.reason", string(a.Verdict.Reason)))
+		attribute.String("countersign.result", string(a.Verdict.Result)), attribute.String("countersign.reason", string(a.Verdict.Reason)))
 	if a.Attempt.HTTPStatus != 0 {
 		about = append(about, attribute.Int("http.response.status_code", a.Attempt.HTTPStatus))
 	}

@@ -180,7 +180,7 @@ func (d *Dispatcher) report(e *ended, s outbox.Settled, err error) {
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
 		slog.String("merchant", c.Merchant), slog.String("callback", c.ID), slog.Int("type", int(c.Type)),
-		slog.Int("attempt", a.Number), slog.String("outcome", string(v.Result)), slog.String("reason", string(v.Reason)),
+		slog.Int("attempt", a.Number), slog.String("result", string(v.Result)), slog.String("reason", string(v.Reason)),
 		slog.Int("status", a.HTTPStatus))
 	if v.ErrCode != nil {
 		attrs = append(attrs, slog.Int64("errCode", *v.ErrCode))
