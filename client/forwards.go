@@ -42,7 +42,7 @@ type ForwardingFeed struct {
 type Forward struct {
 	ID        string `json:"id" doc:"deposit_ or event_ and the seq of the entry: the webhook-id of the message"`
 	Attempts  int    `json:"attempts" doc:"attempts begun"`
-	LastError string `json:"lastError,omitempty" doc:"how the last attempt failed: the status that came, timeout, or failed where there was no connection; absent: none failed"`
+	LastError string `json:"lastError,omitempty" doc:"how the last attempt failed: the status that came, or timeout or failed with the cause; absent: none failed"`
 	Sending   bool   `json:"sending,omitempty" doc:"an attempt is under way"`
 	Due       Time   `json:"due,omitzero" doc:"when it is sent again; while it is being sent, when the attempt counts as lost; absent: it was given up"`
 	Created   Time   `json:"created" doc:"when the entry was recorded"`

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
@@ -38,6 +41,14 @@ func explain(c *cli.Called, err error) error {
 		return &hintedError{err, []string{"the token is not of this API, or was revoked: give --token or --data."}}
 	case errors.As(err, &p) && p.Status == http.StatusNotFound && p.Detail == "there is no such path":
 		return &hintedError{err, []string{fmt.Sprintf("--api %s may be the other end's API.", c.URL)}}
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return &hintedError{err, []string{fmt.Sprintf("the API at %s has no TLS: give --api http://…", c.URL)}}
+	case errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Detail == "" && strings.HasPrefix(c.URL, "http:"):
+		return &hintedError{err, []string{fmt.Sprintf("the API at %s may have TLS: give --api https://…", c.URL)}}
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return &hintedError{err, []string{"this machine does not know the authority of the API's certificate: give --ca FILE with it, or --data with the data directory of the daemon."}}
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return &hintedError{err, []string{fmt.Sprintf("the certificate of %s is not right for this address; --api names another.", c.URL)}}
 	case errors.Is(err, client.ErrUnavailable) && !errors.As(err, &p):
 		return &hintedError{err, []string{fmt.Sprintf("nothing answers at %s: is it running, and is --api right?", c.URL)}}
 	}

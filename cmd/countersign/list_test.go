@@ -183,14 +183,14 @@ _countersign; echo "${COMPREPLY[@]}"`
 // TestFreezeFromTheShell: the whole service is frozen and thawed, and says so.
 func TestFreezeFromTheShell(t *testing.T) {
 	data := t.TempDir()
-	d := startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
-	flags := []string{"--api", d.url, "--data", data}
+	startDaemon(t, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	flags := []string{"--data", data} // which says where the API is
 	frozen := func(args ...string) (f client.Freeze) {
 		t.Helper()
 		mustShell(t, &f, "", slices.Concat(args, flags)...)
 		return f
 	}
-	if f := frozen("freeze", "--reason", "a token was lost"); !f.Frozen || f.Reason != "a token was lost" || f.By == "" {
+	if f := frozen("freeze", "a token was lost"); !f.Frozen || f.Reason != "a token was lost" || f.By == "" {
 		t.Errorf("frozen: %+v", f)
 	}
 	if f := frozen("freeze", "--status"); !f.Frozen {
@@ -202,7 +202,7 @@ func TestFreezeFromTheShell(t *testing.T) {
 	if f := frozen("freeze", "--status"); f.Frozen {
 		t.Errorf("status after the thaw: %+v", f)
 	}
-	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "--reason") {
+	if status, _, errOut := shell(t, "", slices.Concat([]string{"freeze"}, flags)...); status == exitDone || !strings.Contains(errOut, "give a reason, or --status") {
 		t.Errorf("without a reason: %d %s", status, errOut)
 	}
 	if status, _, errOut := shell(t, "", slices.Concat([]string{"withdrawals", "block", "shop/none", "--reason", "r"}, flags)...); status != exitFailed || !strings.Contains(errOut, "no withdrawal") {

@@ -119,7 +119,11 @@ func run(args []string, std streams) int {
 	}
 	if err != nil {
 		fmt.Fprintf(std.err, "countersign: %v\n", err)
-		fmt.Fprintln(std.err, "  try: countersign --help")
+		words := "countersign"
+		if wrong := new(kong.ParseError); errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+			words = wrong.Context.Selected().FullPath()
+		}
+		fmt.Fprintf(std.err, "  try: %s --help\n", words)
 		return exitUsage
 	}
 	do := func() error { return ctx.Run() }

@@ -82,7 +82,7 @@ func TestRoles(t *testing.T) {
 			if end.name == "service" {
 				mustShell(t, nil, "", "merchants", "add", "shop", "--bits", "1024", "--notify-url", "https://shop.example/n", "--withdraw-url", "https://shop.example/w",
 					"--api", d.url, "--data", data)
-				mustShell(t, nil, "", "freeze", "--reason", "a try", "--api", d.url, "--data", data) // locks a table
+				mustShell(t, nil, "", "freeze", "a try", "--api", d.url, "--data", data) // locks a table
 			}
 			if status := d.stop(t); status != 0 {
 				t.Errorf("status %d: %s", status, d.failures())

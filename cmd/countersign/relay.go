@@ -52,7 +52,7 @@ func (c *relayRunCmd) Run(std streams) error {
 	log := c.logger(std.err)
 	ctx, stop := untilSignal(log)
 	defer stop()
-	config, err := cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data}.Config()
+	config, err := cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data, Said: true}.Config()
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (c *relayCursorCmd) Run(std streams) error {
 		}
 		to := c.Set
 		if c.NextEpoch {
-			api, err := cli.NewClient(cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data}, client.NewService)
+			api, err := cli.NewClient(cli.Connection{TLS: c.TLS, API: c.To, Token: c.Token, Data: c.Data, Said: true}, client.NewService)
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ var serviceWords = []cli.Command{
 	{Words: "withdrawals outcome", Op: "reportOutcome", Help: "Say how a released withdrawal ended.", ID: withdrawalText, Find: findWithdrawal, Body: cli.File},
 
 	{Words: "freeze", Op: "freeze", Help: "Stop sending, deciding and releasing for all merchants of the service; with --status, say whether it is frozen.",
-		Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
+		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
 
 	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the service's API."},

@@ -337,6 +337,8 @@ func (k *Call) addFlags(o *api.Operation, all bool) error {
 		}
 		tags := append([]string{"name", name, "help", m.help()}, m.tags()...)
 		switch {
+		case slices.Contains(k.c.Args, name) && k.instead != nil:
+			tags = append(tags, "arg", "", "optional", "")
 		case slices.Contains(k.c.Args, name):
 			tags = append(tags, "arg", "")
 		case m.required && k.c.Body == Members && k.all == nil && k.instead == nil:

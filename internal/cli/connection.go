@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +23,13 @@ import (
 // variables end, END, api and data give the defaults of an end.
 type Connection struct {
 	TLS
-	API   string `name:"api" help:"Where the ${end}'s API is. Default: ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
+	API   string `name:"api" help:"Where the ${end}'s API is. Default: where the daemon of the data directory noted it, or ${api}." default:"${api}" placeholder:"URL" env:"COUNTERSIGN_${END}_API,COUNTERSIGN_API"`
 	Token Secret `help:"API token, or @FILE to read it from there. Default: admin.token of the data directory." placeholder:"TOKEN" env:"COUNTERSIGN_${END}_TOKEN,COUNTERSIGN_TOKEN"`
 	Data  string `help:"Data directory whose admin.token to use. Default: ${data}." default:"${data}" type:"path" placeholder:"DIR"`
+
+	// Said says that somebody named the API, so that API is not its default.
+	Said   bool    `kong:"-"`
+	called *Called // is told the API; may be nil
 }
 
 // Either is a Connection for a subcommand that both ends have. Gateway is not read: it is
@@ -48,7 +53,11 @@ type Called struct{ URL string }
 // AfterApply gives Run of a subcommand clients of both APIs, of which it asks for the one it
 // needs.
 func (f *Connection) AfterApply(k *kong.Context, called *Called) error {
-	called.URL = f.API
+	f.Said = slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "api" })
+	for _, flag := range k.Flags() {
+		f.Said = f.Said || flag.Name == "api" && slices.ContainsFunc(flag.Envs, func(name string) bool { return os.Getenv(name) != "" })
+	}
+	f.called = called
 	return errors.Join(
 		k.BindToProvider(func() (*client.Service, error) { return NewClient(*f, client.NewService) }),
 		k.BindToProvider(func() (*client.Gateway, error) { return NewClient(*f, client.NewGateway) }))
@@ -71,12 +80,15 @@ type NoTokenError struct{ Path string }
 
 func (*NoTokenError) Error() string { return "no token" }
 
-// Config gives what a client is made of. Its error is a *NoTokenError without a token.
+// Config gives what a client is made of. Its error is a *NoTokenError without a token. The
+// token of a data directory goes to the API that its daemon noted there, unless another one
+// was named.
 func (f Connection) Config() (client.Config, error) {
 	token, err := f.Token.Reveal("token")
 	if err != nil {
 		return client.Config{}, err
 	}
+	at := daemon.Address{URL: f.API}
 	if token == "" {
 		path := filepath.Join(f.Data, daemon.TokenFile)
 		b, err := daemon.ReadSecret(path, maxSecret)
@@ -87,14 +99,31 @@ func (f Connection) Config() (client.Config, error) {
 			return client.Config{}, err
 		}
 		token = strings.TrimSpace(string(b))
+		if !f.Said {
+			if noted, err := daemon.ReadAddress(f.Data); err == nil {
+				at = noted
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return client.Config{}, err
+			}
+		}
 	}
-	web, err := f.Web()
-	return client.Config{URL: f.API, Token: client.Secret(token), HTTPClient: web}, err
+	if f.called != nil {
+		f.called.URL = at.URL
+	}
+	web, err := f.web(at)
+	return client.Config{URL: at.URL, Token: client.Secret(token), HTTPClient: web}, err
 }
 
-// Web gives the HTTP client for the API.
-func (f TLS) Web() (*http.Client, error) {
+// Web gives the HTTP client for an API.
+func (f TLS) Web() (*http.Client, error) { return f.web(daemon.Address{}) }
+
+// web gives the HTTP client for the API at an address. Without --ca the certificate must be
+// the one that was noted, if one was.
+func (f TLS) web(at daemon.Address) (*http.Client, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if at.Certificate != "" && f.CA == "" {
+		c.InsecureSkipVerify, c.VerifyConnection = true, at.Verify // in place of the authority
+	}
 	if f.CA != "" {
 		b, err := os.ReadFile(f.CA)
 		if err != nil {

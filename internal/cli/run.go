@@ -152,7 +152,11 @@ func (k *Call) request(ctx context.Context, client *client.Service, std Streams)
 	}
 	for i := range k.flags {
 		if f := &k.flags[i]; k.instead != nil && f.required && given[f] == nil {
-			return r, fmt.Errorf("give --%s, or --%s", f.name, k.c.Switches[0].Name)
+			name := "--" + f.name
+			if slices.Contains(k.c.Args, f.name) {
+				name = "a " + f.name
+			}
+			return r, fmt.Errorf("give %s, or --%s", name, k.c.Switches[0].Name)
 		}
 	}
 	if err := k.fits(r, given); err != nil {

@@ -94,7 +94,7 @@ func (s Storage) check(ctx context.Context, gateway bool, secure TLS, log *slog.
 	if err != nil || !looked {
 		say("database", err, "")
 	}
-	_, err = secure.config(log)
+	_, err = secure.certificates(log)
 	if err != nil {
 		say("tls", err, "")
 	}

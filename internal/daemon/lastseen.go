@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"reflect"
 	"time"
 
@@ -42,18 +41,21 @@ func (s Storage) lastSeen() (p db.Progress, err error) {
 }
 
 // see writes the file.
-func (s Storage) see(p db.Progress) error {
-	b, err := json.Marshal(p)
+func (s Storage) see(p db.Progress) error { return s.replaceJSON(LastSeenFile, p) }
+
+// replaceJSON writes a file of the data directory, so that a reader finds it whole.
+func (s Storage) replaceJSON(name string, v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.Dir, LastSeenFile+".")
+	f, err := os.CreateTemp(s.Dir, name+".")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(append(b, '\n'))
 	if err = errors.Join(err, giveToOwner(f, s.Dir), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(s.Dir, LastSeenFile))
+		err = os.Rename(f.Name(), s.file(name))
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(f.Name()))

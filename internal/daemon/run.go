@@ -93,14 +93,21 @@ type ListenConfig struct {
 	Drain time.Duration
 	// Log gets the server's own errors, as warnings. Required.
 	Log *slog.Logger
+	// Note gets the URL, and with TLS the settings in use, now and when the certificate
+	// was read again. Nil: nothing does.
+	Note func(url string, secure *tls.Config)
 }
 
 // Listen binds c.Addr now, so that the start fails if the port is in use. Nothing is
 // served before Run.
 func Listen(c ListenConfig) (*Listener, error) {
-	secure, err := c.TLS.config(c.Log)
+	certificates, err := c.TLS.certificates(c.Log)
 	if err != nil {
 		return nil, err
+	}
+	var secure *tls.Config
+	if certificates != nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: certificates.current}
 	}
 	ln, err := net.Listen("tcp", c.Addr)
 	if err != nil {
@@ -110,7 +117,7 @@ func Listen(c ListenConfig) (*Listener, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	log := c.Log
-	return &Listener{name: c.Name, ln: newConnections(ln, c.Most, log), drain: c.Drain, secure: secure, server: &http.Server{
+	l := &Listener{name: c.Name, ln: newConnections(ln, c.Most, log), drain: c.Drain, secure: secure, server: &http.Server{
 		Handler:           wholeRequests(c.Handler),
 		TLSConfig:         secure,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // see certificates.read
@@ -122,7 +129,16 @@ func Listen(c ListenConfig) (*Listener, error) {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}, nil
+	}}
+	switch {
+	case c.Note == nil:
+	case certificates == nil:
+		c.Note(l.URL(), nil)
+	default:
+		certificates.note = func(now *tls.Config) { c.Note(l.URL(), now) }
+		certificates.note(certificates.config)
+	}
+	return l, nil
 }
 
 // URL is the URL of the listener on this machine.

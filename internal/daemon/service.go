@@ -228,7 +228,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		}
 	}
 	if s.api, err = Listen(ListenConfig{Name: "api", Addr: c.Listen, Handler: withConsole(api.Handler(), s.console), TLS: c.TLS, Most: connectionsOf(c.MaxConnections, 4), Drain: c.ExchangeTimeout, Log: c.Log,
-		Exposes: exposedAPI}); err != nil {
+		Exposes: exposedAPI, Note: c.noteAddress(c.Log)}); err != nil {
 		return err
 	}
 	s.api.beforeStop, s.leave, s.rotate = stop, api.Leave, api.RunRotations

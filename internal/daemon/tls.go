@@ -65,15 +65,17 @@ type certificates struct {
 	t   TLS
 	log *slog.Logger
 
+	note func(*tls.Config) // gets the settings when they were read again; may be nil
+
 	mu     sync.Mutex
 	looked time.Time
 	stamp  string
 	config *tls.Config
 }
 
-// config gives the settings of a listener, nil for plain HTTP. The files are read now,
-// so that the start fails if they are not right.
-func (t TLS) config(log *slog.Logger) (*tls.Config, error) {
+// certificates reads the files now, so that the start fails if they are not right. Nil:
+// plain HTTP.
+func (t TLS) certificates(log *slog.Logger) (*certificates, error) {
 	if err := t.check(); err != nil || t.Cert == "" {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (t TLS) config(log *slog.Logger) (*tls.Config, error) {
 	if c.config, err = c.read(); err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: c.current}, nil
+	return c, nil
 }
 
 // files says which files there are, by their times and sizes.
@@ -175,6 +177,9 @@ func (c *certificates) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	}
 	c.config, c.stamp = config, stamp
 	c.log.Info("the certificate was read again", "file", c.t.Cert)
+	if c.note != nil {
+		c.note(config)
+	}
 	return config, nil
 }
 

@@ -132,6 +132,20 @@ func TestTLS(t *testing.T) {
 	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "first" || err != nil {
 		t.Errorf("with a certificate: %q, %v", name, err)
 	}
+	noted := func() *http.Client { // by what the data directory says
+		at, err := ReadAddress(file("data"))
+		if err != nil || at.URL != s.URL() {
+			t.Fatalf("the noted address: %+v, %v", at, err)
+		}
+		return a.caller(func(c *tls.Config) {
+			known(c)
+			c.RootCAs, c.InsecureSkipVerify, c.VerifyConnection = nil, true, at.Verify
+		})
+	}
+	first := noted()
+	if _, err := get(first, s.URL()+"/readyz"); err != nil {
+		t.Errorf("with the noted certificate: %v", err)
+	}
 	for what, change := range map[string]func(*tls.Config){
 		"no certificate":           nil,
 		"a certificate of another": func(c *tls.Config) { c.Certificates = []tls.Certificate{foreign} },
@@ -171,6 +185,13 @@ func TestTLS(t *testing.T) {
 	time.Sleep(certificatesEvery + 50*time.Millisecond)
 	if name, err := get(a.caller(known), s.URL()+"/readyz"); name != "second" || err != nil {
 		t.Errorf("with another pair: %q, %v", name, err)
+	}
+	first.CloseIdleConnections()
+	if _, err := get(first, s.URL()+"/readyz"); err == nil {
+		t.Error("another certificate than the noted one was taken")
+	}
+	if _, err := get(noted(), s.URL()+"/readyz"); err != nil {
+		t.Errorf("the new certificate was not noted: %v", err)
 	}
 }
 

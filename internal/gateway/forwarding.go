@@ -168,15 +168,18 @@ func (s *sender) one(ctx context.Context, f book.Forward, latest time.Time) {
 	took := time.Since(began)
 	s.count(result, took)
 	done := book.Forwarded{Feed: f.Feed, Seq: f.Seq, Attempts: f.Attempts, Done: result == signed.Done, Reason: string(result)}
-	if result == signed.Status {
+	switch {
+	case result == signed.Status:
 		done.Reason = fmt.Sprintf("status %d", status)
+	case err != nil:
+		done.Reason += ": " + db.Clean(signed.WithoutURL(err))
 	}
 	if !done.Done {
 		done.Due = db.MillisOf(s.now().Add(signed.Delay(f.Attempts)))
 	}
 	level, text := slog.LevelDebug, "forwarded"
 	attrs := []slog.Attr{slog.String("feed", f.Feed.String()), slog.Int64("seq", f.Seq), slog.Int("attempt", f.Attempts),
-		slog.String("outcome", string(result)), slog.Int64("ms", took.Milliseconds())}
+		slog.String("result", string(result)), slog.Int64("ms", took.Milliseconds())}
 	if !done.Done {
 		level, text = slog.LevelWarn, "not forwarded"
 		attrs = append(attrs, slog.Int("status", status))

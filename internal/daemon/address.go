@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// AddressFile is the file of a data directory that says where the daemon's API is. A command
+// that takes the token from a data directory sends it to no other address.
+const AddressFile = "api.json"
+
+// Address is where an API is.
+type Address struct {
+	URL string `json:"url"`
+	// Certificate is the fingerprint of the certificate: its SHA-256 in hexadecimal digits.
+	// Empty: plain HTTP.
+	Certificate string `json:"certificate,omitempty"`
+}
+
+// ReadAddress reads the file of a data directory. Its error wraps fs.ErrNotExist where no
+// daemon has run.
+func ReadAddress(dir string) (a Address, err error) {
+	path := filepath.Join(dir, AddressFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(b, &a); err != nil || a.URL == "" {
+		return a, fmt.Errorf("%s does not say where an API is; it is written when the daemon starts", path)
+	}
+	return a, nil
+}
+
+// Verify is for tls.Config.VerifyConnection: it takes the certificate of a and no other.
+func (a Address) Verify(c tls.ConnectionState) error {
+	if len(c.PeerCertificates) == 0 || fingerprintOf(c.PeerCertificates[0].Raw) != a.Certificate {
+		return errors.New("its certificate is not the one that the daemon noted in its data directory (" + AddressFile + ")")
+	}
+	return nil
+}
+
+func fingerprintOf(leaf []byte) string {
+	sum := sha256.Sum256(leaf)
+	return hex.EncodeToString(sum[:])
+}
+
+// noteAddress writes the file, for ListenConfig.Note. A file that cannot be written is no
+// reason not to start.
+func (s Storage) noteAddress(log *slog.Logger) func(url string, secure *tls.Config) {
+	return func(url string, secure *tls.Config) {
+		a := Address{URL: url}
+		if secure != nil {
+			a.Certificate = fingerprintOf(secure.Certificates[0].Certificate[0])
+		}
+		if err := s.replaceJSON(AddressFile, a); err != nil {
+			log.Warn("the address of the API was not noted, so commands need --api", "file", AddressFile, "error", err.Error())
+		}
+	}
+}
