@@ -13,7 +13,7 @@ type Case struct {
 	About  string `json:"about"`           // what must happen, one sentence
 	Needs  []Need `json:"needs,omitempty"` // the case is skipped without them
 
-	run func(*session) error
+	run func(*session) // ends with fail or skip, or passes
 }
 
 // Need is something that a case requires. A case whose needs are not met is
@@ -113,19 +113,18 @@ func Cases() []Case {
 		httpCases(), sealingCases(), formCases(), messageCases(), bindingCases(), otherCases())
 }
 
-// verdict is the error of a case that did not pass.
+// verdict is how a case ended that did not pass. fail and skip panic with it, so
+// that a case can check one thing after another.
 type verdict struct {
 	skip         bool
 	problem, fix string
 }
 
-func (v *verdict) Error() string { return v.problem }
-
-// fail says what is wrong and what to change.
-func fail(fix, format string, args ...any) error {
-	return &verdict{problem: fmt.Sprintf(format, args...), fix: fix}
+// fail ends the case. It says what is wrong and what to change.
+func fail(fix, format string, args ...any) {
+	panic(&verdict{problem: fmt.Sprintf(format, args...), fix: fix})
 }
 
-func skip(format string, args ...any) error {
-	return &verdict{skip: true, problem: fmt.Sprintf(format, args...)}
+func skip(format string, args ...any) {
+	panic(&verdict{skip: true, problem: fmt.Sprintf(format, args...)})
 }

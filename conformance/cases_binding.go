@@ -1,9 +1,8 @@
 package conformance
 
 import (
+	"slices"
 	"strings"
-
-	"countersign"
 )
 
 // bindingCases are requests put together from parts of genuine ones, as an
@@ -28,24 +27,21 @@ func bindingCases() []Case {
 	}
 }
 
-const checkBinding = "Recompute the binding from the opened bytes, unchanged, before parsing them, and refuse every request whose binding does not hold."
-
-// forged checks that r is a refusal of any kind.
-func (s *session) forged(r *reply) error { return because(s.refused(r), checkBinding) }
-
-func bindingAbsent(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	return s.forged(s.send(s.attemptAs("a deposit with a random requestUUID", m.bytes(), false)))
+// forged posts the chunks, each in blocks of its own, as q. It must be refused.
+func (s *session) forged(q request, chunks ...[]byte) {
+	s.advice = "Recompute the binding from the opened bytes, unchanged, before parsing them, and refuse every request whose binding does not hold."
+	s.refused(s.send(s.inChunks(q, chunks...)))
 }
 
-func bindingBroken(s *session) error {
+func bindingAbsent(s *session) {
 	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit whose amount was changed after binding", m.bytes())
-	q.plaintext = []byte(strings.Replace(string(q.plaintext), `"amount":"2.5"`, `"amount":"9.5"`, 1))
-	q.body = s.seal(q.plaintext)
-	return s.forged(s.send(q))
+	q := s.attemptAs("a deposit with a random requestUUID", m, m.bytes(), false)
+	s.forged(q, q.plaintext)
+}
+
+func bindingBroken(s *session) {
+	q := s.attempt("a deposit whose amount was changed after binding", s.deposit())
+	s.forged(q, []byte(strings.Replace(string(q.plaintext), `"amount":"2.5"`, `"amount":"9.5"`, 1)))
 }
 
 // twins are two deposits whose members have the same lengths but whose amounts
@@ -59,97 +55,60 @@ func (s *session) twins() (message, message) {
 	return a, b
 }
 
-func splicedAmount(s *session) error {
+func splicedAmount(s *session) {
 	a, b := s.twins()
-	s.expect(a.str("trackingId"), 0)
-	pa, pb := s.attempt("", a.bytes()).plaintext, s.attempt("", b.bytes()).plaintext
-	ca, cb := cutAt(pa, `"amount"`), cutAt(pb, `"amount"`)
-	blocks := append(s.sealChunks(ca[0]), s.sealChunks(cb[1])...)
-	plain := append(ca[0][:len(ca[0]):len(ca[0])], cb[1]...)
-	return s.forged(s.send(request{what: "a deposit with the amount of another", plaintext: plain, body: join(blocks...)}))
+	q, other := s.attempt("a deposit with the amount of another", a), s.attempt("", b)
+	s.forged(q, cutAt(q.plaintext, `"amount"`)[0], cutAt(other.plaintext, `"amount"`)[1])
 }
 
-func splicedBlocks(s *session) error {
+func splicedBlocks(s *session) {
 	a, b := s.twins()
 	filler := text(s.hex(s.raw.size / 2)) // for keys whose blocks hold a whole deposit
-	a, b = a.add("memo", filler), b.add("memo", filler)
-	qa, qb := s.attempt("", a.bytes()), s.attempt("", b.bytes())
-	ba, bb := s.blocks(qa.body), s.blocks(qb.body)
-	s.expect(a.str("trackingId"), 0)
-	n := len(ba) / 2
-	cut := min(n*s.cfg.Key.MaxChunk(s.cfg.Padding), len(qa.plaintext))
-	plain := append(qa.plaintext[:cut:cut], qb.plaintext[cut:]...)
-	return s.forged(s.send(request{what: "the first blocks of one deposit and the last of another", plaintext: plain,
-		body: join(append(ba[:n:n], bb[n:]...)...)}))
+	q, other := s.attempt("the first blocks of one deposit and the last of another", a.add("memo", filler)), s.attempt("", b.add("memo", filler))
+	full := s.cfg.Key.MaxChunk(s.cfg.Padding)
+	cut := (len(q.plaintext) + full - 1) / full / 2 * full
+	s.forged(q, q.plaintext[:cut], other.plaintext[cut:])
 }
 
-func swappedValues(s *session) error {
+func swappedValues(s *session) {
 	m := s.deposit().set("fromAddress", text("0x"+s.hex(20))).set("toAddress", text("0x"+s.hex(20)))
-	s.expect(m.str("trackingId"), 0)
-	plain := s.attempt("", m.bytes()).plaintext
-	from, to := m.str("fromAddress"), m.str("toAddress")
-	c := cutAt(plain, from, `","toAddress"`, to, `","riskLevelFrom"`)
-	c[1], c[3] = c[3], c[1]
-	return s.forged(s.send(request{what: "a deposit whose two addresses were swapped", plaintext: []byte(strings.Join(texts(c), "")),
-		body: join(s.sealChunks(c...)...)}))
+	q := s.attempt("a deposit whose two addresses were swapped", m)
+	c := cutAt(q.plaintext, m.str("fromAddress"), `","toAddress"`, m.str("toAddress"), `","riskLevelFrom"`)
+	s.forged(q, c[0], c[3], c[2], c[1], c[4])
 }
 
-func texts(chunks [][]byte) []string {
-	out := make([]string, len(chunks))
-	for i, c := range chunks {
-		out[i] = string(c)
-	}
-	return out
-}
-
-func repeatedSpace(s *session) error {
+func repeatedSpace(s *session) {
 	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	spaced := strings.Replace(string(m.bytes()), `,"txId"`, `, "txId"`, 1)
-	plain := s.attempt("", []byte(spaced)).plaintext
-	c := cutAt(plain, ` "txId"`, `"txId"`)
-	blocks := s.sealChunks(c[0], c[1], c[1], c[2])
-	return s.forged(s.send(request{what: "a deposit with a space twice",
-		plaintext: []byte(string(c[0]) + " " + " " + string(c[2])), body: join(blocks...)}))
+	q := s.attemptOf("a deposit with a space twice", m, []byte(strings.Replace(string(m.bytes()), `,"txId"`, `, "txId"`, 1)))
+	c := cutAt(q.plaintext, ` "txId"`, `"txId"`)
+	s.forged(q, c[0], c[1], c[1], c[2])
 }
 
-func leftOut(s *session) error {
-	m := s.deposit().add("memo", `"do not credit before review"`)
-	s.expect(m.str("trackingId"), 0)
-	plain := s.attempt("", m.bytes()).plaintext
-	c := cutAt(plain, `"memo"`, `"requestUUID"`)
-	return s.forged(s.send(request{what: "a deposit without one of its blocks", plaintext: append(c[0][:len(c[0]):len(c[0])], c[2]...),
-		body: join(s.sealChunks(c[0], c[2])...)}))
+func leftOut(s *session) {
+	q := s.attempt("a deposit without one of its blocks", s.deposit().add("memo", `"do not credit before review"`))
+	c := cutAt(q.plaintext, `"memo"`, `"requestUUID"`)
+	s.forged(q, c[0], c[2])
 }
 
-func upperCase(s *session) error {
+func upperCase(s *session) {
 	for range 50 {
-		m := s.deposit()
-		q := s.attempt("a deposit whose requestUUID is in upper case", m.bytes())
-		upper := strings.ToUpper(q.uuid)
-		if upper == q.uuid {
-			continue
+		q := s.attempt("a deposit whose requestUUID is in upper case", s.deposit())
+		if upper := strings.ToUpper(q.uuid); upper != q.uuid {
+			s.forged(q, []byte(strings.Replace(string(q.plaintext), q.uuid, upper, 1)))
+			return
 		}
-		s.expect(m.str("trackingId"), 0)
-		q.plaintext = []byte(strings.Replace(string(q.plaintext), q.uuid, upper, 1))
-		q.body = s.seal(q.plaintext)
-		return s.forged(s.send(q))
 	}
-	return skip("no requestUUID with letters was found")
+	skip("no requestUUID with letters was found")
 }
 
-func splicedWithdrawal(s *session) error {
-	first := s.withdrawal(s.id(), s.id(), s.cfg.User)
-	second := s.known()
-	// The genuine question comes first, so that the endpoint keeps the
-	// confirmation of this order, not the refusal of a forgery.
-	if err := knownOrder(s); err != nil {
-		return err
-	}
-	c1 := cutAt(s.attempt("", first.bytes()).plaintext, `"callBackId"`)
-	c2 := cutAt(s.attempt("", second.bytes()).plaintext, `"callBackId"`)
-	return s.forged(s.send(request{what: "a withdrawal request with the callBackId of another", to: toWithdraw,
-		plaintext: append(c1[0][:len(c1[0]):len(c1[0])], c2[1]...), body: join(s.sealChunks(c1[0], c2[1])...)}))
+// splicedWithdrawal asks the genuine question first, so that the endpoint keeps the
+// confirmation of this order, not the refusal of a forgery.
+func splicedWithdrawal(s *session) {
+	knownOrder(s)
+	q := s.attempt("a withdrawal request with the callBackId of another", s.unknown())
+	q.to = toWithdraw
+	known := s.attempt("", s.known())
+	s.forged(q, cutAt(q.plaintext, `"callBackId"`)[0], cutAt(known.plaintext, `"callBackId"`)[1])
 }
 
 // uuidFirst is m with its requestUUID first, so that the first block holds all of
@@ -159,72 +118,55 @@ func uuidFirst(m message) message {
 	return append(message{m[last]}, m[:last]...)
 }
 
-const rememberBlocks = "Against a service that does not bind, keep the digest of every block that holds the requestUUID, or half of a random one, beside the " +
-	"digest of the whole body, and refuse the same block in another body."
-
-func firstBlockOtherRest(s *session) error {
-	a, b := s.twins()
-	a, b = uuidFirst(a), uuidFirst(b)
-	qa := s.attempt("a deposit, requestUUID first", a.bytes())
-	ca := cutAt(qa.plaintext, `"trackingId"`)
-	cb := cutAt(s.attempt("", b.bytes()).plaintext, `"trackingId"`)
-	head := s.sealChunks(ca[0])
-	qa.body = join(append(head[:1:1], s.sealChunks(ca[1])...)...)
-	if err := s.accepted(s.send(qa), countersign.TypeDeposited); err != nil {
-		return err
-	}
-	s.expect(a.str("trackingId"), 1)
-	s.expect(b.str("trackingId"), 0)
-	r := s.send(request{what: "its first block, with the rest of another deposit", uuid: qa.uuid,
-		plaintext: append(ca[0][:len(ca[0]):len(ca[0])], cb[1]...), body: join(append(head[:1:1], s.sealChunks(cb[1])...)...)})
-	return because(s.refused(r), rememberBlocks)
+// recombined posts q, whose blocks the endpoint has seen in another request. It
+// must be refused.
+func (s *session) recombined(q request) {
+	s.advice = "Against a service that does not bind, keep the digest of every block that holds the requestUUID, or half of a random one, beside the " +
+		"digest of the whole body, and refuse the same block in another body."
+	s.refused(s.send(q))
 }
 
-func lastBlocksOtherBeginning(s *session) error {
+func firstBlockOtherRest(s *session) {
 	a, b := s.twins()
-	ca := cutAt(s.attempt("", a.bytes()).plaintext, `"amount"`)
-	q := s.attempt("a deposit, requestUUID last", b.bytes())
-	cb := cutAt(q.plaintext, `"amount"`)
-	tail := s.sealChunks(cb[1])
-	q.body = join(append(s.sealChunks(cb[0]), tail...)...)
-	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-		return err
-	}
-	s.expect(a.str("trackingId"), 0)
-	s.expect(b.str("trackingId"), 1)
-	r := s.send(request{what: "the beginning of a deposit that was not sent, with the amount and the requestUUID of that one", uuid: q.uuid,
-		plaintext: append(ca[0][:len(ca[0]):len(ca[0])], cb[1]...), body: join(append(s.sealChunks(ca[0]), tail...)...)})
-	return because(s.refused(r), rememberBlocks)
+	q := s.attempt("a deposit, requestUUID first", uuidFirst(a))
+	forgery := s.attempt("its first block, with the rest of another deposit", uuidFirst(b))
+	first, other := cutAt(q.plaintext, `"trackingId"`), cutAt(forgery.plaintext, `"trackingId"`)
+	head := s.sealChunks(first[0])
+	q.body = join(head, s.sealChunks(first[1]))
+	s.takesBody(q)
+	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
+	s.recombined(forgery)
 }
 
-func firstBlockSameRest(s *session) error {
-	m := uuidFirst(s.deposit())
-	q := s.attempt("a deposit, requestUUID first", m.bytes())
+func lastBlocksOtherBeginning(s *session) {
+	a, b := s.twins()
+	q := s.attempt("a deposit, requestUUID last", b)
+	forgery := s.attempt("the beginning of a deposit that was not sent, with the amount and the requestUUID of that one", a)
+	last, other := cutAt(q.plaintext, `"amount"`), cutAt(forgery.plaintext, `"amount"`)
+	tail := s.sealChunks(last[1])
+	q.body = join(s.sealChunks(last[0]), tail)
+	s.takesBody(q)
+	forgery.plaintext, forgery.body = slices.Concat(other[0], last[1]), join(s.sealChunks(other[0]), tail)
+	s.recombined(forgery)
+}
+
+func firstBlockSameRest(s *session) {
+	q := s.attempt("a deposit, requestUUID first", uuidFirst(s.deposit()))
 	for range 3 {
-		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-			return err
-		}
-		s.expect(m.str("trackingId"), 1)
+		s.takesBody(q)
 		q.what = "the same body again"
 	}
-	return nil
 }
 
-func withdrawalOtherRest(s *session) error {
-	first := uuidFirst(s.withdrawal(s.id(), s.id(), s.cfg.User))
-	second := uuidFirst(s.known())
-	if err := knownOrder(s); err != nil {
-		return err
-	}
-	q := s.attempt("an unknown order, requestUUID first", first.bytes())
-	c1 := cutAt(q.plaintext, `"type"`)
-	c2 := cutAt(s.attempt("", second.bytes()).plaintext, `"type"`)
-	head := s.sealChunks(c1[0])
-	q.to, q.body = toWithdraw, join(append(head[:1:1], s.sealChunks(c1[1])...)...)
-	if err := s.notConfirmed(s.send(q)); err != nil {
-		return err
-	}
-	r := s.send(request{what: "its first block, with the rest of another withdrawal request", to: toWithdraw, uuid: q.uuid,
-		plaintext: append(c1[0][:len(c1[0]):len(c1[0])], c2[1]...), body: join(append(head[:1:1], s.sealChunks(c2[1])...)...)})
-	return because(s.refused(r), rememberBlocks)
+func withdrawalOtherRest(s *session) {
+	knownOrder(s)
+	q := s.attempt("an unknown order, requestUUID first", uuidFirst(s.unknown()))
+	forgery := s.attempt("its first block, with the rest of another withdrawal request", uuidFirst(s.known()))
+	first, other := cutAt(q.plaintext, `"type"`), cutAt(forgery.plaintext, `"type"`)
+	head := s.sealChunks(first[0])
+	q.to, q.body = toWithdraw, join(head, s.sealChunks(first[1]))
+	s.notConfirmed(s.send(q))
+	forgery.plaintext, forgery.body = slices.Concat(first[0], other[1]), join(head, s.sealChunks(other[1]))
+	forgery.to = toWithdraw
+	s.recombined(forgery)
 }

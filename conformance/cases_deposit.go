@@ -11,7 +11,7 @@ import (
 // depositCases are correct deposits in unusual forms. All must be accepted.
 func depositCases() []Case {
 	return []Case{
-		{101, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, changed(nil)},
+		{101, "deposit/plain", "HTTP, H1", "A deposit is accepted.", nil, setting()},
 		{102, "deposit/any-order", "Messages, M10", "The order of members has no effect.", nil,
 			changed(func(_ *session, m message) message { return m.reversed() })},
 		{103, "deposit/white-space", "Messages, M1", "White space between and after the tokens has no effect.", nil, spaced},
@@ -39,7 +39,8 @@ func depositCases() []Case {
 				m = m.set("txId", text(s.hex(100))).set("fromAddress", text(s.hex(100)))
 				return m.set("trackingId", text(m.str("trackingId")+"-"+s.hex(80)))
 			})},
-		{117, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil, newAddress},
+		{117, "deposit/new-address", "Messages, M8", "newAddress has no effect in type 1: toAddress counts and is returned.", nil,
+			changed(func(s *session, m message) message { return m.set("newAddress", text("0x"+s.hex(20))) })},
 		{118, "deposit/tron", "Messages, M3", "Addresses keep the case of their letters.", nil,
 			setting("chainName", `"TRON"`, "fromAddress", `"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8"`, "txId", `"`+strings.Repeat("7C", 32)+`"`)},
 		amountCase(121, "integer", "7", "An amount without a point is taken."),
@@ -56,22 +57,15 @@ func depositCases() []Case {
 }
 
 // changed is a case in which a deposit must be accepted after a change.
-func changed(change func(*session, message) message) func(*session) error {
-	return func(s *session) error {
-		m := s.deposit()
-		if change != nil {
-			m = change(s, m)
-		}
-		r, err := s.taken("a deposit", m)
-		if err != nil {
-			return err
-		}
-		return sameDeposit(m, r)
+func changed(change func(*session, message) message) func(*session) {
+	return func(s *session) {
+		m := change(s, s.deposit())
+		sameDeposit(m, s.takes("a deposit", m))
 	}
 }
 
 // setting is changed, with new values for members.
-func setting(pairs ...string) func(*session) error {
+func setting(pairs ...string) func(*session) {
 	return changed(func(_ *session, m message) message {
 		for pair := range slices.Chunk(pairs, 2) {
 			m = m.set(pair[0], pair[1])
@@ -84,84 +78,49 @@ func amountCase(number int, name, amount, about string) Case {
 	return Case{number, "deposit/amount-" + name, "Amounts, A1, A2", about, nil, setting("amount", text(amount))}
 }
 
-func spaced(s *session) error {
-	plain := s.deposit().bytes()
+func spaced(s *session) {
+	m := s.deposit()
+	plain := m.bytes()
 	for _, token := range []string{"{", "}", ",", ":"} {
 		plain = bytes.ReplaceAll(plain, []byte(token), []byte(" \t\r\n"+token+" \n"))
 	}
-	r := s.send(s.attempt("a deposit with white space between the tokens", plain))
-	return s.accepted(r, countersign.TypeDeposited)
+	s.takesBody(s.attemptOf("a deposit with white space between the tokens", m, plain))
 }
 
-func escaped(s *session) error {
+func escaped(s *session) {
 	m := s.deposit()
 	spelt := m.set("symbol", `"\u0055S\u0044\u0054"`).set("chainName", `"E\u0054H"`).set("memo", `"\/\\\"\b\f\n\r\t\u00e9\ud83d\ude00"`)
-	r, err := s.taken("a deposit whose symbol is written with escapes", spelt)
-	if err != nil {
-		return err
-	}
-	return sameDeposit(m, r)
+	sameDeposit(m, s.takes("a deposit whose symbol is written with escapes", spelt))
 }
 
-func straddling(s *session) error {
-	m := s.deposit().add("memo", text("тест 用户 😀"))
-	var random [16]byte
-	s.random(random[:])
-	plain, uuid := bind(m.bytes(), random, !s.cfg.Unbound)
-	inside := bytes.Index(plain, []byte("😀")) + 2
-	blocks := s.sealChunks(plain[:inside], plain[inside:])
-	r := s.send(request{what: "a deposit with a character across two blocks", plaintext: plain, uuid: uuid, body: join(blocks...)})
-	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-		return because(err, "Join the bytes of all blocks before decoding them as UTF-8.")
-	}
-	s.expect(m.str("trackingId"), 1)
-	return nil
+func straddling(s *session) {
+	s.advice = "Join the bytes of all blocks before decoding them as UTF-8."
+	q := s.attempt("a deposit with a character across two blocks", s.deposit().add("memo", text("тест 用户 😀")))
+	inside := bytes.Index(q.plaintext, []byte("😀")) + 2
+	s.takesBody(s.inChunks(q, q.plaintext[:inside], q.plaintext[inside:]))
 }
 
-func shortChunks(s *session) error {
-	m := s.deposit()
-	var random [16]byte
-	s.random(random[:])
-	plain, uuid := bind(m.bytes(), random, !s.cfg.Unbound)
-	blocks := s.sealChunks(plain[:1], plain[1:2], plain[2:45], plain[45:46], plain[46:])
-	r := s.send(request{what: "a deposit in blocks of 1, 1, 43, 1 and more bytes", plaintext: plain, uuid: uuid, body: join(blocks...)})
-	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-		return because(err, "Find the 00 that ends the padding in every block; do not assume full blocks.")
-	}
-	s.expect(m.str("trackingId"), 1)
-	return nil
-}
-
-func newAddress(s *session) error {
-	m := s.deposit()
-	m = m.set("newAddress", text("0x"+s.hex(20)))
-	r, err := s.taken("a deposit with a newAddress", m)
-	if err != nil {
-		return err
-	}
-	return sameDeposit(m, r)
+func shortChunks(s *session) {
+	s.advice = "Find the 00 that ends the padding in every block; do not assume full blocks."
+	q := s.attempt("a deposit in blocks of 1, 1, 43, 1 and more bytes", s.deposit())
+	p := q.plaintext
+	s.takesBody(s.inChunks(q, p[:1], p[1:2], p[2:45], p[45:46], p[46:]))
 }
 
 // sameDeposit checks that the answer says of the deposit what the request said
 // (PROTOCOL.md, R3). The response cases check for members that are missing.
-func sameDeposit(m message, r *reply) error {
-	a, err := countersign.ParseDepositAnswer(r.answer)
-	if err != nil {
-		return err
-	}
-	if err := sameAnswer(m, a); err != nil {
-		return err
-	}
+func sameDeposit(m message, r *reply) {
+	a := r.parsed.(countersign.DepositAnswer)
+	sameAnswer(m, a)
 	if raw := answerMember(r, "txIndex"); raw != "" && raw != m.get("txIndex") {
-		return fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
+		fail("Return txIndex as it came; −1 and 0 are values.", "txIndex of the answer is %s, not %s", raw, m.get("txIndex"))
 	}
-	return nil
 }
 
-// sameAnswer is sameDeposit for an answer that was parsed, but for its txIndex.
-func sameAnswer(m message, a countersign.DepositAnswer) error {
+// sameAnswer is sameDeposit without txIndex.
+func sameAnswer(m message, a countersign.DepositAnswer) {
 	if want, _ := countersign.ParseAmount(m.str("amount")); a.Amount.IsSet() && !a.Amount.Equal(want) {
-		return fail("Keep amounts as text or as exact decimals from end to end; a floating-point number changes them.",
+		fail("Keep amounts as text or as exact decimals from end to end; a floating-point number changes them.",
 			"the amount of the answer is %s, not %s", a.Amount, want)
 	}
 	for _, c := range []struct{ name, got string }{
@@ -169,11 +128,10 @@ func sameAnswer(m message, a countersign.DepositAnswer) error {
 		{"fromAddress", a.FromAddress}, {"tenantUserId", a.TenantUserID},
 	} {
 		if c.got != "" && c.got != m.str(c.name) {
-			return fail("Return the members of the deposit as they came.", "%s of the answer is not that of the request", c.name)
+			fail("Return the members of the deposit as they came.", "%s of the answer is not that of the request", c.name)
 		}
 	}
 	if a.ToAddress != "" && !countersign.SameAddress(a.ToAddress, m.str("toAddress")) {
-		return fail("Return toAddress as it came. In type 1 newAddress has no effect.", "toAddress of the answer is not that of the request")
+		fail("Return toAddress as it came. In type 1 newAddress has no effect.", "toAddress of the answer is not that of the request")
 	}
-	return nil
 }

@@ -51,7 +51,7 @@ func httpCases() []Case {
 				if s.cfg.Order != nil {
 					return s.known()
 				}
-				return s.withdrawal(s.id(), s.id(), s.cfg.User)
+				return s.unknown()
 			})},
 		{618, "http/slow-headers", "HTTP, H2", "A request whose headers never end is given up, and delays no other request.", nil, slowHeaders},
 		{619, "http/public-part-alone", "Keys, K8", "With a pair that the merchant made, a request without X-API-KEY is answered with status 401.",
@@ -59,68 +59,53 @@ func httpCases() []Case {
 	}
 }
 
-func otherMethods(s *session) error {
+func otherMethods(s *session) {
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 		for _, to := range []destination{toNotify, toWithdraw} {
-			q := request{what: method + " in place of POST", method: method, to: to}
+			q := request{what: method + " in place of POST"}
 			if method == http.MethodPut {
-				m := s.deposit()
-				s.expect(m.str("trackingId"), 0)
-				a := s.attempt(q.what, m.bytes())
-				q.body, q.plaintext = a.body, a.plaintext
+				q = s.attempt(q.what, s.deposit())
 			}
-			if err := statusIs(s.send(q), http.StatusMethodNotAllowed); err != nil {
-				return err
-			}
+			q.method, q.to = method, to
+			s.turnedAway(s.send(q), http.StatusMethodNotAllowed)
 		}
 	}
-	return nil
 }
 
-func apiKey(change func(string) string) func(*session) error {
-	return func(s *session) error {
+func apiKey(change func(string) string) func(*session) {
+	return func(s *session) {
 		wrong := countersign.APIKey(change(s.cfg.CallbackAPIKey.Reveal()))
 		if wrong == s.cfg.CallbackAPIKey {
-			return skip("the callback API key has no letters")
+			skip("the callback API key has no letters")
 		}
-		m := s.deposit()
-		q := s.attempt("a deposit with a wrong X-API-KEY, or none", m.bytes())
-		q.apiKey = &wrong
-		s.expect(m.str("trackingId"), 0)
-		if err := statusIs(s.send(q), http.StatusUnauthorized); err != nil {
-			return because(err, "Compare the whole of X-API-KEY, in constant time, before the body is read.")
+		s.advice = "Compare the whole of X-API-KEY, in constant time, before the body is read."
+		d := s.attempt("a deposit with a wrong X-API-KEY, or none", s.deposit())
+		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.unknown())
+		w.to = toWithdraw
+		for _, q := range []request{d, w} {
+			q.apiKey = &wrong
+			s.turnedAway(s.send(q), http.StatusUnauthorized)
 		}
-		w := s.attempt("a withdrawal with a wrong X-API-KEY, or none", s.withdrawal(s.id(), s.id(), s.cfg.User).bytes())
-		w.apiKey, w.to = &wrong, toWithdraw
-		return statusIs(s.send(w), http.StatusUnauthorized)
 	}
 }
 
-func anyContentType(s *session) error {
+func anyContentType(s *session) {
+	s.advice = "Read the raw body before any parser does; the Content-Type must not choose a parser."
 	for _, t := range []string{"-", "text/plain", "application/json", "application/octet-stream", "application/x-www-form-urlencoded; charset=UTF-8", "multipart/form-data; boundary=x"} {
-		m := s.deposit()
-		q := s.attempt("a deposit with the Content-Type "+t, m.bytes())
+		q := s.attempt("a deposit with the Content-Type "+t, s.deposit())
 		if t == "-" {
 			q.what = "a deposit without Content-Type"
 		}
 		q.contentType = t
-		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-			return because(err, "Read the raw body before any parser does; the Content-Type must not choose a parser.")
-		}
-		s.expect(m.str("trackingId"), 1)
+		s.takesBody(q)
 	}
-	return nil
 }
 
-func chunkedBody(s *session) error {
-	m := s.deposit()
-	q := s.attempt("a deposit in a chunked body", m.bytes())
+func chunkedBody(s *session) {
+	s.advice = "Read the body to its end; Content-Length may be missing."
+	q := s.attempt("a deposit in a chunked body", s.deposit())
 	q.stream = bytes.NewReader(q.body)
-	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-		return because(err, "Read the body to its end; Content-Length may be missing.")
-	}
-	s.expect(m.str("trackingId"), 1)
-	return nil
+	s.takesBody(q)
 }
 
 // padded is body with white space behind it, n bytes in all.
@@ -128,30 +113,23 @@ func padded(body []byte, n int) []byte {
 	return append(slices.Clip(body), bytes.Repeat([]byte("\n"), n-len(body))...)
 }
 
-func largestBody(s *session) error {
-	m := s.deposit()
-	q := s.attempt("a deposit, the body filled up to 65,536 bytes with line ends", m.bytes())
+func largestBody(s *session) {
+	s.advice = "A body may have up to 65,536 bytes; ignore white space around the Base64."
+	q := s.attempt("a deposit, the body filled up to 65,536 bytes with line ends", s.deposit())
 	q.body = padded(q.body, envelope.MaxBody)
-	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-		return because(err, "A body may have up to 65,536 bytes; ignore white space around the Base64.")
-	}
-	s.expect(m.str("trackingId"), 1)
-	return nil
+	s.takesBody(q)
 }
 
-func largestMessage(s *session) error {
+func largestMessage(s *session) {
 	m := s.deposit()
 	room := s.cfg.Key.MaxPlaintext(s.cfg.Padding) - len(m.add("memo", `""`).bytes())
-	m = m.add("memo", text(strings.Repeat("m", room)))
-	return s.takes("a deposit as long as the largest body carries", m)
+	s.takes("a deposit as long as the largest body carries", m.add("memo", text(strings.Repeat("m", room))))
 }
 
-func tooLarge(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit, the body filled up to 65,537 bytes with line ends", m.bytes())
+func tooLarge(s *session) {
+	q := s.attempt("a deposit, the body filled up to 65,537 bytes with line ends", s.deposit())
 	q.body = padded(q.body, envelope.MaxBody+1)
-	return statusIs(s.send(q), http.StatusRequestEntityTooLarge)
+	s.turnedAway(s.send(q), http.StatusRequestEntityTooLarge)
 }
 
 // endlessBytes is far more than a body may have, but bounded: the case must not
@@ -160,16 +138,15 @@ const endlessBytes = 4 << 20
 
 // endless also accepts a closed connection: the response of an endpoint that
 // stops reading may not arrive.
-func endless(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit, and "+strconv.Itoa(endlessBytes>>20)+" MiB of line ends behind it", m.bytes())
+func endless(s *session) {
+	s.advice = "Stop reading after 65,536 bytes, whether or not the length was announced."
+	q := s.attempt("a deposit, and "+strconv.Itoa(endlessBytes>>20)+" MiB of line ends behind it", s.deposit())
 	q.stream = io.MultiReader(bytes.NewReader(q.body), io.LimitReader(lineEnds{}, endlessBytes))
+	s.expect(q.trackingID, 0)
 	r := s.send(q)
-	if r.err != nil && !errors.Is(r.err, context.DeadlineExceeded) {
-		return nil
+	if r.err == nil || errors.Is(r.err, context.DeadlineExceeded) {
+		s.turnedAway(r, http.StatusRequestEntityTooLarge)
 	}
-	return because(statusIs(r, http.StatusRequestEntityTooLarge), "Stop reading after 65,536 bytes, whether or not the length was announced.")
 }
 
 type lineEnds struct{}
@@ -185,41 +162,39 @@ func (lineEnds) Read(b []byte) (int, error) {
 // serve others meanwhile and must end the exchange itself. The half holds the
 // whole deposit, which shows whether the endpoint ignores the length. It is long
 // because short bodies stay in buffers of this end.
-func slowBody(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("half of a body", m.bytes())
+func slowBody(s *session) {
+	q := s.attempt("half of a body", s.deposit())
+	s.expect(q.trackingID, 0)
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
-	defer cancel()
 	body := padded(q.body, envelope.MaxBody)
-	stalled := make(chan struct{})
 	q.length = int64(len(body))
-	stream := &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: stalled, ctx: ctx}
+	stream := &stalling{half: bytes.NewReader(body[:len(body)/2]), stalled: make(chan struct{}), ctx: ctx}
 	q.stream = stream
-	slow := make(chan *reply, 1)
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) { stream.gone = goneOf(i.Conn) },
 	})
-	go func() { slow <- s.sendUntil(traced, q) }()
 	var r *reply
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r = s.sendUntil(traced, q)
+	}()
+	defer func() { cancel(); <-ended }()
 	select {
-	case <-stalled:
-		if err := s.takes("a deposit while another body hangs", s.deposit()); err != nil {
-			cancel()
-			<-slow
-			return because(err, "Serve every connection separately: one that hangs must not delay others.")
-		}
-		r = <-slow
-	case r = <-slow:
+	case <-stream.stalled:
+		s.advice = "Serve every connection separately: one that hangs must not delay others."
+		s.takes("a deposit while another body hangs", s.deposit())
+	case <-ended:
 	}
+	<-ended
 	switch {
 	case r.err != nil && ctx.Err() != nil:
-		return fail("Bound the time in which a body must arrive, for example to 10 seconds, then close the connection.",
+		fail("Bound the time in which a body must arrive, for example to 10 seconds, then close the connection.",
 			"after %v the endpoint still waits for the rest of a body", s.cfg.SlowBody)
-	case r.err != nil:
-		return nil // it closed the connection, which is right too
+	case r.err == nil: // it may also close the connection
+		s.advice = "Never process half a body."
+		s.notAccepted(r)
 	}
-	return because(s.notAccepted(r), "Never process half a body.")
 }
 
 // stalling gives half a body, then waits for the end of the exchange.
@@ -248,34 +223,26 @@ func (r *stalling) Read(b []byte) (int, error) {
 	}
 }
 
-// publicPartAlone is what anybody can send who has the public part.
-func publicPartAlone(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit sealed with the public part, without X-API-KEY", m.bytes())
+// publicPartAlone sends what anybody can who has the public part.
+func publicPartAlone(s *session) {
+	s.advice = "Demand X-API-KEY: with your own pair, whoever has the public part can seal any request."
+	q := s.attempt("a deposit sealed with the public part, without X-API-KEY", s.deposit())
 	q.apiKey = new(countersign.APIKey)
-	return because(statusIs(s.send(q), http.StatusUnauthorized),
-		"Demand X-API-KEY: with your own pair, whoever has the public part can seal any request.")
+	s.turnedAway(s.send(q), http.StatusUnauthorized)
 }
 
-func emptyBody(s *session) error {
+func emptyBody(s *session) {
+	s.advice = "An empty body is no callback: answer it like any other that does not open."
 	for _, to := range []destination{toNotify, toWithdraw} {
-		if err := s.notOpened(s.send(request{what: "an empty body", to: to})); err != nil {
-			return because(err, "An empty body is no callback: answer it like any other that does not open.")
-		}
+		s.notOpened(s.send(request{what: "an empty body", to: to}))
 	}
-	return nil
 }
 
-func wrongURL(to destination, make func(*session) message) func(*session) error {
-	return func(s *session) error {
-		m := make(s)
-		q := s.attempt("a callback at the wrong URL", m.bytes())
+func wrongURL(to destination, make func(*session) message) func(*session) {
+	return func(s *session) {
+		s.advice = "Answer type 2 at the withdraw URL only and all other types at the notify URL only."
+		q := s.attempt("a callback at the wrong URL", make(s))
 		q.to = to
-		if m.get("type") == "1" {
-			s.expect(m.str("trackingId"), 0)
-		}
-		return because(s.judged(s.send(q), countersign.CodeWrongURL),
-			"Answer type 2 at the withdraw URL only and all other types at the notify URL only.")
+		s.judged(s.send(q), countersign.CodeWrongURL)
 	}
 }

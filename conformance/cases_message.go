@@ -12,9 +12,9 @@ func messageCases() []Case {
 	usual := []Need{NeedUsual}
 	return []Case{
 		{801, "message/duplicate-member", "Messages, M2", "A member twice is refused.", nil,
-			malformed(each("amount", "999"), func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
+			malformed([]string{"999"}, func(_ *session, m message, v string) []byte { return m.add("amount", text(v)).bytes() })},
 		{802, "message/duplicate-first", "Messages, M2", "A member twice is refused, whichever comes first.", nil,
-			malformed(each("toAddress", "0x00"), func(_ *session, m message, v string) []byte {
+			malformed([]string{"0x00"}, func(_ *session, m message, v string) []byte {
 				return append(message{{"toAddress", text(v)}}, m...).bytes()
 			})},
 		{803, "message/duplicate-nested", "Messages, M2", "A member twice in a nested object is refused, in unknown members too.", nil,
@@ -83,8 +83,6 @@ func messageCases() []Case {
 // merchant is lenient.
 var needed = []string{"type", "trackingId", "tenantUserId", "txId", "chainName", "symbol", "amount", "toAddress", "requestUUID"}
 
-func each(_, value string) []string { return []string{value} }
-
 func withValue(_ *session, m message, pair string) []byte {
 	name, value, _ := strings.Cut(pair, " ")
 	return m.set(name, value).bytes()
@@ -92,37 +90,30 @@ func withValue(_ *session, m message, pair string) []byte {
 
 // malformed posts a deposit damaged in each of the ways. The endpoint must refuse
 // all as malformed.
-func malformed(ways []string, damage func(s *session, m message, way string) []byte) func(*session) error {
-	return func(s *session) error {
-		if ways == nil {
-			ways = []string{""}
-		}
+func malformed(ways []string, damage func(s *session, m message, way string) []byte) func(*session) {
+	if ways == nil {
+		ways = []string{""}
+	}
+	return func(s *session) {
+		s.advice = "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it."
 		for _, way := range ways {
-			m := s.deposit()
-			s.expect(m.str("trackingId"), 0)
 			what := "a malformed deposit"
 			if way != "" && len(way) < 40 {
 				what += fmt.Sprintf(" (%q)", way)
 			}
-			r := s.send(s.attempt(what, damage(s, m, way)))
-			if err := s.notOpened(r); err != nil {
-				return because(err, "Parse strictly: no member twice at any depth, exact names, exact types, standard JSON in UTF-8, nothing after it.")
-			}
+			m := s.deposit()
+			s.notOpened(s.send(s.attemptOf(what, m, damage(s, m, way))))
 		}
-		return nil
 	}
 }
 
-func badAmount(amounts ...string) func(*session) error {
+func badAmount(amounts ...string) func(*session) {
 	return malformed(amounts, func(_ *session, m message, amount string) []byte { return m.set("amount", text(amount)).bytes() })
 }
 
-func shortWithdrawal(s *session) error {
+func shortWithdrawal(s *session) {
+	s.advice = "Refuse a withdrawal request that lacks a member."
 	for _, name := range []string{"trackingId", "tenantUserId", "callBackId", "requestUUID", "type"} {
-		m := s.withdrawal(s.id(), s.id(), s.cfg.User).drop(name)
-		if err := s.notOpened(s.ask("a withdrawal request without "+name, m)); err != nil {
-			return because(err, "Refuse a withdrawal request that lacks a member.")
-		}
+		s.notOpened(s.ask("a withdrawal request without "+name, s.unknown().drop(name)))
 	}
-	return nil
 }

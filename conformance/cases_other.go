@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"countersign"
@@ -40,32 +41,22 @@ func otherCases() []Case {
 const otherFix = "Take other forms that say the same (PROTOCOL.md, M12 and A4): convert them when you parse, the amount as a text and never by a floating-point number."
 
 // takesAs posts the deposit sent, which must be taken as what usual says.
-func (s *session) takesAs(what string, sent, usual message) error {
-	r := s.post(what, sent)
-	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-		return because(err, otherFix)
-	}
-	s.expect(usual.str("trackingId"), 1)
-	a, err := countersign.ParseLenientAnswer(countersign.TypeDeposited, r.answer)
-	if err != nil {
-		return err
-	}
-	return because(sameAnswer(usual, a.(countersign.DepositAnswer)), otherFix)
+func (s *session) takesAs(what string, sent, usual message) {
+	s.advice = otherFix
+	sameAnswer(usual, s.takes(what, sent).parsed.(countersign.DepositAnswer))
 }
 
-func membersAbsent(s *session) error {
+func membersAbsent(s *session) {
 	names := []string{"fromAddress", "riskLevelFrom", "riskLevelTo", "txIndex", "newAddress", "business"}
 	all := s.deposit()
 	for _, name := range names {
 		m := s.deposit()
 		for _, sent := range []message{m.drop(name), m.set(name, "null")} {
-			if err := s.takesAs("a deposit without "+name, sent, m.drop(name)); err != nil {
-				return err
-			}
+			s.takesAs("a deposit without "+name, sent, m.drop(name))
 		}
 		all = all.drop(name)
 	}
-	return s.takesAs("a deposit without any of those", all, all)
+	s.takesAs("a deposit without any of those", all, all)
 }
 
 // digits is a number of n digits that no other message has.
@@ -86,83 +77,67 @@ func (s *session) aNumber() string {
 	return "65515"
 }
 
-func numericIdentifiers(s *session) error {
+func numericIdentifiers(s *session) {
 	for _, n := range []int{9, 20} { // more than 2⁵³ too
 		user, id := s.aNumber(), s.digits(n)
 		usual := s.deposit().set("tenantUserId", text(user)).set("trackingId", text(id))
-		if err := s.takesAs("a deposit whose identifiers are numbers", usual.set("tenantUserId", user).set("trackingId", id), usual); err != nil {
-			return err
-		}
+		s.takesAs("a deposit whose identifiers are numbers", usual.set("tenantUserId", user).set("trackingId", id), usual)
 	}
-	return nil
 }
 
 // otherForm posts deposits with those values for members, in pairs of name and value.
-func otherForm(changes ...[]string) func(*session) error {
-	return func(s *session) error {
+func otherForm(changes ...[]string) func(*session) {
+	return func(s *session) {
 		for _, pairs := range changes {
 			usual := s.deposit()
 			sent := usual
-			for i := 0; i < len(pairs); i += 2 {
-				sent = sent.set(pairs[i], pairs[i+1])
+			for pair := range slices.Chunk(pairs, 2) {
+				sent = sent.set(pair[0], pair[1])
 			}
-			if err := s.takesAs("a deposit with "+strings.Join(pairs, " "), sent, usual); err != nil {
-				return err
-			}
+			s.takesAs("a deposit with "+strings.Join(pairs, " "), sent, usual)
 		}
-		return nil
 	}
 }
 
 // otherAmounts posts deposits with amounts as they are sent, each followed by what
 // it is.
-func otherAmounts(pairs ...string) func(*session) error {
-	return func(s *session) error {
-		for i := 0; i < len(pairs); i += 2 {
-			usual := s.deposit().set("amount", text(pairs[i+1]))
-			if err := s.takesAs("a deposit of "+pairs[i], usual.set("amount", pairs[i]), usual); err != nil {
-				return err
-			}
+func otherAmounts(pairs ...string) func(*session) {
+	return func(s *session) {
+		for pair := range slices.Chunk(pairs, 2) {
+			usual := s.deposit().set("amount", text(pair[1]))
+			s.takesAs("a deposit of "+pair[0], usual.set("amount", pair[0]), usual)
 		}
-		return nil
 	}
 }
 
-func answerForms(s *session) error {
+func answerForms(s *session) {
+	s.advice = otherFix
 	for _, amount := range []string{"0.000025", `"2.5E-5"`} {
 		sent := s.deposit().set("tenantUserId", s.aNumber()).set("trackingId", s.digits(12)).set("amount", amount)
-		r := s.post("a deposit of "+amount+" whose identifiers are numbers", sent)
-		if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-			return because(err, otherFix)
-		}
-		s.expect(sent.get("trackingId"), 1)
+		r := s.takes("a deposit of "+amount+" whose identifiers are numbers", sent)
 		for _, name := range []string{"trackingId", "tenantUserId", "amount"} {
 			if raw := answerMember(r, name); raw != "" && (raw[0] == '"') != (sent.get(name)[0] == '"') {
-				return fail("Return a member in the form in which it came: keep that form beside the value.",
+				fail("Return a member in the form in which it came: keep that form beside the value.",
 					"%s of the answer is %s; %s came", name, raw, sent.get(name))
 			}
 		}
 	}
-	return nil
 }
 
-func otherRepeat(s *session) error {
+func otherRepeat(s *session) {
 	user := s.aNumber()
 	usual := s.deposit().set("tenantUserId", text(user)).set("amount", `"0.12345678901234567890"`)
-	if err := s.takesAs("a deposit", usual, usual); err != nil {
-		return err
-	}
+	s.takesAs("a deposit", usual, usual)
 	again := usual.set("tenantUserId", user).set("txIndex", `"3"`).drop("riskLevelTo")
 	for _, amount := range []string{"0.1234567890123456789", "12345678901234567890E-20", `"1.234567890123456789E-1"`} {
-		if err := s.takesAs("the same deposit, its amount written "+amount, again.set("amount", amount), usual); err != nil {
-			return err
-		}
+		s.takesAs("the same deposit, its amount written "+amount, again.set("amount", amount), usual)
 	}
 	r := s.post("the same trackingId with an amount that differs in the last of twenty digits", again.set("amount", "12345678901234567891E-20"))
-	return because(s.judged(r, countersign.CodeDetailsDiffer), otherFix)
+	s.judged(r, countersign.CodeDetailsDiffer)
 }
 
-func otherNotices(s *session) error {
+func otherNotices(s *session) {
+	s.advice = otherFix
 	for _, t := range countersign.TypeUnknown.Values() {
 		if !t.Effect().IsNotice() {
 			continue
@@ -170,54 +145,36 @@ func otherNotices(s *session) error {
 		m := s.notice(t).set("tenantUserId", s.aNumber()).set("trackingId", s.digits(12)).drop("business")
 		switch t.Effect() {
 		case countersign.EffectExecuted:
-			full := m.set("amount", "2.5E-6")
-			if err := s.noticed(s.post("a notice of type 3 whose amount has an exponent", full), t); err != nil {
-				return because(err, otherFix)
-			}
+			s.notifies("a notice of type 3 whose amount has an exponent", m.set("amount", "2.5E-6"), t)
 			m = m.set("trackingId", s.digits(12)).drop("chainName").drop("symbol").drop("amount").drop("toAddress")
 		case countersign.EffectAddress:
 			m = m.drop("chainName").drop("symbol")
 		}
-		if err := s.noticed(s.post(fmt.Sprintf("a short notice of type %d", int(t)), m), t); err != nil {
-			return because(err, otherFix)
-		}
+		s.notifies(fmt.Sprintf("a short notice of type %d", int(t)), m, t)
 	}
-	return nil
 }
 
-func withdrawalNulls(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
+func withdrawalNulls(s *session) {
+	knownOrder(s)
 	m := s.known().add("trackingId", "null").add("tenantUserId", `""`)
-	return s.confirmed(s.ask("the known order, trackingId null and tenantUserId empty", m))
+	s.confirmed(s.ask("the known order, trackingId null and tenantUserId empty", m))
 }
 
-func withdrawalNumber(s *session) error {
-	return s.notConfirmed(s.ask("an unknown order whose callBackId is a number", s.withdrawal("", "", "").set("callBackId", s.digits(15))))
+func withdrawalNumber(s *session) {
+	s.notConfirmed(s.ask("an unknown order whose callBackId is a number", s.unknown().set("callBackId", s.digits(15))))
 }
 
-func withdrawalSmuggled(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
+func withdrawalSmuggled(s *session) {
+	knownOrder(s)
+	s.advice = "Return in its own form only what is a member of the request; the details are those of the order book."
 	m := s.known().add("amount", "999999").add("address", text("0x"+s.hex(20))).add("symbol", "7")
-	return because(s.confirmed(s.ask("the known order, with other details in unknown members", m)),
-		"Return in its own form only what is a member of the request; the details are those of the order book.")
+	s.confirmed(s.ask("the known order, with other details in unknown members", m))
 }
 
-func withdrawalNotGuessed(s *session) error {
-	for _, value := range []string{"", "null", `""`, "true", "-1", "1.5", "[]"} {
-		m := s.withdrawal("", s.id(), "")
-		what := "a withdrawal request with callBackId " + value
-		if value == "" {
-			m, what = m.drop("callBackId"), "a withdrawal request without callBackId"
-		} else {
-			m = m.set("callBackId", value)
-		}
-		if err := s.notOpened(s.ask(what, m)); err != nil {
-			return because(err, "Refuse a withdrawal request that does not say which withdrawal.")
-		}
+func withdrawalNotGuessed(s *session) {
+	s.advice = "Refuse a withdrawal request that does not say which withdrawal."
+	s.notOpened(s.ask("a withdrawal request without callBackId", s.unknown().drop("callBackId")))
+	for _, value := range []string{"null", `""`, "true", "-1", "1.5", "[]"} {
+		s.notOpened(s.ask("a withdrawal request with callBackId "+value, s.unknown().set("callBackId", value)))
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"countersign"
@@ -31,31 +32,17 @@ func repeatCases() []Case {
 	}
 }
 
-func repeatNew(s *session) error {
+func repeatNew(s *session) {
 	m := s.deposit()
-	first, err := s.taken("a deposit", m)
-	if err != nil {
-		return err
-	}
-	again, err := s.taken("the same deposit with a new requestUUID", m)
-	if err != nil {
-		return err
-	}
-	if first.uuid == again.uuid {
-		return fmt.Errorf("conformance: two attempts with one requestUUID")
-	}
-	return sameDeposit(m, again)
+	s.takes("a deposit", m)
+	sameDeposit(m, s.takes("the same deposit with a new requestUUID", m))
 }
 
-func repeatSame(s *session) error {
-	m := s.deposit()
-	q := s.attempt("a deposit", m.bytes())
-	if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-		return err
-	}
-	s.expect(m.str("trackingId"), 1)
+func repeatSame(s *session) {
+	q := s.attempt("a deposit", s.deposit())
+	s.takesBody(q)
 	q.what = "the same body again"
-	return s.accepted(s.send(q), countersign.TypeDeposited)
+	s.takesBody(q)
 }
 
 const instant = 8 // attempts at the same time
@@ -63,122 +50,92 @@ const instant = 8 // attempts at the same time
 // repeatAtOnce allows the endpoint to answer "try again" (a hold or a failure of
 // its own) to all attempts but one. The endpoint must not refuse any, and must
 // accept the deposit afterwards.
-func repeatAtOnce(s *session) error {
+func repeatAtOnce(s *session) {
 	m := s.deposit()
 	requests := make([]request, instant)
 	for i := range requests {
-		requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m.bytes())
+		requests[i] = s.attempt(fmt.Sprintf("attempt %d of %d at once", i+1, instant), m)
 	}
+	s.advice = "Let the database decide which attempt is first, and answer the others as repeats."
 	taken := 0
 	for _, r := range s.atOnce(requests) {
-		ok, err := s.acceptedOrLater(r, countersign.TypeDeposited)
-		if err != nil {
-			return because(err, "Let the database decide which attempt is first, and answer the others as repeats.")
-		}
-		if ok {
+		if s.acceptedOrLater(r, countersign.TypeDeposited) {
 			taken++
 		}
 	}
 	if taken == 0 {
-		return fail("Accept one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
+		fail("Accept one of several attempts that come at once.", "none of %d attempts at once was accepted", instant)
 	}
-	return s.takes("the same deposit afterwards", m)
+	s.takes("the same deposit afterwards", m)
 }
 
-// acceptedOrLater is accepted, but gives false and no error for "try again".
-func (s *session) acceptedOrLater(r *reply, t countersign.Type) (bool, error) {
-	if err := statusIs(r, 200); err != nil {
-		return false, err
-	}
-	if err := s.wellFormed(r); err != nil {
-		return false, err
-	}
+// acceptedOrLater is accepted, but gives false for "try again".
+func (s *session) acceptedOrLater(r *reply, t countersign.Type) bool {
+	statusIs(r, http.StatusOK)
+	s.wellFormed(r)
 	switch r.response.ErrCode.Class() {
 	case countersign.ClassHold, countersign.ClassFailure:
 		s.note("some attempts at the same time were told to try again (errCode %d)", r.response.ErrCode)
-		return false, nil
+		return false
 	}
-	return true, s.accepted(r, t)
+	s.accepted(r, t)
+	return true
 }
 
 // pair posts two deposits of one transaction to one address that differ in a
-// member besides trackingId. effects is how often each must be credited, -1 if
-// the protocol leaves it open.
-func pair(name, value string, effects int) func(*session) error {
-	return func(s *session) error {
+// member besides trackingId. effects is how often the second must be credited.
+func pair(name, value string, effects int) func(*session) {
+	return func(s *session) {
 		first := s.deposit()
+		s.takes("a deposit", first)
+		s.advice = "txId and address do not identify a deposit: trackingId does."
 		second := first.set("trackingId", text(s.id())).set(name, value)
-		if err := s.takes("a deposit", first); err != nil {
-			return err
-		}
-		r := s.post("another deposit of the same transaction to the same address", second)
-		if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-			return because(err, "txId and address do not identify a deposit: trackingId does.")
-		}
-		if effects >= 0 {
-			s.expect(second.str("trackingId"), effects)
-		}
-		return sameDeposit(second, r)
+		r := s.takes("another deposit of the same transaction to the same address", second)
+		s.expect(r.trackingID, effects)
+		sameDeposit(second, r)
 	}
 }
+
+const keepContent = "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it."
 
 // contradiction posts a deposit, then the same trackingId with another value of a
 // member, then the deposit once more.
-func contradiction(name, value string) func(*session) error {
-	return func(s *session) error {
+func contradiction(name, value string) func(*session) {
+	return func(s *session) {
 		m := s.deposit()
-		if err := s.takes("a deposit", m); err != nil {
-			return err
-		}
-		r := s.post("the same trackingId with another "+name, m.set(name, value))
-		if err := s.judged(r, countersign.CodeDetailsDiffer); err != nil {
-			return because(err, "Keep what an accepted trackingId stood for. A repeat that says something else is refused with errCode 2002, and a person looks at it.")
-		}
-		return s.takes("the deposit once more", m)
+		s.takes("a deposit", m)
+		s.advice = keepContent
+		s.judged(s.post("the same trackingId with another "+name, m.set(name, value)), countersign.CodeDetailsDiffer)
+		s.takes("the deposit once more", m)
 	}
 }
 
-// respelt posts one transfer under several names, in several spellings.
-func respelt(s *session) error {
+// respelt posts one transfer under several trackingIds, in several spellings.
+func respelt(s *session) {
 	m := s.deposit().set("chainName", `"ETH"`).set("txIndex", "-1")
-	if err := s.takes("a deposit", m); err != nil {
-		return err
-	}
+	s.takes("a deposit", m)
+	s.advice = "Answer a possible duplicate with errCode 0 and record it; a person decides whether it is credited."
 	tx := strings.TrimPrefix(m.str("txId"), "0x")
 	for _, change := range [][2]string{
 		{"txId", "0x" + strings.ToUpper(tx)}, {"txId", tx}, {"chainName", "eth"}, {"chainName", "ETH "},
 		{"symbol", strings.ToLower(m.str("symbol")) + " "}, {"toAddress", "0X" + strings.TrimPrefix(m.str("toAddress"), "0x")},
 	} {
-		id := s.id()
-		s.expect(id, 0)
-		r := s.post("the transfer under another trackingId, with the "+change[0]+" "+change[1], m.set("trackingId", text(id)).set(change[0], text(change[1])))
-		if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-			return because(err, "Answer a possible duplicate with errCode 0 and record it; a person decides whether it is credited.")
-		}
+		other := m.set("trackingId", text(s.id())).set(change[0], text(change[1]))
+		r := s.takes("the transfer under another trackingId, with the "+change[0]+" "+change[1], other)
+		s.expect(r.trackingID, 0)
 	}
-	return nil
 }
 
-func transfersAtOnce(s *session) error {
+func transfersAtOnce(s *session) {
 	base := s.deposit()
 	requests := make([]request, instant)
 	for i := range requests {
-		id := s.id()
-		m := base.set("trackingId", text(id)).set("txIndex", fmt.Sprint(i))
-		requests[i] = s.attempt(fmt.Sprintf("transfer %d of one transaction, all at once", i), m.bytes())
-		s.expect(id, 1)
+		m := base.set("trackingId", text(s.id())).set("txIndex", fmt.Sprint(i))
+		requests[i] = s.attempt(fmt.Sprintf("transfer %d of one transaction, all at once", i), m)
 	}
 	for i, r := range s.atOnce(requests) {
-		ok, err := s.acceptedOrLater(r, countersign.TypeDeposited)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			again := s.send(requests[i])
-			if err := s.accepted(again, countersign.TypeDeposited); err != nil {
-				return err
-			}
+		if !s.acceptedOrLater(r, countersign.TypeDeposited) {
+			s.takesBody(requests[i])
 		}
 	}
-	return nil
 }

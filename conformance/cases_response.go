@@ -2,9 +2,9 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"net/http"
 
 	"countersign"
 )
@@ -18,7 +18,7 @@ func responseCases() []Case {
 		{502, "response/four-members", "Answers, R1", "A response has apiKey, data, errCode and message, none of them twice.", nil, fourMembers},
 		{503, "response/types", "Answers, R1", "apiKey, data and message are texts, errCode is a whole number.", nil, memberTypes},
 		{504, "response/api-key", "Answers, R1", "apiKey is the merchant's.", nil, responseKey},
-		{505, "response/data-opens", "Sealing, S2", "data opens with the service's private part, and is no larger than an answer may be (R9).", nil, dataOpens},
+		{505, "response/data-opens", "Sealing, S2", "data opens with the service's private part, and is no larger than an answer may be (R9).", nil, setting()},
 		{506, "response/request-uuid", "Answers, R2", "The answer returns the requestUUID, each attempt its own.", nil, requestUUID},
 		{507, "response/type", "Answers, R2", "The answer returns the type.", nil, answerType},
 		{508, "response/deposit-members", "Answers, R3", "The answer returns the members of the deposit as they came.", nil, depositMembers},
@@ -41,212 +41,158 @@ func answerMember(r *reply, name string) string {
 	return string(bytes.TrimSpace(members[name]))
 }
 
-func responseStatus(s *session) error {
-	if err := statusIs(s.post("a deposit", s.deposit()), 200); err != nil {
-		return err
-	}
-	return statusIs(s.ask("an unknown order", s.withdrawal(s.id(), s.id(), s.cfg.User)), 200)
+func responseStatus(s *session) {
+	statusIs(s.post("a deposit", s.deposit()), http.StatusOK)
+	statusIs(s.ask("an unknown order", s.unknown()), http.StatusOK)
 }
 
-func fourMembers(s *session) error {
-	r := s.post("a deposit", s.deposit())
-	if err := arrived(r); err != nil {
-		return err
-	}
+// respondsTo is the response to m at the notify URL; there must be one.
+func (s *session) respondsTo(what string, m message) *reply {
+	r := s.post(what, m)
+	arrived(r)
+	return r
+}
+
+func fourMembers(s *session) {
+	r := s.respondsTo("a deposit", s.deposit())
 	if r.members == nil {
-		return fail("Return a JSON object in UTF-8 and nothing around it.", "the response is not a JSON object")
+		fail("Return a JSON object in UTF-8 and nothing around it.", "the response is not a JSON object")
 	}
-	for _, name := range []string{"apiKey", "data", "errCode", "message"} {
+	for _, name := range responseMembers {
 		if _, ok := r.members[name]; !ok {
-			return fail("A response has all four members; message may be an empty text.", "the response has no member %s", name)
+			fail("A response has all four members; message may be an empty text.", "the response has no member %s", name)
 		}
 	}
 	if r.parseErr != nil {
-		return fail(responseFix(r.parseErr), "the response is not valid: %v", r.parseErr)
+		fail(responseFix(r.parseErr), "the response is not valid: %v", r.parseErr)
 	}
-	return nil
 }
 
-func memberTypes(s *session) error {
-	r := s.post("a deposit", s.deposit())
-	if err := arrived(r); err != nil {
-		return err
-	}
+func memberTypes(s *session) {
+	r := s.respondsTo("a deposit", s.deposit())
 	for _, name := range []string{"apiKey", "data", "message"} {
 		if raw := r.members[name]; len(raw) == 0 || raw[0] != '"' {
-			return fail("Write "+name+" as a text; an empty one is \"\", not null.", "%s of the response is not a text", name)
+			fail("Write "+name+" as a text; an empty one is \"\", not null.", "%s of the response is not a text", name)
 		}
 	}
 	var n json.Number
 	if raw := r.members["errCode"]; len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
-		return fail("Write errCode as a number: 0, not \"0\".", "errCode of the response is not a number")
+		fail("Write errCode as a number: 0, not \"0\".", "errCode of the response is not a number")
 	}
-	return nil
 }
 
-func responseKey(s *session) error {
-	r := s.post("a deposit", s.deposit())
-	if err := arrived(r); err != nil {
-		return err
-	}
+func responseKey(s *session) {
+	r := s.respondsTo("a deposit", s.deposit())
 	var key string
 	if json.Unmarshal(r.members["apiKey"], &key) != nil || !s.cfg.APIKey.Equal(countersign.APIKey(key)) {
-		return fail("Put the merchant's own API key into apiKey. It need not be the one that came in X-API-KEY.",
+		fail("Put the merchant's own API key into apiKey. It need not be the one that came in X-API-KEY.",
 			"apiKey of the response is not the merchant's")
 	}
-	return nil
 }
 
-func dataOpens(s *session) error {
-	r := s.post("a deposit", s.deposit())
-	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-		return err
-	}
-	if r.openErr != nil || len(r.answer) == 0 {
-		return s.opensTo(r, countersign.TypeDeposited)
-	}
-	return nil
-}
-
-func requestUUID(s *session) error {
+func requestUUID(s *session) {
 	m := s.deposit()
 	for _, what := range []string{"a deposit", "the same deposit, second attempt", "the same deposit, third attempt"} {
-		r := s.post(what, m)
-		if err := arrived(r); err != nil {
-			return err
-		}
+		r := s.respondsTo(what, m)
 		if answerMember(r, "requestUUID") != text(r.uuid) {
-			return fail("Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one.",
-				"%s: the answer does not return its requestUUID", what)
+			fail(returnUUID, "%s: the answer does not return its requestUUID", what)
 		}
 	}
-	return nil
 }
 
-func answerType(s *session) error {
-	r := s.post("a deposit", s.deposit())
-	if err := arrived(r); err != nil {
-		return err
-	}
+func answerType(s *session) {
+	r := s.respondsTo("a deposit", s.deposit())
 	if got := answerMember(r, "type"); got != "1" && got != `"1"` {
-		return fail("Return the type of the request in the answer.", "type of the answer is %s, not 1", orNothing(got))
+		fail("Return the type of the request in the answer.", "type of the answer is %s, not 1", cmp.Or(got, "missing"))
 	}
-	return nil
 }
 
-func orNothing(raw string) string {
-	if raw == "" {
-		return "missing"
-	}
-	return raw
-}
-
-func depositMembers(s *session) error {
+func depositMembers(s *session) {
 	m := s.deposit().set("amount", `"2.500000000000"`).set("txIndex", "-1")
-	r, err := s.taken("a deposit", m)
-	if err != nil {
-		return err
-	}
+	r := s.takes("a deposit", m)
 	for _, name := range []string{"trackingId", "txId", "txIndex", "chainName", "symbol", "amount", "fromAddress", "toAddress", "tenantUserId"} {
 		if v := answerMember(r, name); v == "" || v == "null" {
-			return fail("Return the members of the deposit in the answer.", "the answer has no member %s", name)
+			fail("Return the members of the deposit in the answer.", "the answer has no member %s", name)
 		}
 	}
-	return sameDeposit(m, r)
+	sameDeposit(m, r)
 }
 
-func nullMembers(s *session) error {
-	r, err := s.taken("a deposit", s.deposit())
-	if err != nil {
-		return err
-	}
+func nullMembers(s *session) {
+	r := s.takes("a deposit", s.deposit())
 	for _, name := range []string{"callBackId", "state", "tenantType"} {
 		switch answerMember(r, name) {
 		case "null":
 		case "":
 			s.note("%s is left out, which services allow", name)
 		default:
-			return fail("Return null: no other value has a known meaning.", "%s of the answer is not null", name)
+			fail("Return null: no other value has a known meaning.", "%s of the answer is not null", name)
 		}
 	}
-	return nil
 }
 
-func withdrawalMembers(s *session) error {
+func withdrawalMembers(s *session) {
 	r := s.ask("the known order", s.known())
-	if err := statusIs(r, 200); err != nil {
-		return err
-	}
+	statusIs(r, http.StatusOK)
 	for _, name := range []string{"tenantUserId", "callBackId", "address", "chainName", "symbol", "amount", "type", "requestUUID"} {
 		if answerMember(r, name) == "" {
-			return fail("All members of the answer to type 2 are needed.", "the answer has no member %s", name)
+			fail("All members of the answer to type 2 are needed.", "the answer has no member %s", name)
 		}
 	}
-	return s.confirmed(r)
+	s.confirmed(r)
 }
 
-func messageOnFailure(s *session) error {
+func messageOnFailure(s *session) {
+	s.advice = "Refuse what cannot be processed."
 	for _, r := range []*reply{
 		s.post("a callback of an unknown type", s.deposit().set("type", "99")),
-		s.ask("an unknown order", s.withdrawal(s.id(), s.id(), s.cfg.User)),
+		s.ask("an unknown order", s.unknown()),
 	} {
-		if err := arrived(r); err != nil {
-			return err
-		}
-		if err := s.notAccepted(r); err != nil {
-			return because(err, "Refuse what cannot be processed.")
-		}
+		s.notAccepted(r)
 		var message string
 		if json.Unmarshal(r.members["message"], &message) != nil || message == "" {
-			return fail("Say in message what is wrong, as a text that is not empty.", "%s: errCode is not 0 and message says nothing", r.what)
+			fail("Say in message what is wrong, as a text that is not empty.", "%s: errCode is not 0 and message says nothing", r.what)
 		}
 	}
-	return nil
 }
 
-func refusalData(s *session) error {
-	r := s.ask("an unknown order", s.withdrawal(s.id(), s.id(), s.cfg.User))
-	if err := s.notConfirmed(r); err != nil {
-		return err
-	}
-	if r.response.Data == "" {
+func refusalData(s *session) {
+	r := s.ask("an unknown order", s.unknown())
+	s.notConfirmed(r)
+	switch {
+	case r.response.Data == "":
 		s.note("the refusal has no data, which is allowed")
-		return nil
-	}
-	if r.openErr != nil {
-		return fail("Seal data, or leave it empty where errCode is not 0.", "data of a refusal does not open: %v", r.openErr)
-	}
-	if answerMember(r, "requestUUID") != text(r.uuid) {
-		return fail("Return the requestUUID of this very request, in refusals too, or leave data empty.",
+	case r.openErr != nil:
+		fail("Seal data, or leave it empty where errCode is not 0.", "data of a refusal does not open: %v", r.openErr)
+	case answerMember(r, "requestUUID") != text(r.uuid):
+		fail("Return the requestUUID of this very request, in refusals too, or leave data empty.",
 			"data of a refusal does not return the requestUUID")
 	}
-	return nil
 }
 
-func plainTransfer(s *session) error {
+func plainTransfer(s *session) {
 	r := s.post("a deposit", s.deposit())
-	if err := statusIs(r, 200); err != nil {
-		return err
-	}
+	statusIs(r, http.StatusOK)
 	if e := r.header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return fail("The request asks for no compression: send the response as it is.", "the response is compressed (%s)", s.show([]byte(e)))
+		fail("The request asks for no compression: send the response as it is.", "the response is compressed (%s)", s.show([]byte(e)))
 	}
 	if len(r.body) > countersign.MaxMessage {
-		return fail("Keep the response within 65,536 bytes; the service reads no more.", "the response is longer than %d bytes", countersign.MaxMessage)
+		fail("Keep the response within 65,536 bytes; the service reads no more.", "the response is longer than %d bytes", countersign.MaxMessage)
 	}
-	return nil
 }
 
-func nothingInTheClear(s *session) error {
+func nothingInTheClear(s *session) {
 	m := s.deposit()
 	r := s.post("a deposit", m)
-	if err := statusIs(r, 200); err != nil {
-		return err
+	statusIs(r, http.StatusOK)
+	for _, name := range []string{"trackingId", "txId", "toAddress", "requestUUID"} {
+		value := m.str(name)
+		if name == "requestUUID" {
+			value = r.uuid
+		}
+		if bytes.Contains(r.body, []byte(value)) {
+			fail("The response has apiKey, data, errCode and message in the clear and nothing else of the deposit.",
+				"the response shows %s in the clear", name)
+		}
 	}
-	secrets := []string{m.str("trackingId"), m.str("txId"), m.str("toAddress"), r.uuid}
-	if i := slices.IndexFunc(secrets, func(v string) bool { return bytes.Contains(r.body, []byte(v)) }); i >= 0 {
-		return fail("The response has apiKey, data, errCode and message in the clear and nothing else of the deposit.",
-			"the response shows %s in the clear", fmt.Sprint([]string{"trackingId", "txId", "toAddress", "requestUUID"}[i]))
-	}
-	return nil
 }

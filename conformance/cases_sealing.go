@@ -3,9 +3,9 @@ package conformance
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"strings"
 
-	"countersign"
 	"countersign/envelope"
 )
 
@@ -15,8 +15,8 @@ func sealingCases() []Case {
 	pkcs1 := []Need{NeedPKCS1}
 	return []Case{
 		{701, "sealing/other-key", "Sealing, S5", "A body sealed with another key is refused.", nil, otherKey},
-		{702, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, padding(0, -1, 0xff, 0)},
-		{703, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, padding(1, 0, 0xff, 0)},
+		{702, "sealing/other-block-type", "Sealing, S5", "A block of the other type is refused.", pkcs1, otherBlockType},
+		{703, "sealing/first-byte", "Sealing, S5", "A block whose first byte is not 00 is refused.", pkcs1, firstByte},
 		{704, "sealing/padding-bytes", "Sealing, S5", "A byte other than FF in the padding of type 1 is refused.", pkcs1, paddingBytes},
 		{705, "sealing/short-padding", "Sealing, S5", "Seven bytes of padding are refused.", pkcs1, shortPadding},
 		{706, "sealing/no-separator", "Sealing, S5", "A block without the 00 after its padding is refused.", pkcs1, noSeparator},
@@ -41,21 +41,18 @@ func sealingCases() []Case {
 	}
 }
 
-func otherKey(s *session) error {
+func otherKey(s *session) {
+	s.advice = "Check every byte of the padding."
 	key, err := envelope.GenerateKey(s.cfg.Key.Bits() / 8 * 8)
 	if err != nil {
-		return skip("no other key of %d bits could be made", s.cfg.Key.Bits())
+		skip("no other key of %d bits could be made", s.cfg.Key.Bits())
 	}
 	if !s.cfg.Key.HasPrivate() {
 		key = key.Public()
 	}
-	m := s.deposit()
-	q := s.attempt("a deposit sealed with another key", m.bytes())
-	if q.body, err = envelope.Seal(key, s.cfg.Padding, q.plaintext); err != nil {
-		return err
-	}
-	s.expect(m.str("trackingId"), 0)
-	return because(s.notOpened(s.send(q)), "Check every byte of the padding.")
+	q := s.attempt("a deposit sealed with another key", s.deposit())
+	q.body = sealWith(key, s.cfg.Padding, q.plaintext)
+	s.notOpened(s.send(q))
 }
 
 // blockType is the type of the blocks of requests: 1 where the private part
@@ -67,122 +64,105 @@ func (s *session) blockType() byte {
 	return 2
 }
 
-// rebuilt seals a deposit, every block of it made by build.
-func (s *session) rebuilt(what string, build func(data []byte) []byte) *reply {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt(what, m.bytes())
+// mispadded posts m in blocks of at most chunk bytes of data, each padded by pad. The endpoint
+// must refuse it.
+func (s *session) mispadded(what string, m message, chunk int, pad func(data []byte) []byte) {
+	s.advice = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
+	q := s.attempt(what, m)
 	var blocks [][]byte
-	for rest := q.plaintext; len(rest) > 0; {
-		n := min(len(rest), s.cfg.Key.MaxChunk(s.cfg.Padding))
-		blocks = append(blocks, s.raw.block(build(rest[:n])))
-		rest = rest[n:]
+	for data := range slices.Chunk(q.plaintext, chunk) {
+		blocks = append(blocks, s.raw.block(pad(data)))
 	}
-	q.body = join(blocks...)
-	return s.send(q)
+	q.body = join(blocks)
+	s.notOpened(s.send(q))
 }
 
-const checkPadding = "Check the padding of every block byte by byte: 00, the type, at least eight FF, 00, data."
+func (s *session) fullChunk() int { return s.cfg.Key.MaxChunk(s.cfg.Padding) }
 
-// padding is a case whose blocks begin with first and have a type that differs
-// from the right one: kind below 0 chooses the other type.
-func padding(first byte, kind int, fill, _ byte) func(*session) error {
-	return func(s *session) error {
-		k := s.blockType()
-		if kind < 0 {
-			k = 3 - k
-		}
-		r := s.rebuilt("a deposit whose blocks are wrong in their first two bytes", func(data []byte) []byte {
-			return s.raw.pad(first, k, fill, data)
-		})
-		return because(s.notOpened(r), checkPadding)
-	}
+func otherBlockType(s *session) {
+	s.mispadded("a deposit in blocks of the other type", s.deposit(), s.fullChunk(), func(data []byte) []byte {
+		return s.raw.pad(0, 3-s.blockType(), data)
+	})
 }
 
-func paddingBytes(s *session) error {
+func firstByte(s *session) {
+	s.mispadded("a deposit whose blocks begin with 01", s.deposit(), s.fullChunk(), func(data []byte) []byte {
+		return s.raw.pad(1, s.blockType(), data)
+	})
+}
+
+func paddingBytes(s *session) {
 	if s.blockType() != 1 {
-		return skip("the padding of block type 2 may have any bytes")
+		skip("the padding of block type 2 may have any bytes")
 	}
-	r := s.rebuilt("a deposit with FE in the padding", func(data []byte) []byte {
-		b := s.raw.pad(0, 1, 0xff, data)
+	s.mispadded("a deposit with FE in the padding", s.deposit(), s.fullChunk(), func(data []byte) []byte {
+		b := s.raw.pad(0, 1, data)
 		b[6] = 0xfe
 		return b
 	})
-	return because(s.notOpened(r), checkPadding)
 }
 
-func shortPadding(s *session) error {
-	m := s.deposit().add("memo", text(s.hex(s.raw.size/2))) // so that one block at least is full
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit with seven bytes of padding", m.bytes())
-	var blocks [][]byte
-	for rest := q.plaintext; len(rest) > 0; {
-		n := min(len(rest), s.raw.size-10) // one more than is allowed
-		blocks = append(blocks, s.raw.block(s.raw.pad(0, s.blockType(), 0xff, rest[:n])))
-		rest = rest[n:]
-	}
-	q.body = join(blocks...)
-	return because(s.notOpened(s.send(q)), checkPadding)
+// shortPadding adds a member, so that at least one block is full, with one byte more than is
+// allowed.
+func shortPadding(s *session) {
+	m := s.deposit().add("memo", text(s.hex(s.raw.size/2)))
+	s.mispadded("a deposit with seven bytes of padding", m, s.raw.size-10, func(data []byte) []byte {
+		return s.raw.pad(0, s.blockType(), data)
+	})
 }
 
-func noSeparator(s *session) error {
-	r := s.rebuilt("a deposit whose data follows the padding without 00", func(data []byte) []byte {
-		b := s.raw.pad(0, s.blockType(), 0xff, data)
+func noSeparator(s *session) {
+	s.mispadded("a deposit whose data follows the padding without 00", s.deposit(), s.fullChunk(), func(data []byte) []byte {
+		b := s.raw.pad(0, s.blockType(), data)
 		b[s.raw.size-len(data)-1] = 0xff
 		return b
 	})
-	return because(s.notOpened(r), checkPadding)
 }
 
-func emptyBlock(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit with an empty block in the middle", m.bytes())
-	blocks := s.blocks(q.body)
-	empty := s.raw.block(s.raw.pad(0, s.blockType(), 0xff, nil))
-	q.body = join(append(append(blocks[:1:1], empty), blocks[1:]...)...)
-	return because(s.notOpened(s.send(q)), "Refuse a block without data.")
+func emptyBlock(s *session) {
+	s.advice = "Refuse a block without data."
+	q := s.attempt("a deposit with an empty block in the middle", s.deposit())
+	empty := s.raw.block(s.raw.pad(0, s.blockType(), nil))
+	q.body = join(slices.Insert(s.sealChunks(q.plaintext), 1, empty))
+	s.notOpened(s.send(q))
 }
 
 // beyondModulus needs a block that still has k bytes after the modulus is added
 // to it. With most keys a few attempts find one.
-func beyondModulus(s *session) error {
+func beyondModulus(s *session) {
+	s.advice = "Compare every block with the modulus before the exponentiation."
 	for range 400 {
-		m := s.deposit()
-		q := s.attempt("a deposit, the modulus added to one block", m.bytes())
-		blocks := s.blocks(q.body)
+		q := s.attempt("a deposit, the modulus added to one block", s.deposit())
+		blocks := s.sealChunks(q.plaintext)
 		for i := range blocks {
 			if b, ok := s.raw.beyond(blocks[i]); ok {
 				blocks[i] = b
-				q.body = join(blocks...)
-				s.expect(m.str("trackingId"), 0)
-				return because(s.notOpened(s.send(q)), "Compare every block with the modulus before the exponentiation.")
+				q.body = join(blocks)
+				s.notOpened(s.send(q))
+				return
 			}
 		}
 	}
-	return skip("no such block was found: the modulus of this key is too close to a power of 2")
+	skip("no such block was found: the modulus of this key is too close to a power of 2")
 }
 
 // shuffled is a case in which the blocks of a correct body are put together
 // wrongly.
-func shuffled(change func([][]byte) [][]byte) func(*session) error {
-	return func(s *session) error {
-		m := s.deposit()
-		s.expect(m.str("trackingId"), 0)
-		q := s.attempt("a deposit whose blocks were tampered with", m.bytes())
+func shuffled(change func([][]byte) [][]byte) func(*session) {
+	return func(s *session) {
+		s.advice = "Open every block, take whole blocks only, and parse the whole strictly."
+		q := s.attempt("a deposit whose blocks were tampered with", s.deposit())
 		half := len(q.plaintext) / 2
-		blocks := s.sealChunks(q.plaintext[:half], q.plaintext[half:])
-		q.body = join(change(blocks)...)
-		return because(s.notOpened(s.send(q)), "Open every block, take whole blocks only, and parse the whole strictly.")
+		q.body = join(change(s.sealChunks(q.plaintext[:half], q.plaintext[half:])))
+		s.notOpened(s.send(q))
 	}
 }
 
-func plainJSON(s *session) error {
-	m := s.deposit()
-	s.expect(m.str("trackingId"), 0)
-	q := s.attempt("a deposit that is not sealed", m.bytes())
+func plainJSON(s *session) {
+	s.advice = "Refuse every body that does not open."
+	q := s.attempt("a deposit that is not sealed", s.deposit())
 	q.body = q.plaintext
-	return because(s.notOpened(s.send(q)), "Refuse every body that does not open.")
+	s.notOpened(s.send(q))
 }
 
 // formCases are the forms that a body may and may not have.
@@ -237,41 +217,36 @@ func unusedBits(b64 string) string {
 	return core[:len(core)-1] + alphabet[last+1:last+2] + b64[len(core):]
 }
 
-func takesForm(contentType string, change func(string) string) func(*session) error {
-	return func(s *session) error {
-		m := s.deposit()
-		q := s.attempt("a deposit in another body form", m.bytes())
+func takesForm(contentType string, change func(string) string) func(*session) {
+	return func(s *session) {
+		s.advice = "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object."
+		q := s.attempt("a deposit in another body form", s.deposit())
 		q.contentType = contentType
 		q.body = []byte(change(string(q.body)))
-		if err := s.accepted(s.send(q), countersign.TypeDeposited); err != nil {
-			return because(err, "See PROTOCOL.md, Body forms: bare Base64, a form field, a JSON string, a JSON object.")
-		}
-		s.expect(m.str("trackingId"), 1)
-		return nil
+		s.takesBody(q)
 	}
 }
 
 // refusesForm changes a body that holds every character of needs.
-func refusesForm(needs string, change func(string) string) func(*session) error {
-	return func(s *session) error {
+func refusesForm(needs string, change func(string) string) func(*session) {
+	return func(s *session) {
+		s.advice = "Read the raw body, and decode standard Base64 strictly; mend nothing."
 		if needs == "=" && s.cfg.Key.Size()%3 == 0 {
-			return skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
+			skip("bodies of this key (%d bits) need no padding in Base64", s.cfg.Key.Bits())
 		}
 		for range 100 {
-			m := s.deposit()
-			q := s.attempt("a deposit whose Base64 was damaged", m.bytes())
+			q := s.attempt("a deposit whose Base64 was damaged", s.deposit())
 			if needs == "=" && !bytes.Contains(q.body, []byte("=")) {
 				// Another number of blocks may need another padding.
 				half := len(q.plaintext) / 2
-				q.body = join(s.sealChunks(q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])...)
+				q = s.inChunks(q, q.plaintext[:1], q.plaintext[1:half], q.plaintext[half:])
 			}
-			if strings.ContainsFunc(needs, func(c rune) bool { return !bytes.ContainsRune(q.body, c) }) {
-				continue
+			if !strings.ContainsFunc(needs, func(c rune) bool { return !bytes.ContainsRune(q.body, c) }) {
+				q.body = []byte(change(string(q.body)))
+				s.notOpened(s.send(q))
+				return
 			}
-			s.expect(m.str("trackingId"), 0)
-			q.body = []byte(change(string(q.body)))
-			return because(s.notOpened(s.send(q)), "Read the raw body, and decode standard Base64 strictly; mend nothing.")
 		}
-		return skip("no body with the characters %q was found", needs)
+		skip("no body with the characters %q was found", needs)
 	}
 }

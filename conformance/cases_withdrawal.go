@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"unicode"
 
@@ -40,118 +41,92 @@ func withdrawalCases() []Case {
 
 // secondTrackingID asks correctly first, so that the endpoint has something to
 // compare with, and once more afterwards.
-func secondTrackingID(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
-	r := s.ask("the known order under another trackingId", s.known().set("trackingId", text(s.id())))
-	if err := s.judged(r, countersign.CodeDetailsDiffer); err != nil {
-		return because(err, "Keep trackingId and tenantUserId with what was confirmed: one order pays one withdrawal.")
-	}
-	return knownOrder(s)
+func secondTrackingID(s *session) {
+	knownOrder(s)
+	s.advice = "Keep trackingId and tenantUserId with what was confirmed: one order pays one withdrawal."
+	s.judged(s.ask("the known order under another trackingId", s.known().set("trackingId", text(s.id()))), countersign.CodeDetailsDiffer)
+	knownOrder(s)
 }
 
 // confirmed checks that r confirms the known order.
-func (s *session) confirmed(r *reply) error {
-	if err := s.accepted(r, countersign.TypeRequestWithdraw); err != nil {
-		return err
-	}
-	a, err := countersign.ParseWithdrawalAnswer(r.answer)
-	if err != nil {
-		return err
-	}
+func (s *session) confirmed(r *reply) {
+	s.accepted(r, countersign.TypeRequestWithdraw)
+	a := r.parsed.(countersign.WithdrawalAnswer)
 	switch differs := a.Differs(s.order); {
 	case a.CallBackID != s.cfg.Order.CallBackID:
-		return fail("Return callBackId unchanged.", "%s: callBackId of the answer is not that of the request", r.what)
+		fail("Return callBackId unchanged.", "%s: callBackId of the answer is not that of the request", r.what)
 	case a.TenantUserID != s.cfg.Order.TenantUserID:
-		return fail("Return the user in the merchant's own system, as it came.", "%s: tenantUserId of the answer is not that of the request", r.what)
+		fail("Return the user in the merchant's own system, as it came.", "%s: tenantUserId of the answer is not that of the request", r.what)
 	case differs != "":
-		return fail("Return the details of the order: amounts exact, addresses as they are.", "%s: %s of the answer is not the order's", r.what, differs)
+		fail("Return the details of the order: amounts exact, addresses as they are.", "%s: %s of the answer is not the order's", r.what, differs)
 	}
-	return nil
 }
 
-func knownOrder(s *session) error {
-	return s.confirmed(s.ask("the known order", s.known()))
+func knownOrder(s *session) {
+	s.confirmed(s.ask("the known order", s.known()))
 }
 
-func knownAgain(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
-	return s.confirmed(s.ask("the known order with a new requestUUID", s.known()))
+func knownAgain(s *session) {
+	knownOrder(s)
+	s.confirmed(s.ask("the known order with a new requestUUID", s.known()))
 }
 
-func knownAtOnce(s *session) error {
+func knownAtOnce(s *session) {
 	requests := make([]request, instant)
 	for i := range requests {
-		requests[i] = s.attempt(fmt.Sprintf("the known order, attempt %d of %d at once", i+1, instant), s.known().bytes())
+		requests[i] = s.attempt(fmt.Sprintf("the known order, attempt %d of %d at once", i+1, instant), s.known())
 		requests[i].to = toWithdraw
 	}
 	confirmed := 0
 	for _, r := range s.atOnce(requests) {
-		later, err := s.acceptedOrLater(r, countersign.TypeRequestWithdraw)
-		if err != nil {
-			return err
+		if s.acceptedOrLater(r, countersign.TypeRequestWithdraw) {
+			s.confirmed(r)
+			confirmed++
 		}
-		if !later {
-			continue
-		}
-		if err := s.confirmed(r); err != nil {
-			return err
-		}
-		confirmed++
 	}
 	if confirmed == 0 {
-		return fail("Answer one of several attempts that come at once.", "none of %d attempts at once was answered", instant)
+		fail("Answer one of several attempts that come at once.", "none of %d attempts at once was answered", instant)
 	}
-	return s.confirmed(s.ask("the known order afterwards", s.known()))
+	s.confirmed(s.ask("the known order afterwards", s.known()))
 }
 
 // notConfirmed checks that r refuses or holds a question that could be read.
-func (s *session) notConfirmed(r *reply) error {
-	if err := s.judged(r); err != nil {
-		return because(err, "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte.")
-	}
+func (s *session) notConfirmed(r *reply) {
+	s.advice = "Confirm a withdrawal only from your own order book, by callBackId and tenantUserId, byte for byte."
+	s.judged(r)
 	switch code := r.response.ErrCode; code.Class() {
 	case countersign.ClassNotUnderstood:
-		return fail("The request is correct but the order is unknown: use errCode 2001, or 3002 while the order may still arrive.",
+		fail("The request is correct but the order is unknown: use errCode 2001, or 3002 while the order may still arrive.",
 			"%s: errCode is %d, which says that the request was not understood", r.what, code)
 	case countersign.ClassFailure:
 		s.note("errCode %d is the endpoint's own: tell the service whether it is final", code)
 	}
-	return nil
 }
 
-func unknownOrder(s *session) error {
-	return s.notConfirmed(s.ask("an unknown order", s.withdrawal(s.id(), s.id(), s.cfg.User)))
+func unknownOrder(s *session) {
+	s.notConfirmed(s.ask("an unknown order", s.unknown()))
 }
 
-func unknownAgain(s *session) error {
-	m := s.withdrawal(s.id(), s.id(), s.cfg.User)
-	if err := s.notConfirmed(s.ask("an unknown order", m)); err != nil {
-		return err
-	}
-	return s.notConfirmed(s.ask("the unknown order again", m))
+func unknownAgain(s *session) {
+	m := s.unknown()
+	s.notConfirmed(s.ask("an unknown order", m))
+	s.notConfirmed(s.ask("the unknown order again", m))
 }
 
 // otherUser asks the correct question first, so that an endpoint that keeps its
 // first answer for a callBackId does not keep the refusal of this case.
-func otherUser(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
-	m := s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))
-	return s.notConfirmed(s.ask("the known order for another user", m))
+func otherUser(s *session) {
+	knownOrder(s)
+	s.notConfirmed(s.ask("the known order for another user", s.known().set("tenantUserId", text(s.cfg.Order.TenantUserID+"0"))))
 }
 
-func similar(change func(string) string) func(*session) error {
-	return func(s *session) error {
+func similar(change func(string) string) func(*session) {
+	return func(s *session) {
 		id := change(s.cfg.Order.CallBackID)
 		if id == s.cfg.Order.CallBackID {
-			return skip("the callBackId of the order has no letters")
+			skip("the callBackId of the order has no letters")
 		}
-		return s.notConfirmed(s.ask("an order whose callBackId is almost the known one", s.withdrawal(s.id(), id, s.cfg.Order.TenantUserID)))
+		s.notConfirmed(s.ask("an order whose callBackId is almost the known one", s.withdrawal(s.id(), id, s.cfg.Order.TenantUserID)))
 	}
 }
 
@@ -161,37 +136,34 @@ func (s *session) smuggle(m message) message {
 
 // smuggled asks the correct question first, for the reason that otherUser gives.
 // An endpoint may refuse a repeat with other content, but must not use it.
-func smuggled(s *session) error {
-	if err := knownOrder(s); err != nil {
-		return err
-	}
+func smuggled(s *session) {
+	knownOrder(s)
 	r := s.ask("the known order, with other details in unknown members", s.smuggle(s.known()))
-	if r.err == nil && r.status == 200 && r.parseErr == nil && r.response.ErrCode.Class() == countersign.ClassRefused {
+	if r.err == nil && r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode.Class() == countersign.ClassRefused {
 		s.note("a repeat with other unknown members was refused (errCode %d)", r.response.ErrCode)
-		return s.wellFormed(r)
+		s.wellFormed(r)
+		return
 	}
-	return because(s.confirmed(r), "Answer from the order book: the request says which withdrawal, never where the money goes.")
+	s.advice = "Answer from the order book: the request says which withdrawal, never where the money goes."
+	s.confirmed(r)
 }
 
-func smuggledUnknown(s *session) error {
-	return s.notConfirmed(s.ask("an unknown order that brings its details along", s.smuggle(s.withdrawal(s.id(), s.id(), s.cfg.User))))
+func smuggledUnknown(s *session) {
+	s.notConfirmed(s.ask("an unknown order that brings its details along", s.smuggle(s.unknown())))
 }
 
 // detailsBound asks twice, since an endpoint may change the order of members from
 // answer to answer.
-func detailsBound(s *session) error {
+func detailsBound(s *session) {
 	for _, what := range []string{"the known order", "the known order with a new requestUUID"} {
 		r := s.ask(what, s.known())
-		if err := s.confirmed(r); err != nil {
-			return err
-		}
+		s.confirmed(r)
 		if !countersign.DetailsBound(r.answer, r.blocks) {
-			return fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could come from "+
+			fail("A service that is not given the details of a withdrawal does not confirm this answer, because its blocks could come from "+
 				"others. Write callBackId and address next to each other in one block and chainName, symbol, amount and requestUUID in another, with spaces "+
 				"before a member that would begin in the one and end in the other (PROTOCOL.md, Answers, R7); or have the service make a pair of 2048 bits for answers. "+
 				"Where the service is given the details of every withdrawal, say so to this check.",
 				"%s: the details of the answer are not bound to callBackId or requestUUID by the %d blocks that they came in", r.what, len(r.blocks))
 		}
 	}
-	return nil
 }

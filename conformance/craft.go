@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"math/big"
 	"slices"
 
@@ -108,8 +107,7 @@ func bind(plain []byte, random [16]byte, bound bool) ([]byte, string) {
 		h.Write([]byte("countersign request binding 1\n"))
 		h.Write(random[:6])
 		h.Write(plain)
-		sum := h.Sum(nil)
-		copy(id[6:], []byte{sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7], sum[8], sum[9]})
+		copy(id[6:], h.Sum(nil))
 	}
 	id[6] = version | id[6]&0x0f
 	id[8] = 0x80 | id[8]&0x3f
@@ -129,34 +127,26 @@ type rawKey struct {
 }
 
 func newRawKey(key *envelope.Key) (rawKey, error) {
-	if key.HasPrivate() {
-		armoured, err := key.PrivatePEM()
+	if !key.HasPrivate() {
+		block, _ := pem.Decode(key.PublicPEM())
+		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
 			return rawKey{}, err
 		}
-		block, _ := pem.Decode(armoured)
-		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			return rawKey{}, err
-		}
-		if p, ok := parsed.(*rsa.PrivateKey); ok {
-			return rawKey{p.N, p.D, key.Size()}, nil
-		}
-		return rawKey{}, errors.New("not an RSA key")
+		p := parsed.(*rsa.PublicKey)
+		return rawKey{p.N, big.NewInt(int64(p.E)), key.Size()}, nil
 	}
-	block, _ := pem.Decode(key.PublicPEM())
-	if block == nil {
-		return rawKey{}, errors.New("no key")
-	}
-	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	armoured, err := key.PrivatePEM()
 	if err != nil {
 		return rawKey{}, err
 	}
-	p, ok := parsed.(*rsa.PublicKey)
-	if !ok {
-		return rawKey{}, errors.New("not an RSA key")
+	block, _ := pem.Decode(armoured)
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return rawKey{}, err
 	}
-	return rawKey{p.N, big.NewInt(int64(p.E)), key.Size()}, nil
+	p := parsed.(*rsa.PrivateKey)
+	return rawKey{p.N, p.D, key.Size()}, nil
 }
 
 // block raises padded, k bytes below the modulus, to the exponent.
@@ -165,9 +155,9 @@ func (r rawKey) block(padded []byte) []byte {
 	return v.Exp(v, r.exp, r.n).FillBytes(make([]byte, r.size))
 }
 
-// pad makes a block of k bytes: first, kind, fill repeated, 00, data.
-func (r rawKey) pad(first, kind, fill byte, data []byte) []byte {
-	b := bytes.Repeat([]byte{fill}, r.size)
+// pad makes a block of k bytes: first, kind, FF repeated, 00, data.
+func (r rawKey) pad(first, kind byte, data []byte) []byte {
+	b := bytes.Repeat([]byte{0xff}, r.size)
 	b[0], b[1] = first, kind
 	b[r.size-len(data)-1] = 0
 	copy(b[r.size-len(data):], data)
@@ -184,46 +174,33 @@ func (r rawKey) beyond(block []byte) ([]byte, bool) {
 	return v.FillBytes(make([]byte, r.size)), true
 }
 
-// seal seals plain in full chunks.
-func (s *session) seal(plain []byte) []byte {
-	body, err := envelope.Seal(s.cfg.Key, s.cfg.Padding, plain)
+// sealWith seals plain in full chunks. It skips the case if the key cannot carry the
+// message.
+func sealWith(key *envelope.Key, p envelope.Padding, plain []byte) []byte {
+	body, err := envelope.Seal(key, p, plain)
 	if err != nil {
-		panic(sealFailure{err})
+		skip("the key cannot carry this message: %v", err)
 	}
 	return body
 }
 
-// sealFailure ends a case whose message the given key cannot carry.
-type sealFailure struct{ err error }
-
-// sealChunks gives one block for every chunk.
+// sealChunks gives the blocks of the chunks, each chunk in blocks of its own.
 func (s *session) sealChunks(chunks ...[]byte) [][]byte {
-	blocks := make([][]byte, 0, len(chunks))
+	var blocks [][]byte
 	for _, c := range chunks {
-		for len(c) > 0 {
-			n := min(len(c), s.cfg.Key.MaxChunk(s.cfg.Padding))
-			raw, err := base64.StdEncoding.DecodeString(string(s.seal(c[:n])))
-			if err != nil {
-				panic(sealFailure{err})
-			}
-			blocks = append(blocks, raw)
-			c = c[n:]
+		sealed := sealWith(s.cfg.Key, s.cfg.Padding, c)
+		raw, err := base64.StdEncoding.AppendDecode(nil, sealed)
+		if err != nil {
+			panic(err) // Seal writes standard Base64
 		}
+		blocks = slices.AppendSeq(blocks, slices.Chunk(raw, s.cfg.Key.Size()))
 	}
 	return blocks
 }
 
-// blocks cuts a sealed body.
-func (s *session) blocks(body []byte) [][]byte {
-	raw, err := base64.StdEncoding.DecodeString(string(body))
-	if err != nil {
-		panic(sealFailure{err})
-	}
-	return slices.Collect(slices.Chunk(raw, s.cfg.Key.Size()))
-}
-
-func join(blocks ...[]byte) []byte {
-	return []byte(base64.StdEncoding.EncodeToString(bytes.Join(blocks, nil)))
+// join is the body of blocks.
+func join(groups ...[][]byte) []byte {
+	return base64.StdEncoding.AppendEncode(nil, bytes.Join(slices.Concat(groups...), nil))
 }
 
 // cutAt cuts plain before each of the marks, which stand in it in that order.

@@ -2,12 +2,15 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,6 +41,8 @@ type request struct {
 	to        destination
 	plaintext []byte // for the report; the body is body
 	uuid      string // the requestUUID in plaintext
+	// trackingID is that of the deposit in plaintext, for what the endpoint credits.
+	trackingID string
 
 	body        []byte
 	stream      io.Reader // in place of body
@@ -59,8 +64,9 @@ type reply struct {
 	response countersign.Response
 	parseErr error // of the response
 	answer   []byte
-	blocks   []int // how many bytes of answer each block held
-	openErr  error // of the answer
+	parsed   countersign.Answer // set by opensTo
+	blocks   []int              // how many bytes of answer each block held
+	openErr  error              // of the answer
 }
 
 // send makes one exchange and records it.
@@ -77,15 +83,11 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	if q.to == toWithdraw {
 		target = s.cfg.WithdrawURL
 	}
-	method := q.method
-	if method == "" {
-		method = http.MethodPost
-	}
 	var body io.Reader = bytes.NewReader(q.body)
 	if q.stream != nil {
 		body = q.stream
 	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), target, body)
 	if err != nil {
 		r.err = err
 		return r
@@ -132,11 +134,9 @@ func (s *session) sendUntil(ctx context.Context, q request) *reply {
 
 // unwrapURL removes the URL, which may hold a secret, from err.
 func unwrapURL(err error) error {
-	var u interface{ Unwrap() error }
+	var u *url.Error
 	if errors.As(err, &u) {
-		if inner := u.Unwrap(); inner != nil {
-			return inner
-		}
+		return u.Err
 	}
 	return err
 }
@@ -154,10 +154,7 @@ func (s *session) open(r *reply, request int) {
 }
 
 func (s *session) begin(q request) int {
-	e := Exchange{What: q.what, To: q.to.String(), Method: q.method, Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
-	if e.Method == "" {
-		e.Method = http.MethodPost
-	}
+	e := Exchange{What: q.what, To: q.to.String(), Method: cmp.Or(q.method, http.MethodPost), Bytes: len(q.body), Plaintext: s.show(q.plaintext)}
 	if q.stream != nil {
 		e.Bytes = int(q.length)
 		if q.length == 0 {
@@ -175,10 +172,9 @@ func (s *session) end(r *reply) {
 	defer s.mu.Unlock()
 	e := &s.exchanges[r.index]
 	e.Status = r.status
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		e.Error = s.redact(r.err.Error())
-	default:
+	} else {
 		e.Response = s.showResponse(r)
 		e.Answer = s.show(r.answer)
 	}
@@ -210,6 +206,8 @@ func (s *session) show(b []byte) string {
 	return s.redact(out.String()) + cut
 }
 
+var responseMembers = []string{"apiKey", "errCode", "message", "data"}
+
 // showResponse gives the members of a response without its secrets.
 func (s *session) showResponse(r *reply) string {
 	if r.members == nil {
@@ -219,7 +217,7 @@ func (s *session) showResponse(r *reply) string {
 		return s.show(r.body)
 	}
 	var parts []string
-	for _, name := range []string{"apiKey", "errCode", "message", "data"} {
+	for _, name := range responseMembers {
 		raw, ok := r.members[name]
 		if !ok {
 			continue
@@ -237,22 +235,12 @@ func (s *session) showResponse(r *reply) string {
 			parts = append(parts, name+": "+s.show(raw))
 		}
 	}
-	for _, name := range slices.Sorted(mapKeys(r.members)) {
-		if !slices.Contains([]string{"apiKey", "errCode", "message", "data"}, name) {
+	for _, name := range slices.Sorted(maps.Keys(r.members)) {
+		if !slices.Contains(responseMembers, name) {
 			parts = append(parts, s.show([]byte(name))+": "+s.show(r.members[name]))
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-func mapKeys(m map[string]json.RawMessage) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // redact removes the secrets of the settings from a text of the endpoint.

@@ -13,27 +13,24 @@ import (
 )
 
 // arrived fails if there was no response.
-func arrived(r *reply) error {
-	if r.err == nil {
-		return nil
+func arrived(r *reply) {
+	if r.err != nil {
+		fail("Answer every request, a refused one too, and read its body to the end before closing the connection.",
+			"%s: there was no response: %v", r.what, r.err)
 	}
-	return fail("Answer every request, a refused one too, and read its body to the end before closing the connection.",
-		"%s: there was no response: %v", r.what, r.err)
 }
 
 // statusIs fails if the HTTP status is none of want.
-func statusIs(r *reply, want ...int) error {
-	if err := arrived(r); err != nil {
-		return err
-	}
+func statusIs(r *reply, want ...int) {
+	arrived(r)
 	if slices.Contains(want, r.status) {
-		return nil
+		return
 	}
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = strconv.Itoa(w)
 	}
-	return fail(statusFix(r.status, want), "%s: the status is %d, not %s", r.what, r.status, strings.Join(names, " or "))
+	fail(statusFix(r.status, want), "%s: the status is %d, not %s", r.what, r.status, strings.Join(names, " or "))
 }
 
 func statusFix(got int, want []int) string {
@@ -58,15 +55,14 @@ func statusFix(got int, want []int) string {
 }
 
 // wellFormed checks the response against PROTOCOL.md, R1.
-func (s *session) wellFormed(r *reply) error {
+func (s *session) wellFormed(r *reply) {
 	if r.parseErr != nil {
-		return fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
+		fail(responseFix(r.parseErr), "%s: the response is not valid: %v", r.what, r.parseErr)
 	}
 	if !s.cfg.APIKey.Equal(r.response.APIKey) {
-		return fail("Put the merchant's own API key into the member apiKey of every response.",
+		fail("Put the merchant's own API key into the member apiKey of every response.",
 			"%s: the apiKey of the response is not the merchant's", r.what)
 	}
-	return nil
 }
 
 func responseFix(err error) string {
@@ -85,18 +81,18 @@ func responseFix(err error) string {
 }
 
 // accepted checks that a service would settle the callback: status 200, a valid
-// response, the apiKey, errCode 0, data that opens to the expected answer.
-func (s *session) accepted(r *reply, t countersign.Type) error {
-	if err := statusIs(r, http.StatusOK); err != nil {
-		return err
-	}
-	if err := s.wellFormed(r); err != nil {
-		return err
-	}
+// response, the apiKey, errCode 0, data that opens to the expected answer. An accepted
+// deposit must be credited once, unless the case expects otherwise afterwards.
+func (s *session) accepted(r *reply, t countersign.Type) {
+	statusIs(r, http.StatusOK)
+	s.wellFormed(r)
 	if code := r.response.ErrCode; code != countersign.CodeAccepted {
-		return fail(codeFix(code), "%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
+		fail(codeFix(code), "%s: errCode is %d (%s), not 0", r.what, code, s.show([]byte(r.response.Message)))
 	}
-	return s.opensTo(r, t)
+	s.opensTo(r, t)
+	if t == countersign.TypeDeposited {
+		s.expect(r.trackingID, 1)
+	}
 }
 
 func codeFix(code countersign.ErrCode) string {
@@ -109,8 +105,10 @@ func codeFix(code countersign.ErrCode) string {
 	return "The endpoint reports a failure of its own: see its log."
 }
 
-// opensTo checks the data of a response against PROTOCOL.md, R2.
-func (s *session) opensTo(r *reply, t countersign.Type) error {
+const returnUUID = "Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one."
+
+// opensTo checks the data of a response against PROTOCOL.md, R2, and sets r.parsed.
+func (s *session) opensTo(r *reply, t countersign.Type) {
 	if r.openErr != nil {
 		fix := "Seal the answer with the service's public part, block type 2 for every chunk, blocks joined, Base64 once at the end."
 		if strings.HasPrefix(strings.TrimSpace(r.response.Data), "{") {
@@ -119,97 +117,72 @@ func (s *session) opensTo(r *reply, t countersign.Type) error {
 		if errors.Is(r.openErr, envelope.ErrTooLarge) {
 			fix = "Return the members of the request and nothing else, and fill every block but the last."
 		}
-		return fail(fix, "%s: data does not open: %v", r.what, r.openErr)
+		fail(fix, "%s: data does not open: %v", r.what, r.openErr)
 	}
 	parse := countersign.ParseAnswer
 	if s.cfg.Other {
 		parse = countersign.ParseLenientAnswer
 	}
-	a, err := parse(t, r.answer)
-	if err != nil {
+	var err error
+	if r.parsed, err = parse(t, r.answer); err != nil {
 		fix := fmt.Sprintf("See PROTOCOL.md, Answers, for the members of the answer to type %d.", int(t))
 		var m *countersign.MemberError
 		if errors.As(err, &m) && m.Member == "type" {
 			fix = "Return the type of the request."
 		}
-		return fail(fix, "%s: the answer is not valid: %v", r.what, err)
+		fail(fix, "%s: the answer is not valid: %v", r.what, err)
 	}
-	if a.UUID() != r.uuid {
-		return fail("Return the requestUUID of this very request. An answer kept from an earlier attempt needs the new one.",
-			"%s: the requestUUID of the answer is not that of the request", r.what)
+	if r.parsed.UUID() != r.uuid {
+		fail(returnUUID, "%s: the requestUUID of the answer is not that of the request", r.what)
 	}
-	return nil
-}
-
-// notOpened checks that r says that the body cannot be opened or parsed: status
-// 400, errCode 1001 or 1002, empty data (PROTOCOL.md, H2).
-func (s *session) notOpened(r *reply) error {
-	if err := s.notAccepted(r); err != nil {
-		return err
-	}
-	if err := statusIs(r, http.StatusBadRequest); err != nil {
-		return err
-	}
-	if err := s.wellFormed(r); err != nil {
-		return err
-	}
-	if c := r.response.ErrCode; c != countersign.CodeCannotOpen && c != countersign.CodeMalformed {
-		return fail("Use errCode 1001 for what does not open and 1002 for what is malformed.",
-			"%s: errCode is %d, not 1001 or 1002", r.what, c)
-	}
-	if r.response.Data != "" {
-		return fail("Leave data empty: a request that could not be read has no answer.", "%s: data is not empty", r.what)
-	}
-	return nil
 }
 
 // notAccepted fails if something that must be refused got errCode 0, which would
 // lose or create money.
-func (s *session) notAccepted(r *reply) error {
-	if err := arrived(r); err != nil {
-		return err
-	}
+func (s *session) notAccepted(r *reply) {
+	s.expectNothing(r.trackingID)
+	arrived(r)
 	if r.status == http.StatusOK && r.parseErr == nil && r.response.ErrCode == countersign.CodeAccepted {
-		return fail("", "%s: it was accepted, with errCode 0", r.what)
+		fail("", "%s: it was accepted, with errCode 0", r.what)
 	}
-	return nil
+}
+
+// turnedAway checks that r has that HTTP status, which says that the body was not read.
+func (s *session) turnedAway(r *reply, status int) {
+	s.expectNothing(r.trackingID)
+	statusIs(r, status)
+}
+
+// notOpened checks that r says that the body cannot be opened or parsed: status
+// 400, errCode 1001 or 1002, empty data (PROTOCOL.md, H2).
+func (s *session) notOpened(r *reply) {
+	s.notAccepted(r)
+	statusIs(r, http.StatusBadRequest)
+	s.wellFormed(r)
+	if c := r.response.ErrCode; c != countersign.CodeCannotOpen && c != countersign.CodeMalformed {
+		fail("Use errCode 1001 for what does not open and 1002 for what is malformed.",
+			"%s: errCode is %d, not 1001 or 1002", r.what, c)
+	}
+	if r.response.Data != "" {
+		fail("Leave data empty: a request that could not be read has no answer.", "%s: data is not empty", r.what)
+	}
 }
 
 // judged checks that r refuses something that could be read: status 200, and a
-// response with one of the codes.
-func (s *session) judged(r *reply, codes ...countersign.ErrCode) error {
-	if err := s.notAccepted(r); err != nil {
-		return err
-	}
-	if err := statusIs(r, http.StatusOK); err != nil {
-		return err
-	}
-	if err := s.wellFormed(r); err != nil {
-		return err
-	}
+// response with one of the codes, any if none is given.
+func (s *session) judged(r *reply, codes ...countersign.ErrCode) {
+	s.notAccepted(r)
+	statusIs(r, http.StatusOK)
+	s.wellFormed(r)
 	if len(codes) > 0 && !slices.Contains(codes, r.response.ErrCode) {
-		return fail(fmt.Sprintf("Answer with errCode %d.", codes[0]), "%s: errCode is %d, not %d", r.what, r.response.ErrCode, codes[0])
+		fail(fmt.Sprintf("Answer with errCode %d.", codes[0]), "%s: errCode is %d, not %d", r.what, r.response.ErrCode, codes[0])
 	}
-	return nil
 }
 
 // refused checks that r is any refusal: of something that could not be opened, or
 // of something that could be judged.
-func (s *session) refused(r *reply) error {
-	if err := s.notAccepted(r); err != nil {
-		return err
-	}
-	if err := statusIs(r, http.StatusOK, http.StatusBadRequest); err != nil {
-		return err
-	}
-	return s.wellFormed(r)
-}
-
-// because gives err the advice fix if it has none.
-func because(err error, fix string) error {
-	var v *verdict
-	if errors.As(err, &v) && v.fix == "" {
-		v.fix = fix
-	}
-	return err
+func (s *session) refused(r *reply) {
+	s.notAccepted(r)
+	statusIs(r, http.StatusOK, http.StatusBadRequest)
+	s.wellFormed(r)
 }

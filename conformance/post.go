@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"bytes"
 	"strconv"
+	"strings"
 	"sync"
 
 	"countersign"
@@ -48,6 +50,9 @@ func (s *session) withdrawal(trackingID, callBackID, user string) message {
 	}
 }
 
+// unknown asks about a withdrawal that the endpoint cannot know.
+func (s *session) unknown() message { return s.withdrawal(s.id(), s.id(), s.cfg.User) }
+
 // known asks about the known order.
 func (s *session) known() message {
 	o := s.cfg.Order
@@ -84,43 +89,51 @@ func (s *session) notice(t countersign.Type) message {
 	return append(m, member{"business", "0"}, member{"requestUUID", text(countersign.UnboundUUID)})
 }
 
-// attempt puts a requestUUID into plain, bound if the service binds, and seals it.
-func (s *session) attempt(what string, plain []byte) request {
-	return s.attemptAs(what, plain, !s.cfg.Unbound)
+// attempt puts a requestUUID into m, bound if the service binds, and seals it.
+func (s *session) attempt(what string, m message) request {
+	return s.attemptOf(what, m, m.bytes())
 }
 
-func (s *session) attemptAs(what string, plain []byte, bound bool) request {
+// attemptOf is attempt with m written as plain.
+func (s *session) attemptOf(what string, m message, plain []byte) request {
+	return s.attemptAs(what, m, plain, !s.cfg.Unbound)
+}
+
+func (s *session) attemptAs(what string, m message, plain []byte, bound bool) request {
 	var random [16]byte
 	s.random(random[:])
 	plain, uuid := bind(plain, random, bound)
-	return request{what: what, plaintext: plain, uuid: uuid, body: s.seal(plain)}
+	id := strings.Trim(m.get("trackingId"), `"`)
+	return request{what: what, plaintext: plain, uuid: uuid, trackingID: id, body: sealWith(s.cfg.Key, s.cfg.Padding, plain)}
+}
+
+// inChunks is q with other bytes, each chunk of them in blocks of its own.
+func (s *session) inChunks(q request, chunks ...[]byte) request {
+	q.plaintext, q.body = bytes.Join(chunks, nil), join(s.sealChunks(chunks...))
+	return q
 }
 
 // post makes an attempt of m at the notify URL.
 func (s *session) post(what string, m message) *reply {
-	return s.send(s.attempt(what, m.bytes()))
+	return s.send(s.attempt(what, m))
 }
 
 // ask makes an attempt of m at the withdraw URL.
 func (s *session) ask(what string, m message) *reply {
-	q := s.attempt(what, m.bytes())
+	q := s.attempt(what, m)
 	q.to = toWithdraw
 	return s.send(q)
 }
 
 // takes posts a deposit that must be accepted.
-func (s *session) takes(what string, m message) error {
-	_, err := s.taken(what, m)
-	return err
+func (s *session) takes(what string, m message) *reply {
+	return s.takesBody(s.attempt(what, m))
 }
 
-func (s *session) taken(what string, m message) (*reply, error) {
-	r := s.post(what, m)
-	if err := s.accepted(r, countersign.TypeDeposited); err != nil {
-		return r, err
-	}
-	s.expect(m.str("trackingId"), 1)
-	return r, nil
+func (s *session) takesBody(q request) *reply {
+	r := s.send(q)
+	s.accepted(r, countersign.TypeDeposited)
+	return r
 }
 
 // atOnce sends all requests at the same time.

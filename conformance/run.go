@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,36 +76,27 @@ func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {
 		res.run = nil
 		res.Exchanges = s.exchanges
 		res.Note = strings.Join(s.notes, "; ")
-		switch e := recover().(type) {
+		switch v := recover().(type) {
 		case nil:
-		case sealFailure:
-			res.Ending, res.Problem = Skip, "the key cannot carry this message: "+e.err.Error()
+			res.Ending = Pass
+		case *verdict:
+			res.Problem = s.redact(v.problem)
+			if v.skip {
+				res.Ending = Skip
+				return
+			}
+			res.Fix = strings.TrimSpace(v.fix + " " + s.advice)
 		default:
-			panic(e)
+			panic(v)
 		}
 	}()
 	for _, need := range c.Needs {
 		if !k.has(need) {
-			res.Ending, res.Problem = Skip, "needs "+string(need)
-			return res
+			skip("needs %s", need)
 		}
 	}
-	err := c.run(s)
-	if err == nil {
-		err = s.checkEffects()
-	}
-	var v *verdict
-	switch {
-	case err == nil:
-		res.Ending = Pass
-	case errors.As(err, &v):
-		res.Problem, res.Fix = s.redact(v.problem), v.fix
-		if v.skip {
-			res.Ending = Skip
-		}
-	default:
-		res.Problem = s.redact(err.Error())
-	}
+	c.run(s)
+	s.checkEffects()
 	return res
 }
 
@@ -148,6 +138,7 @@ type session struct {
 	ctx       context.Context
 	number    int
 	publicKey string // redacted in reports: only the two ends may know it
+	advice    string // what to change if a check fails from here on, beside what the check says
 
 	mu        sync.Mutex // guards what follows
 	count     int
@@ -185,19 +176,25 @@ func (s *session) expect(trackingID string, n int) {
 	s.effects[trackingID] = n
 }
 
-func (s *session) checkEffects() error {
+// expectNothing is expect with 0, for a deposit that was not accepted before.
+func (s *session) expectNothing(trackingID string) {
+	if _, ok := s.effects[trackingID]; !ok && trackingID != "" {
+		s.expect(trackingID, 0)
+	}
+}
+
+func (s *session) checkEffects() {
 	if s.cfg.Effects == nil {
-		return nil
+		return
 	}
 	for id, want := range s.effects {
 		got, err := s.cfg.Effects(s.ctx, id)
 		if err != nil {
-			return fmt.Errorf("looking at the effects: %w", err)
+			fail("", "looking at the effects: %v", err)
 		}
 		if got != want {
-			return fail("Take a deposit once by (type, trackingId), and only what was answered with errCode 0.",
+			fail("Take a deposit once by (type, trackingId), and only what was answered with errCode 0.",
 				"the deposit %s was credited %d times, not %d", id, got, want)
 		}
 	}
-	return nil
 }

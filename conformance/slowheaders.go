@@ -16,9 +16,9 @@ const slowHeaderPause = 50 * time.Millisecond
 
 // slowHeaders sends a request whose headers come byte by byte and never end. No
 // http.Client does that, so it writes to a connection itself.
-func slowHeaders(s *session) error {
+func slowHeaders(s *session) {
 	if s.cfg.Client != nil {
-		return skip("it makes a connection itself, and the settings have a Client")
+		skip("it makes a connection itself, and the settings have a Client")
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SlowBody)
 	defer cancel()
@@ -26,38 +26,33 @@ func slowHeaders(s *session) error {
 	r := &reply{request: q, index: s.begin(q)}
 	defer s.end(r)
 	conn, target, err := s.dialNotify(ctx)
-	if err != nil {
-		r.err = err
-		return arrived(r)
-	}
+	r.err = err
+	arrived(r)
 	defer conn.Close()
 	ended := make(chan struct{}) // by the endpoint
 	go func() {
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, conn) // a response, if any, ends with the connection
 	}()
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Endless: ", target.RequestURI(), target.Host); err != nil {
-		r.err = err
-		return arrived(r)
-	}
-	if err := s.takes("a deposit while the headers of another request hang", s.deposit()); err != nil {
-		return because(err, "Serve every connection separately: one that hangs must not delay others.")
-	}
+	_, r.err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Endless: ", target.RequestURI(), target.Host)
+	arrived(r)
+	s.advice = "Serve every connection separately: one that hangs must not delay others."
+	s.takes("a deposit while the headers of another request hang", s.deposit())
+	s.advice = ""
 	pause := time.NewTicker(slowHeaderPause)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ended:
 			r.err = io.EOF
-			return nil
+			return
 		case <-ctx.Done():
 			r.err = ctx.Err()
-			return fail("Bound the time in which all headers must arrive, for example to 10 seconds, then close the connection.",
+			fail("Bound the time in which all headers must arrive, for example to 10 seconds, then close the connection.",
 				"after %v the endpoint still waits for the rest of the headers", s.cfg.SlowBody)
 		case <-pause.C:
-			if _, err := conn.Write([]byte("x")); err != nil {
-				r.err = err
-				return nil // it closed the connection
+			if _, r.err = conn.Write([]byte("x")); r.err != nil {
+				return // it closed the connection
 			}
 		}
 	}
