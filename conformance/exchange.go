@@ -79,15 +79,11 @@ func (s *session) send(q request) *reply {
 func (s *session) sendUntil(ctx context.Context, q request) *reply {
 	r := &reply{request: q, index: s.begin(q)}
 	defer s.end(r)
-	target := s.cfg.NotifyURL
-	if q.to == toWithdraw {
-		target = s.cfg.WithdrawURL
-	}
 	var body io.Reader = bytes.NewReader(q.body)
 	if q.stream != nil {
 		body = q.stream
 	}
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), target, body)
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), s.urls[q.to].String(), body)
 	if err != nil {
 		r.err = err
 		return r

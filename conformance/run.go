@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,11 +22,6 @@ import (
 func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error) {
 	var sum Summary
 	if k.cfg.Client == nil {
-		if !k.cfg.AllowPublic {
-			if err := k.CheckAddresses(ctx); err != nil {
-				return sum, err
-			}
-		}
 		if err := k.reach(ctx); err != nil {
 			return sum, err
 		}
@@ -47,26 +43,34 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 	return sum, nil
 }
 
-// reach connects once, so that a wrong URL gives one error and not one a case.
+// reach connects once to each URL, so that a wrong one gives one error and not one a case.
 func (k *Checker) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
 	defer cancel()
-	for _, raw := range []string{k.cfg.NotifyURL, k.cfg.WithdrawURL} {
-		u, err := url.Parse(raw)
+	for _, u := range k.urls {
+		conn, err := k.dial(ctx, u)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-		port := u.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-		}
-		conn, err := k.dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrUnreachable, err)
+			return err
 		}
 		_ = conn.Close()
 	}
 	return nil
+}
+
+// dial connects to the host of u. Its error is ErrPublicAddress or ErrUnreachable.
+func (k *Checker) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	conn, err := k.dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	switch {
+	case errors.Is(err, ErrPublicAddress):
+		return nil, fmt.Errorf("%s: %w", u.Hostname(), ErrPublicAddress)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return conn, nil
 }
 
 func (k *Checker) runCase(ctx context.Context, c Case) (res Result) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"time"
 )
 
@@ -25,7 +24,7 @@ func slowHeaders(s *session) {
 	q := request{what: "headers that never end"}
 	r := &reply{request: q, index: s.begin(q)}
 	defer s.end(r)
-	conn, target, err := s.dialNotify(ctx)
+	conn, err := s.dialNotify(ctx)
 	r.err = err
 	arrived(r)
 	defer conn.Close()
@@ -34,6 +33,7 @@ func slowHeaders(s *session) {
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, conn) // a response, if any, ends with the connection
 	}()
+	target := s.urls[toNotify]
 	_, r.err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Endless: ", target.RequestURI(), target.Host)
 	arrived(r)
 	s.advice = "Serve every connection separately: one that hangs must not delay others."
@@ -59,23 +59,16 @@ func slowHeaders(s *session) {
 }
 
 // dialNotify connects to the notify URL as the client does.
-func (s *session) dialNotify(ctx context.Context) (net.Conn, *url.URL, error) {
-	target, err := url.Parse(s.cfg.NotifyURL)
-	if err != nil {
-		return nil, nil, err
-	}
-	port := target.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
-	}
-	conn, err := s.dialer.DialContext(ctx, "tcp", net.JoinHostPort(target.Hostname(), port))
+func (s *session) dialNotify(ctx context.Context) (net.Conn, error) {
+	target := s.urls[toNotify]
+	conn, err := s.dial(ctx, target)
 	if err != nil || target.Scheme != "https" {
-		return conn, target, err
+		return conn, err
 	}
 	secure := tls.Client(conn, &tls.Config{ServerName: target.Hostname()})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return secure, target, nil
+	return secure, nil
 }
