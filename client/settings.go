@@ -1,11 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +30,7 @@ type MerchantSettings struct {
 	ReleaseWithin Duration    `json:"releaseWithin,omitzero" initial:"72h" within:"1m to 8760h" label:"Release within" doc:"how long a withdrawal that is confirmed from now on can be released before it lapses, 1m to 8760h"`
 	Concurrency   int         `json:"concurrency,omitempty" initial:"64" minimum:"1" maximum:"1000" label:"Exchanges at once" doc:"exchanges at once in each lane, 1 to 1,000"`
 	RatePerSecond float64     `json:"ratePerSecond,omitempty" none:"no limit" minimum:"0.01" maximum:"100000" label:"Callbacks a second" flag:"rate" doc:"callbacks a second in each lane, 0.01 to 100,000"`
-	FinalCodes    []CodeRange `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000 to 2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
+	FinalCodes    []CodeRange `json:"finalCodes,omitempty" initial:"[{\"from\":2000,\"to\":2999}]" none:"2000-2999" minItems:"1" maxItems:"50" nullable:"false" money:"yes" label:"Final errCodes" doc:"errCodes that refuse finally, 1 to 50 ranges"`
 	Retry         *Retry      `json:"retry,omitempty" none:"the defaults" label:"Schedules" doc:"schedules of this merchant"`
 	ContentType   string      `json:"contentType,omitempty" initial:"application/x-www-form-urlencoded" minLength:"1" maxLength:"200" label:"Content type" doc:"Content-Type of the requests, of at most 200 characters"`
 	Body          BodyForm    `json:"body,omitempty" initial:"bare" label:"Body" doc:"how the sealed text is written in the body of a request"`
@@ -248,6 +250,8 @@ func (s Setting) Text(of any) string {
 		return text
 	case string, bool, int, float64:
 		return fmt.Sprint(v)
+	case []CodeRange:
+		return codesText(v)
 	case fmt.Stringer:
 		return v.String()
 	}
@@ -305,6 +309,9 @@ func (s Setting) parse(v reflect.Value, text string) error {
 		}
 		into.SetInt(int64(d))
 	default:
+		if s.Type == reflect.TypeFor[[]CodeRange]() {
+			text = codesJSON(text)
+		}
 		if err = json.Unmarshal([]byte(text), into.Addr().Interface()); err != nil {
 			err = fmt.Errorf("%s is not the JSON of this setting", s.Name)
 		}
@@ -314,4 +321,31 @@ func (s Setting) parse(v reflect.Value, text string) error {
 	}
 	v.Set(into)
 	return err
+}
+
+// codesText writes ranges of errCodes as people do: 2000-2999, 5001.
+func codesText(ranges []CodeRange) string {
+	var list []string
+	for _, r := range ranges {
+		text := strconv.FormatInt(r.From, 10)
+		if r.To != r.From {
+			text += "-" + strconv.FormatInt(r.To, 10)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
+}
+
+var codesPattern = regexp.MustCompile(`([0-9]+)(?:\s*-\s*([0-9]+))?`)
+
+// codesJSON gives the JSON of what codesText writes. Anything else stays as it is.
+func codesJSON(text string) string {
+	if strings.TrimSpace(codesPattern.ReplaceAllString(strings.ReplaceAll(text, ",", ""), "")) != "" {
+		return text
+	}
+	var list []string
+	for _, m := range codesPattern.FindAllStringSubmatch(text, -1) {
+		list = append(list, fmt.Sprintf(`{"from":%s,"to":%s}`, m[1], cmp.Or(m[2], m[1])))
+	}
+	return "[" + strings.Join(list, ",") + "]"
 }

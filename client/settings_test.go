@@ -94,3 +94,23 @@ func TestMerchantPatch(t *testing.T) {
 		}
 	}
 }
+
+// TestTextOfCodes: errCodes are written as people do, and their JSON is read too.
+func TestTextOfCodes(t *testing.T) {
+	final := Settings()[slices.IndexFunc(Settings(), func(s Setting) bool { return s.Name == "finalCodes" })]
+	want := []CodeRange{{2000, 2999}, {5001, 5001}}
+	if got := final.Text(MerchantSettings{FinalCodes: want}); got != "2000-2999, 5001" {
+		t.Errorf("written %q", got)
+	}
+	for _, text := range []string{"2000-2999, 5001", "2000 - 2999,5001", `[{"from":2000,"to":2999},{"from":5001,"to":5001}]`} {
+		var p MerchantPatch
+		if err := final.Set(&p, text); err != nil || !slices.Equal(p.FinalCodes, want) {
+			t.Errorf("%q is read as %v, %v", text, p.FinalCodes, err)
+		}
+	}
+	for _, text := range []string{"2000-", "many", "-5", "2000..2999", "99999999999999999999"} {
+		if err := final.Set(&MerchantPatch{}, text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
