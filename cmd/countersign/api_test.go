@@ -183,7 +183,7 @@ func TestTokensOfBothEnds(t *testing.T) {
 			out := filepath.Join(dir, end+"-"+role)
 			status, printed, errOut := shell(t, "", slices.Concat([]string{"token", "new", "n", "--role", role, "--out", out}, flags)...)
 			if !strings.Contains(has, end) {
-				if status != exitFailed || !strings.Contains(errOut, "the gateway, with --gateway, has viewer, app, approver and admin") {
+				if status != exitFailed || !strings.Contains(errOut, "Roles of the gateway, with --gateway: [viewer app approver admin]") {
 					t.Errorf("%s of the %s: %d %s", role, end, status, errOut)
 				}
 				if _, err := os.Stat(out); err == nil {

@@ -119,7 +119,7 @@ func (c *cluster) checkFeed(ctx context.Context) {
 // clusterAttempt is an attempt as the API shows it.
 type clusterAttempt struct {
 	Number                             int
-	RequestUUID, Outcome, Reason, Node string
+	RequestUUID, Result, Reason, Node string
 	Started                            time.Time
 	DurationMs                         int64
 }
@@ -203,7 +203,7 @@ func (c *cluster) checkAttempts(ctx context.Context) {
 				c.t.Logf("callback %s: attempt %d of node %s reached the merchant %v after it was over", id, a.Number, a.Node, at.Sub(over))
 				late[a.Node]++
 			}
-			if a.Outcome == "lost" || a.ended().Sub(a.Started) > clusterLease {
+			if a.Result == "lost" || a.ended().Sub(a.Started) > clusterLease {
 				lost++
 			}
 			if i == 0 {

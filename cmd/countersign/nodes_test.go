@@ -157,7 +157,7 @@ func (c *cluster) checkOnce() {
 			slow[a.RequestUUID] = a.Reason == "timeout"
 			return slow[a.RequestUUID]
 		})
-		if len(inTime) != 1 || inTime[0].Outcome != "accepted" {
+		if len(inTime) != 1 || inTime[0].Result != "accepted" {
 			t.Errorf("callback %s has the attempts %+v, want one, accepted", id, inTime)
 		}
 	}
