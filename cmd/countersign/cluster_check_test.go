@@ -118,10 +118,10 @@ func (c *cluster) checkFeed(ctx context.Context) {
 
 // clusterAttempt is an attempt as the API shows it.
 type clusterAttempt struct {
-	Number                             int
+	Number                            int
 	RequestUUID, Result, Reason, Node string
-	Started                            time.Time
-	DurationMs                         int64
+	Started                           time.Time
+	DurationMs                        int64
 }
 
 func (a clusterAttempt) ended() time.Time {
