@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Problem
 }
 
-// Unwrap makes errors.Is(err, ErrPolicy) true.
+// Unwrap makes errors.Is(err, ErrFile) true.
 func (e *Error) Unwrap() error { return ErrFile }
 
 // Parse reads a policy file, compiles all of it and refuses what it does
@@ -92,119 +92,82 @@ func (e *Error) Unwrap() error { return ErrFile }
 // and the names of the file: address in treasury, tenantUserId in staff, now in
 // office. There are no floating-point numbers. A condition that cannot be
 // evaluated (a label that is not there, a cost above the bound) denies.
-func Parse(file []byte) (*Rules, error) {
-	p, err := parse(file)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+func Parse(file []byte) (p *Rules, err error) {
+	// What reads the file panics with the first *Error.
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *Error:
+			p, err = nil, e
+		default:
+			panic(e)
+		}
+	}()
+	return parse(file), nil
 }
 
-func parse(file []byte) (*Rules, *Error) {
-	root, err := readTOML(file)
-	if err != nil {
-		return nil, err
-	}
-	top := section{"", root}
-	if err := top.known("default", "time-zone", "self-approval", "lists", "hours", "decimals", "rule", "limit"); err != nil {
-		return nil, err
-	}
+func parse(file []byte) *Rules {
+	top := section{"", readTOML(file)}
+	top.known("default", "time-zone", "self-approval", "lists", "hours", "decimals", "rule", "limit")
 	p := &Rules{source: string(file), named: map[string]ref.Val{}}
-	if p.fallback, err = top.effect("default", Deny, Deny, Ask, Allow); err != nil {
-		return nil, err
-	}
-	if p.self, err = top.flag("self-approval"); err != nil {
-		return nil, err
-	}
-	if err := p.readNamed(top); err != nil {
-		return nil, err
-	}
-	if p.decimals, err = top.decimals(); err != nil {
-		return nil, err
-	}
-	env, err := fileEnv(p.named)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.readRules(env, top); err != nil {
-		return nil, err
-	}
-	if err := p.readLimits(env, top); err != nil {
-		return nil, err
-	}
+	p.fallback = top.effect("default", Deny, Ask, Allow)
+	p.self = top.flag("self-approval")
+	p.readNamed(top)
+	p.decimals = top.decimals()
+	env := fileEnv(p.named)
+	p.readRules(env, top)
+	p.readLimits(env, top)
 	if !top.has("default") && len(p.rules) == 0 {
-		return nil, &Error{Problem: "has neither a rule nor a default: it would deny everything"}
+		panic(&Error{Problem: "has neither a rule nor a default: it would deny everything"})
 	}
-	return p, nil
+	return p
 }
 
 // fileEnv is baseEnv with the names of one file.
-func fileEnv(named map[string]ref.Val) (*cel.Env, *Error) {
-	base, err := baseEnv()
-	if err != nil {
-		return nil, &Error{Problem: brief(err.Error())}
-	}
-	var opts []cel.EnvOption
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		typ := listType
-		if _, ok := named[name].(hoursValue); ok {
-			typ = hoursType
+func fileEnv(named map[string]ref.Val) *cel.Env {
+	env, err := baseEnv()
+	if err == nil {
+		var opts []cel.EnvOption
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			typ := listType
+			if _, ok := named[name].(hoursValue); ok {
+				typ = hoursType
+			}
+			opts = append(opts, cel.Variable(name, typ))
 		}
-		opts = append(opts, cel.Variable(name, typ))
+		env, err = env.Extend(opts...)
 	}
-	env, err := base.Extend(opts...)
 	if err != nil {
-		return nil, &Error{Problem: brief(err.Error())}
+		panic(&Error{Problem: brief(err.Error())})
 	}
-	return env, nil
+	return env
 }
 
 // readNamed reads [lists] and [hours], which share their names.
-func (p *Rules) readNamed(top section) *Error {
-	lists, err := top.table("lists")
-	if err != nil {
-		return err
-	}
+func (p *Rules) readNamed(top section) {
+	lists := top.table("lists")
 	for _, name := range lists.keys() {
-		if err := p.checkName(lists, name); err != nil {
-			return err
-		}
-		entries, err := lists.texts(name)
-		if err != nil {
-			return err
-		}
+		p.checkName(lists, name)
+		entries := lists.texts(name)
 		if slices.Contains(entries, "") {
-			return lists.fail(name, "has an empty entry")
+			lists.fail(name, "has an empty entry")
 		}
 		p.named[name] = newList(entries)
 	}
-	zone, err := top.zone("time-zone")
-	if err != nil {
-		return err
-	}
-	hours, err := top.table("hours")
-	if err != nil {
-		return err
-	}
+	zone := top.zone("time-zone")
+	hours := top.table("hours")
 	for _, name := range hours.keys() {
-		if err := p.checkName(hours, name); err != nil {
-			return err
-		}
-		entries, err := hours.texts(name)
-		if err != nil {
-			return err
-		}
+		p.checkName(hours, name)
 		value := hoursValue{zone: zone}
-		for _, e := range entries {
+		for _, e := range hours.texts(name) {
 			s, err := parseSpan(e)
 			if err != nil {
-				return hours.fail(name, "%q %v", cut(e, 40), err)
+				hours.fail(name, "%q %v", cut(e, 40), err)
 			}
 			value.spans = append(value.spans, s)
 		}
 		p.named[name] = value
 	}
-	return nil
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
@@ -218,98 +181,53 @@ var celWords = []string{
 
 // checkName refuses a name that expressions could not use, or that would stand
 // for two things.
-func (p *Rules) checkName(s section, name string) *Error {
+func (p *Rules) checkName(s section, name string) {
 	_, variable := variables[name]
 	_, taken := p.named[name]
 	switch {
 	case !namePattern.MatchString(name):
-		return s.fail(name, "is no name: a small letter, then letters, digits and _, 64 at most")
+		s.fail(name, "is no name: a small letter, then letters, digits and _, 64 at most")
 	case variable || slices.Contains(celWords, name):
-		return s.fail(name, "has a meaning of its own in conditions")
+		s.fail(name, "has a meaning of its own in conditions")
 	case taken:
-		return s.fail(name, "is the name of a list too")
+		s.fail(name, "is the name of a list too")
 	}
-	return nil
 }
 
-func (p *Rules) readRules(env *cel.Env, top section) *Error {
-	sections, err := top.tables("rule", maxRules)
-	if err != nil {
-		return err
-	}
+func (p *Rules) readRules(env *cel.Env, top section) {
+	sections := top.tables("rule", maxRules)
 	for _, s := range sections {
-		if err := s.known("name", "when", "effect", "reason"); err != nil {
-			return err
-		}
-		var r rule
-		if r.name, r.reason, err = s.titles(); err != nil {
-			return err
-		}
-		when, err := s.condition(env)
-		if err != nil {
-			return err
-		}
-		if when == nil {
-			return s.fail("when", "is missing")
-		}
-		r.when = *when
-		if !s.has("effect") {
-			return s.fail("effect", "is missing")
-		}
-		if r.effect, err = s.effect("effect", Deny, Deny, Ask, Allow); err != nil {
-			return err
-		}
+		s.known("name", "when", "effect", "reason")
+		s.needs("name")
+		r := rule{name: s.text("name"), reason: s.text("reason")}
+		s.needs("when", "effect")
+		r.when, r.effect = *s.condition(env), s.effect("effect", Deny, Ask, Allow)
 		p.rules = append(p.rules, r)
 	}
-	return uniqueNames(sections)
+	uniqueNames(sections)
 }
 
-func (p *Rules) readLimits(env *cel.Env, top section) *Error {
-	sections, err := top.tables("limit", maxLimits)
-	if err != nil {
-		return err
-	}
+func (p *Rules) readLimits(env *cel.Env, top section) {
+	sections := top.tables("limit", maxLimits)
 	for _, s := range sections {
-		if err := s.known("name", "symbol", "max", "window", "per", "above", "when", "reason"); err != nil {
-			return err
+		s.known("name", "symbol", "max", "window", "per", "above", "when", "reason")
+		s.needs("name", "symbol", "max")
+		l := limit{
+			name: s.text("name"), reason: s.text("reason"), symbol: s.text("symbol"), max: s.amount("max"), window: s.window("window"),
+			above: s.effect("above", Deny, Ask), when: s.condition(env),
 		}
-		var l limit
-		if l.name, l.reason, err = s.titles(); err != nil {
-			return err
-		}
-		if l.symbol, err = s.text("symbol"); err != nil {
-			return err
-		}
-		if l.symbol == "" {
-			return s.fail("symbol", "is missing")
-		}
-		if l.max, err = s.amount("max"); err != nil {
-			return err
-		}
-		if l.window, err = s.window("window"); err != nil {
-			return err
-		}
-		switch per, err := s.text("per"); {
-		case err != nil:
-			return err
+		switch per := s.text("per"); {
 		case per != "" && l.window == 0:
-			return s.fail("per", "has no meaning without window: an order alone is of one user")
+			s.fail("per", "has no meaning without window: an order alone is of one user")
 		case per != "" && per != "tenant" && per != "all":
-			return s.fail("per", "%q is neither tenant nor all", cut(per, 40))
+			s.fail("per", "%q is neither tenant nor all", cut(per, 40))
 		default:
 			l.perTenant = per == "tenant"
 		}
-		if l.above, err = s.effect("above", Deny, Deny, Ask); err != nil {
-			return err
-		}
-		if l.when, err = s.condition(env); err != nil {
-			return err
-		}
 		if l.reason == "" {
-			window, _ := s.text("window")
-			l.reason = l.describe(window)
+			l.reason = l.describe(s.text("window"))
 		}
 		p.limits = append(p.limits, l)
 	}
-	return uniqueNames(sections)
+	uniqueNames(sections)
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,19 +31,19 @@ const (
 
 // readTOML gives the tables of a file. Keys keep their case: "Effect" is not
 // "effect".
-func readTOML(file []byte) (map[string]any, *Error) {
+func readTOML(file []byte) map[string]any {
 	switch {
 	case len(file) > maxPolicyFile:
-		return nil, &Error{Problem: fmt.Sprintf("is larger than %d bytes", maxPolicyFile)}
+		panic(&Error{Problem: fmt.Sprintf("is larger than %d bytes", maxPolicyFile)})
 	case bytes.Count(file, []byte("{")) > maxTables:
-		return nil, &Error{Problem: fmt.Sprintf("has more than %d braces", maxTables)}
+		panic(&Error{Problem: fmt.Sprintf("has more than %d braces", maxTables)})
 	case bytes.Count(file, []byte("[")) > maxArrays:
-		return nil, &Error{Problem: fmt.Sprintf("has more than %d brackets", maxArrays)}
+		panic(&Error{Problem: fmt.Sprintf("has more than %d brackets", maxArrays)})
 	}
 	n := 0
 	for line := range bytes.Lines(file) {
 		if n++; bytes.Count(line, []byte(".")) > maxPointsOnLine {
-			return nil, &Error{Line: n, Column: 1, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)}
+			panic(&Error{Line: n, Column: 1, Problem: fmt.Sprintf("has more than %d points on one line", maxPointsOnLine)})
 		}
 	}
 	root := map[string]any{}
@@ -50,17 +51,16 @@ func readTOML(file []byte) (map[string]any, *Error) {
 		out := &Error{Problem: brief(err.Error())}
 		var parse toml.ParseError
 		if errors.As(err, &parse) {
-			out.Line, out.Column, out.Problem = parse.Position.Line, max(parse.Position.Col, 1), brief(parse.Message)
-			if parse.Message == "" {
-				out.Problem = "is not TOML"
-			}
+			out.Line, out.Column = parse.Position.Line, max(parse.Position.Col, 1)
+			out.Problem = cmp.Or(brief(parse.Message), "is not TOML")
 		}
-		return nil, out
+		panic(out)
 	}
-	return root, nil
+	return root
 }
 
-// section is one table of the file and what errors call it.
+// section is one table of the file and what errors call it. Its methods give the zero value
+// for an absent key, and panic with an *Error for a wrong one.
 type section struct {
 	where string
 	m     map[string]any
@@ -70,96 +70,80 @@ func (s section) has(key string) bool { _, ok := s.m[key]; return ok }
 
 func (s section) keys() []string { return slices.Sorted(maps.Keys(s.m)) }
 
-func (s section) fail(key, format string, args ...any) *Error {
+func (s section) fail(key, format string, args ...any) {
 	where := s.where
 	if where != "" {
 		where += ": "
 	}
-	return &Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)}
+	panic(&Error{Where: where + cut(key, 40), Problem: fmt.Sprintf(format, args...)})
 }
 
 // known refuses every key that is none of keys: a misspelt "above" must not
 // leave a limit at its default.
-func (s section) known(keys ...string) *Error {
+func (s section) known(keys ...string) {
 	for _, k := range s.keys() {
 		if !slices.Contains(keys, k) {
 			slices.Sort(keys)
-			return s.fail(k, "is no key here; there are %s", strings.Join(keys, ", "))
+			s.fail(k, "is no key here; there are %s", strings.Join(keys, ", "))
 		}
 	}
-	return nil
 }
 
-// text gives a text of one line; empty where the key is absent.
-func (s section) text(key string) (string, *Error) {
-	v, ok := s.m[key]
-	if !ok {
-		return "", nil
+func (s section) needs(keys ...string) {
+	for _, k := range keys {
+		if !s.has(k) {
+			s.fail(k, "is missing")
+		}
 	}
-	text, ok := v.(string)
+}
+
+// value gives the value of key, the zero value where the key is absent. problem says what is
+// wrong with a value of another type.
+func value[T any](s section, key, problem string, args ...any) T {
+	v, ok := s.m[key].(T)
+	if !ok && s.has(key) {
+		s.fail(key, problem, args...)
+	}
+	return v
+}
+
+// text gives a text of one line.
+func (s section) text(key string) string {
+	text := value[string](s, key, "is not a text in quotes")
 	switch {
-	case !ok:
-		return "", s.fail(key, "is not a text in quotes")
-	case text == "":
-		return "", s.fail(key, "is empty")
+	case text == "" && s.has(key):
+		s.fail(key, "is empty")
 	case len(text) > maxReason || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return "", s.fail(key, "is not one line of at most %d bytes", maxReason)
+		s.fail(key, "is not one line of at most %d bytes", maxReason)
 	}
-	return text, nil
+	return text
 }
 
-// flag gives true or false; false where the key is absent.
-func (s section) flag(key string) (bool, *Error) {
-	v, ok := s.m[key]
-	if !ok {
-		return false, nil
-	}
-	set, ok := v.(bool)
-	if !ok {
-		return false, s.fail(key, "is neither true nor false, without quotes")
-	}
-	return set, nil
+func (s section) flag(key string) bool {
+	return value[bool](s, key, "is neither true nor false, without quotes")
 }
 
-func (s section) texts(key string) ([]string, *Error) {
-	list, ok := s.m[key].([]any)
-	if !ok {
-		return nil, s.fail(key, "is not a list of texts")
-	}
+func (s section) texts(key string) []string {
+	list := value[[]any](s, key, "is not a list of texts")
 	out := make([]string, len(list))
 	for i, v := range list {
+		var ok bool
 		if out[i], ok = v.(string); !ok {
-			return nil, s.fail(key, "has an entry, number %d, that is not a text in quotes", i+1)
+			s.fail(key, "has an entry, number %d, that is not a text in quotes", i+1)
 		}
 	}
-	return out, nil
+	return out
 }
 
-// table gives the table under key; one without entries where it is absent.
-func (s section) table(key string) (section, *Error) {
-	v, ok := s.m[key]
-	if !ok {
-		return section{where: key}, nil
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return section{}, s.fail(key, "is not a table: write [%s] once", key)
-	}
-	return section{key, m}, nil
+func (s section) table(key string) section {
+	return section{key, value[map[string]any](s, key, "is not a table: write [%s] once", key)}
 }
 
 // tables gives the tables of a list [[key]], called by number and name.
-func (s section) tables(key string, most int) ([]section, *Error) {
-	v, ok := s.m[key]
-	if !ok {
-		return nil, nil
-	}
-	list, ok := v.([]map[string]any)
-	switch {
-	case !ok:
-		return nil, s.fail(key, "is not a list of tables: write [[%s]] above each", key)
-	case len(list) > most:
-		return nil, s.fail(key, "are more than %d", most)
+func (s section) tables(key string, most int) []section {
+	list := value[[]map[string]any](s, key, "is not a list of tables: write [[%s]] above each", key)
+	if len(list) > most {
+		s.fail(key, "are more than %d", most)
 	}
 	out := make([]section, len(list))
 	for i, m := range list {
@@ -168,131 +152,106 @@ func (s section) tables(key string, most int) ([]section, *Error) {
 			out[i].where += fmt.Sprintf(" %q", cut(name, 40))
 		}
 	}
-	return out, nil
+	return out
 }
 
-// titles gives the name of a rule or limit and the reason, which may be absent.
-func (s section) titles() (name, reason string, err *Error) {
-	if name, err = s.text("name"); err != nil {
-		return "", "", err
-	}
-	if name == "" {
-		return "", "", s.fail("name", "is missing")
-	}
-	reason, err = s.text("reason")
-	return name, reason, err
-}
-
-func uniqueNames(sections []section) *Error {
+func uniqueNames(sections []section) {
 	seen := map[any]bool{}
 	for _, s := range sections {
 		if seen[s.m["name"]] {
-			return s.fail("name", "is in use")
+			s.fail("name", "is in use")
 		}
 		seen[s.m["name"]] = true
 	}
-	return nil
 }
 
-// effect reads one of allowed; absent where the key is absent.
-func (s section) effect(key string, absent Effect, allowed ...Effect) (Effect, *Error) {
-	text, err := s.text(key)
-	if err != nil || text == "" {
-		return absent, err
+// effect reads one of allowed, the first where the key is absent.
+func (s section) effect(key string, allowed ...Effect) Effect {
+	text := s.text(key)
+	if text == "" {
+		return allowed[0]
 	}
-	if e, err := ParseEffect(text); err == nil && slices.Contains(allowed, e) {
-		return e, nil
+	e, err := ParseEffect(text)
+	if err != nil || !slices.Contains(allowed, e) {
+		words := make([]string, len(allowed))
+		for i, e := range allowed {
+			words[i] = e.String()
+		}
+		s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
 	}
-	words := make([]string, len(allowed))
-	for i, e := range allowed {
-		words[i] = e.String()
-	}
-	return Deny, s.fail(key, "%q is none of %s", cut(text, 40), strings.Join(words, ", "))
+	return e
 }
 
-func (s section) amount(key string) (countersign.Amount, *Error) {
+func (s section) amount(key string) countersign.Amount {
 	switch s.m[key].(type) {
-	case nil:
-		return countersign.Amount{}, s.fail(key, "is missing")
 	case int64, float64:
-		return countersign.Amount{}, s.fail(key, `is a number without quotes, which may not be exact: write "1000.5"`)
+		s.fail(key, `is a number without quotes, which may not be exact: write "1000.5"`)
 	}
-	text, perr := s.text(key)
-	if perr != nil {
-		return countersign.Amount{}, perr
-	}
-	a, err := countersign.ParseAmount(text)
+	a, err := countersign.ParseAmount(s.text(key))
 	if err != nil {
-		return countersign.Amount{}, s.fail(key, "%v", err)
+		s.fail(key, "%v", err)
 	}
-	return a, nil
+	return a
 }
 
-// window reads a length of time from one second; 0 where the key is absent.
-func (s section) window(key string) (time.Duration, *Error) {
-	text, perr := s.text(key)
-	if perr != nil || text == "" {
-		return 0, perr
+// window reads a length of time from one second.
+func (s section) window(key string) time.Duration {
+	text := s.text(key)
+	if text == "" {
+		return 0
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d > maxWindow {
-		return 0, s.fail(key, `%q is no length of time from "1s" to "%.0fh", such as "24h"`, cut(text, 40), maxWindow.Hours())
+		s.fail(key, `%q is no length of time from "1s" to "%.0fh", such as "24h"`, cut(text, 40), maxWindow.Hours())
 	}
-	return d, nil
+	return d
 }
 
-func (s section) zone(key string) (*time.Location, *Error) {
-	text, perr := s.text(key)
-	if perr != nil || text == "" {
-		return time.UTC, perr
-	}
+// zone reads the name of a time zone; UTC where the key is absent.
+func (s section) zone(key string) *time.Location {
+	text := s.text(key)
 	if text == "Local" {
-		return nil, s.fail(key, "is of the machine: name the zone, such as Europe/Berlin")
+		s.fail(key, "is of the machine: name the zone, such as Europe/Berlin")
 	}
 	zone, err := time.LoadLocation(text)
 	if err != nil {
-		return nil, s.fail(key, "%q is no time zone, such as Europe/Berlin", cut(text, 40))
+		s.fail(key, "%q is no time zone, such as Europe/Berlin", cut(text, 40))
 	}
-	return zone, nil
+	return zone
 }
 
 // decimals reads [decimals]: how many digits after the point the amounts of a symbol may have.
-func (s section) decimals() (map[string]int, *Error) {
-	t, err := s.table("decimals")
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]int{}
+func (s section) decimals() map[string]int {
+	t, out := s.table("decimals"), map[string]int{}
 	for _, symbol := range t.keys() {
 		n, ok := t.m[symbol].(int64)
 		if !ok || n < 0 || n > countersign.MaxAmountDigits-1 {
-			return nil, t.fail(symbol, "is no whole number from 0 to %d", countersign.MaxAmountDigits-1)
+			t.fail(symbol, "is no whole number from 0 to %d", countersign.MaxAmountDigits-1)
 		}
 		folded := countersign.FoldSpelling(symbol)
 		if _, ok := out[folded]; ok {
-			return nil, t.fail(symbol, "is there twice, in other letters")
+			t.fail(symbol, "is there twice, in other letters")
 		}
 		out[folded] = int(n)
 	}
-	return out, nil
+	return out
 }
 
 // condition compiles the key when; nil where it is absent.
-func (s section) condition(env *cel.Env) (*expression, *Error) {
-	v, ok := s.m["when"]
-	if !ok {
-		return nil, nil
+func (s section) condition(env *cel.Env) *expression {
+	if !s.has("when") {
+		return nil
 	}
-	text, ok := v.(string)
-	if !ok || strings.TrimSpace(text) == "" {
-		return nil, s.fail("when", "is not a condition in quotes")
+	text, _ := s.m["when"].(string)
+	if strings.TrimSpace(text) == "" {
+		s.fail("when", "is not a condition in quotes")
 	}
 	x, err := compile(env, text)
 	if err != nil {
 		err.Where = s.where + ": when"
-		return nil, err
+		panic(err)
 	}
-	return &x, nil
+	return &x
 }
 
 // cut keeps the start of a text from the file for an error.
