@@ -14,8 +14,8 @@ type BlockDigest [sha256.Size / 2]byte
 // IsZero reports whether d is the zero BlockDigest.
 func (d BlockDigest) IsZero() bool { return d == BlockDigest{} }
 
-// Blocks are the sealed blocks of one request, for the rules that hold requests of
-// services that do not bind (PROTOCOL.md, B5 and B7).
+// Blocks are the sealed blocks of one request, for the rules about requests of services
+// that do not bind (PROTOCOL.md, B5 and B7).
 type Blocks struct {
 	Body BlockDigest // of all sealed blocks
 	List []Block     // in their order
@@ -35,8 +35,8 @@ type Block struct {
 	// Own says that the block holds so much of the requestUUID that no other
 	// request has it.
 	Own bool
-	// Owner is what the block belongs to: no honest request with another owner
-	// has this block. Zero: nothing is known of that.
+	// Owner names what the block belongs to: no honest request with another owner
+	// has this block. Zero: not known.
 	Owner BlockDigest
 }
 
@@ -44,7 +44,7 @@ type Block struct {
 // in, and its owner there.
 type SeenBlock struct{ Body, Owner BlockDigest }
 
-// Standing is what an Inbox knows of an entry before it records it again.
+// Standing says how far an entry is when a request for it comes.
 type Standing int
 
 // The standings.
@@ -54,19 +54,19 @@ const (
 	EntrySettled                 // it is settled
 )
 
-// Finding is what the blocks of a request say of it.
+// Finding is the result of Blocks.Judge.
 type Finding int
 
-// The findings. The zero Finding is that nothing speaks against the request.
+// The findings.
 const (
-	FindingNone    Finding = iota
-	FindingSuspect         // record the deposit, as suspect: a person decides
-	FindingSpliced         // refuse the request and remember nothing of it
+	FindingNone    Finding = iota // nothing speaks against the request
+	FindingSuspect                // record the deposit, as suspect: a person decides
+	FindingSpliced                // refuse the request and remember nothing of it
 )
 
-// Judge says what b says of a callback of type t (PROTOCOL.md, B5 and B7). known
-// gives what the Inbox remembers of a block. Everything that an Inbox has to decide
-// about blocks is decided here.
+// Judge applies the rules of seen blocks to a request for a callback of type t
+// (PROTOCOL.md, B5 and B7). known gives what the Inbox remembers of a block. An Inbox
+// decides nothing else about blocks.
 func (b *Blocks) Judge(known func(BlockDigest) (SeenBlock, bool), t countersign.Type, e Standing) Finding {
 	own, foreign, fresh := false, false, false
 	for _, block := range b.List {
@@ -109,8 +109,8 @@ const (
 	ownerDigits = 12
 )
 
-// blocksOf gives the blocks of a request whose sealed blocks held as many bytes of
-// plaintext as lengths says. padded means that equal chunks give different blocks.
+// blocksOf gives the blocks of a request. lengths has the bytes of plaintext in each sealed
+// block. padded means that equal chunks give different blocks.
 func blocksOf(cb countersign.Callback, plaintext, sealed []byte, lengths []int, padded bool) *Blocks {
 	size := len(sealed) / len(lengths)
 	names := []string{"requestUUID", "trackingId", "callBackId", "txId"}

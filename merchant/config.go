@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"countersign"
@@ -48,26 +50,32 @@ const (
 )
 
 // String names b as settings do: required, seen or off.
-func (b Binding) String() string {
-	switch b {
-	case BindingRequired:
-		return "required"
-	case BindingWhenPresent:
-		return "seen"
-	case BindingOff:
-		return "off"
-	}
-	return fmt.Sprintf("Binding(%d)", int(b))
-}
+func (b Binding) String() string { return bindingNames.of("Binding", int(b)) }
+
+var bindingNames = names{"required", "seen", "off"}
 
 // ParseBinding inverts Binding.String.
 func ParseBinding(s string) (Binding, error) {
-	for _, b := range []Binding{BindingRequired, BindingWhenPresent, BindingOff} {
-		if s == b.String() {
-			return b, nil
-		}
+	b, err := bindingNames.parse("binding", s)
+	return Binding(b), err
+}
+
+// names are the words of the values of a setting, which count from 0.
+type names []string
+
+func (n names) of(kind string, v int) string {
+	if v < 0 || v >= len(n) {
+		return fmt.Sprintf("%s(%d)", kind, v)
 	}
-	return BindingRequired, fmt.Errorf("the binding must be off, seen or required")
+	return n[v]
+}
+
+// parse inverts of. Its error goes with the zero value.
+func (n names) parse(what, s string) (int, error) {
+	if v := slices.Index(n, s); v >= 0 {
+		return v, nil
+	}
+	return 0, fmt.Errorf("the %s must be one of %s", what, strings.Join(n, ", "))
 }
 
 // Config has the settings of a Handler.
@@ -89,9 +97,8 @@ type Config struct {
 	// one to the other, in either order. It has a private part if and only if Key has
 	// one. Nil: Key alone opens.
 	NextKey *envelope.Key
-	// NextResponseKey seals the answers to requests that NextKey opened, as
-	// ResponseKey does for Key. Nil: ResponseKey where that is another pair than Key,
-	// otherwise NextKey.
+	// NextResponseKey seals the answers to requests that NextKey opened. Nil:
+	// ResponseKey if that is another pair than Key, otherwise NextKey.
 	NextResponseKey *envelope.Key
 
 	// APIKey goes into every response. Required.
@@ -151,9 +158,9 @@ type Config struct {
 	// ones too, before it is sent. If it fails, the service is told errCode 5000 and asks
 	// again. Nil: nobody is told.
 	OnAnswer func(context.Context, Exchange) error
-	// OnHeld returns when OnWithdrawal may answer w otherwise than with Hold, or
-	// when ctx ends. It is called while Profile.Hold keeps an exchange open, and
-	// OnWithdrawal is asked again after it. Nil: OnWithdrawal is asked every second.
+	// OnHeld blocks until OnWithdrawal may have another answer to w than Hold, or
+	// until ctx ends. It is called while Profile.Hold keeps an exchange open;
+	// OnWithdrawal is called again after it. Nil: OnWithdrawal is called every second.
 	OnHeld func(ctx context.Context, w countersign.WithdrawalRequest)
 	// OnNotice does the merchant's part of the notices: *WithdrawalDone,
 	// *AddressChange, *WithdrawalEnded, *WithdrawalNotice of package countersign. A

@@ -57,10 +57,9 @@ func (h *holds) leave(id string) {
 	}
 }
 
-// held keeps the exchange of a withdrawal open that OnWithdrawal holds, if the
-// Profile says so, and calls again until the answer is another or the time is over.
-// While it waits it holds no lease, so other deliveries are not kept waiting. If the
-// service closes the connection, it ends.
+// held keeps the exchange of a held withdrawal open, if the Profile says so, and calls
+// again until the answer is not Hold, the time is over, or the service closes the
+// connection. Meanwhile it has no lease, so other deliveries do not wait for it.
 func (h *Handler) held(ctx context.Context, rep reply, again func() reply) reply {
 	w, ok := rep.callback.(*countersign.WithdrawalRequest)
 	if !ok || rep.reason != ReasonHold || h.c.Profile.Hold != HoldWait {
@@ -86,7 +85,7 @@ func (h *Handler) held(ctx context.Context, rep reply, again func() reply) reply
 	return rep
 }
 
-// awaitChange returns when OnWithdrawal may answer otherwise, or ctx ends.
+// awaitChange blocks until OnWithdrawal may have another answer, or ctx ends.
 func (h *Handler) awaitChange(ctx context.Context, w countersign.WithdrawalRequest) {
 	if h.c.OnHeld != nil {
 		h.c.OnHeld(ctx, w)

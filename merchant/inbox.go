@@ -81,7 +81,7 @@ type Renewer interface {
 	Renew(ctx context.Context, r Renewal) error
 }
 
-// Renewal prolongs a claim.
+// Renewal extends a lease.
 type Renewal struct {
 	Type  countersign.Type
 	ID    string
@@ -153,25 +153,9 @@ const (
 )
 
 // String names s for logs.
-func (s State) String() string {
-	switch s {
-	case StateTaken:
-		return "taken"
-	case StateClaimed:
-		return "claimed"
-	case StateSettled:
-		return "settled"
-	case StateBusy:
-		return "busy"
-	case StateOtherContent:
-		return "other content"
-	case StateSpliced:
-		return "spliced"
-	case StateOpen:
-		return "open"
-	}
-	return "none"
-}
+func (s State) String() string { return stateNames.of("State", int(s)) }
+
+var stateNames = names{"none", "taken", "claimed", "settled", "busy", "other content", "spliced", "open"}
 
 // Claimed is what Claim found.
 type Claimed struct {

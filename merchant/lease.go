@@ -54,7 +54,7 @@ func (h *Handler) renewLease(key entryKey, c Claimed) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
-// renew makes an error of an Inbox that panics.
+// renew turns a panic of the Inbox into an error.
 func (h *Handler) renew(ctx context.Context, inbox Renewer, r Renewal) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.c.Timeout)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ const (
 	ReasonSeal              Reason = "seal"     // the answer could not be sealed
 )
 
-// Reasons lists every Reason, for tables and metrics.
+// Reasons lists every Reason, for tables and metrics: first those for which Refusal holds.
 var Reasons = []Reason{
 	ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload, ReasonNotOpened,
 	ReasonMalformed,
@@ -74,13 +75,7 @@ var Reasons = []Reason{
 // Refusal reports whether r is the reason of a request that was no callback, or of a
 // callback that was not acted on.
 func (r Reason) Refusal() bool {
-	switch r {
-	case ReasonPath, ReasonMethod, ReasonAPIKey, ReasonTooLarge, ReasonBodySlow, ReasonBodyCut, ReasonBodyConsumed, ReasonOverload,
-		ReasonNotOpened, ReasonMalformed, ReasonUnknownType, ReasonWrongURL, ReasonNotBound, ReasonBindingBroken, ReasonSpliced,
-		ReasonOtherContent, ReasonDetailsChange, ReasonOtherUser, ReasonUnanswerable, ReasonDisproved, ReasonUnverified:
-		return true
-	}
-	return false
+	return slices.Contains(Reasons[:slices.Index(Reasons, ReasonAccepted)], r)
 }
 
 // Answered reports whether r is the reason of a callback that the merchant's end
@@ -93,9 +88,9 @@ func (r Reason) Answered() bool {
 	return false
 }
 
-// level is the log level of r. What went as it should and decided nothing is not shown by
-// default, since there are many of it. Errors need a person: attempts to move money with a
-// contradiction, and failures of the merchant's own side.
+// level is the log level of r. Deposits, notices and repetitions are not shown by default,
+// because there are many. Errors need a person: requests that contradict an earlier one, and
+// failures at the merchant's end.
 func (r Reason) level() slog.Level {
 	switch r {
 	case ReasonAccepted, ReasonRepeated:
@@ -126,7 +121,7 @@ type Observer interface {
 }
 
 // Steps says when the steps of a callback ended, for traces. A step that was not reached
-// has no time.
+// has the zero time.
 type Steps struct {
 	Began    time.Time // the request came
 	Received time.Time // its body is whole, and it may be opened
@@ -139,8 +134,8 @@ type Steps struct {
 // maxLoggedNames bounds how many names of unknown members are logged.
 const maxLoggedNames = 8
 
-// record logs one line for a request and counts it. Of the values that a peer
-// chose it logs only identifiers and, of a refused request, the path.
+// record logs one line for a request and counts it. It logs no value that a peer chose
+// but identifiers and, if the request was refused, its method and path.
 func (h *Handler) record(req *http.Request, began time.Time, r reply) {
 	ctx, took := req.Context(), time.Since(began)
 	if h.c.Observer != nil {

@@ -24,7 +24,7 @@ var errOpenings = errors.New("too many requests wait to be opened with the priva
 type openings struct {
 	size     int           // of the shortest key, in bytes
 	slots    chan struct{} // holds a value for each that is being opened
-	patience time.Duration
+	patience time.Duration // how long a request waits
 
 	mu      sync.Mutex
 	waiting int // blocks, of requests that wait
@@ -43,9 +43,9 @@ func newOpenings(c *Config) *openings {
 	return &openings{size: size, slots: make(chan struct{}, c.MaxOpening), patience: c.Timeout, most: c.MaxWaitingBlocks}
 }
 
-// enter waits until a request with a body of size bytes may be opened. It fails
-// where too many blocks wait, where ctx ends, and where waiting takes as long as
-// the work on a request may. leave must be called when the request is opened.
+// enter waits until a request with a body of size bytes may be opened. It fails if too
+// many blocks wait, if ctx ends, and after patience. Call leave when the request is
+// opened.
 func (o *openings) enter(ctx context.Context, size int) (leave func(), err error) {
 	if o == nil {
 		return func() {}, nil
@@ -73,8 +73,8 @@ func (o *openings) enter(ctx context.Context, size int) (leave func(), err error
 	}
 }
 
-// queue adds blocks to those that wait. It is false, and adds nothing, where that
-// would be too many.
+// queue adds blocks to those that wait. It gives false and adds nothing if that would be
+// too many.
 func (o *openings) queue(blocks int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

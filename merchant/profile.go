@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
@@ -71,24 +70,14 @@ const (
 )
 
 // String names h as settings do: ask or wait.
-func (h HoldMode) String() string {
-	switch h {
-	case HoldAsk:
-		return "ask"
-	case HoldWait:
-		return "wait"
-	}
-	return fmt.Sprintf("HoldMode(%d)", int(h))
-}
+func (h HoldMode) String() string { return holdNames.of("HoldMode", int(h)) }
+
+var holdNames = names{"ask", "wait"}
 
 // ParseHold inverts HoldMode.String.
 func ParseHold(s string) (HoldMode, error) {
-	for _, h := range []HoldMode{HoldAsk, HoldWait} {
-		if s == h.String() {
-			return h, nil
-		}
-	}
-	return HoldAsk, fmt.Errorf("the hold must be ask or wait")
+	h, err := holdNames.parse("hold", s)
+	return HoldMode(h), err
 }
 
 // CanHold reports whether the provider is known to ask again when it is told to.

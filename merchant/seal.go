@@ -31,8 +31,8 @@ func (h *Handler) sealed(r reply) reply {
 	return r.end(failed(ReasonSeal, err))
 }
 
-// plaintext is the answer that accepts or confirms cb, to be sealed with key. If the full answer does not
-// fit into a response, plaintext gives the shortest one.
+// plaintext is the answer that accepts or confirms cb, to be sealed with key: the shortest
+// one if the full answer does not fit into a response.
 func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply) ([]byte, error) {
 	a := cb.Accept(r.Details)
 	if w, ok := a.(countersign.WithdrawalAnswer); ok && w.TenantUserID == "" {
@@ -52,9 +52,8 @@ func (h *Handler) plaintext(key *envelope.Key, cb countersign.Callback, r Reply)
 	return b, nil
 }
 
-// written is a in the form that is best sealed with key: the details
-// of a withdrawal lie in blocks with what they belong to, where they are short
-// enough for that (PROTOCOL.md, Decision, D7).
+// written gives the bytes of a. The details of a withdrawal lie in blocks with what they
+// belong to, if they are short enough for the blocks of key (PROTOCOL.md, Decision, D7).
 func (h *Handler) written(key *envelope.Key, a countersign.Answer) ([]byte, error) {
 	if w, ok := a.(countersign.WithdrawalAnswer); ok {
 		b, _, err := w.MarshalBlocks(key.MaxChunk(h.c.ResponsePadding))

@@ -23,26 +23,14 @@ const (
 )
 
 // String names v as Config.Verify's answers over HTTP do: not_yet, yes or no.
-func (v Verdict) String() string {
-	switch v {
-	case VerdictNotYet:
-		return "not_yet"
-	case VerdictYes:
-		return "yes"
-	case VerdictNo:
-		return "no"
-	}
-	return fmt.Sprintf("Verdict(%d)", int(v))
-}
+func (v Verdict) String() string { return verdictNames.of("Verdict", int(v)) }
+
+var verdictNames = names{"not_yet", "yes", "no"}
 
 // ParseVerdict inverts Verdict.String.
 func ParseVerdict(s string) (Verdict, error) {
-	for _, v := range []Verdict{VerdictNotYet, VerdictYes, VerdictNo} {
-		if s == v.String() {
-			return v, nil
-		}
-	}
-	return VerdictNotYet, errors.New("the verdict must be yes, no or not_yet")
+	v, err := verdictNames.parse("verdict", s)
+	return Verdict(v), err
 }
 
 // The values of Config.VerifyWait, VerifyTimeout and VerifyFor if they are zero.
@@ -104,7 +92,7 @@ func newProofs() *proofs {
 
 var errManyProofs = fmt.Errorf("%d calls of Verify are running already", maxProofs)
 
-// find gives the call for a deposit that runs or has ended, or begins one.
+// find gives the call of Verify for a deposit, and starts one if there is none.
 func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, error) {
 	p := h.proofs
 	p.mu.Lock()
@@ -125,8 +113,8 @@ func (h *Handler) find(key entryKey, e *Entry, d *countersign.Deposit) (*proof, 
 	return call, nil
 }
 
-// Question is a digest of what Verify is asked about a deposit: its identifier, its content,
-// and which transfer of the transaction it is. A verdict on one question is none on another.
+// Question is the digest of what Verify is asked about: the deposit's identifier, its
+// content and its TxIndex. A verdict counts for the same Question only.
 func (e *Entry) Question() Digest {
 	q := digestOf("countersign inbox question 1")
 	q.text(e.ID, string(e.Content[:]), strconv.FormatInt(e.TxIndex, 10))
@@ -154,8 +142,8 @@ func (c *proof) ended() bool {
 // old reports whether the result of c no longer counts.
 func (c *proof) old() bool { return c.ended() && time.Since(c.at) > keepProof }
 
-// call runs Verify, in a goroutine of its own: what it takes longer than an exchange
-// waits is not in vain.
+// call runs Verify in a goroutine of its own. If it ends after the exchange, the next
+// attempt gets its result.
 func (h *Handler) call(key entryKey, c *proof, d countersign.Deposit) {
 	ctx, cancel := context.WithTimeout(h.proofs.ended, h.c.VerifyTimeout)
 	defer cancel()
@@ -180,14 +168,14 @@ func (h *Handler) call(key entryKey, c *proof, d countersign.Deposit) {
 	c.verdict, c.err = v, err
 }
 
-// taken forgets the result of c: the deposit is settled, or refused.
-func (p *proofs) taken(key entryKey) {
+// forget drops the result for a deposit that is settled or refused.
+func (p *proofs) forget(key entryKey) {
 	p.mu.Lock()
 	delete(p.by, key)
 	p.mu.Unlock()
 }
 
-// wait ends the calls and returns when they have ended, or with ctx.
+// wait cancels the calls and returns when they have ended, or when ctx ends.
 func (p *proofs) wait(ctx context.Context) error {
 	p.end()
 	for {
@@ -218,8 +206,8 @@ var (
 
 var errSlowProof = errors.New("the check has not answered yet; it goes on, and its result is for the next attempt")
 
-// prove asks Verify about a deposit that this delivery has claimed. The verdict is
-// the zero one if the deposit may count.
+// prove asks Verify about a deposit that this delivery has claimed. It gives the zero
+// verdict if the deposit may count.
 func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) verdict {
 	if c.PossibleDuplicate || c.Suspect {
 		return verdict{} // a person decides on it
@@ -242,7 +230,7 @@ func (h *Handler) prove(ctx context.Context, key entryKey, e *Entry, c Claimed) 
 	case VerdictYes:
 		return verdict{}
 	case VerdictNo:
-		h.proofs.taken(key)
+		h.proofs.forget(key)
 		return verdict{Reply: disproved, reason: ReasonDisproved, cause: errors.Join(errDisproved, err)}
 	}
 	if !c.Recorded.IsZero() && e.At.Sub(c.Recorded) >= h.c.VerifyFor {
@@ -290,7 +278,7 @@ func (h *Handler) workProven(ctx context.Context, inbox Transactor, rep reply, k
 		rep, done = h.workOnce(ctx, rep, key, e, nil)
 	}
 	if done && rep.Code == countersign.CodeAccepted {
-		h.proofs.taken(key)
+		h.proofs.forget(key)
 	}
 	return rep, done
 }

@@ -119,8 +119,8 @@ func (h *Handler) workWithin(ctx context.Context, inbox Transactor, rep reply, k
 	return h.standing(rep, key, a.claimed), true
 }
 
-// standing answers a callback that this delivery does not act on, because of what the
-// Inbox knows of it.
+// standing answers a callback that this delivery does not act on, by the state that the
+// Inbox gave.
 func (h *Handler) standing(rep reply, key entryKey, c Claimed) reply {
 	switch c.State {
 	case StateSettled:
@@ -183,8 +183,8 @@ func (h *Handler) function(cb countersign.Callback) function {
 	}
 }
 
-// verdictOf is the verdict of a function for cb that returned a and err. a counts for
-// a withdrawal alone.
+// verdictOf is the verdict of a function for cb that returned a and err. Only a withdrawal
+// has an a.
 func (h *Handler) verdictOf(cb countersign.Callback, a Answer, err error) verdict {
 	w, withdrawal := cb.(*countersign.WithdrawalRequest)
 	switch {

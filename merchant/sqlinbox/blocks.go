@@ -34,7 +34,7 @@ func digestOf(b []byte) (d merchant.BlockDigest) {
 	return d
 }
 
-// judge says what the blocks of e say of it. r is its entry, nil for none.
+// judge calls Blocks.Judge for e. r is its entry, nil if it is new.
 func judge(e *merchant.Entry, seen seenBlocks, r *row) merchant.Finding {
 	if e.Blocks == nil {
 		return merchant.FindingNone
@@ -103,9 +103,8 @@ func (in *Inbox) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// rememberOnly keeps the blocks of a request of which nothing else is recorded, unless
-// the request is suspect: remembered blocks would clear the same request of that when it
-// comes again.
+// rememberOnly keeps the blocks of a request of which nothing else is recorded. It keeps
+// none of a suspect request, which would no longer be suspect when it comes again.
 func (t *transaction) rememberOnly(ctx context.Context, e *merchant.Entry) error {
 	key := entryKey(e.Callback.CallbackType(), e.ID)
 	if err := t.lock(ctx, locks(key, e)...); err != nil {

@@ -33,7 +33,7 @@ type row struct {
 	mark       int64 // of begin, in this transaction alone
 }
 
-// claimed is what of r every state tells.
+// claimed is what every Claimed says of r.
 func (r *row) claimed(s merchant.State) merchant.Claimed {
 	return merchant.Claimed{State: s, Seq: r.seq, PossibleDuplicate: r.duplicate, Suspect: r.suspect, Recorded: time.UnixMilli(r.recorded)}
 }
@@ -51,9 +51,8 @@ func entryKey(t countersign.Type, id string) []byte {
 // stripe is the row of countersign_locks for a digest.
 func stripe(digest []byte) int64 { return int64(binary.BigEndian.Uint16(digest)) % stripes }
 
-// lock makes transactions about the same of digests wait for one another, in the same
-// order in all of them. After it every statement reads what the earlier ones
-// committed.
+// lock makes transactions with a digest in common run one after another. All lock in the
+// same order. After it every statement reads what the earlier transactions committed.
 func (t *transaction) lock(ctx context.Context, digests ...[]byte) error {
 	if t.d == SQLite {
 		// A write, though of no row: the transaction is the writer from here on.
@@ -88,7 +87,7 @@ func (t *transaction) lock(ctx context.Context, digests ...[]byte) error {
 	return err
 }
 
-// locks gives the digests of all that a transaction about e must have to itself.
+// locks gives the digests that a transaction about e locks.
 func locks(key []byte, e *merchant.Entry) [][]byte {
 	digests := [][]byte{key}
 	if !e.Transfer.IsZero() {
@@ -186,7 +185,8 @@ func (t *transaction) insertEntry(ctx context.Context, key []byte, e *merchant.E
 	return r, err
 }
 
-// compare gives r the index of e, and says whether it may be another entry's transfer.
+// compare sets r's index to that of e, and marks r as a possible duplicate if another
+// entry may be the same transfer.
 func (t *transaction) compare(ctx context.Context, r *row, e *merchant.Entry) error {
 	r.txIndex = e.TxIndex
 	if e.Transfer.IsZero() {
@@ -200,8 +200,8 @@ func (t *transaction) compare(ctx context.Context, r *row, e *merchant.Entry) er
 	})
 }
 
-// setIndex looks again for entries of the same transfer if e has another index than r, which
-// is about to be claimed or to take effect.
+// setIndex calls compare if e has another index than r. It is called before r is claimed
+// or takes effect.
 func (t *transaction) setIndex(ctx context.Context, r *row, e *merchant.Entry) error {
 	if r.txIndex == e.TxIndex {
 		return nil

@@ -155,7 +155,7 @@ func (in *Inbox) Act(ctx context.Context, e merchant.Entry, conclude merchant.Co
 	return c, nil
 }
 
-// state is what k says if this call does not act.
+// state is the result of a call that does not act.
 func (k known) state() merchant.Claimed {
 	switch {
 	case k.refused == merchant.StateSpliced:
