@@ -17,17 +17,6 @@ func AddressKey(address string) string {
 }
 
 func isEVMAddress(s string) bool {
-	if len(s) != 42 || s[0] != '0' || s[1] != 'x' {
-		return false
-	}
-	for i := 2; i < len(s); i++ {
-		if !isHex(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+	digits, ok := strings.CutPrefix(s, "0x")
+	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }

@@ -134,7 +134,7 @@ func versionEight(id []byte) (random [6]byte, ok bool) {
 				return random, false
 			}
 		default:
-			if !isHex(c) || c >= 'A' && c <= 'F' {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
 				return random, false
 			}
 		}

@@ -64,8 +64,8 @@ func (i Identity) EventID() string {
 	return i.TrackingID
 }
 
-// Identify reads what names a request, even of one that ParseCallback refuses, for
-// logs and explanations.
+// Identify reads what names a request, for logs and explanations. It also works for
+// requests that ParseCallback refuses.
 func Identify(plaintext []byte) (id Identity) {
 	obj, err := scan(plaintext)
 	if err != nil {

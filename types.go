@@ -42,6 +42,14 @@ var types = [...]struct {
 // Known reports whether t is one of the types with a meaning.
 func (t Type) Known() bool { return t > TypeUnknown && int(t) < len(types) }
 
+// row is the row of types for t.
+func (t Type) row() int {
+	if t.Known() {
+		return int(t)
+	}
+	return int(TypeUnknown)
+}
+
 // Values lists the known types.
 func (Type) Values() []Type {
 	list := make([]Type, 0, len(types)-1)
@@ -61,39 +69,18 @@ func (t Type) String() string {
 
 // Words says for people what callbacks of type t are about. It is empty for an
 // unknown type.
-func (t Type) Words() string {
-	if t.Known() {
-		return types[t].words
-	}
-	return ""
-}
+func (t Type) Words() string { return types[t.row()].words }
 
-// Lane is the lane of callbacks of type t. No parser gives a callback of an
-// unknown type, whose lane would be LaneNotify.
-func (t Type) Lane() Lane {
-	if t.Known() {
-		return types[t].lane
-	}
-	return LaneNotify
-}
+// Lane is the lane of callbacks of type t, LaneNotify for an unknown type.
+func (t Type) Lane() Lane { return types[t.row()].lane }
 
 // Effect is what an accepted callback of type t does at the merchant.
-func (t Type) Effect() Effect {
-	if t.Known() {
-		return types[t].effect
-	}
-	return EffectNone
-}
+func (t Type) Effect() Effect { return types[t.row()].effect }
 
-// Report is the word by which a wallet reports of a released withdrawal what the type
-// alone says, such as funds for which it waits. It is empty if t has other members than
-// a WithdrawalNotice.
-func (t Type) Report() string {
-	if t.Known() {
-		return types[t].report
-	}
-	return ""
-}
+// Report is the word by which a wallet reports what callbacks of type t say of a released
+// withdrawal, such as "funds" for what it waits for. Only the types of WithdrawalNotice have
+// one.
+func (t Type) Report() string { return types[t.row()].report }
 
 // Effect is what an accepted callback does at the merchant (PROTOCOL.md, Messages,
 // M8 and M9). Callbacks with other effects than EffectDeposit and EffectQuestion are

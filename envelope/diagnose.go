@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -184,42 +185,23 @@ func diagnoseLength(key *Key, n int) []string {
 
 func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
 	blocks := explainBlocks(key, p, sealed)
-	var good, type2, unpadded, inRange, typed int
-	bad := -1
-	for i, b := range blocks {
-		switch {
-		case b.Problem == "":
-			good++
-		case bad < 0:
-			bad = i
-		}
-		if b.InRange {
-			inRange++
-		}
-		if b.Type == 1 {
-			typed++
-		}
-		if b.Type == 2 {
-			type2++
-		}
-		if b.Problem == reasonUnpadded {
-			unpadded++
-		}
-	}
+	bad := slices.IndexFunc(blocks, BlockExplanation.bad)
+	good := len(blocks) - count(blocks, BlockExplanation.bad)
+	type1 := count(blocks, func(b BlockExplanation) bool { return b.Type == 1 })
 	switch {
 	case bad < 0:
 		return nil
-	case type2 > 0:
+	case count(blocks, func(b BlockExplanation) bool { return b.Type == 2 }) > 0:
 		return []string{"The blocks were sealed with the private part but as block type 2; have the sender use block type 1, as RSA/ECB/PKCS1Padding does with a private key."}
-	case unpadded > 0:
+	case count(blocks, func(b BlockExplanation) bool { return b.Problem == reasonUnpadded }) > 0:
 		return []string{fmt.Sprintf("The blocks hold text without padding, cut at %d bytes or so; have the sender use PKCS#1 v1.5 padding and chunks of at most %d bytes.", key.Size(), key.MaxChunk(PKCS1v15))}
-	case typed > good:
+	case type1 > good:
 		return []string{fmt.Sprintf("Block %d was sealed with this pair but padded wrongly: %s; have the sender pad as PKCS#1 v1.5 block type 1.", bad, blocks[bad].Problem)}
 	case good > 0:
-		return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, len(blocks), bad)}
+		return damagedHint(good, len(blocks), bad)
 	}
 	hints := []string{"No block opens with this key; the body was sealed with another pair, so compare fingerprints with the peer."}
-	if inRange == 0 {
+	if count(blocks, func(b BlockExplanation) bool { return b.InRange }) == 0 {
 		hints[0] = "Every block is above the modulus of this key; the body was sealed with another pair, so compare fingerprints with the peer."
 	}
 	hints = append(hints, "If the body was sealed with the public part, only the private part opens it; give the file with the private key.")
@@ -228,38 +210,38 @@ func diagnosePublic(key *Key, p Padding, sealed []byte) []string {
 
 func diagnosePrivate(key *Key, p Padding, sealed []byte) []string {
 	blocks := explainBlocks(key, p, sealed)
-	var good, otherPart, otherPadding, empty int
-	bad := -1
-	for i, b := range blocks {
-		switch {
-		case b.Problem == "":
-			good++
-			continue
-		case b.OtherPart:
-			otherPart++
-		case b.Problem == reasonNoData:
-			empty++
-		case b.Type >= 0:
-			otherPadding++
-		}
-		if bad < 0 {
-			bad = i
-		}
-	}
+	bad := slices.IndexFunc(blocks, BlockExplanation.bad)
+	good := len(blocks) - count(blocks, BlockExplanation.bad)
+	otherPadding := func(b BlockExplanation) bool { return b.bad() && b.Problem != reasonNoData && b.Type >= 0 }
 	switch {
 	case bad < 0:
 		return nil
-	case otherPart > 0:
+	case count(blocks, func(b BlockExplanation) bool { return b.OtherPart }) > 0:
 		return []string{"The body was sealed with the private part of this very pair; open it with the public part."}
-	case otherPadding > 0:
+	case count(blocks, otherPadding) > 0:
 		return []string{fmt.Sprintf("The blocks open with another padding than %v; choose the scheme that the peer uses.", p)}
-	case empty > 0:
+	case count(blocks, func(b BlockExplanation) bool { return b.Problem == reasonNoData }) > 0:
 		return []string{fmt.Sprintf("Block %d holds no data; have the sender seal no empty chunk.", bad)}
 	case good > 0:
-		return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, len(blocks), bad)}
+		return damagedHint(good, len(blocks), bad)
 	}
 	hints := []string{"No block opens with either part of this pair; the body was sealed with another pair, so compare fingerprints with the peer."}
 	return append(hints, otherSizeHint(key, len(sealed))...)
+}
+
+func (b BlockExplanation) bad() bool { return b.Problem != "" }
+
+func count(blocks []BlockExplanation, is func(BlockExplanation) bool) (n int) {
+	for _, b := range blocks {
+		if is(b) {
+			n++
+		}
+	}
+	return n
+}
+
+func damagedHint(good, blocks, bad int) []string {
+	return []string{fmt.Sprintf("%d of %d blocks open and block %d does not; the body was damaged, or holds blocks of another pair, so have it sent again.", good, blocks, bad)}
 }
 
 func otherSizeHint(key *Key, n int) []string {

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"strings"
 )
 
 // The PEM labels that ParseKey takes.
@@ -139,22 +140,14 @@ func parseDER(der []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	outline := ""
+	letters := map[int]string{asn1.TagInteger: "i", asn1.TagSequence: "s", asn1.TagBitString: "b", asn1.TagOctetString: "o"}
+	outline := "" // a letter for each member, x for any other
 	for _, f := range fields {
-		switch {
-		case f.Class != asn1.ClassUniversal:
-			outline += "x"
-		case f.Tag == asn1.TagInteger:
-			outline += "i"
-		case f.Tag == asn1.TagSequence:
-			outline += "s"
-		case f.Tag == asn1.TagBitString:
-			outline += "b"
-		case f.Tag == asn1.TagOctetString:
-			outline += "o"
-		default:
-			outline += "x"
+		letter, known := letters[f.Tag]
+		if !known || f.Class != asn1.ClassUniversal {
+			letter = "x"
 		}
+		outline += letter
 	}
 	switch {
 	case outline == "sb":
@@ -166,7 +159,7 @@ func parseDER(der []byte) (*Key, error) {
 		return parsePKCS1Public(der)
 	case outline == "iiiiiiiii":
 		return parsePKCS1Private(der)
-	case len(outline) >= 3 && outline[:3] == "iso":
+	case strings.HasPrefix(outline, "iso"):
 		if err := checkAlgorithm(fields[1]); err != nil {
 			return nil, err
 		}
@@ -177,7 +170,7 @@ func parseDER(der []byte) (*Key, error) {
 		return nil, fmt.Errorf("%w: %s", ErrKeyEncrypted, hintKeyPassphrase)
 	case outline == "ssb":
 		return nil, fmt.Errorf("%w: %s", ErrKeyFormat, hintKeyCertificate)
-	case len(outline) >= 2 && outline[:2] == "io":
+	case strings.HasPrefix(outline, "io"):
 		return nil, fmt.Errorf("%w: this is an EC key", ErrKeyType)
 	}
 	return nil, fmt.Errorf("%w: the data is another structure; %s", ErrKeyFormat, hintKeyForms)

@@ -16,20 +16,20 @@ func Open(key *Key, p Padding, body []byte) ([]byte, error) {
 	return Worker{}.Open(key, p, body)
 }
 
-// Open does what the function Open does, by w.
+// Open is the function Open with the goroutines and the bound of w.
 func (w Worker) Open(key *Key, p Padding, body []byte) ([]byte, error) {
 	plaintext, _, err := w.OpenBlocks(key, p, body)
 	return plaintext, err
 }
 
-// OpenBlocks is Open and says how many bytes of the plaintext each block held, in
-// the order of the blocks. A block is sealed at once: what lies in one block came
-// from one sealer and one message. There are no lengths beside an error.
+// OpenBlocks is Open that also gives how many bytes of the plaintext each block held,
+// in the order of the blocks. What lies in one block came from one sealer and one
+// message. With an error there are no lengths.
 func OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, lengths []int, err error) {
 	return Worker{}.OpenBlocks(key, p, body)
 }
 
-// OpenBlocks does what the function OpenBlocks does, by w.
+// OpenBlocks is the function OpenBlocks with the goroutines and the bound of w.
 func (w Worker) OpenBlocks(key *Key, p Padding, body []byte) (plaintext []byte, lengths []int, err error) {
 	sealed, err := openable(key, p, body)
 	if err != nil {

@@ -20,7 +20,7 @@ func Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	return Worker{}.Seal(key, p, plaintext)
 }
 
-// Seal does what the function Seal does, by w.
+// Seal is the function Seal with the goroutines of w.
 func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (w Worker) Seal(key *Key, p Padding, plaintext []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeBody(sealed), nil
+	return base64.StdEncoding.AppendEncode(nil, sealed), nil
 }
 
 // Reseal gives the same bytes as Seal for less work, if the private part seals:
@@ -42,7 +42,7 @@ func Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte,
 	return Worker{}.Reseal(key, p, prevPlain, prevBody, plaintext)
 }
 
-// Reseal does what the function Reseal does, by w.
+// Reseal is the function Reseal with the goroutines of w.
 func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byte) ([]byte, error) {
 	if err := sealable(key, p, plaintext); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (w Worker) Reseal(key *Key, p Padding, prevPlain, prevBody, plaintext []byt
 	if err != nil {
 		return nil, err
 	}
-	return encodeBody(sealed), nil
+	return base64.StdEncoding.AppendEncode(nil, sealed), nil
 }
 
 func sealable(key *Key, p Padding, plaintext []byte) error {
@@ -75,12 +75,6 @@ func sealable(key *Key, p Padding, plaintext []byte) error {
 		return fmt.Errorf("sealing %d bytes: %w: this key takes %d", len(plaintext), ErrTooLarge, limit)
 	}
 	return nil
-}
-
-func encodeBody(sealed []byte) []byte {
-	body := make([]byte, base64.StdEncoding.EncodedLen(len(sealed)))
-	base64.StdEncoding.Encode(body, sealed)
-	return body
 }
 
 // sealBlocks gives the blocks of plaintext. prev is nil or the blocks of

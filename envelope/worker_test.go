@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"sync"
@@ -151,7 +152,7 @@ func TestWorkerOpensEveryBlockWhateverOneGives(t *testing.T) {
 			mu.Unlock()
 		})
 	}}
-	if opened, err := w.Open(key, PKCS1v15, encodeBody(body)); !errors.Is(err, ErrOpen) || opened != nil {
+	if opened, err := w.Open(key, PKCS1v15, base64.StdEncoding.AppendEncode(nil, body)); !errors.Is(err, ErrOpen) || opened != nil {
 		t.Errorf("opening gave %d bytes, error %v", len(opened), err)
 	}
 	if len(ran) != 5 {
