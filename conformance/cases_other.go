@@ -40,7 +40,7 @@ func otherCases() []Case {
 
 const otherFix = "Take other forms that say the same (PROTOCOL.md, M12 and A4): convert them when you parse, the amount as a text and never by a floating-point number."
 
-// takesAs posts the deposit sent, which must be taken as what usual says.
+// takesAs posts the deposit sent, which must be accepted as if it were usual.
 func (s *session) takesAs(what string, sent, usual message) {
 	s.advice = otherFix
 	sameAnswer(usual, s.takes(what, sent).parsed.(countersign.DepositAnswer))
@@ -69,7 +69,7 @@ func (s *session) digits(n int) string {
 	return string(b)
 }
 
-// aNumber is the user of the settings if that is a number.
+// aNumber is Config.User if that is a number, else 65515.
 func (s *session) aNumber() string {
 	if u := s.cfg.User; strings.Trim(u, "0123456789") == "" && u[0] != '0' {
 		return u
@@ -99,8 +99,7 @@ func otherForm(changes ...[]string) func(*session) {
 	}
 }
 
-// otherAmounts posts deposits with amounts as they are sent, each followed by what
-// it is.
+// otherAmounts posts deposits. pairs has each amount as it is sent, then its value.
 func otherAmounts(pairs ...string) func(*session) {
 	return func(s *session) {
 		for pair := range slices.Chunk(pairs, 2) {

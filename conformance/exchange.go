@@ -137,8 +137,8 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// open reads the response as a service does, to a request with a plaintext of that many
-// bytes.
+// open reads the response as a service does. request is the length of the request's
+// plaintext in bytes, which bounds the answer.
 func (s *session) open(r *reply, request int) {
 	_ = json.Unmarshal(r.body, &r.members) // nil if it is not an object; parseErr says so
 	r.response, r.parseErr = countersign.ParseResponse(r.body)

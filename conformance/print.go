@@ -25,7 +25,7 @@ func (p Printer) paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// Result prints how a case ended, and of one that failed what Explain says.
+// Result prints how a case ended, with Result.Explain if it failed.
 func (p Printer) Result(r Result) {
 	switch r.Ending {
 	case Pass:
@@ -45,7 +45,7 @@ func inBrackets(s string) string {
 	return "  (" + s + ")"
 }
 
-// Summary prints how many cases ended how, and how long they took.
+// Summary prints the counts and how long the run took.
 func (p Printer) Summary(sum Summary, took time.Duration) {
 	colour := green
 	if !sum.OK() {

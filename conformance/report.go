@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Explain says of a case that failed, a line each and indented: the rule, what is wrong,
-// the last exchange, what to fix.
+// Explain describes a failed case in indented lines: the rule, what is wrong, the last
+// exchange, and what to fix.
 func (r Result) Explain() string {
 	var b strings.Builder
 	line := func(what, text string) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"time"
@@ -25,8 +24,8 @@ type backupCmd struct {
 
 // Help is the long help of the subcommand.
 func (backupCmd) Help() string {
-	return "The copy is as of one moment. It holds no file of the data directory but the database: keep master.key somewhere else, " +
-		"without it the copy is of no use. Only restore opens it. PostgreSQL is backed up by its own means: see docs/backup.md."
+	return "The copy shows the database at one moment. It holds no other file of the data directory: keep master.key somewhere else, " +
+		"because the copy is of no use without it. Only restore opens it. PostgreSQL is backed up by its own means: see docs/backup.md."
 }
 
 // backedUp is what backup prints.
@@ -35,7 +34,7 @@ type backedUp struct {
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
 	daemon.Held
-	Apart []string `json:"keepApart"` // what is needed too, and is not in it
+	Apart []string `json:"keepApart"` // files that a restore needs too
 }
 
 func (c *backupCmd) Run(std streams) error {
@@ -66,12 +65,12 @@ type restoreCmd struct {
 
 // Help is the long help of the subcommand.
 func (restoreCmd) Help() string {
-	return "What came after the backup is not known to it and may have happened. So an epoch begins: the service releases nothing, and the gateway " +
+	return "The backup does not know what happened after it was made. So an epoch begins: the service releases nothing, and the gateway " +
 		"holds every deposit, until countersign reconcile --settle. No process may use the database meanwhile, and master.key must be in place."
 }
 
 func (c *restoreCmd) Run(std streams) error {
-	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := std.warnings()
 	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"countersign/internal/daemon"
 	"countersign/internal/gateway"
 	"countersign/internal/policy"
-	"countersign/internal/signed"
 	"countersign/merchant"
 )
 
@@ -102,19 +101,8 @@ func (c *gatewayCmd) Run(std streams) error {
 		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
 		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
-	if errors.Is(err, daemon.ErrAlarmSecret) {
-		return noAlarmSecret
-	}
-	if errors.Is(err, daemon.ErrVerifySecret) {
-		return &hintedError{errors.New("--verify-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
-			[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > verify.secret); then --verify-secret @verify.secret on each.`}}
-	}
-	if errors.Is(err, daemon.ErrForwardSecret) {
-		return &hintedError{errors.New("--forward-secret is missing: with --db there may be other gateways, and all must sign with one secret"),
-			[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > forward.secret); then --forward-secret @forward.secret on each.`}}
-	}
 	if err != nil {
-		return err
+		return explainStart(err)
 	}
 	if c.Check {
 		return std.checked(g.Check(context.Background()))
@@ -184,9 +172,9 @@ func (c *gatewayCmd) callbacks(std streams) (m merchant.Config, err error) {
 func (c *gatewayCmd) readKeys(m *merchant.Config, std streams) error {
 	switch {
 	case len(c.ServiceKey) > 2:
-		return errors.New("--service-key is there more than twice: the old key and the new one are two")
+		return errors.New("--service-key is given more than twice: give the old key and the new one")
 	case len(c.ResponseKey) > len(c.ServiceKey):
-		return errors.New("--response-key is there more often than --service-key: each answers what one of those opened")
+		return errors.New("--response-key is given more often than --service-key: each answers what one service key opened")
 	}
 	for _, k := range []struct {
 		flag  string
@@ -232,14 +220,8 @@ func (c *gatewayCmd) forwarding() (f gateway.Forwarding, err error) {
 		return f, nil
 	}
 	f.URL = c.ForwardURL
-	text, err := c.ForwardSecret.Reveal("forward-secret")
-	if err != nil || text == "" {
-		return f, err
-	}
-	if f.Secret, err = signed.ParseSecret(text); err != nil {
-		return f, fmt.Errorf("forward secret: %w", err)
-	}
-	return f, nil
+	f.Secret, err = signingSecret("forward-secret", c.ForwardSecret)
+	return f, err
 }
 
 func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
@@ -250,12 +232,6 @@ func (c *gatewayCmd) verifying() (v gateway.Verifying, err error) {
 		return v, errors.New("--verify-for must be above 0")
 	}
 	v.URL, v.For = c.VerifyURL, c.VerifyFor
-	text, err := c.VerifySecret.Reveal("verify-secret")
-	if err != nil || text == "" {
-		return v, err
-	}
-	if v.Secret, err = signed.ParseSecret(text); err != nil {
-		return v, fmt.Errorf("verify secret: %w", err)
-	}
-	return v, nil
+	v.Secret, err = signingSecret("verify-secret", c.VerifySecret)
+	return v, err
 }

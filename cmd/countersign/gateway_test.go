@@ -18,6 +18,8 @@ import (
 	"countersign/merchant"
 )
 
+const tokenFile = daemon.TokenFile
+
 // gatewayKills is how often each database's process is killed.
 var gatewayKills = dbtest.Times(25, 5)
 
@@ -295,7 +297,7 @@ func TestGatewayStartsWrongly(t *testing.T) {
 		"forward from":    {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "-1"}, "--forward-from"},
 		"forward what":    {[]string{"--api-key", "k", "--service-key", key, "--forward-from", "0"}, "--forward-from: there is no --forward-url"},
 		"forward beyond":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-from", "3"}, "--forward-from: the feed of deposits ends at 0, and 3 was given"},
-		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "forward secret"},
+		"forward secret":  {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--forward-secret", "SECRET"}, "--forward-secret:"},
 		"one secret":      {[]string{"--api-key", "k", "--service-key", key, "--forward-url", "http://x", "--db", "postgres://nowhere.invalid/x"}, "--forward-secret is missing"},
 		"no text":         {[]string{"--config", file("c.toml", "[gateway]\napi-key = 5")}, "--api-key: [gateway] of the settings file has no text for it"},
 		"no texts":        {[]string{"--config", file("d.toml", "[gateway]\ncallback-api-key = [\"a\", 5]")}, "--callback-api-key: [gateway] of the settings file has no text"},

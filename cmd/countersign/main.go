@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 
@@ -74,6 +75,11 @@ func (s streams) progress(line string) {
 	}
 }
 
+// warnings is the log of a subcommand that is no daemon.
+func (s streams) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // isTerminal says whether a person sees what is written to w.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -139,8 +145,9 @@ func run(args []string, std streams) int {
 	return exitDone
 }
 
-// newParser gives the parser of the command line args. end are the words of its end; status is
-// set where kong ends the program: --help; called, where a subcommand speaks to an API.
+// newParser gives the parser of the command line args. end has the words of its end. kong
+// sets status if it ends the program, as for --help, and called if a subcommand speaks to an
+// API.
 func newParser(std streams, args []string, end kong.Vars, status *int, called *cli.Called) (*kong.Kong, error) {
 	line := &commandLine{}
 	var err error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -102,7 +101,7 @@ func (c *reconcileCmd) Run(std streams) error {
 		}
 	} else {
 		var storage daemon.Storage
-		if storage, err = c.storage(c.Data, slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err == nil {
+		if storage, err = c.storage(c.Data, std.warnings()); err == nil {
 			ended, err = daemon.Reconcile(ctx, storage, ofGateway, config)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 
@@ -22,12 +21,12 @@ type rekeyCmd struct {
 
 // Help is the long help of the subcommand.
 func (rekeyCmd) Help() string {
-	return "Both keys open the database from the beginning until --finish, so processes may start with either, and all notice the new one by themselves. " +
-		"Broken off anywhere, it is begun again with the same command. With SQLite the daemon is stopped first; with the key beside it in the data directory, one command then does all. docs/keys.md has the steps."
+	return "Until --finish both keys open the database: processes may start with either, and running ones take up the new key by themselves. " +
+		"If rekey is interrupted, run the same command again. With SQLite, stop the daemon first; if the key is in the data directory, one command does everything. docs/keys.md has the steps."
 }
 
 func (c *rekeyCmd) Run(std streams) error {
-	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := std.warnings()
 	storage, err := c.storage(c.Data, log)
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func (c *migrateCmd) Run(std streams) error {
 	storage := daemon.Storage{Dir: c.Data, DB: c.DB}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := std.warnings()
 	if c.Grants != "" {
 		text, err := daemon.Grants(ctx, storage, c.Gateway, c.Grants, log)
 		if err != nil {

@@ -12,9 +12,6 @@ import (
 	"countersign/internal/signed"
 )
 
-// tokenFile is where subcommands that speak to an API look for their token.
-const tokenFile = daemon.TokenFile
-
 // storeFlags say where a daemon keeps its state.
 type storeFlags struct {
 	DB               string `name:"db" help:"PostgreSQL in place of the embedded SQLite: postgres://USER@HOST/NAME, several hosts allowed." placeholder:"URL"`
@@ -98,11 +95,8 @@ func (c *serveCmd) Run(std streams) error {
 		Storage: storage, Listen: c.Listen, Node: c.Node, AllowPrivate: c.AllowPrivate, AllowHTTP: c.AllowHTTP, MerchantPorts: c.MerchantPorts,
 		ExchangeTimeout: c.ExchangeTimeout, Lease: c.Lease, DrainTimeout: c.Drain, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
-	if errors.Is(err, daemon.ErrAlarmSecret) {
-		return noAlarmSecret
-	}
 	if err != nil {
-		return err
+		return explainStart(err)
 	}
 	if c.Check {
 		return std.checked(s.Check(context.Background()))
@@ -130,6 +124,12 @@ func (std streams) showToken(token, file string) {
 
 // explainStart adds what to try to the errors of a start.
 func explainStart(err error) error {
+	for missing, name := range map[error]string{daemon.ErrAlarmSecret: "alarm", daemon.ErrForwardSecret: "forward", daemon.ErrVerifySecret: "verify"} {
+		if errors.Is(err, missing) {
+			return &hintedError{fmt.Errorf("--%s-secret is missing: with --db there may be other processes, and all must sign with one secret", name),
+				[]string{fmt.Sprintf(`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > %[1]s.secret); then --%[1]s-secret @%[1]s.secret on each.`, name)}}
+		}
+	}
 	switch {
 	case errors.Is(err, daemon.ErrOlder):
 		return &hintedError{err, []string{
@@ -157,18 +157,22 @@ type alarmFlags struct {
 
 func (f alarmFlags) posting() (p daemon.AlarmPosting, err error) {
 	p.URL = f.AlarmURL
-	text, err := f.AlarmSecret.Reveal("alarm-secret")
-	if err != nil || text == "" {
-		return p, err
-	}
-	if p.Secret, err = signed.ParseSecret(text); err != nil {
-		return p, fmt.Errorf("--alarm-secret: %w", err)
-	}
-	return p, nil
+	p.Secret, err = signingSecret("alarm-secret", f.AlarmSecret)
+	return p, err
 }
 
-var noAlarmSecret = &hintedError{errors.New("--alarm-secret is missing: with --db there may be other processes, and all must sign with one secret"),
-	[]string{`make one: (umask 077; echo "whsec_$(openssl rand -base64 32)" > alarm.secret); then --alarm-secret @alarm.secret on each.`}}
+// signingSecret reads the secret of a flag, nil if the flag is not given.
+func signingSecret(flag string, given cli.Secret) (signed.Secret, error) {
+	text, err := given.Reveal(flag)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	secret, err := signed.ParseSecret(text)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return secret, nil
+}
 
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {

@@ -32,8 +32,8 @@ const (
 	EitherEnd
 )
 
-// Command is a subcommand: an operation with what people type for it, a subcommand written by
-// hand, or neither: the name of a group.
+// Command is a subcommand that calls an operation, a subcommand written by hand, or the name of
+// a group of subcommands, which has neither Op nor By.
 type Command struct {
 	Words string   // what people type, such as "withdrawals release"
 	Help  string   // empty: the operation's summary
@@ -46,25 +46,27 @@ type Command struct {
 	ID   string // what the argument is, for help. Empty: the path says it
 	Body body
 
-	// Flags gives flags other names, "-" leaves one out. A key that ends with a dash stands
-	// for all that begin so.
+	// Flags gives flags other names; "-" leaves one out. A key that ends with a dash is a
+	// prefix.
 	Flags map[string]string
 	// Switches are flags without a value that set another flag.
 	Switches []Switch
-	// Args are flags that are arguments instead, and Files those whose value is in a file.
+	// Args are members that are arguments in place of flags. Files are flags that name a file
+	// with the value.
 	Args, Files []string
-	// Out is the flag --out, which takes what is shown only once. Nil: there is none.
+	// Out is the flag --out, for an answer that is shown only once. Nil: there is no such flag.
 	Out *Output
-	// Confirm is what is said without --yes. Empty: there is no such flag.
+	// Confirm is the error without the flag --yes; it may hold %s for the id. Empty: there is no
+	// such flag.
 	Confirm string
-	// Find gives the id that is meant by an argument. Nil: the argument is the id.
+	// Find gives the id for an argument. Nil: the argument is the id.
 	Find func(ctx context.Context, api *client.Service, text string) (string, error)
 
 	// Columns are those of the table: titles that a | divides. A title is also the name of the
 	// member, ID of id and TX ID of txId, unless TITLE=MEMBER names it, or several with commas
 	// between them, of which the first that is there counts. Empty: the first members.
 	Columns string
-	// Cells give what a member alone does not say, by title.
+	// Cells compute the columns that are no member, by title.
 	Cells map[string]func(Entry) string
 	// Lines is the most lines of a list. 0: 100.
 	Lines int
@@ -72,21 +74,21 @@ type Command struct {
 	Array bool
 	// Only is the member of the answer that is printed, alone and as text. Empty: all.
 	Only string
-	// Done is printed where the operation answers nothing; it may hold %s for the id.
+	// Done is printed if the answer is empty; it may hold %s for the id.
 	Done string
 	// Warn gives a warning about an answer, or nothing.
 	Warn func(Entry) string
 }
 
-// Output puts an answer into a place that a person names.
+// Output writes an answer to the file or directory of --out.
 type Output struct {
 	Help    string
 	Prepare func(place string) error // before the call
 	Write   func(ctx context.Context, api *client.Service, std Streams, place string, body, answer json.RawMessage) error
 }
 
-// Switch is a flag without a value that gives Flag its Value, or calls the operation Op, which
-// has no members, in place of the command's.
+// Switch is a flag without a value. It sets Flag to Value, or calls the operation Op, which has
+// no members, in place of the command's.
 type Switch struct{ Name, Help, Flag, Value, Op string }
 
 // body is where the body of a request comes from, beside the flags.
@@ -132,8 +134,7 @@ func (e Ends) Plugin(commands []Command) (any, error) {
 	return v.Interface(), nil
 }
 
-// All gives a subcommand for each operation of an end, below a word: those that nothing else is
-// typed for too.
+// All makes a subcommand below word for each of the operations.
 func All(word string, operations []api.Operation, end End) (all []Command) {
 	for _, o := range operations {
 		all = append(all, Command{Words: word + " " + o.ID, Op: o.ID, End: end, Body: Given})
@@ -227,7 +228,7 @@ type Call struct {
 	list    *list
 }
 
-// flag is a member of the operation, or of all, and the field that has its text.
+// flag is a member of Call.op, or of Call.all, and the field that has its text.
 type flag struct {
 	member
 	name  string
@@ -366,8 +367,8 @@ func (k *Call) nameOf(m member) string {
 
 const jsonHelp = "Print JSON as it came, or with --no-json a table. Default: a table on a terminal, JSON elsewhere."
 
-// addOwn adds what is no member: switches, the body, and how the answer is printed. They have
-// names of their own, by which Run finds them.
+// addOwn adds the flags that are no members: switches, the body, and how the answer is printed.
+// Run finds them by their names.
 func (k *Call) addOwn() {
 	own := func(name string, t reflect.Type, tags ...string) {
 		if !slices.Contains(tags, "arg") {

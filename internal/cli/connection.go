@@ -47,11 +47,10 @@ type TLS struct {
 	CertKey string `name:"cert-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 }
 
-// Called is where the API is that a subcommand speaks to; empty: it speaks to none.
+// Called has the URL of the API that a subcommand calls; empty: it calls none.
 type Called struct{ URL string }
 
-// AfterApply gives Run of a subcommand clients of both APIs, of which it asks for the one it
-// needs.
+// AfterApply offers clients of both APIs to the method Run of a subcommand.
 func (f *Connection) AfterApply(k *kong.Context, called *Called) error {
 	f.Said = slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "api" })
 	for _, flag := range k.Flags() {

@@ -31,15 +31,15 @@ type member struct {
 	flag     string   // the name of its flag
 	enum     []string // the values that it may have; none: any
 	required bool
-	pointer  bool   // absent is another value than the zero one
+	pointer  bool   // absent and zero differ
 	absent   string // what applies without it; empty: its text says so
 	clears   bool   // it can be null, for its default
 	file     bool   // the flag names a file that holds it
-	past     bool   // a length of time as its value is one ago, else from now
+	past     bool   // a length of time as its value counts back from now, else forward
 }
 
-// membersOf lists the members of a query or a body, those of objects in it in their place. A
-// tag flag names the flag, - leaves it out; a tag help has its text, else doc.
+// membersOf lists the members of a query or a body. An object is replaced by its members. The
+// tag flag names the flag, and - leaves it out. The tag help, or else doc, has its text.
 func membersOf(t reflect.Type, in place, around ...string) (all []member) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -127,12 +127,12 @@ func (m member) help() string {
 	return text + "."
 }
 
-// isSwitch says whether the flag has no value: it is true, or the one value that it may have.
+// isSwitch says whether the flag has no value: it sets true, or the only value allowed.
 func (m member) isSwitch() bool {
 	return m.kind.Kind() == reflect.Bool || len(m.enum) == 1
 }
 
-// field is the type of the field that has the flag's text: a pointer that is nil without it.
+// field is the type of the field for the flag's text, which is nil if the flag is not given.
 func (m member) field() reflect.Type {
 	switch {
 	case m.isSwitch():
@@ -177,7 +177,7 @@ func readsText(t reflect.Type) bool {
 	return t.Kind() == reflect.String || json.Unmarshal([]byte(`"1"`), reflect.New(t).Interface()) == nil
 }
 
-// read gives what the text of the flag stands for: what a file holds, or itself.
+// read gives the value of the flag: the content of the file that text names, or text.
 func (m member) read(flag, text string, std Streams) (string, error) {
 	switch secret := m.kind == reflect.TypeFor[client.Secret](); {
 	case m.file && secret:
@@ -195,7 +195,7 @@ func (m member) read(flag, text string, std Streams) (string, error) {
 	return text, nil
 }
 
-// value gives what a flag's text says: JSON of a body, or the text of a query.
+// value turns the text of a flag into JSON for a body, or into text for a query.
 func (m member) value(text string, now time.Time) (any, error) {
 	if m.kind == reflect.TypeFor[client.Time]() {
 		at, err := time.Parse(time.RFC3339, text)

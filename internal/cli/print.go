@@ -19,7 +19,7 @@ import (
 	"countersign/internal/api"
 )
 
-// list says how an operation answers a list: all of it, page by page, or as a feed.
+// list says how an operation answers a list: whole, page by page, or as a feed.
 type list struct {
 	entries    string // the member that has them
 	entry      reflect.Type
@@ -54,7 +54,7 @@ func listOf(o *api.Operation) *list {
 
 func (l *list) paged() bool { return l.page || l.feed }
 
-// pages says whether a parameter of the query only selects the part that is read next.
+// pages says whether a parameter of the query selects only the part that is read next.
 func (l *list) pages(name string) bool {
 	return l.page && name == "cursor" || l.paged() && name == "limit" || l.feed && name == "wait"
 }
@@ -65,7 +65,7 @@ const (
 	waitForMore = "30s"
 )
 
-// each gives the entries of a list to do, until it gives false.
+// each calls do with the entries of a list until do gives false, and part after each page.
 func (l *list) each(ctx context.Context, client *client.Service, r request, follow bool, do func(json.RawMessage) bool, part func() error) error {
 	if l.paged() {
 		r.query.Set("limit", strconv.Itoa(mostEntries))

@@ -87,8 +87,8 @@ func (k *Call) out() string {
 	return k.at.FieldByName("Out").String()
 }
 
-// Waiting says on w what waits for whom, if an answer is a change that does. It gives what to
-// print: the change, if it is all there is.
+// Waiting tells on w that a change waits for an approver, if the answer has one. It gives what
+// to print: the change alone, if the answer has no other member.
 func Waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
 	var p client.Proposed
 	if json.Unmarshal(answer, &p) != nil || p.Change.ID == "" {
@@ -102,7 +102,7 @@ func Waiting(w io.Writer, answer json.RawMessage) json.RawMessage {
 	return answer
 }
 
-// TellWaiting says what waits for whom.
+// TellWaiting tells on w that a change waits for an approver.
 func TellWaiting(w io.Writer, e client.ChangeEntry) {
 	fmt.Fprintf(w, "countersign: nothing has changed yet: %s waits for an approver other than %s; changes approve %s\n", e.ID, e.ProposedBy, e.ID)
 }
@@ -182,7 +182,7 @@ func (k *Call) request(ctx context.Context, client *client.Service, std Streams)
 	return r, err
 }
 
-// given gives the flags of the command line with what they say.
+// given gives the flags of the command line with their values.
 func (k *Call) given(std Streams) (map[*flag]any, error) {
 	given := map[*flag]any{}
 	for i := range k.flags {
@@ -228,8 +228,8 @@ func (k *Call) given(std Streams) (map[*flag]any, error) {
 	return given, nil
 }
 
-// fits refuses flags of the operation that is not meant, where one is about an id and the other
-// about all.
+// fits refuses flags of the operation that is not called, for a command with one operation for
+// an id and one for all.
 func (k *Call) fits(r request, given map[*flag]any) error {
 	if k.all == nil {
 		return nil
@@ -253,7 +253,7 @@ func (k *Call) fits(r request, given map[*flag]any) error {
 	return nil
 }
 
-// body gives the request that a file or the flag -d has, nil without one.
+// body gives the request from a file or the flag -d, nil if there is none.
 func (k *Call) body(std Streams) (json.RawMessage, error) {
 	name := ""
 	if f := k.at.FieldByName("File"); f.IsValid() {
@@ -285,7 +285,7 @@ func (k *Call) body(std Streams) (json.RawMessage, error) {
 	return b, err
 }
 
-// set puts a value into an object, below the objects that path names.
+// set puts a value into an object at a path, and makes the objects on the way.
 func set(object map[string]any, path []string, v any) {
 	for ; len(path) > 1; path = path[1:] {
 		inner, ok := object[path[0]].(map[string]any)
@@ -298,7 +298,8 @@ func set(object map[string]any, path []string, v any) {
 	object[path[0]] = v
 }
 
-// merged gives a body with members that come before its own. It is as it was without any.
+// merged gives body with members, which win over its own. Without members it gives body
+// unchanged.
 func merged(body json.RawMessage, members map[string]any) (json.RawMessage, error) {
 	if len(members) == 0 {
 		return body, nil

@@ -41,9 +41,9 @@ func newList(entries []string) listValue {
 	return l
 }
 
-// addressKey gives the spellings of an EVM address one text: 0x, 0X, xdc (of the chain XDC) or
-// nothing before 40 hexadecimal digits in any case. Whoever is on a list of addresses does
-// not get off it by writing another one. All others count byte for byte.
+// addressKey gives all spellings of an EVM address the same text: 0x, 0X, xdc (of the chain
+// XDC) or nothing before 40 hexadecimal digits in any case. So no other spelling takes an
+// address off a list. All other addresses count byte for byte.
 func addressKey(address string) string {
 	digits := strings.ToLower(address)
 	for _, prefix := range []string{"0x", "xdc"} {

@@ -169,7 +169,7 @@ func (exactOrders) Summary() string {
 	return "no policy file: exact orders are confirmed and nothing else"
 }
 
-// problem says what makes r no question at all. The caller has checked the same
+// problem says why r cannot be decided, empty if it can. The caller has checked the same
 // before, but a policy must not depend on that.
 func (r *Request) problem(decimals int) string {
 	d := r.Order.Details
@@ -244,9 +244,9 @@ func ParseOrder(b []byte) (o client.Order, err error) {
 	return o, nil
 }
 
-// Try decides on an order as the policy would at now, where spent is what was confirmed
-// before in every window of its limits. A zero now, or a zero time of the order, is the
-// present. trace gets every rule and limit that was looked at.
+// Try decides on an order at now. spent is what was confirmed before in every window of the
+// limits. If now is zero, it is the present; an order without a time was created now. trace
+// gets every rule and limit that was looked at.
 func (p *Rules) Try(o client.Order, now time.Time, spent countersign.Amount, trace func(Step)) (Ruling, error) {
 	if now.IsZero() {
 		now = time.Now()
