@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/http"
+	"strconv"
 )
 
 // NewAddress says that the deposit address of a user was replaced.
@@ -32,4 +34,87 @@ type AcceptedAddress struct {
 // content the error is ErrConflict.
 func (s *Service) AddAddress(ctx context.Context, a NewAddress) (AcceptedAddress, error) {
 	return ask[AcceptedAddress](ctx, &s.caller, http.MethodPost, "/v1/addresses", a)
+}
+
+// AddressState says whether a user's deposit address counts.
+type AddressState string
+
+// The states of an address at the gateway.
+const (
+	AddressTaken    AddressState = "taken"
+	AddressHeld     AddressState = "held"
+	AddressAccepted AddressState = "accepted"
+	AddressRejected AddressState = "rejected"
+)
+
+var addressStates = words[AddressState]{
+	{is: AddressTaken, means: "It counts from the time it was told."},
+	{is: AddressHeld, means: "It replaces another one. It awaits a person's decision and must not be shown to the user."},
+	{is: AddressAccepted, means: "It was held, and counts."},
+	{is: AddressRejected, means: "It was held, and does not count."},
+}
+
+// Values lists every state.
+func (AddressState) Values() []AddressState { return addressStates.values() }
+
+// Means says what s means, for people; empty for an unknown word.
+func (s AddressState) Means() string { return addressStates.of(s).means }
+
+// AddressEntry is what the service told of a user's deposit address.
+type AddressEntry struct {
+	Seq          int64        `json:"seq" minimum:"1" doc:"its number"`
+	TenantUserID string       `json:"tenantUserId" doc:"the user in the merchant's system"`
+	Address      string       `json:"address" doc:"the new deposit address"`
+	OldAddress   string       `json:"oldAddress,omitempty" doc:"the address that it replaces, as the service says; absent: not told"`
+	ChainName    string       `json:"chainName,omitempty" doc:"the chain; absent: not told"`
+	Symbol       string       `json:"symbol,omitempty" doc:"the currency; absent: not told"`
+	State        AddressState `json:"state" doc:"taken and accepted count; held awaits a decision; rejected does not count"`
+	Taken        Time         `json:"taken" doc:"when the service told it"`
+	Decided      Time         `json:"decided,omitzero" doc:"when a person decided; absent: nobody did"`
+	DecidedBy    string       `json:"decidedBy,omitempty" doc:"id of the token that decided"`
+	Reason       string       `json:"reason,omitempty" doc:"the reason that was given"`
+}
+
+// AddressPage is a page of addresses, the newest first.
+type AddressPage struct {
+	Addresses []AddressEntry `json:"addresses" nullable:"false" doc:"the newest first"`
+	Next      *string        `json:"next" doc:"the cursor of the next page; null: there is none. A page may have fewer entries than limit, also none, and a next page: few entries pass the filter"`
+}
+
+// AddressFilter selects addresses. Empty members select all.
+type AddressFilter struct {
+	State        AddressState
+	TenantUserID string `query:"tenantUserId"`
+}
+
+// Addresses gives a page of what the service told of deposit addresses, the newest first.
+func (g *Gateway) Addresses(ctx context.Context, f AddressFilter, o PageOptions) (AddressPage, error) {
+	return ask[AddressPage](ctx, &g.caller, http.MethodGet, withQuery("/v1/addresses", f, o), nil)
+}
+
+// AllAddresses gives every address that f selects, the newest first.
+func (g *Gateway) AllAddresses(ctx context.Context, f AddressFilter) iter.Seq2[AddressEntry, error] {
+	return all(func(o PageOptions) ([]AddressEntry, *string, error) {
+		p, err := g.Addresses(ctx, f, o)
+		return p.Addresses, p.Next, err
+	})
+}
+
+// Address gives one address by its number.
+func (g *Gateway) Address(ctx context.Context, seq int64) (AddressEntry, error) {
+	return ask[AddressEntry](ctx, &g.caller, http.MethodGet, addressPath(seq, ""), nil)
+}
+
+// AcceptAddress lets a held address count. The reason may be empty.
+func (g *Gateway) AcceptAddress(ctx context.Context, seq int64, reason string) (AddressEntry, error) {
+	return ask[AddressEntry](ctx, &g.caller, http.MethodPost, addressPath(seq, "/accept"), Decide{reason})
+}
+
+// RejectAddress lets a held address not count. The reason may be empty.
+func (g *Gateway) RejectAddress(ctx context.Context, seq int64, reason string) (AddressEntry, error) {
+	return ask[AddressEntry](ctx, &g.caller, http.MethodPost, addressPath(seq, "/reject"), Decide{reason})
+}
+
+func addressPath(seq int64, act string) string {
+	return pathOf("addresses", strconv.FormatInt(seq, 10), act)
 }

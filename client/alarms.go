@@ -34,6 +34,7 @@ const (
 	AlarmExecutedAfterEnd    AlarmKind = "executed_after_end"
 	AlarmEndedAfterExecution AlarmKind = "ended_after_execution"
 	AlarmPossibleDuplicate   AlarmKind = "possible_duplicate"
+	AlarmAddressHeld         AlarmKind = "address_held"
 	AlarmNotBound            AlarmKind = "not_bound"
 	AlarmBindingBroken       AlarmKind = "binding_broken"
 	AlarmSpliced             AlarmKind = "spliced"
@@ -130,6 +131,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmPossibleDuplicate, at: atGateway,
 		means: "A deposit may be one that was told before under another trackingId. It is held.",
 		do:    "Compare both with the chain, then credit or reject it (deposits credit, deposits reject)."},
+	{is: AlarmAddressHeld, at: atGateway, urgent: true,
+		means: "The service says that the deposit address of a user was replaced. The new one is held: the application goes on with the old one. The subject is the user.",
+		do:    "Ask the service, on another way, who replaced it; then accept or reject it (addresses accept, addresses reject)."},
 	{is: AlarmNotBound, at: atGateway,
 		means: "A callback was refused because it is not bound, and the gateway wants binding.",
 		do:    "If this service never binds, start the gateway with --provider other or --binding seen, and compare each deposit with the chain before you credit it. Otherwise ask the service why this request was not bound."},

@@ -141,7 +141,7 @@ type EventEntry struct {
 	CallBackID   string              `json:"callBackId,omitempty" doc:"of the order"`
 	Deposit      int64               `json:"deposit,omitempty" doc:"seq in the feed of deposits"`
 	TenantUserID string              `json:"tenantUserId" doc:"the user in the merchant's system"`
-	State        string              `json:"state,omitempty" doc:"the new state of the order or deposit"`
+	State        string              `json:"state,omitempty" doc:"the new state of the order, deposit or address"`
 	Address      string              `json:"address,omitempty" doc:"target of the order, address of the deposit, or the user's new deposit address"`
 	OldAddress   string              `json:"oldAddress,omitempty" doc:"deposit address that was replaced"`
 	ChainName    string              `json:"chainName,omitempty" doc:"the chain"`

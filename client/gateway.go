@@ -73,7 +73,7 @@ func (g *Gateway) AllCallbacks(ctx context.Context, f InboxFilter) iter.Seq2[Inb
 type GatewayAlarm struct {
 	Seq     int64     `json:"seq" minimum:"1" doc:"number in the feed of alarms, without gaps"`
 	Kind    AlarmKind `json:"kind" doc:"what the alarm is about"`
-	Subject string    `json:"subject" doc:"callBackId or trackingId that it is about; the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
+	Subject string    `json:"subject" doc:"callBackId or trackingId that it is about; the user for address_held, the gateway's flag --binding for not_bound, the commonest reason for all_refused"`
 	Advice  string    `json:"advice,omitempty" doc:"what it means and what helps, for people"`
 	At      Time      `json:"at" doc:"when it was raised; the same alarm is raised once an hour at most"`
 	Acked   Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
@@ -125,6 +125,7 @@ type GatewayStats struct {
 	CallbacksOpen int64                `json:"callbacksOpen" doc:"of those, how many have no final answer"`
 	Deposits      int64                `json:"deposits" doc:"deposits ever taken"`
 	DepositsHeld  int64                `json:"depositsHeld" doc:"of those, how many await a person's decision"`
+	AddressesHeld int64                `json:"addressesHeld" doc:"changed deposit addresses that await a person's decision"`
 	Events        int64                `json:"events" doc:"entries of the feed of events"`
 	Orders        map[OrderState]int64 `json:"orders" doc:"how many orders are in each state; absent: none"`
 	Forwards      int64                `json:"forwards" doc:"entries of the feeds that are still to be forwarded to the application"`

@@ -49,6 +49,7 @@ type NewToken struct {
 	Role      Role     `json:"role" doc:"the rights of the token" help:"viewer reads; approver decides on what others propose; admin does all. Of the service: ingest adds deposits; core is the wallet core: deposits, withdrawals, decisions; operator makes merchants, proposes changes, pauses, resends. Of the gateway: app is the merchant's application: orders, feeds"`
 	Merchants []string `json:"merchants,omitempty" minItems:"1" maxItems:"100" nullable:"false" doc:"ids of the merchants that the token is bound to, 1 to 100: for it there are no others. Absent: all. Only at the service: a gateway has one merchant"`
 	Expires   Time     `json:"expires,omitzero" doc:"when the token ends, at least a minute from now; absent: never"`
+	Hourly    int64    `json:"depositsPerHour,omitempty" minimum:"1" maximum:"1000000000" doc:"how many deposits the token may add in each hour of UTC, 1 to 1,000,000,000, over all nodes; repetitions do not count. Only with role ingest. Absent: no limit"`
 }
 
 // Token is an API token without its secret.
@@ -61,6 +62,7 @@ type Token struct {
 	Fingerprint string   `json:"fingerprint,omitempty" doc:"the beginning of the SHA-256 of its secret, in hexadecimal digits; absent in the answer that shows the secret"`
 	Created     Time     `json:"created" doc:"when it was made"`
 	Expires     Time     `json:"expires,omitzero" doc:"when it ends; absent: never"`
+	Hourly      int64    `json:"depositsPerHour,omitempty" doc:"how many deposits it may add in each hour; absent: no limit"`
 	Revoked     Time     `json:"revoked,omitzero" doc:"when it was revoked; absent: it was not"`
 }
 

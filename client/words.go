@@ -118,6 +118,8 @@ const (
 	EventOrderExecuted   EventKind = "order.executed"
 	EventOrderEnded      EventKind = "order.ended"
 	EventAddressChanged  EventKind = "address.changed"
+	EventAddressHeld     EventKind = "address.held"
+	EventAddressRejected EventKind = "address.rejected"
 	EventDepositCredited EventKind = "deposit.credited"
 	EventDepositRejected EventKind = "deposit.rejected"
 )
@@ -134,6 +136,8 @@ var eventKinds = words[EventKind]{
 	{is: EventOrderExecuted, means: "The service executed an order."},
 	{is: EventOrderEnded, means: "The service ended an order without executing it."},
 	{is: EventAddressChanged, means: "A user has a new deposit address. It may be said more than once."},
+	{is: EventAddressHeld, means: "The service says that the deposit address of a user was replaced. It must not be shown before a person accepts it, which is an address.changed."},
+	{is: EventAddressRejected, means: "A held address does not count."},
 	{is: EventDepositCredited, means: "A held deposit counts."},
 	{is: EventDepositRejected, means: "A held deposit does not count."},
 }

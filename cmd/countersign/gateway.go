@@ -98,7 +98,7 @@ func (c *gatewayCmd) Run(std streams) error {
 		grace = -1 // 0 would be the default in the Config
 	}
 	g, err := daemon.NewGateway(daemon.GatewayConfig{
-		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, ConfirmWithin: c.ConfirmWithin,
+		Storage: storage, Listen: c.Listen, APIListen: c.APIListen, Callbacks: callbacks, Policy: policy, Grace: grace, TakeAddresses: c.NewAddress == "take", ConfirmWithin: c.ConfirmWithin,
 		Forward: forward, Verify: verify, DrainNotice: c.DrainNotice, ChangeDelay: c.ChangeDelay, Retain: keep, MaxBodies: c.bodies(), MaxConnections: c.MaxConnections, NoConsole: c.NoConsole, Traces: daemon.TracesOn(), TLS: c.tls(), MetricsListen: c.MetricsListen, Alarms: alarms, ShowToken: std.showToken, Log: log,
 	})
 	if err != nil {

@@ -62,9 +62,6 @@ var serviceWords = []cli.Command{
 		Args: []string{"reason"}, Switches: []cli.Switch{{Name: "status", Op: "frozen", Help: "Only say whether the service is frozen, since when, by whom and why."}}},
 	{Words: "thaw", Op: "thaw", Help: "End the freeze of the service."},
 
-	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the service's API."},
-	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File},
-
 	{Words: "alarms", Help: "Alarms of the service; with --gateway, of the gateway."},
 	{Words: "alarms list", Op: "alarms", End: cli.EitherEnd, Help: "List alarms, the oldest first.",
 		Columns: "SEQ|AT|MERCHANT|KIND|ABOUT=subject|ACKNOWLEDGED=acked|BY=ackedName|WHAT HELPS=text,advice",
@@ -100,7 +97,7 @@ var serviceWords = []cli.Command{
 	{Words: "token new", Op: "createToken", End: cli.EitherEnd, Help: "Make a token. Its secret is shown once, or written to a file.",
 		Args: []string{"name"}, Flags: map[string]string{"merchants": "merchant"}, Out: &cli.Output{Prepare: isNew, Write: keepToken,
 			Help: "Write the secret to this new file, for its owner alone, and do not print it."}},
-	{Words: "token list", Op: "tokens", End: cli.EitherEnd, Help: "List tokens, revoked ones too.", Array: true, Columns: "ID|NAME|ROLE|MERCHANTS|CREATED|EXPIRES|REVOKED|MADE BY"},
+	{Words: "token list", Op: "tokens", End: cli.EitherEnd, Help: "List tokens, revoked ones too.", Array: true, Columns: "ID|NAME|ROLE|MERCHANTS|AN HOUR=depositsPerHour|CREATED|EXPIRES|REVOKED|MADE BY"},
 	{Words: "token revoke", Op: "revokeToken", End: cli.EitherEnd, Help: "Revoke a token.", ID: "The token's id, not its secret.", Done: "revoked %s"},
 
 	{Words: "api", Help: "Every operation of the service's API; with --gateway, of the gateway's."},
@@ -116,7 +113,7 @@ var (
 	keyFiles = []string{"private-key", "public-key", "response-private-key"}
 )
 
-// gatewayWords are the subcommands of the gateway's API alone.
+// gatewayWords are the subcommands of the gateway's API, and those beside them.
 var gatewayWords = []cli.Command{
 	{Words: "orders", Help: "The merchant's orders, through the gateway's API."},
 	{Words: "orders add", Op: "addOrder", End: cli.GatewayEnd, Help: "Order a withdrawal, given as a JSON object.", Body: cli.File},
@@ -132,6 +129,12 @@ var gatewayWords = []cli.Command{
 	{Words: "deposits show", Op: "deposit", End: cli.GatewayEnd, ID: depositText},
 	{Words: "deposits credit", Op: "creditDeposit", End: cli.GatewayEnd, Help: "Let a held deposit count.", ID: depositText},
 	{Words: "deposits reject", Op: "rejectDeposit", End: cli.GatewayEnd, Help: "Let a held deposit not count.", ID: depositText},
+	{Words: "addresses", Help: "Changes of the users' deposit addresses, through the API of either end."},
+	{Words: "addresses add", Op: "addAddress", Help: "Tell a merchant that the deposit address of a user was replaced, given as a JSON object.", Body: cli.File},
+	{Words: "addresses list", Op: "addresses", End: cli.GatewayEnd, Columns: "SEQ|TAKEN|STATE|USER=tenantUserId|CHAIN=chainName|ADDRESS|OLD=oldAddress|BY=decidedBy|REASON"},
+	{Words: "addresses show", Op: "address", End: cli.GatewayEnd, ID: addressText},
+	{Words: "addresses accept", Op: "acceptAddress", End: cli.GatewayEnd, Help: "Let a held address count.", ID: addressText},
+	{Words: "addresses reject", Op: "rejectAddress", End: cli.GatewayEnd, Help: "Let a held address not count.", ID: addressText},
 	{Words: "events", Op: "events", End: cli.GatewayEnd, Help: "What happened to orders, addresses and held deposits, through the gateway's API.",
 		Columns: "SEQ|AT|KIND|ABOUT=deposit,callBackId|USER=tenantUserId|BY=decidedBy|REASON"},
 
@@ -147,6 +150,7 @@ var gatewayWords = []cli.Command{
 
 const (
 	withdrawalText = "Its id, or MERCHANT/CALLBACKID."
+	addressText    = "Its number in the list of addresses."
 	depositText    = "Its number in the feed of deposits."
 	depositColumns = "SEQ|TAKEN|STATE|USER=tenantUserId|AMOUNT|SYMBOL|CHAIN=chainName|TRANSACTION=txId|TRACKING ID"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"countersign/client"
 	"countersign/internal/api"
@@ -14,8 +15,14 @@ import (
 // deleted is the fault of a merchant that was deleted.
 const deleted = "was deleted: nothing is accepted for it any more"
 
-// problemOf is the one place that says what a call for a deleted merchant is answered.
+// problemOf is the one place that says what a call for a deleted merchant is answered, and one
+// beyond a token's limit.
 func problemOf(err error) *client.Problem {
+	if over := (*outbox.QuotaError)(nil); errors.As(err, &over) {
+		p := api.NewProblem(http.StatusTooManyRequests, over.Error()+"; send fewer, or go on then", api.At("body", "has more new deposits than are left"))
+		p.RetryAfter = time.Duration(over.Until-over.Now) * time.Millisecond
+		return p
+	}
 	if errors.Is(err, outbox.ErrMerchantDeleted) {
 		return api.NewProblem(http.StatusGone, "the merchant was deleted: its keys are erased, nothing is sent to it, and its settings do not change any more")
 	}

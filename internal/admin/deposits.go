@@ -46,7 +46,7 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.A
 	if err := faults.Err(); err != nil {
 		return client.AcceptedDeposits{}, err
 	}
-	kept, err := s.Outbox.Ingest(c.R.Context(), batch, c.Now)
+	kept, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), c.Now)
 	if err != nil {
 		if at, p := itemProblem(err, place); at >= 0 {
 			return client.AcceptedDeposits{}, p
@@ -60,6 +60,10 @@ func (s *Server) addDeposits(c *api.Call, _ api.None, in depositsBody) (client.A
 		c.Trace(time.Time{}, api.Traced{Merchant: in.list[i].Merchant, TrackingID: k.TrackingID, First: !k.Duplicate})
 	}
 	return out, nil
+}
+
+func quotaOf(c *api.Call) outbox.Quota {
+	return outbox.Quota{Token: c.Token.ID, Hourly: c.Token.Hourly}
 }
 
 // notKnown is the fault of a merchant that there is not, for the call's token.

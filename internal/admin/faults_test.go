@@ -23,9 +23,9 @@ type faultyStore struct {
 	calls  int
 }
 
-func (f *faultyStore) Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error) {
+func (f *faultyStore) IngestWithin(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error) {
 	f.calls++
-	return f.ingest(f.calls, func() ([]outbox.Ingested, error) { return f.Outbox.Ingest(ctx, list, now) })
+	return f.ingest(f.calls, func() ([]outbox.Ingested, error) { return f.Outbox.IngestWithin(ctx, list, quota, now) })
 }
 
 var errDisk = errors.New("disk says no")

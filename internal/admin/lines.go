@@ -337,11 +337,22 @@ func (s *Server) ingestLines(c *api.Call, batch []outbox.NewCallback) ([]outbox.
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	taken, err := s.Outbox.Ingest(c.R.Context(), batch, db.MillisOf(s.Now()))
+	taken, err := s.Outbox.IngestWithin(c.R.Context(), batch, quotaOf(c), db.MillisOf(s.Now()))
 	if err == nil {
 		return taken, nil
 	}
 	at, fault := itemProblem(err, func(int) string { return "body" })
+	if over := (*outbox.QuotaError)(nil); errors.As(err, &over) {
+		at, fault = int(over.Left), s.api.ProblemOf(err)
+		if at > 0 { // that many fit, and more where some of them are no new ones
+			taken, earlier := s.ingestLines(c, batch[:at])
+			if earlier != nil {
+				return taken, earlier
+			}
+			rest, fault := s.ingestLines(c, batch[at:])
+			return append(taken, rest...), fault
+		}
+	}
 	if at < 0 {
 		s.Log.Error("request failed", "token", c.Token.ID, "route", c.Endpoint().Pattern(), "error", err.Error())
 		return nil, s.api.ProblemOf(err)

@@ -37,6 +37,7 @@ type Backend interface {
 	Thaw(ctx context.Context, now db.Millis) error
 
 	Ingest(ctx context.Context, list []outbox.NewCallback, now db.Millis) ([]outbox.Ingested, error)
+	IngestWithin(ctx context.Context, list []outbox.NewCallback, quota outbox.Quota, now db.Millis) ([]outbox.Ingested, error)
 	Callback(ctx context.Context, id string) (outbox.Callback, error)
 	Attempts(ctx context.Context, id string) ([]outbox.Attempt, error)
 	Unread(ctx context.Context, id string) (number int, head []byte, err error)

@@ -129,4 +129,5 @@ type tokenRecord struct {
 	Merchants []string    `json:"merchants,omitempty"`
 	Maker     string      `json:"maker,omitempty"`
 	Expires   db.Millis   `json:"expires,omitempty"`
+	Hourly    int64       `json:"depositsPerHour,omitempty"`
 }

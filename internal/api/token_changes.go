@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,9 @@ func tokenMembers(t Token) map[string]string {
 	}
 	if t.Expires != 0 {
 		m["expires"] = t.Expires.Time().UTC().Format(time.RFC3339)
+	}
+	if t.Hourly != 0 {
+		m["depositsPerHour"] = strconv.FormatInt(t.Hourly, 10)
 	}
 	return m
 }

@@ -21,7 +21,10 @@ const minTokenLife db.Millis = 60_000
 func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token, error) {
 	var faults Faults
 	t := NewStoreToken(in.Name, in.Role, c.Now)
-	t.Maker, t.Expires = c.Token.ID, db.Millis(in.Expires)
+	t.Maker, t.Expires, t.Hourly = c.Token.ID, db.Millis(in.Expires), in.Hourly
+	if t.Hourly > 0 && t.Role != client.RoleIngest {
+		faults.Add("body.depositsPerHour", "has a meaning for the role ingest alone")
+	}
 	if t.Expires != 0 && t.Expires < c.Now+minTokenLife {
 		faults.Add("body.expires", "is not at least a minute from now")
 	}
@@ -52,7 +55,7 @@ func (c *Call) NewToken(in client.NewToken, known func(id string) error) (Token,
 // ShownToken is a token as the API shows it.
 func ShownToken(t Token) client.Token {
 	return client.Token{ID: t.ID, Name: t.Name, Role: t.Role, Merchants: t.BoundTo(), MadeBy: t.Maker, Fingerprint: t.Fingerprint,
-		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked)}
+		Created: TimeOf(t.Created), Expires: TimeOf(t.Expires), Revoked: TimeOf(t.Revoked), Hourly: t.Hourly}
 }
 
 // self shows the caller's token and the operations that it may call.

@@ -24,6 +24,7 @@ type Token struct {
 	Created db.Millis
 	Expires db.Millis // 0: never
 	Revoked db.Millis // 0: it was not
+	Hourly  int64     // how many deposits it may add an hour; 0: no bound
 
 	Fingerprint string // the beginning of the hash, of a stored token
 }
@@ -34,18 +35,18 @@ type Tokens struct{ d *db.DB }
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
 
-const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked, hash`
+const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked, hourly, hash`
 
 func (t *Token) scan(r db.Rows) error {
 	var hash []byte
-	err := r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &hash)
+	err := r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &hash)
 	t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
 	return err
 }
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`
 
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
@@ -65,14 +66,14 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 		return err
 	}
 	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
-		int64(token.Created), int64(token.Expires), hash[:])
+		int64(token.Created), int64(token.Expires), token.Hourly, hash[:])
 	if err == nil && n == 0 {
 		err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
 	}
 	if err != nil {
 		return err
 	}
-	return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires}})
+	return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
 }
 
 const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1`

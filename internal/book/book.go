@@ -27,6 +27,8 @@ type Config struct {
 	Lease time.Duration
 	// SelfApproval lets the token that ordered a withdrawal approve it.
 	SelfApproval bool
+	// TakeAddresses lets a changed deposit address count at once, without a person.
+	TakeAddresses bool
 }
 
 // Book is the merchant's database and the operations on it: the inbox, the orders,
@@ -37,8 +39,9 @@ type Config struct {
 // then the feeds by name. Otherwise two processes could wait for each other.
 type Book struct {
 	*db.DB
-	lease        time.Duration
-	selfApproval bool
+	lease         time.Duration
+	selfApproval  bool
+	takeAddresses bool
 
 	turn chan struct{} // holds a value while a transaction of writeFeeds runs
 
@@ -51,7 +54,7 @@ var _ merchant.Inbox = (*Book)(nil)
 
 // New gives the book in d, which was opened for End.
 func New(d *db.DB, c Config) *Book {
-	return &Book{DB: d, lease: c.Lease, selfApproval: c.SelfApproval, turn: make(chan struct{}, 1)}
+	return &Book{DB: d, lease: c.Lease, selfApproval: c.SelfApproval, takeAddresses: c.TakeAddresses, turn: make(chan struct{}, 1)}
 }
 
 // The topics of the merchant's database: both feeds, forwards, orders.

@@ -4,11 +4,12 @@ import "countersign/internal/db"
 
 // The kept numbers; see db.Tx.Counted.
 const (
-	countOpen     = "inbox/open"
-	countHeld     = "deposits/held"
-	countForwards = "forwards" // rows of forwards, without those that were given up
-	countSkipped  = "forwards/skipped"
-	countOrders   = "orders/" // and the state
+	countOpen      = "inbox/open"
+	countHeld      = "deposits/held"
+	countAddresses = "addresses/held"
+	countForwards  = "forwards" // rows of forwards, without those that were given up
+	countSkipped   = "forwards/skipped"
+	countOrders    = "orders/" // and the state
 )
 
 // countMoved adds to list what counts an order that went from one state to another. No

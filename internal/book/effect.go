@@ -31,8 +31,7 @@ func (in *inboxTx) effect(ctx context.Context, e *merchant.Entry, row *inboxRow)
 		}
 		in.ledger.deposits = append(in.ledger.deposits, d)
 	case *countersign.AddressChange:
-		in.ledger.event(Event{Kind: client.EventAddressChanged, At: at, TenantUserID: c.TenantUserID, OldAddress: c.ToAddress,
-			Details: countersign.Details{Address: c.CountingAddress(), ChainName: c.ChainName, Symbol: c.Symbol}})
+		return in.takeAddress(ctx, c, at)
 	case *countersign.WithdrawalDone:
 		return in.moveOrder(ctx, e, func(o, to Order) (Order, bool, client.AlarmKind) { return o.executed(to, c) })
 	case *countersign.WithdrawalEnded:

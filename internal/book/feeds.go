@@ -235,7 +235,7 @@ func (b *Book) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return s, err
 	}
-	s.InboxOpen, s.DepositsHeld = counts[countOpen], counts[countHeld]
+	s.InboxOpen, s.DepositsHeld, s.AddressesHeld = counts[countOpen], counts[countHeld], counts[countAddresses]
 	for name, n := range counts {
 		if state, ok := strings.CutPrefix(name, countOrders); ok && n != 0 {
 			s.Orders[OrderState(state)] = n

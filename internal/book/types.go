@@ -70,6 +70,38 @@ func (d TakenDeposit) AsTaken() TakenDeposit {
 	return d
 }
 
+// AddressState is the state of a user's deposit address.
+type AddressState = client.AddressState
+
+// Its states.
+const (
+	AddressTaken    = client.AddressTaken
+	AddressHeld     = client.AddressHeld
+	AddressAccepted = client.AddressAccepted
+	AddressRejected = client.AddressRejected
+)
+
+// Address is what the service told of a user's deposit address.
+type Address struct {
+	Seq          int64
+	TenantUserID string
+	ChainName    string // may be empty
+	Symbol       string // likewise
+	Address      string
+	OldAddress   string // that it replaces, as the service says; may be empty
+	State        AddressState
+	Taken        db.Millis
+	Decided      db.Millis // 0 if nothing was decided
+	DecidedBy    string
+	Reason       string
+}
+
+// AddressFilter selects addresses; zero members select all.
+type AddressFilter struct {
+	State        AddressState
+	TenantUserID string
+}
+
 // OrderState is the state of an order.
 type OrderState = client.OrderState
 
@@ -295,6 +327,7 @@ type Stats struct {
 	InboxOpen     int64 // of those, not settled
 	Deposits      int64
 	DepositsHeld  int64
+	AddressesHeld int64
 	Events        int64
 	Orders        map[OrderState]int64
 	Forwarding    [2]Forwarding    // by feed

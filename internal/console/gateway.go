@@ -12,6 +12,7 @@ func NewGateway(c Config) (*Console, error) {
 			{root, "Awaiting", "orderRuling"},
 			{"/console/orders", "Orders", "orders"},
 			{"/console/deposits", "Deposits", "deposits"},
+			{"/console/addresses", "Addresses", "addresses"},
 			{"/console/policy", "Policy", "policy"},
 			{"/console/forwarding", "Forwarding", "forwarding"},
 			{"/console/changes", "Changes", "changes"},
@@ -34,6 +35,11 @@ func NewGateway(c Config) (*Console, error) {
 			{"POST /console/deposits/{seq}/credit", (*visit).depositCredit},
 			{"POST /console/deposits/{seq}/reject", (*visit).depositReject},
 
+			{"GET /console/addresses", (*visit).addresses},
+			{"GET /console/addresses/{seq}", (*visit).address},
+			{"POST /console/addresses/{seq}/accept", (*visit).addressAccept},
+			{"POST /console/addresses/{seq}/reject", (*visit).addressReject},
+
 			{"GET /console/policy", (*visit).policy},
 
 			{"GET /console/forwarding", (*visit).forwarding},
@@ -50,7 +56,7 @@ func NewGateway(c Config) (*Console, error) {
 type gatewayTop struct {
 	Alarms   int   // that nobody has acknowledged
 	Changes  int   // that wait for an approver
-	Awaiting int64 // orders and deposits that a person must decide on
+	Awaiting int64 // orders, deposits and addresses that a person must decide on
 }
 
 func (v *visit) gatewayTop() (any, error) {
@@ -73,7 +79,7 @@ func (v *visit) gatewayTop() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		top.Awaiting = stats.Orders[client.OrderHeld] + stats.DepositsHeld
+		top.Awaiting = stats.Orders[client.OrderHeld] + stats.DepositsHeld + stats.AddressesHeld
 	}
 	return top, nil
 }

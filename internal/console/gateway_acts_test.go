@@ -50,6 +50,13 @@ func TestGatewayActs(t *testing.T) {
 			t.Errorf("%s: %+v, %v", form, d, err)
 		}
 	}
+	for form, want := range map[string]client.AddressState{"accept": client.AddressAccepted, "reject": client.AddressRejected} {
+		seq := s.moved(form)
+		act(fmt.Sprintf("/console/addresses/%d", seq), form, map[string]string{"accept": "Accepted", "reject": "Rejected"}[form])
+		if a, err := s.admin.Address(ctx, seq); err != nil || a.State != want {
+			t.Errorf("%s: %+v, %v", form, a, err)
+		}
+	}
 	// Two browsers that look at one order: the second is told what the first did.
 	o := s.held("two-browsers")
 	other := newTab(t, browser, s.base)
@@ -111,6 +118,18 @@ func (s *shop) twice(n int) int64 {
 		s.t.Fatalf("%+v, %v", list, err)
 	}
 	return list.Deposits[0].Seq
+}
+
+// moved tells of a user whose address was replaced and gives the number of the address.
+func (s *shop) moved(user string) int64 {
+	s.t.Helper()
+	s.tell(&countersign.AddressChange{Head: countersign.Head{TrackingID: "moved-" + user, TenantUserID: user}, ChainName: "TRON", Symbol: "USDT",
+		ToAddress: "TOld", NewAddress: "TNew"})
+	list, err := s.admin.Addresses(s.t.Context(), client.AddressFilter{TenantUserID: user}, client.PageOptions{})
+	if err != nil || len(list.Addresses) != 1 || list.Addresses[0].State != client.AddressHeld {
+		s.t.Fatalf("%+v, %v", list, err)
+	}
+	return list.Addresses[0].Seq
 }
 
 func (s *shop) tell(cb countersign.Callback) {

@@ -9,9 +9,10 @@ import (
 
 // awaitingPage is what a person must decide on, the most urgent first.
 type awaitingPage struct {
-	Orders   []heldOrder
-	More     bool // there are more orders than the page shows
-	Deposits []client.DepositEntry
+	Orders    []heldOrder
+	More      bool // there are more orders than the page shows
+	Deposits  []client.DepositEntry
+	Addresses []client.AddressEntry
 }
 
 // heldOrder is an order with what the policy says of it now.
@@ -57,6 +58,11 @@ func (v *visit) awaitingPage() (page awaitingPage, err error) {
 	}
 	slices.SortStableFunc(page.Orders, func(a, b heldOrder) int { return cmp.Compare(a.Ruling.GivesUp, b.Ruling.GivesUp) })
 	deposits, err := v.gateway.SearchDeposits(ctx, client.DepositSearch{State: client.DepositHeld}, client.PageOptions{Limit: pageSize})
+	if err != nil {
+		return page, err
+	}
 	page.Deposits = deposits.Deposits
+	addresses, err := v.gateway.Addresses(ctx, client.AddressFilter{State: client.AddressHeld}, client.PageOptions{Limit: pageSize})
+	page.Addresses = addresses.Addresses
 	return page, err
 }

@@ -193,6 +193,8 @@ func TestGatewayPages(t *testing.T) {
 		"GET /console/orders/{id}":         {"/console/orders/" + o.CallBackID, "/console/orders/" + url.PathEscape(confirmed.Orders[0].CallBackID)},
 		"GET /console/deposits":            {"/console/deposits", "/console/deposits?txId=" + url.QueryEscape(d.TxID), "/console/deposits?trackingId=none"},
 		"GET /console/deposits/{seq}":      {fmt.Sprintf("/console/deposits/%d", d.Seq), fmt.Sprintf("/console/deposits/%d", again.Deposits[0].Seq)},
+		"GET /console/addresses":           {"/console/addresses", "/console/addresses?state=held"},
+		"GET /console/addresses/{seq}":     {"/console/addresses/1"},
 		"GET /console/policy":              {"/console/policy", "/console/policy?" + try, "/console/policy?amount=1e5"},
 		"GET /console/forwarding":          {"/console/forwarding", "/console/forwarding?state=skipped"},
 		"GET /console/alarms":              {"/console/alarms", "/console/alarms?all=1"},

@@ -203,6 +203,7 @@ func TestGatewayWithoutScripts(t *testing.T) {
 	s, ctx := newShop(t), t.Context()
 	o, other, third := s.held("plain-1"), s.held("plain-2"), s.held("plain-3")
 	seq := s.twice(1)
+	s.moved("plain")
 	b := newTab(t, browser, s.base)
 	b.withoutScripts()
 	b.signIn(s.first)
@@ -213,6 +214,8 @@ func TestGatewayWithoutScripts(t *testing.T) {
 		"GET /console/orders/{id}":         "/console/orders/" + o.CallBackID,
 		"GET /console/deposits":            "/console/deposits",
 		"GET /console/deposits/{seq}":      fmt.Sprintf("/console/deposits/%d", seq),
+		"GET /console/addresses":           "/console/addresses",
+		"GET /console/addresses/{seq}":     "/console/addresses/1",
 		"GET /console/policy":              "/console/policy",
 		"GET /console/forwarding":          "/console/forwarding",
 		"GET /console/alarms":              "/console/alarms?all=1",
@@ -248,6 +251,8 @@ func TestGatewayWithoutScripts(t *testing.T) {
 	}
 	b.open(fmt.Sprintf("/console/deposits/%d", seq))
 	b.act("/credit", "Credited:")
+	b.open("/console/addresses/1")
+	b.act("/reject", "Rejected:")
 	b.open("/console/forwarding")
 	b.act("/forwarding/retry", "Due now.")
 	b.open("/console/alarms")

@@ -51,6 +51,11 @@ func (v *visit) tokenMake() error {
 	} else if days > 0 {
 		in.Expires = client.TimeOf(v.c.Now().AddDate(0, 0, days))
 	}
+	if hourly, err := v.whole("hourly"); err != nil {
+		return err
+	} else if hourly > 0 {
+		in.Hourly = int64(hourly)
+	}
 	var made client.CreatedToken
 	var err error
 	if v.service != nil {

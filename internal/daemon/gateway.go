@@ -44,6 +44,8 @@ type GatewayConfig struct {
 	// Grace is how long the service is told to ask again for an order that is not
 	// known. Zero: 30 s. Below zero: none.
 	Grace time.Duration
+	// TakeAddresses is gateway.Config.TakeAddresses.
+	TakeAddresses bool
 	// ConfirmWithin is how long the service waits for a confirmation, for people who
 	// approve. Zero: an hour.
 	ConfirmWithin time.Duration
@@ -196,7 +198,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if g.gateway, err = gateway.New(gateway.Config{
-		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
+		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
 		MaxBodies: c.MaxBodies,
 		Node:      g.heart.node.ID,
 		Metrics:   onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,

@@ -84,6 +84,10 @@ func TestEveryType(t *testing.T) {
 	if err != nil || len(deposits) != 1 {
 		t.Errorf("deposits %+v, %v", deposits, err)
 	}
+	// The address replaces another: a person decides.
+	if _, err := b.gateway.Book().DecideAddress(ctx, 1, book.AddressAccepted, "tok_1", "", 1); err != nil {
+		t.Fatal(err)
+	}
 	events, err := b.gateway.Book().Events(ctx, 0, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +100,7 @@ func TestEveryType(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	want := []client.EventKind{"address.changed", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
+	want := []client.EventKind{"address.changed", "address.held", "order.confirmed", "order.confirmed", "order.ended", "order.executed", "order.waiting", "order.waiting"}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("events %q, want %q", kinds, want)
 	}

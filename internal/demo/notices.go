@@ -9,11 +9,12 @@ import (
 	"countersign"
 	"countersign/client"
 	"countersign/internal/book"
+	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
 
 // replaceAddress tells the merchant that the address of the first deposit was
-// replaced, twice under one changeId: the merchant is told once.
+// replaced, twice under one changeId: the merchant is told once, and a person there accepts it.
 func (d *Demo) replaceAddress(ctx context.Context) error {
 	list, err := d.readDeposits()
 	if err != nil {
@@ -28,7 +29,15 @@ func (d *Demo) replaceAddress(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.settled(ctx)
+	if err := d.settled(ctx); err != nil {
+		return err
+	}
+	held, _, err := d.gateway.Book().Addresses(ctx, book.AddressFilter{State: book.AddressHeld}, 10, 0)
+	if err != nil || len(held) != 1 {
+		return fmt.Errorf("held addresses: %d, %w", len(held), err)
+	}
+	_, err = d.gateway.Book().DecideAddress(ctx, held[0].Seq, book.AddressAccepted, "a person", "seen in the demo", db.MillisOf(time.Now()))
+	return err
 }
 
 // settled waits until no callback is open.

@@ -48,6 +48,11 @@ func (a *server) routes() []route {
 		{post, "/v1/deposits/{seq}/credit", "creditDeposit", approvers, api.Whole, 200, api.Handle(a.creditDeposit), "Credit a held deposit", []int{409, 410}},
 		{post, "/v1/deposits/{seq}/reject", "rejectDeposit", approvers, api.Whole, 200, api.Handle(a.rejectDeposit), "Reject a held deposit", []int{409, 410}},
 
+		{get, "/v1/addresses", "addresses", all, api.Whole, 200, api.Handle(a.addresses), "List what the service told of users' deposit addresses, the newest first", nil},
+		{get, "/v1/addresses/{seq}", "address", all, api.Whole, 200, api.Handle(a.address), "Show one address", nil},
+		{post, "/v1/addresses/{seq}/accept", "acceptAddress", approvers, api.Whole, 200, api.Handle(a.acceptAddress), "Let a held address count", []int{409}},
+		{post, "/v1/addresses/{seq}/reject", "rejectAddress", approvers, api.Whole, 200, api.Handle(a.rejectAddress), "Reject a held address", []int{409}},
+
 		{get, "/v1/events", "events", all, api.Whole, 200, api.Handle(a.events), "Read the feed of what happened to orders, addresses and held deposits, in order and without gaps; after a restore numbers go on much higher", []int{409}},
 		{get, "/v1/cursors/{name}", "cursor", all, api.Whole, 200, api.Handle(a.cursor), "Show how far a reader has acknowledged the feeds", nil},
 		{put, "/v1/cursors/{name}", "moveCursor", apps, api.Whole, 200, api.Handle(a.moveCursor), "Acknowledge the feeds; a cursor never goes back", []int{409}},

@@ -24,6 +24,7 @@ func aliases() api.Aliases {
 	api.Describe[client.Role, roles](a)
 	api.Enumerate[client.OrderState](a)
 	api.Enumerate[client.DepositState](a)
+	api.Enumerate[client.AddressState](a)
 	api.Enumerate[client.DepositMessage](a)
 	api.Enumerate[client.FeedName](a)
 	api.Describe[client.AlarmKind, alarms](a)

@@ -35,6 +35,9 @@ type Config struct {
 	// Grace is how long the service is told to ask again for an order that is
 	// not known, from its first question on. Zero: 30 s. Below zero: none.
 	Grace time.Duration
+	// TakeAddresses lets a changed deposit address count at once. Otherwise it is held for
+	// a person.
+	TakeAddresses bool
 	// ConfirmWithin is how long the service waits for a confirmation, for people who
 	// approve. Nothing is decided by it. Zero: an hour.
 	ConfirmWithin time.Duration
@@ -128,7 +131,7 @@ func New(c Config) (*Gateway, error) {
 	if c.lease == 0 {
 		c.lease = questionLease
 	}
-	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Lease: c.lease, SelfApproval: c.Policy.SelfApproval()})}
+	g := &Gateway{c: c, book: book.New(c.DB, book.Config{Lease: c.lease, SelfApproval: c.Policy.SelfApproval(), TakeAddresses: c.TakeAddresses})}
 	h := c.Callbacks
 	h.Inbox = g.book
 	h.OnDeposit, h.OnPossibleDuplicate, h.OnNotice = nil, nil, nil // recording them is their effect

@@ -392,22 +392,6 @@ func testNoticesThatDiffer(t *testing.T, r *rig, alarms []client.AlarmKind) {
 	r.wantAlarms(append(alarms, client.AlarmExecutedTwice, client.AlarmUserDiffers, client.AlarmOrderUnknown)...)
 }
 
-// TestAddressChange: the new address is the one that counts.
-func TestAddressChange(t *testing.T) {
-	r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), nil)
-	change := countersigntest.Notice(countersign.TypeAddress, 1).(*countersign.AddressChange)
-	r.deliver(change)
-	events, err := r.client.Events(t.Context(), client.FeedOptions{})
-	if err != nil || len(events.Events) != 1 {
-		t.Fatalf("events: %+v, %v", events, err)
-	}
-	e := events.Events[0]
-	if e.Kind != client.EventAddressChanged || e.Address != change.NewAddress || e.OldAddress != change.ToAddress ||
-		e.TenantUserID != change.TenantUserID || e.ChainName != change.ChainName || e.Symbol != change.Symbol {
-		t.Fatalf("event: %+v", e)
-	}
-}
-
 // Whoever orders and makes a token approves with it no more than with the first; a token
 // that others made does.
 func TestMadeTokenApprovesNoOrder(t *testing.T) {

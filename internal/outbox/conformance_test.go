@@ -20,6 +20,7 @@ var suite = []struct {
 	{"merchants/deleted beside other nodes", testDeleteBeside},
 	{"ingest", testIngest},
 	{"ingest/all or none", testIngestAllOrNone},
+	{"ingest/quota", testQuota},
 	{"ingest/refused", testIngestRefused},
 	{"ingest/same events from many callers", testIngestConcurrently},
 	{"ingest/1000", testIngestThousand},

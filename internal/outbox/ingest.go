@@ -20,6 +20,12 @@ import (
 // CreateWithdrawal. Repeating a call gives duplicates, but an event without id is a
 // new one each time.
 func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis) ([]Ingested, error) {
+	return o.IngestWithin(ctx, items, Quota{}, now)
+}
+
+// IngestWithin is Ingest by a token with a limit. Beyond it the error is a *QuotaError, and
+// nothing is kept. Repetitions do not count.
+func (o *Outbox) IngestWithin(ctx context.Context, items []NewCallback, quota Quota, now db.Millis) ([]Ingested, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -44,7 +50,10 @@ func (o *Outbox) Ingest(ctx context.Context, items []NewCallback, now db.Millis)
 				alarms = append(alarms, db.Alarm{Of: n.Merchant, Kind: client.AlarmAddressChanged, Subject: joinID(n.Merchant, n.id), At: now})
 			}
 		}
-		return db.RaiseAlarms(ctx, t, alarms)
+		if err := db.RaiseAlarms(ctx, t, alarms); err != nil {
+			return err
+		}
+		return quota.spend(ctx, t, done, now)
 	})
 	if err != nil {
 		return nil, err

@@ -132,6 +132,24 @@ CREATE TABLE spent (
   PRIMARY KEY (symbol, tenant_user_id, span, start)
 ){clustered};
 
+-- What the service told of users' deposit addresses.
+CREATE TABLE addresses (
+{sqlite}  seq            INTEGER NOT NULL PRIMARY KEY,
+{postgres}  seq            BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  tenant_user_id {text} NOT NULL,
+  chain_name     {text} NOT NULL, -- may be empty, as may symbol and old_address
+  symbol         {text} NOT NULL,
+  address        {text} NOT NULL,
+  old_address    {text} NOT NULL,
+  state          {text} NOT NULL, -- taken, held, accepted, rejected
+  taken          {int} NOT NULL,
+  decided        {int} NOT NULL DEFAULT 0,
+  decided_by     {text} NOT NULL DEFAULT '',
+  reason         {text} NOT NULL DEFAULT ''
+){strict};
+CREATE INDEX addresses_user ON addresses (tenant_user_id, seq);
+CREATE INDEX addresses_state ON addresses (state, seq);
+
 -- What happened to orders, addresses and doubted deposits, numbered without gaps.
 CREATE TABLE events (
   seq            {int} NOT NULL PRIMARY KEY,
@@ -201,6 +219,7 @@ CREATE TABLE retention (
 INSERT INTO retention (one) VALUES (1);
 
 INSERT INTO feeds (name, last_seq) VALUES ('inbox', 0), ('deposits', 0), ('events', 0);
--- inbox/open is callbacks without a final answer, deposits/held possible duplicates, forwards
--- what is still to be forwarded, orders/STATE all orders in a state.
-INSERT INTO counts (name, n) VALUES ('inbox/open', 0), ('deposits/held', 0), ('forwards', 0);
+-- inbox/open is callbacks without a final answer, deposits/held possible duplicates, addresses/held
+-- changed addresses that await a person, forwards what is still to be forwarded, orders/STATE all
+-- orders in a state.
+INSERT INTO counts (name, n) VALUES ('inbox/open', 0), ('deposits/held', 0), ('addresses/held', 0), ('forwards', 0);

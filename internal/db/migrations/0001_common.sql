@@ -66,7 +66,8 @@ CREATE TABLE tokens (
   merchants TEXT NOT NULL DEFAULT '',
   maker     TEXT NOT NULL DEFAULT '',
   root      TEXT NOT NULL DEFAULT '',
-  expires   {int} NOT NULL DEFAULT 0
+  expires   {int} NOT NULL DEFAULT 0,
+  hourly    {int} NOT NULL DEFAULT 0 -- how many deposits it may add an hour; 0: no bound
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
 

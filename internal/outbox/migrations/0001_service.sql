@@ -274,6 +274,15 @@ CREATE TABLE frozen (
   reason   TEXT NOT NULL
 ){clustered};
 
+-- How many deposits a token with a limit has added in each hour since 1970, of which the last
+-- two are kept.
+CREATE TABLE added (
+  token TEXT NOT NULL,
+  hour  {int} NOT NULL,
+  n     {int} NOT NULL,
+  PRIMARY KEY (token, hour)
+){clustered};
+
 -- Callbacks that were accepted and purged (--retain): what a repetition needs, for ever.
 -- The type is that of the service's rows; digest is the SHA-256 of the payload.
 CREATE TABLE purged (

@@ -1,0 +1,160 @@
+package book
+
+import (
+	"context"
+	"fmt"
+
+	"countersign"
+	"countersign/client"
+	"countersign/internal/db"
+)
+
+const (
+	addressColumns = `seq, tenant_user_id, chain_name, symbol, address, old_address, state, taken, decided, decided_by, reason`
+
+	readAddressSQL = `SELECT ` + addressColumns + ` FROM addresses WHERE seq = $1`
+
+	lockAddressSQL = readAddressSQL + `{lock}`
+
+	// The newest first, of the same chain or where one of the two names none.
+	countingAddressSQL = `
+SELECT address FROM addresses
+WHERE tenant_user_id = $1 AND state IN ('taken', 'accepted') AND ($2 = '' OR chain_name = '' OR chain_name = $2) ORDER BY seq DESC LIMIT 1`
+
+	heldAddressSQL = `SELECT 1 FROM addresses WHERE tenant_user_id = $1 AND state = 'held' AND chain_name = $2 AND address = $3 LIMIT 1`
+
+	unsettledAddressSQL = `
+SELECT 1 FROM addresses
+WHERE tenant_user_id = $1 AND state IN ('held', 'rejected') AND ($2 = '' OR chain_name = '' OR chain_name = $2) LIMIT 1`
+
+	depositedAtSQL = `
+SELECT to_address FROM deposits
+WHERE substr(tenant_user_id, 1, 64) = $1 AND tenant_user_id = $2 AND ($3 = '' OR chain_name = $3) ORDER BY seq DESC LIMIT 1`
+
+	insertAddressSQL = `
+INSERT INTO addresses (tenant_user_id, chain_name, symbol, address, old_address, state, taken) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+
+	decideAddressSQL = `
+UPDATE addresses SET state = $2, decided = $3, decided_by = $4, reason = $5 WHERE seq = $1 AND state = 'held'`
+)
+
+func scanAddress(r db.Rows) (a Address, err error) {
+	err = r.Scan(&a.Seq, &a.TenantUserID, &a.ChainName, &a.Symbol, &a.Address, &a.OldAddress, &a.State, &a.Taken, &a.Decided, &a.DecidedBy, &a.Reason)
+	return a, err
+}
+
+// takeAddress records an address that the service tells. One that replaces another waits
+// for a person: until then the application shows the address that it knows.
+func (in *inboxTx) takeAddress(ctx context.Context, c *countersign.AddressChange, at db.Millis) error {
+	a := Address{TenantUserID: c.TenantUserID, ChainName: c.ChainName, Symbol: c.Symbol, Address: c.CountingAddress(), OldAddress: c.ToAddress,
+		State: AddressTaken, Taken: at}
+	if !in.b.takeAddresses {
+		replaces, err := in.replaces(ctx, a)
+		if err != nil {
+			return err
+		}
+		if replaces {
+			var one int64 // a callback without trackingId repeats itself with each attempt
+			if held, err := db.One(ctx, in.t, heldAddressSQL, []any{a.TenantUserID, a.ChainName, a.Address}, &one); err != nil || held {
+				return err
+			}
+			a.State = AddressHeld
+			in.ledger.count(countAddresses, 1)
+			in.ledger.alarm(client.AlarmAddressHeld, a.TenantUserID, at)
+		}
+	}
+	in.ledger.event(a.event(at))
+	_, err := in.t.Exec(ctx, insertAddressSQL, a.TenantUserID, a.ChainName, a.Symbol, a.Address, a.OldAddress, string(a.State), int64(at))
+	return err
+}
+
+// replaces reports whether a may replace another address of its user. What the service
+// says of the old address only counts against it: whoever makes a change up leaves the
+// old address out.
+func (in *inboxTx) replaces(ctx context.Context, a Address) (bool, error) {
+	var known string
+	found, err := db.One(ctx, in.t, countingAddressSQL, []any{a.TenantUserID, a.ChainName}, &known)
+	if err != nil || found {
+		return !countersign.SameAddress(known, a.Address), err
+	}
+	if in.restored || a.OldAddress != "" && !countersign.SameAddress(a.OldAddress, a.Address) {
+		return true, nil
+	}
+	var one int64
+	if found, err = db.One(ctx, in.t, unsettledAddressSQL, []any{a.TenantUserID, a.ChainName}, &one); err != nil || found {
+		return true, err
+	}
+	found, err = db.One(ctx, in.t, depositedAtSQL, []any{indexed(a.TenantUserID), a.TenantUserID, a.ChainName}, &known)
+	return found && !countersign.SameAddress(known, a.Address), err
+}
+
+// addressEvents are the kinds of the events that say that an address is in a state.
+var addressEvents = map[AddressState]client.EventKind{
+	AddressTaken: client.EventAddressChanged, AddressHeld: client.EventAddressHeld,
+	AddressAccepted: client.EventAddressChanged, AddressRejected: client.EventAddressRejected,
+}
+
+func (a Address) event(at db.Millis) Event {
+	return Event{Kind: addressEvents[a.State], At: at, TenantUserID: a.TenantUserID, State: string(a.State), OldAddress: a.OldAddress,
+		Details: countersign.Details{Address: a.Address, ChainName: a.ChainName, Symbol: a.Symbol}, Reason: a.Reason, DecidedBy: a.DecidedBy}
+}
+
+// Address gives one address by its number.
+func (b *Book) Address(ctx context.Context, seq int64) (Address, error) {
+	return db.Find(ctx, b, readAddressSQL, []any{seq}, scanAddress)
+}
+
+// Addresses lists addresses, newest first, beginning below seq before (0: with the newest).
+// next is 0 at the end. A page may have fewer than limit addresses and a next page.
+func (b *Book) Addresses(ctx context.Context, f AddressFilter, limit int, before int64) (list []Address, next int64, err error) {
+	if db.CheckText("", f.TenantUserID) != nil {
+		return nil, 0, nil
+	}
+	q := &db.Conditions{}
+	switch {
+	case f.TenantUserID != "":
+		q.Add("tenant_user_id = ?", f.TenantUserID)
+	case f.State != "":
+		q.Add("state = ?", string(f.State))
+	}
+	if before > 0 {
+		q.Add("seq < ?", before)
+	}
+	q.EndWalk()
+	if f.TenantUserID != "" && f.State != "" {
+		q.Add("state || '' = ?", string(f.State))
+	}
+	return db.ReadNumbered(ctx, b, "addresses", addressColumns, q, 0, limit, func(a Address) int64 { return a.Seq }, scanAddress)
+}
+
+// DecideAddress makes a held address AddressAccepted or AddressRejected and appends the
+// event. The same decision again changes nothing; another one is a *ConflictError.
+func (b *Book) DecideAddress(ctx context.Context, seq int64, to AddressState, by, reason string, now db.Millis) (a Address, err error) {
+	if to != AddressAccepted && to != AddressRejected {
+		return Address{}, fmt.Errorf("state is %w: %q", db.ErrInvalid, to)
+	}
+	if db.CheckText("", by) != nil || db.CheckText("", reason) != nil {
+		return Address{}, &db.ItemError{Member: "reason", Err: db.CheckText("reason", "\x00")}
+	}
+	err = b.writeFeeds(ctx, func(ctx context.Context, t *db.Tx) error {
+		a, err = db.Find(ctx, t, lockAddressSQL, []any{seq}, scanAddress)
+		switch {
+		case err != nil || a.State == to:
+			return err
+		case a.State != AddressHeld:
+			return &db.ConflictError{Reason: "the address is " + string(a.State) + ", not held"}
+		}
+		if n, err := t.Exec(ctx, decideAddressSQL, seq, string(to), int64(now), by, reason); err != nil || n != 1 {
+			return fmt.Errorf("deciding: %d rows: %w", n, err)
+		}
+		a.State, a.Decided, a.DecidedBy, a.Reason = to, now, by, reason
+		l := ledger{}
+		l.count(countAddresses, -1)
+		l.event(a.event(now))
+		return l.write(ctx, t)
+	})
+	if err != nil {
+		return Address{}, err
+	}
+	return a, nil
+}

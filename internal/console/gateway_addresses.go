@@ -1,0 +1,63 @@
+package console
+
+import (
+	"context"
+	"strconv"
+
+	"countersign/client"
+)
+
+// addressesPage is the list of what the service told of deposit addresses.
+type addressesPage struct {
+	Filter    client.AddressFilter
+	States    []client.AddressState
+	Addresses []client.AddressEntry
+	Next      string // the address of the next page
+}
+
+func (v *visit) addresses() error {
+	page := addressesPage{States: client.AddressState("").Values(),
+		Filter: client.AddressFilter{State: client.AddressState(v.query("state")), TenantUserID: v.query("tenantUserId")}}
+	list, err := v.gateway.Addresses(v.r.Context(), page.Filter, client.PageOptions{Limit: pageSize, Cursor: v.query("cursor")})
+	if err != nil {
+		return err
+	}
+	page.Addresses = list.Addresses
+	page.Next, _ = v.nextPage(list.Next, len(list.Addresses), listSpan{}, "state", "tenantUserId")
+	return v.render("addresses", "Addresses", page)
+}
+
+// addressPage is one address.
+type addressPage struct {
+	client.AddressEntry
+	Names  map[string]string // of tokens
+	Values map[string]string
+}
+
+func (v *visit) address() error {
+	a, err := v.gateway.Address(v.r.Context(), v.seq())
+	if err != nil {
+		return err
+	}
+	page := addressPage{AddressEntry: a, Values: v.values(nil)}
+	if page.Names, err = v.names(); err != nil {
+		return err
+	}
+	return v.render("address", "Address of "+a.TenantUserID, page)
+}
+
+func (v *visit) addressAccept() error {
+	return v.decideAddress(v.gateway.AcceptAddress, "address-accepted")
+}
+
+func (v *visit) addressReject() error {
+	return v.decideAddress(v.gateway.RejectAddress, "address-rejected")
+}
+
+func (v *visit) decideAddress(act func(ctx context.Context, seq int64, reason string) (client.AddressEntry, error), did string) error {
+	a, err := act(v.r.Context(), v.seq(), v.form("reason"))
+	if err != nil {
+		return err
+	}
+	return v.done("/console/addresses/"+strconv.FormatInt(a.Seq, 10), did)
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"countersign"
+	"countersign/client"
+	"countersign/countersigntest"
+	"countersign/merchant"
+)
+
+// told is a change of an address under a trackingId of its own.
+func told(id, user, chain, old, to string) *countersign.AddressChange {
+	return &countersign.AddressChange{Head: countersign.Head{TrackingID: id, TenantUserID: user}, ChainName: chain, Symbol: "USDT", ToAddress: old, NewAddress: to}
+}
+
+// states gives what the list of addresses says of a user, the oldest first.
+func (r *rig) addresses(user string) (list []client.AddressEntry) {
+	r.t.Helper()
+	for a, err := range r.client.AllAddresses(r.t.Context(), client.AddressFilter{TenantUserID: user}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		list = append(list, a)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// events gives the kinds of the events about addresses, with their addresses.
+func (r *rig) addressEvents() (list []string) {
+	r.t.Helper()
+	events, err := r.client.Events(r.t.Context(), client.FeedOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range events.Events {
+		list = append(list, fmt.Sprintf("%s %s %s", e.Kind, e.TenantUserID, e.Address))
+	}
+	return list
+}
+
+// TestChangedAddressIsHeld: whoever replaces the address of a user gets all that the user
+// deposits, so the application is not told to show it before a person accepts it.
+func TestChangedAddressIsHeld(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			r := newRig(t, d.url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.Callbacks.Profile.Lenient = true })
+			ctx := t.Context()
+			deliver := func(cb countersign.Callback) {
+				t.Helper()
+				if code := r.deliver(cb); code != countersign.CodeAccepted {
+					t.Fatalf("errCode %d", code)
+				}
+			}
+			deliver(told("c1", "u1", "TRON", "", "TFirst"))
+			deliver(told("c2", "u1", "TRON", "", "TFirst")) // says nothing new
+			deliver(told("c3", "u1", "ETH", "", "0xfirst")) // of another chain
+			deliver(told("c4", "u1", "TRON", "", "TThief")) // does not say that it replaces one
+			deliver(told("c5", "u1", "TRON", "TFirst", "TThief"))
+			deliver(told("c6", "u1", "TRON", "TFirst", "TSecond"))
+			deliver(told("c7", "u2", "TRON", "TOld", "TNew")) // the first that is heard of the user
+			deposit := countersigntest.Deposit(1)
+			deliver(deposit)
+			deliver(told("c8", deposit.TenantUserID, deposit.ChainName, "", "0xelsewhere")) // the user has deposited
+			deliver(told("c9", "u3", "", "", "TAny"))
+			deliver(told("c10", "u3", "TRON", "", "TOther")) // the chain of the first is not known
+			var states []string
+			for _, user := range []string{"u1", "u2", deposit.TenantUserID, "u3"} {
+				for _, a := range r.addresses(user) {
+					states = append(states, fmt.Sprintf("%s %s %s", user, a.Address, a.State))
+				}
+			}
+			want := []string{"u1 TFirst taken", "u1 TFirst taken", "u1 0xfirst taken", "u1 TThief held", "u1 TSecond held", "u2 TNew held",
+				deposit.TenantUserID + " 0xelsewhere held", "u3 TAny taken", "u3 TOther held"}
+			if !slices.Equal(states, want) {
+				t.Fatalf("addresses %q, want %q", states, want)
+			}
+			events := r.addressEvents()
+			want = []string{"address.changed u1 TFirst", "address.changed u1 TFirst", "address.changed u1 0xfirst", "address.held u1 TThief", "address.held u1 TSecond",
+				"address.held u2 TNew", "address.held " + deposit.TenantUserID + " 0xelsewhere", "address.changed u3 TAny", "address.held u3 TOther"}
+			if !slices.Equal(events, want) {
+				t.Fatalf("events %q, want %q", events, want)
+			}
+			r.wantAlarms(client.AlarmAddressHeld, client.AlarmAddressHeld, client.AlarmAddressHeld, client.AlarmAddressHeld) // one a user
+			if s, err := r.client.Stats(ctx); err != nil || s.AddressesHeld != 5 || s.DepositsHeld != 0 {
+				t.Fatalf("stats: %+v, %v", s, err)
+			}
+
+			held, err := r.client.Addresses(ctx, client.AddressFilter{State: client.AddressHeld, TenantUserID: "u1"}, client.PageOptions{})
+			if err != nil || len(held.Addresses) != 2 {
+				t.Fatalf("held: %+v, %v", held, err)
+			}
+			second, thief := held.Addresses[0], held.Addresses[1]
+			if _, err := r.app.AcceptAddress(ctx, second.Seq, ""); !errors.Is(err, client.ErrForbidden) {
+				t.Errorf("the application accepts: %v", err)
+			}
+			for range 2 { // repeating it changes nothing
+				a, err := r.client.AcceptAddress(ctx, second.Seq, "asked by phone")
+				if err != nil || a.State != client.AddressAccepted || a.Reason != "asked by phone" || a.DecidedBy == "" || a.OldAddress != "TFirst" {
+					t.Fatalf("accepted: %+v, %v", a, err)
+				}
+			}
+			if a, err := r.client.RejectAddress(ctx, thief.Seq, "nobody at the service did"); err != nil || a.State != client.AddressRejected {
+				t.Fatalf("rejected: %+v, %v", a, err)
+			}
+			if _, err := r.client.AcceptAddress(ctx, thief.Seq, ""); !errors.Is(err, client.ErrConflict) {
+				t.Errorf("a rejected address is accepted: %v", err)
+			}
+			if _, err := r.client.Address(ctx, 99); !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("an unknown address: %v", err)
+			}
+			deliver(told("c11", "u1", "TRON", "", "TSecond")) // it counts now
+			deliver(told("c12", "u1", "TRON", "", "TFirst"))  // back to the first
+			events = r.addressEvents()[len(want):]
+			want = []string{"address.changed u1 TSecond", "address.rejected u1 TThief", "address.changed u1 TSecond", "address.held u1 TFirst"}
+			if !slices.Equal(events, want) {
+				t.Fatalf("events %q, want %q", events, want)
+			}
+			if s, err := r.client.Stats(ctx); err != nil || s.AddressesHeld != 4 {
+				t.Fatalf("stats: %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+// TestAddressWithoutTrackingID: each attempt of such a callback is another change, which a
+// person decides once. With TakeAddresses nobody is asked.
+func TestAddressWithoutTrackingID(t *testing.T) {
+	for _, take := range []bool{false, true} {
+		r := newRig(t, dialects[0].url(t), newService(t, countersigntest.ServiceConfig{}), func(c *Config) { c.TakeAddresses = take })
+		change := countersigntest.Notice(countersign.TypeAddress, 1).(*countersign.AddressChange)
+		for range 2 {
+			body, _, err := r.service.Body(change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := r.service.Post(t.Context(), r.to, merchant.DefaultNotifyPath, body)
+			if resp, err := countersign.ParseResponse(result.Raw); err != nil || resp.ErrCode != countersign.CodeAccepted {
+				t.Fatalf("errCode %d, %v", resp.ErrCode, err)
+			}
+		}
+		list := r.addresses(change.TenantUserID)
+		if take {
+			if len(list) != 2 || list[1].State != client.AddressTaken || list[1].Address != change.NewAddress || list[1].OldAddress != change.ToAddress ||
+				list[1].ChainName != change.ChainName || list[1].Symbol != change.Symbol {
+				t.Errorf("taken: %+v", list)
+			}
+			r.wantAlarms()
+		} else if len(list) != 1 || list[0].State != client.AddressHeld {
+			t.Errorf("held: %+v", list)
+		}
+	}
+}

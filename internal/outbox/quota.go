@@ -1,0 +1,71 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"countersign/internal/db"
+)
+
+// Quota is how much a token may add. The zero one has no bound.
+type Quota struct {
+	Token  string
+	Hourly int64 // new callbacks in an hour of UTC, over all nodes of the database; 0: no bound
+}
+
+// QuotaError refuses a batch that is beyond a Quota.
+type QuotaError struct {
+	Quota Quota
+	Left  int64     // how many may still be added in this hour
+	Fresh int64     // how many of the batch are new
+	Now   db.Millis // when it was refused
+	Until db.Millis // the end of the hour
+}
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("the token adds at most %d deposits an hour: %d are left until %s, and the request has %d new ones",
+		e.Quota.Hourly, e.Left, e.Until.Time().UTC().Format(time.RFC3339), e.Fresh)
+}
+
+const (
+	// The row is locked until the commit, so that no two nodes take the same share.
+	spendQuotaSQL = `
+INSERT INTO added (token, hour, n) VALUES ($1, $2, $3)
+ON CONFLICT (token, hour) DO UPDATE SET n = added.n + excluded.n WHERE added.n + excluded.n <= $4`
+
+	spentQuotaSQL = `SELECT n FROM added WHERE token = $1 AND hour = $2`
+
+	// The hour before stays: a node whose clock is behind may still count in it.
+	forgetQuotaSQL = `DELETE FROM added WHERE token = $1 AND hour < $2 - 1`
+)
+
+// spend counts what a batch has added. It comes last in its transaction: other batches of
+// the token wait from here on.
+func (q Quota) spend(ctx context.Context, t *db.Tx, done []Ingested, now db.Millis) error {
+	fresh := int64(0)
+	for i := range done {
+		if !done[i].Duplicate {
+			fresh++
+		}
+	}
+	if q.Hourly == 0 || fresh == 0 {
+		return nil
+	}
+	hour := int64(now) / time.Hour.Milliseconds()
+	n := int64(0)
+	var err error
+	if fresh <= q.Hourly {
+		err = t.Batch(ctx, []db.Statement{
+			{SQL: spendQuotaSQL, Args: []any{q.Token, hour, fresh, q.Hourly}, N: &n},
+			{SQL: forgetQuotaSQL, Args: []any{q.Token, hour}}})
+	}
+	if err != nil || n == 1 {
+		return err
+	}
+	var spent int64
+	if _, err := db.One(ctx, t, spentQuotaSQL, []any{q.Token, hour}, &spent); err != nil {
+		return err
+	}
+	return &QuotaError{Quota: q, Left: q.Hourly - spent, Fresh: fresh, Now: now, Until: db.Millis((hour + 1) * time.Hour.Milliseconds())}
+}
