@@ -14,6 +14,7 @@ import (
 // Row is a row of countersign_outbox.
 type Row struct {
 	ID       int64
+	Version  string // of the row as it was read: the transaction that wrote it
 	Kind     string
 	Merchant string // empty: the body names none that there can be
 	Body     []byte // nil: it is longer than maxBody
@@ -49,18 +50,22 @@ LIMIT $4`
 	// readSQL gives the first rows of some merchants. It must be a statement after
 	// claimSQL: what another relay deleted before it gave up a lock is then gone.
 	readSQL = `
-SELECT o.id, o.kind, o.merchant, CASE WHEN o.length <= $3 THEN o.text END, o.length, o.age
+SELECT o.id, o.version, o.kind, o.merchant, CASE WHEN o.length <= $3 THEN o.text END, o.length, o.age
 FROM unnest($1::text[]) AS m (merchant) CROSS JOIN LATERAL (
-	SELECT id, kind, merchant, body::text AS text, octet_length(body::text) AS length,
+	SELECT id, xmin::text AS version, kind, merchant, body::text AS text, octet_length(body::text) AS length,
 		extract(epoch FROM clock_timestamp() - created)::float8 AS age
 	FROM countersign_outbox WHERE refused IS NULL AND merchant = m.merchant ORDER BY id LIMIT $2
 ) o ORDER BY o.id`
 
-	deleteSQL = `DELETE FROM countersign_outbox WHERE id = ANY($1::bigint[])`
+	// What the core wrote meanwhile is another row, which has not been sent: it waits for
+	// the next turn.
+	deleteSQL = `
+DELETE FROM countersign_outbox o USING unnest($1::bigint[], $2::text[]) AS n (id, version) WHERE o.id = n.id AND o.xmin::text = n.version`
 
 	refuseSQL = `
 UPDATE countersign_outbox o SET refused = clock_timestamp(), problem = n.problem::json
-FROM unnest($1::bigint[], $2::text[]) AS n (id, problem) WHERE o.id = n.id AND o.refused IS NULL`
+FROM unnest($1::bigint[], $2::text[], $3::text[]) AS n (id, version, problem)
+WHERE o.id = n.id AND o.xmin::text = n.version AND o.refused IS NULL`
 )
 
 // carry takes turns until ctx ends.
@@ -166,7 +171,7 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]Row, error) {
 	}
 	rows, err := pgx.CollectRows(found, func(c pgx.CollectableRow) (row Row, err error) {
 		var age float64
-		err = c.Scan(&row.ID, &row.Kind, &row.Merchant, &row.Body, &row.Length, &age)
+		err = c.Scan(&row.ID, &row.Version, &row.Kind, &row.Merchant, &row.Body, &row.Length, &age)
 		row.Age = time.Duration(age * float64(time.Second))
 		return row, err
 	})
@@ -208,29 +213,29 @@ func (r *Relay) claimMerchants(ctx context.Context, tx pgx.Tx) ([]string, error)
 	}
 }
 
-// settle deletes what was acknowledged and keeps what was refused, with the reason.
+// settle deletes what was acknowledged and keeps what was refused, with the reason, both as it was read.
 func (r *Relay) settle(ctx context.Context, tx pgx.Tx, t *turn) error {
 	ctx, cancel := context.WithTimeout(ctx, sqlTimeout)
 	defer cancel()
 	b := &pgx.Batch{}
 	b.Queue(`SET LOCAL synchronous_commit = off`)
 	if len(t.taken) > 0 {
-		ids := make([]int64, len(t.taken))
+		ids, versions := make([]int64, len(t.taken)), make([]string, len(t.taken))
 		for i, row := range t.taken {
-			ids[i] = row.ID
+			ids[i], versions[i] = row.ID, row.Version
 		}
-		b.Queue(deleteSQL, ids)
+		b.Queue(deleteSQL, ids, versions)
 	}
 	if len(t.refused) > 0 {
-		ids, problems := make([]int64, len(t.refused)), make([]string, len(t.refused))
+		ids, versions, problems := make([]int64, len(t.refused)), make([]string, len(t.refused)), make([]string, len(t.refused))
 		for i, f := range t.refused {
 			text, err := json.Marshal(f.problem)
 			if err != nil {
 				return err
 			}
-			ids[i], problems[i] = f.row.ID, string(text)
+			ids[i], versions[i], problems[i] = f.row.ID, f.row.Version, string(text)
 		}
-		b.Queue(refuseSQL, ids, problems)
+		b.Queue(refuseSQL, ids, versions, problems)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("settling rows: %w", err)

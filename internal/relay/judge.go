@@ -50,6 +50,8 @@ func judge(err error) verdict {
 			return verdict{result: refused, apart: true, problem: p}
 		}
 		return verdict{result: hold, apart: true} // a state forbids it, which may change
+	case http.StatusTooManyRequests: // with a fault fewer at once may fit into the token's limit
+		return verdict{result: down, apart: len(p.Faults) > 0, wait: p.RetryAfter}
 	case http.StatusForbidden: // the token's role may not add this kind
 		return verdict{result: hold}
 	case http.StatusInternalServerError: // perhaps one row is the cause
