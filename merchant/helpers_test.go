@@ -128,6 +128,13 @@ func (w *world) Observe(o merchant.Observation) {
 	w.seen = append(w.seen, o)
 }
 
+// observed is how many requests have ended.
+func (w *world) observed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.seen)
+}
+
 // last is how the last request ended.
 func (w *world) last() merchant.Observation {
 	w.mu.Lock()
