@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"net/url"
+	"slices"
 
 	"countersign"
 	"countersign/envelope"
@@ -35,34 +34,17 @@ func UUIDFirst(canonical []byte) []byte {
 	return append(moved, canonical[end+1:]...)
 }
 
-// WrapBody gives a sealed body the form f.
-func WrapBody(f envelope.BodyForm, body []byte) []byte {
-	switch f {
-	case envelope.FormField:
-		return []byte("data=" + url.QueryEscape(string(body)))
-	case envelope.FormString:
-		b, _ := json.Marshal(string(body))
-		return b
-	case envelope.FormObject:
-		b, _ := json.Marshal(map[string]string{"data": string(body)})
-		return b
-	}
-	return body
-}
-
-// sealChunks is envelope.Seal with chunks of at most chunk bytes.
+// sealChunks is envelope.Seal with chunks of at most chunk bytes; 0: as many as fit.
 func sealChunks(key *envelope.Key, p envelope.Padding, plaintext []byte, chunk int) ([]byte, error) {
-	if chunk <= 0 || chunk >= key.MaxChunk(p) {
+	if chunk <= 0 {
 		return envelope.Seal(key, p, plaintext)
 	}
 	var blocks []byte
-	for len(plaintext) > 0 {
-		n := min(chunk, len(plaintext))
-		body, err := envelope.Seal(key, p, plaintext[:n])
+	for c := range slices.Chunk(plaintext, min(chunk, key.MaxChunk(p))) {
+		body, err := envelope.Seal(key, p, c)
 		if err != nil {
 			return nil, err
 		}
-		plaintext = plaintext[n:]
 		if blocks, err = base64.StdEncoding.AppendDecode(blocks, body); err != nil {
 			return nil, err
 		}
@@ -84,15 +66,7 @@ func Splice(head, tail []byte, n, size int) ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, append(bytes.Clone(a[:n*size]), b[n*size:]...)), nil
 }
 
-// Cut gives the first n blocks of a sealed body.
-func Cut(body []byte, n, size int) ([]byte, error) {
-	b, err := blocksOf(body, n, size)
-	if err != nil {
-		return nil, err
-	}
-	return base64.StdEncoding.AppendEncode(nil, b[:n*size]), nil
-}
-
+// blocksOf opens the Base64 of a sealed body with that many blocks or more.
 func blocksOf(body []byte, atLeast, size int) ([]byte, error) {
 	b, err := base64.StdEncoding.AppendDecode(nil, body)
 	if err != nil {

@@ -288,8 +288,8 @@ func TestBadConfigs(t *testing.T) {
 	if _, err := countersigntest.Splice([]byte("AAAA"), []byte("AAAA"), 1, 128); err == nil {
 		t.Error("a splice of what are no blocks")
 	}
-	if _, err := countersigntest.Cut([]byte("*"), 1, 128); err == nil {
-		t.Error("a cut of what is no Base64")
+	if _, err := countersigntest.Splice([]byte("*"), []byte("AAAA"), 1, 3); err == nil {
+		t.Error("a splice of what is no Base64")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 
 	"countersign"
@@ -55,13 +56,7 @@ type Service struct {
 	n        int
 	previous []byte         // body of the delivery before
 	late     []lateDelivery // held back by FaultLate
-	sealed   map[string]sealedBody
 }
-
-// maxSealed bounds the memory of Service.Body.
-const maxSealed = 1000
-
-type sealedBody struct{ plaintext, body []byte }
 
 type lateDelivery struct {
 	to Endpoint
@@ -98,7 +93,7 @@ func MakeService(c ServiceConfig) (*Service, error) {
 	if c.CallbackAPIKey == "" {
 		c.CallbackAPIKey = newAPIKey()
 	}
-	return &Service{c: c, sealed: map[string]sealedBody{}}, nil
+	return &Service{c: c}, nil
 }
 
 // MerchantKey is what the service hands over: the public part of its pair.
@@ -191,26 +186,8 @@ func (s *Service) Body(cb countersign.Callback) (body []byte, sent countersign.C
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.c.Chunk > 0 {
-		body, err = s.Seal(plaintext)
-		return body, sent, err
-	}
-	// Attempts of one callback share all blocks but the last ones.
-	key := fmt.Sprintf("%d %s", cb.CallbackType(), cb.EventID())
-	s.mu.Lock()
-	earlier := s.sealed[key]
-	s.mu.Unlock()
-	body, err = envelope.Reseal(s.c.RequestKey, s.c.Padding, earlier.plaintext, earlier.body, plaintext)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.mu.Lock()
-	if len(s.sealed) >= maxSealed {
-		clear(s.sealed)
-	}
-	s.sealed[key] = sealedBody{plaintext, body}
-	s.mu.Unlock()
-	return body, sent, nil
+	body, err = s.Seal(plaintext)
+	return body, sent, err
 }
 
 // Plaintext gives what Body seals.
@@ -241,7 +218,17 @@ func (s *Service) Seal(plaintext []byte) ([]byte, error) {
 }
 
 // Wrap gives a sealed body the form of the config.
-func (s *Service) Wrap(body []byte) []byte { return WrapBody(s.c.Form, body) }
+func (s *Service) Wrap(body []byte) []byte {
+	switch s.c.Form {
+	case envelope.FormField:
+		return []byte("data=" + url.QueryEscape(string(body)))
+	case envelope.FormString:
+		return fmt.Appendf(nil, "%q", body)
+	case envelope.FormObject:
+		return fmt.Appendf(nil, `{"data":%q}`, body)
+	}
+	return body
+}
 
 // Post sends any bytes to a target, an URL or a path, with the headers of a
 // callback. Only Status, Header, Raw and Err of the result are set.

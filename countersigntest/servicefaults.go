@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 
 	"countersign"
 	"countersign/envelope"
@@ -117,16 +118,14 @@ func (s *Service) spoil(f ServiceFault, cb countersign.Callback, body, previous 
 			return nil, err
 		}
 		n := len(b)
-		swapped := append([]byte(nil), b[:n-2*size]...)
-		swapped = append(swapped, b[n-size:]...)
-		swapped = append(swapped, b[n-2*size:n-size]...)
+		swapped := slices.Concat(b[:n-2*size], b[n-size:], b[n-2*size:n-size])
 		return base64.StdEncoding.AppendEncode(nil, swapped), nil
 	case FaultCut:
 		b, err := blocksOf(body, 2, size)
 		if err != nil {
 			return nil, err
 		}
-		return Cut(body, len(b)/size-1, size)
+		return base64.StdEncoding.AppendEncode(nil, b[:len(b)-size]), nil
 	case FaultOtherKey:
 		pair, err := newPair()
 		if err != nil {

@@ -44,17 +44,7 @@ type Block struct {
 // in, and its owner there.
 type SeenBlock struct{ Body, Owner BlockDigest }
 
-// Standing says how far an entry is when a request for it comes.
-type Standing int
-
-// The standings.
-const (
-	EntryNew     Standing = iota // it is not recorded
-	EntryOpen                    // it is recorded and not settled
-	EntrySettled                 // it is settled
-)
-
-// Finding is the result of Blocks.Judge.
+// Finding is the result of Entry.Judge.
 type Finding int
 
 // The findings.
@@ -64,34 +54,38 @@ const (
 	FindingSpliced                // refuse the request and remember nothing of it
 )
 
-// Judge applies the rules of seen blocks to a request for a callback of type t
-// (PROTOCOL.md, B5 and B7). known gives what the Inbox remembers of a block. An Inbox
-// decides nothing else about blocks.
-func (b *Blocks) Judge(known func(BlockDigest) (SeenBlock, bool), t countersign.Type, e Standing) Finding {
+// Judge applies the rules of seen blocks to a request for e (PROTOCOL.md, B5 and B7). seen
+// has at least those of its blocks that the Inbox remembers; recorded and settled say how far
+// the entry is. An Inbox decides nothing else about blocks.
+func (e *Entry) Judge(seen map[BlockDigest]SeenBlock, recorded, settled bool) Finding {
+	if e.Blocks == nil {
+		return FindingNone
+	}
+	t := e.Callback.CallbackType()
 	own, foreign, fresh := false, false, false
-	for _, block := range b.List {
-		seen, isKnown := known(block.Digest)
+	for _, block := range e.Blocks.List {
+		first, known := seen[block.Digest]
 		switch {
-		case !isKnown:
+		case !known:
 			fresh = true
-		case seen.Body == b.Body:
+		case first.Body == e.Blocks.Body:
 			return FindingNone // this very request came before
 		case block.Own:
 			own = true
-		case seen.Owner != block.Owner:
+		case first.Owner != block.Owner:
 			foreign = true
 		}
 	}
 	switch {
 	case own:
 		return FindingSpliced
-	case e == EntrySettled && t != countersign.TypeRequestWithdraw:
+	case settled && t != countersign.TypeRequestWithdraw:
 		// It gets its recorded reply again, which moves nothing. A reply to type 2
 		// is sealed with this requestUUID, and so must not go to a splice.
 		return FindingNone
 	case !fresh:
 		return FindingSpliced
-	case foreign && e == EntryNew && t == countersign.TypeDeposited:
+	case foreign && !recorded && t == countersign.TypeDeposited:
 		return FindingSuspect
 	case foreign:
 		return FindingSpliced

@@ -28,10 +28,10 @@ type Inbox interface {
 	// Claim records e if it is new, and says whether the caller is to act on it.
 	// In this order:
 	//
-	//  1. If e.Blocks is not nil, Blocks.Judge judges them by what is remembered
-	//     of each. If it finds FindingSpliced, the state is Spliced. Otherwise
-	//     each block that is not known is remembered for at least 30 days, with
-	//     its Owner and with Blocks.Body, unless rule 3 refuses the request.
+	//  1. If Entry.Judge finds FindingSpliced, by what is remembered of each block,
+	//     the state is Spliced. Otherwise each block that is not known is remembered
+	//     for at least 30 days, with its Owner and with Blocks.Body, unless rule 3
+	//     refuses the request.
 	//  2. If e.ID is not known, e is recorded under the next number. If Judge
 	//     found FindingSuspect, e is suspect for ever. If another entry
 	//     with the same Transfer is known at that moment and MayBeSame holds for

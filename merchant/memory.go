@@ -69,11 +69,9 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	defer m.mu.Unlock()
 	key := entryKey{e.Callback.CallbackType(), e.ID}
 	row := m.entries[key]
-	finding := FindingNone
-	if e.Blocks != nil {
-		if finding = m.judge(e.Blocks, key.typ, row); finding == FindingSpliced {
-			return Claimed{State: StateSpliced}, nil
-		}
+	finding := e.Judge(m.blocks, row != nil, row != nil && row.settled)
+	if finding == FindingSpliced {
+		return Claimed{State: StateSpliced}, nil
 	}
 	if row == nil {
 		if len(m.entries) >= m.maxEntries {
@@ -110,20 +108,6 @@ func (m *MemoryInbox) Claim(ctx context.Context, e Entry) (Claimed, error) {
 	}
 	c.PossibleDuplicate = row.duplicate
 	return c, nil
-}
-
-func (m *MemoryInbox) judge(b *Blocks, t countersign.Type, row *memoryEntry) Finding {
-	standing := EntryNew
-	switch {
-	case row != nil && row.settled:
-		standing = EntrySettled
-	case row != nil:
-		standing = EntryOpen
-	}
-	return b.Judge(func(d BlockDigest) (SeenBlock, bool) {
-		seen, known := m.blocks[d]
-		return seen, known
-	}, t, standing)
 }
 
 func (m *MemoryInbox) remember(b *Blocks) {

@@ -35,24 +35,6 @@ func (in *inboxTx) scanBlock(r db.Rows) error {
 	return nil
 }
 
-// judge says what the blocks of e say of it (PROTOCOL.md, B5 and B7).
-func (in *inboxTx) judge(e *merchant.Entry) merchant.Finding {
-	if e.Blocks == nil {
-		return merchant.FindingNone
-	}
-	typ, standing := e.Callback.CallbackType(), merchant.EntryNew
-	if row := in.rows[inboxKey{typ, e.ID}]; row != nil {
-		standing = merchant.EntryOpen
-		if row.settled {
-			standing = merchant.EntrySettled
-		}
-	}
-	return e.Blocks.Judge(func(d merchant.BlockDigest) (merchant.SeenBlock, bool) {
-		seen, known := in.blocks[d]
-		return seen, known
-	}, typ, standing)
-}
-
 // remember notes the blocks of e that are not known.
 func (in *inboxTx) remember(e *merchant.Entry) {
 	for _, block := range e.Blocks.All() {

@@ -110,12 +110,13 @@ func (in *inboxTx) run(ctx context.Context) error {
 	}
 	for i, c := range in.calls {
 		e := &c.entry
-		finding := in.judge(e)
+		row := in.rows[inboxKey{e.Callback.CallbackType(), e.ID}]
+		finding := e.Judge(in.blocks, row != nil, row != nil && row.settled)
 		if finding == merchant.FindingSpliced {
 			in.results[i] = merchant.Claimed{State: merchant.StateSpliced}
 			continue
 		}
-		row := in.claim(i, e, finding == merchant.FindingSuspect)
+		row = in.claim(i, e, finding == merchant.FindingSuspect)
 		if in.results[i].State != merchant.StateOtherContent {
 			in.remember(e)
 		}

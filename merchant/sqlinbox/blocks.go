@@ -7,10 +7,8 @@ import (
 	"countersign/merchant"
 )
 
-type seenBlocks map[merchant.BlockDigest]merchant.SeenBlock
-
 // seenBlocks gives those blocks of b that are remembered.
-func (t *transaction) seenBlocks(ctx context.Context, b *merchant.Blocks) (seenBlocks, error) {
+func (t *transaction) seenBlocks(ctx context.Context, b *merchant.Blocks) (map[merchant.BlockDigest]merchant.SeenBlock, error) {
 	if b == nil || len(b.List) == 0 {
 		return nil, nil
 	}
@@ -18,7 +16,7 @@ func (t *transaction) seenBlocks(ctx context.Context, b *merchant.Blocks) (seenB
 	for i := range b.List {
 		args[i] = b.List[i].Digest[:]
 	}
-	seen := seenBlocks{}
+	seen := map[merchant.BlockDigest]merchant.SeenBlock{}
 	err := t.each(ctx, `SELECT block, body, owner FROM countersign_blocks WHERE block IN (`+marks(len(args))+`)`, args,
 		func(scan func(...any) error) error {
 			var block, body, owner []byte
@@ -34,26 +32,8 @@ func digestOf(b []byte) (d merchant.BlockDigest) {
 	return d
 }
 
-// judge calls Blocks.Judge for e. r is its entry, nil if it is new.
-func judge(e *merchant.Entry, seen seenBlocks, r *row) merchant.Finding {
-	if e.Blocks == nil {
-		return merchant.FindingNone
-	}
-	standing := merchant.EntryNew
-	switch {
-	case r != nil && r.settled:
-		standing = merchant.EntrySettled
-	case r != nil:
-		standing = merchant.EntryOpen
-	}
-	return e.Blocks.Judge(func(d merchant.BlockDigest) (merchant.SeenBlock, bool) {
-		s, known := seen[d]
-		return s, known
-	}, e.Callback.CallbackType(), standing)
-}
-
 // remember keeps the blocks of e that are not seen yet.
-func (t *transaction) remember(ctx context.Context, e *merchant.Entry, seen seenBlocks) error {
+func (t *transaction) remember(ctx context.Context, e *merchant.Entry, seen map[merchant.BlockDigest]merchant.SeenBlock) error {
 	var args []any
 	rows := ""
 	fresh := map[merchant.BlockDigest]bool{}
@@ -115,7 +95,7 @@ func (t *transaction) rememberOnly(ctx context.Context, e *merchant.Entry) error
 		return err
 	}
 	seen, err := t.seenBlocks(ctx, e.Blocks)
-	if err != nil || judge(e, seen, r) != merchant.FindingNone {
+	if err != nil || e.Judge(seen, r != nil, r != nil && r.settled) != merchant.FindingNone {
 		return err
 	}
 	return t.remember(ctx, e, seen)

@@ -143,7 +143,7 @@ func (t *transaction) record(ctx context.Context, e *merchant.Entry) (k known, e
 	if err != nil {
 		return known{}, err
 	}
-	finding := judge(e, seen, r)
+	finding := e.Judge(seen, r != nil, r != nil && r.settled)
 	switch {
 	case finding == merchant.FindingSpliced:
 		return known{refused: merchant.StateSpliced}, nil
