@@ -49,7 +49,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time"},
 	},
 	"countersign/internal/admin": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/audit", "countersign/internal/db",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/internal/api", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/db",
 			"countersign/internal/outbox"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -66,7 +66,7 @@ var house = map[string]struct{ ours, others []string }{
 		others: []string{"cel.dev/cel-go", "github.com/BurntSushi/toml"},
 	},
 	"countersign/internal/gateway": {
-		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/book", "countersign/internal/api",
+		ours: []string{"countersign", "countersign/client", "countersign/merchant", "countersign/internal/audit", "countersign/internal/bodies", "countersign/internal/book", "countersign/internal/api",
 			"countersign/internal/db", "countersign/internal/policy", "countersign/internal/signed", "countersign/internal/strictjson"},
 		others: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -82,9 +82,9 @@ var house = map[string]struct{ ours, others []string }{
 		ours: []string{"countersign", "countersign/envelope", "countersign/merchant", "countersign/merchant/sqlinbox"}, others: []string{"modernc.org/sqlite"},
 	},
 	"countersign/examples/verify-ethereum": {ours: []string{"countersign", "countersign/merchant"}},
-	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client"}},
+	"countersign/internal/console":         {ours: []string{"countersign", "countersign/client", "countersign/internal/bodies"}},
 	"countersign/internal/daemon": {
-		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit",
+		ours: []string{"countersign", "countersign/client", "countersign/envelope", "countersign/merchant", "countersign/internal/admin", "countersign/internal/audit", "countersign/internal/bodies",
 			"countersign/internal/book", "countersign/internal/console", "countersign/internal/api", "countersign/internal/db", "countersign/internal/dispatch",
 			"countersign/internal/gateway", "countersign/internal/policy", "countersign/internal/outbox", "countersign/internal/pace", "countersign/internal/reconcile",
 			"countersign/internal/signed"},

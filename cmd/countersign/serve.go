@@ -176,7 +176,7 @@ func signingSecret(flag string, given cli.Secret) (signed.Secret, error) {
 
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {
-	BodyMemory     int64 `name:"body-memory" help:"Most MiB of request bodies that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
+	BodyMemory     int64 `name:"body-memory" help:"Most MiB of request bodies and console forms that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
 	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it silent ones are closed for new ones. A part of the file descriptors if 0." default:"0" placeholder:"N"`
 }
 

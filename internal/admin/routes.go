@@ -45,7 +45,7 @@ func (s *Server) routes() []route {
 		{get, "/v1/merchants/{id}", "merchant", readers, byPath, 200, api.Handle(s.merchant), "Show one merchant", nil},
 		{patch, "/v1/merchants/{id}", "updateMerchant", operators, byPath, 200, api.HandleChange(s.updateMerchant), "Change members of a merchant; null clears optional ones. What could move money waits for an approver, where there is one", []int{409, 410}},
 		{remove, "/v1/merchants/{id}", "deleteMerchant", operators, byPath, 200, api.HandleChange(s.deleteMerchant), "Delete a merchant without work for ever: its keys are erased, its history is kept. It waits for an approver, where there is one; repeating it changes nothing", []int{409}},
-		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Handle(s.pauseMerchant), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{410}},
+		{post, "/v1/merchants/{id}/pause", "pauseMerchant", operators, byPath, 200, api.Urgent(api.Handle(s.pauseMerchant)), "Stop sending to a merchant, deciding and releasing; callbacks are still accepted", []int{410}},
 		{post, "/v1/merchants/{id}/resume", "resumeMerchant", operators, byPath, 200, api.Handle(s.resumeMerchant), "End the pause of a merchant; with resend, send all its pending callbacks at once", []int{410}},
 		{post, "/v1/merchants/{id}/keys", "rotateKeys", operators, byPath, 200, api.HandleChange(s.rotateKeys), "Make or set new keys; the next attempt uses them. They wait for an approver, where there is one", []int{409, 410}},
 		{post, "/v1/merchants/{id}/rotation", "stageRotation", operators, byPath, 200, api.HandleChange(s.stageRotation), "Give a merchant a second set of keys; the present ones still seal, and answers under either count. Each step waits for an approver, where there is one", []int{409, 410}},
@@ -54,8 +54,8 @@ func (s *Server) routes() []route {
 		{post, "/v1/merchants/{id}/rotation/cancel", "cancelRotation", operators, byPath, 200, api.HandleChange(s.cancelRotation), "End the newer keys of a merchant: the older ones seal, alone", []int{409, 410}},
 
 		{get, "/v1/freeze", "frozen", coresAndReaders, byHandler, 200, api.Handle(s.frozen), "Show whether the service is frozen", nil},
-		{post, "/v1/freeze", "freeze", approvers, whole, 200, api.Handle(s.freeze), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
-		{post, "/v1/thaw", "thaw", approvers, whole, 200, api.Handle(s.thaw), "End the freeze; repeating it changes nothing", nil},
+		{post, "/v1/freeze", "freeze", approvers, whole, 200, api.Urgent(api.Handle(s.freeze)), "Stop sending, deciding and releasing for all merchants; repeating it changes nothing", nil},
+		{post, "/v1/thaw", "thaw", approvers, whole, 200, api.Urgent(api.Handle(s.thaw)), "End the freeze; repeating it changes nothing", nil},
 
 		{post, "/v1/deposits", "addDeposits", ingesters, byHandler, 202, s.depositsHandler(), "Tell merchants of deposits: one, an array (all or nothing), or lines (in order, up to the first fault, for 10 minutes at most)", []int{408, 409}},
 		{get, "/v1/deposits", "deposits", coresAndReaders, byHandler, 200, api.Handle(s.toldDeposits), "List deposits with what became of telling them, by merchant and then by time", nil},

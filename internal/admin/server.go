@@ -12,6 +12,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/audit"
+	"countersign/internal/bodies"
 	"countersign/internal/db"
 	"countersign/internal/outbox"
 )
@@ -104,8 +105,8 @@ type Config struct {
 	// MaxBody is the longest body in bytes; deposits as lines have no such
 	// limit. 0: 4 MiB, which holds 1,000 deposits of 4 KiB.
 	MaxBody int64
-	// MaxBodies is how many bytes of bodies are held at once. 0: 256 MiB.
-	MaxBodies int64
+	// Bodies is as in api.Config.
+	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once; a deposit sent as a line counts as one. 0: 2,000.
 	RatePerSecond float64
@@ -132,7 +133,7 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Outbox, Config.Tokens or Config.Changes is missing")
 	case c.CheckURL == nil:
 		return nil, errors.New("admin: Config.CheckURL is missing")
-	case c.MaxBody < 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
+	case c.MaxBody < 0 || c.RatePerSecond < 0 || c.StreamLife < 0:
 		return nil, errors.New("admin: a limit is below 0")
 	}
 	if c.Lists == nil {
@@ -168,7 +169,7 @@ func New(c Config) (*Server, error) {
 	s.api, err = api.New(api.Config{
 		Self: "the service", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
 		Tokens: c.Tokens, Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace,
-		MaxBody: c.MaxBody, MaxBodies: c.MaxBodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
+		MaxBody: c.MaxBody, Bodies: c.Bodies, RatePerSecond: c.RatePerSecond, Concerns: concernsPath, ProblemOf: problemOf,
 		Aliases: aliases(), Shape: shapeSettings, Webhooks: []api.Webhook{api.AlarmPosted(reflect.TypeFor[client.PostedServiceAlarm]())},
 	}, s.table())
 	if err != nil {

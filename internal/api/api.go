@@ -47,9 +47,9 @@ type Config struct {
 	Trace func(Traced)
 	// MaxBody is the longest body in bytes. Required.
 	MaxBody int64
-	// MaxBodies is how many bytes of bodies are held at once, in all calls together.
-	// A call beyond it gets 503. 0: 256 MiB.
-	MaxBodies int64
+	// Bodies bounds the bytes of bodies that are held at once. A call beyond it gets 503.
+	// Nil: bodies.NewShares(0).
+	Bodies *bodies.Shares
 	// RatePerSecond is how many requests a second one token may make, and how
 	// many at once. 0: no limit.
 	RatePerSecond float64
@@ -89,7 +89,7 @@ type API struct {
 	leaving   atomic.Bool
 	reads     *reads
 	guesses   *guesses
-	bodies    *bodies.Budget
+	strangers *guesses // counts calls with a body and without a token
 	stopOnce  sync.Once
 	stopping  chan struct{}
 }
@@ -97,17 +97,16 @@ type API struct {
 // New makes the mux and the document from the one table of routes. It starts
 // nothing.
 func New(c Config, routes []Route) (*API, error) {
-	if c.Self == "" || c.Tokens == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.MaxBodies < 0 || c.RatePerSecond < 0 {
+	if c.Self == "" || c.Tokens == nil || c.Now == nil || c.Log == nil || c.MaxBody <= 0 || c.RatePerSecond < 0 {
 		return nil, errors.New("api: Config is not complete")
 	}
-	if c.MaxBodies == 0 {
-		c.MaxBodies = bodies.DefaultBudget
+	if c.Bodies == nil {
+		c.Bodies = bodies.NewShares(0)
 	}
 	tags := commonTags(c.Self)
 	maps.Copy(tags, c.Tags)
 	c.Tags = tags
-	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(),
-		bodies: bodies.NewBudget(c.MaxBodies), stopping: make(chan struct{})}
+	a := &API{c: c, mux: http.NewServeMux(), reads: newReads(), guesses: newGuesses(), strangers: newGuesses(), stopping: make(chan struct{})}
 	a.tokens.init()
 	a.registry = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	aliases := common()

@@ -119,26 +119,41 @@ var errBodies = busy("too many bodies are under way; repeat the request later")
 // Hold takes n bytes of what the caller has sent from the budget of all bodies, or gives
 // the problem to answer with.
 func (c *Call) Hold(n int) error {
-	if !c.a.bodies.Take(n) {
+	if !c.a.c.Bodies.Callers.Take(n) {
 		return errBodies
 	}
 	return nil
 }
 
 // Release returns n bytes of Hold.
-func (c *Call) Release(n int) { c.a.bodies.Give(n) }
+func (c *Call) Release(n int) { c.a.c.Bodies.Callers.Give(n) }
+
+// shortBody is the longest body, in bytes, of a call without a token or that is urgent.
+const shortBody = 16 << 10
+
+// room gives the longest body of the route and the budget that it is taken from.
+func (rt *Endpoint) room() (limit int64, budget *bodies.Budget) {
+	limit, of := rt.a.c.MaxBody, rt.a.c.Bodies
+	switch {
+	case rt.open():
+		return min(limit, shortBody), of.Strangers
+	case rt.urgent:
+		return min(limit, shortBody), of.Urgent
+	}
+	return limit, of.Callers
+}
 
 // readBody fills the value that v points to.
 func (c *Call) readBody(v any) error {
 	if c.rt.schema == nil || isNone(c.rt.in) && c.R.Method == http.MethodGet {
 		return nil
 	}
-	limit := c.a.c.MaxBody
+	limit, budget := c.rt.room()
 	if c.R.ContentLength > limit {
 		return &http.MaxBytesError{Limit: limit}
 	}
 	var err error
-	c.body, err = bodies.Read(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), c.a.bodies)
+	c.body, err = bodies.Read(http.MaxBytesReader(c.W, c.R.Body, limit), c.R.ContentLength, int(limit), budget)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -288,7 +303,7 @@ func (c *Call) audit(err error, took time.Duration) {
 	switch {
 	case status >= http.StatusInternalServerError && !errors.Is(err, ErrStopping):
 		level, message = slog.LevelError, "request failed"
-	case errors.Is(err, errGuesses):
+	case errors.Is(err, errGuesses), errors.Is(err, errStrangers):
 		return // whoever guesses must not fill the log too
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
 		level, message = slog.LevelWarn, "request refused"

@@ -74,14 +74,14 @@ func (o Common) Routes() []Route {
 		{post, "/v1/tokens", "createToken", o.Setters, ByHandler, 201, k.createToken(o.KnownMerchant), "Make a token; its secret is shown once. It waits for an approver, where there is one", nil},
 		{get, "/v1/tokens", "tokens", o.Deciders, ByHandler, 200, Handle(listTokens), "List tokens", nil},
 		{get, "/v1/tokens/self", "self", o.Everybody, ByHandler, 200, Handle(self), "Show the caller's token and what it may do", nil},
-		{remove, "/v1/tokens/{id}", "revokeToken", o.Setters, ByHandler, 204, k.revokeToken(), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
+		{remove, "/v1/tokens/{id}", "revokeToken", o.Setters, ByHandler, 204, Urgent(k.revokeToken()), "Revoke a token at once; that of an approver waits for another approver", []int{409}},
 
 		{post, "/v1/passkeys", "addPasskey", o.Everybody, ByHandler, 201, Handle(p.add), "Register a passkey with the caller's token", []int{409}},
 		{get, "/v1/passkeys", "passkeys", o.Everybody, ByHandler, 200, Handle(p.list), "List the passkeys of the caller's token", nil},
 		{post, "/v1/passkeys/challenge", "passkeyChallenge", o.Everybody, ByHandler, 200, Handle(p.challenge), "Begin the registration of a passkey", nil},
 		{post, "/v1/passkeys/{id}/remove", "removePasskey", o.Everybody, ByHandler, 204, Handle(p.remove), "Remove a passkey of the caller's token", []int{409}},
 		{post, "/v1/passkeys/signin/challenge", "signInChallenge", Open, Whole, 200, Handle(p.signInChallenge), "Begin a sign-in with a passkey", nil},
-		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401, 429}},
+		{post, "/v1/passkeys/signin", "signIn", Open, Whole, 200, Handle(p.signIn), "Sign in with a passkey: the answer's secret has the rights of its token", []int{401}},
 
 		{get, "/healthz", "healthz", Open, Whole, 200, o.Healthz, "Say that the process runs", nil},
 		{get, "/readyz", "readyz", Open, Whole, 200, o.Readyz, "Say whether " + o.End + " can work", []int{503}},

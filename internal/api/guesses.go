@@ -29,6 +29,24 @@ var errGuesses = func() error {
 	return p
 }()
 
+// errStrangers is the problem of an address that made too many calls without a token that
+// have a body.
+var errStrangers = func() error {
+	p := NewProblem(http.StatusTooManyRequests, "too many sign-ins from this address")
+	p.RetryAfter = time.Second / guessRate
+	return p
+}()
+
+// admitStranger counts a call without a token that has a body, before the body is read.
+func (a *API) admitStranger(r *http.Request) error {
+	now, from := a.c.Now(), guesser(r)
+	if a.strangers.throttled(from, now) {
+		return errStrangers
+	}
+	a.strangers.note(from, now)
+	return nil
+}
+
 // guesses counts requests without a valid token by address, and all of them. Where
 // there are too many, the database is not asked about a token that cannot be valid.
 type guesses struct {

@@ -166,20 +166,8 @@ type signInSecret struct {
 	Expires db.Millis `json:"e"`
 }
 
-// signIn gives a session. What fails counts as a guess of a token.
-func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (client.SignedIn, error) {
-	out, err := p.session(c, in)
-	if errors.Is(err, errSignIn) {
-		now, from := c.a.c.Now(), guesser(c.R)
-		if c.a.guesses.throttled(from, now) {
-			return out, errGuesses
-		}
-		c.a.guesses.note(from, now)
-	}
-	return out, err
-}
-
-func (p Passkeys) session(c *Call, in client.PasskeySignIn) (out client.SignedIn, err error) {
+// signIn gives a session.
+func (p Passkeys) signIn(c *Call, _ None, in client.PasskeySignIn) (out client.SignedIn, err error) {
 	s, err := p.state(c, in.State, "")
 	if err != nil {
 		return out, err

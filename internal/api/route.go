@@ -39,6 +39,8 @@ type Handler struct {
 	// types of one line of both. Nil: no lines are taken.
 	Lines           func(c *Call) error
 	LineIn, LineOut reflect.Type
+	// urgent keeps room for the body where other calls hold all there is; see Urgent.
+	urgent bool
 	// AlsoStatus is another status of success, 0 where there is none.
 	AlsoStatus int
 	// alsoOut is the type of its answer; nil: that of the first.
@@ -53,6 +55,12 @@ func HandleChange[Q, In, Out any](f func(*Call, Q, In) (Out, *client.Proposed, e
 		return out, err
 	})
 	h.AlsoStatus, h.alsoOut = http.StatusAccepted, reflect.TypeFor[client.Proposed]()
+	return h
+}
+
+// Urgent makes h of a call that must get through whatever others send: one that stops money.
+func Urgent(h Handler) Handler {
+	h.urgent = true
 	return h
 }
 
@@ -137,6 +145,9 @@ func (rt *Endpoint) statuses() []int {
 	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
 	if !rt.open() {
 		list = append(list, 401, 403, 429, 500, 503)
+	}
+	if rt.open() && rt.Method != http.MethodGet {
+		list = append(list, 429, 503)
 	}
 	if !rt.open() && rt.Method != http.MethodGet {
 		list = append(list, 507)

@@ -129,7 +129,10 @@ func (t *Token) ended(now db.Millis) *client.Problem {
 // needs, or above the rate limit.
 func (a *API) admit(c *Call) error {
 	if c.rt.open() {
-		return nil
+		if c.R.Method == http.MethodGet {
+			return nil
+		}
+		return a.admitStranger(c.R)
 	}
 	if err := c.checkToken(false); err != nil {
 		return err

@@ -2,6 +2,7 @@
 package bodies
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"sync/atomic"
@@ -21,11 +22,30 @@ var (
 // Budget bounds the bytes of bodies that are held at once. Nil bounds nothing.
 type Budget struct {
 	most int64
-	held atomic.Int64
+	held *atomic.Int64
 }
 
 // NewBudget makes a Budget of that many bytes.
-func NewBudget(most int64) *Budget { return &Budget{most: most} }
+func NewBudget(most int64) *Budget { return &Budget{most, new(atomic.Int64)} }
+
+// aside is the room that strangers have, and the reserve of what is urgent.
+const aside = 1 << 20
+
+// Shares are the budgets of one listener whose callers have tokens.
+type Shares struct {
+	Callers *Budget
+	// Urgent is Callers with a reserve: it has room where Callers has none.
+	Urgent *Budget
+	// Strangers holds what comes before a token is known. It takes nothing from the others.
+	Strangers *Budget
+}
+
+// NewShares divides most bytes, or DefaultBudget if most is 0. The reserve and the room of
+// strangers, 1 MiB each, come on top.
+func NewShares(most int64) *Shares {
+	callers := NewBudget(cmp.Or(most, DefaultBudget))
+	return &Shares{callers, &Budget{callers.most + aside, callers.held}, NewBudget(aside)}
+}
 
 // Take holds n bytes more, or reports false if they are too many.
 func (b *Budget) Take(n int) bool {
@@ -68,8 +88,8 @@ func (b *Body) Free() {
 // the peer may announce what never comes. The error is ErrTooLong for more than limit
 // bytes, ErrBudget, or that of r. The caller frees the body, also after an error.
 func Read(r io.Reader, announced int64, limit int, budget *Budget) (Body, error) {
-	b := Body{budget: budget}
-	most := limit + 1 // one byte more shows that a body is too long, and finds the end of one that is not
+	b := Body{Bytes: make([]byte, 0, 1), budget: budget} // the first byte is not counted: an empty body takes nothing
+	most := limit + 1                                    // one byte more shows that a body is too long, and finds the end of one that is not
 	if announced >= 0 && announced < int64(limit) {
 		most = int(announced) + 1
 	}

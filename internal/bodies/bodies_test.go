@@ -26,7 +26,7 @@ func TestRead(t *testing.T) {
 				if length > limit && !errors.Is(err, ErrTooLong) || length <= limit && (err != nil || string(b.Bytes) != text) {
 					t.Errorf("%d bytes, %d announced: %d came, %v", length, announced, len(b.Bytes), err)
 				}
-				if held := budget.Held(); held != int64(cap(b.Bytes)) || cap(b.Bytes) > 2*max(len(b.Bytes), first) {
+				if held := budget.Held(); length > 0 && held != int64(cap(b.Bytes)) || length == 0 && held != 0 || cap(b.Bytes) > 2*max(len(b.Bytes), first) {
 					t.Errorf("%d bytes, %d announced: %d held, room for %d", length, announced, held, cap(b.Bytes))
 				}
 				b.Free()
@@ -69,4 +69,22 @@ func TestBudget(t *testing.T) {
 		t.Error(err)
 	}
 	b.Free()
+}
+
+// TestShares: callers who hold all there is leave room for what is urgent, and strangers
+// take nothing from either.
+func TestShares(t *testing.T) {
+	s := NewShares(3 * first)
+	if !s.Callers.Take(3*first) || s.Callers.Take(1) {
+		t.Error("callers do not have exactly their budget")
+	}
+	if !s.Strangers.Take(aside) || s.Strangers.Take(1) {
+		t.Error("strangers do not have exactly theirs")
+	}
+	if !s.Urgent.Take(aside) || s.Urgent.Take(1) {
+		t.Error("the reserve is not what it should be")
+	}
+	if NewShares(0).Callers.most != DefaultBudget {
+		t.Error("nothing said is not the default")
+	}
 }

@@ -1,16 +1,19 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"countersign/client"
+	"countersign/internal/bodies"
 )
 
 // Sealer seals what a browser keeps, under keys that all nodes of the end have.
@@ -28,6 +31,9 @@ type Config struct {
 	// Database is the random name of the end's database: a browser sends cookies to every
 	// port of a host, and those of another database are not this console's. Required.
 	Database string
+	// Bodies bounds the bytes of forms that are held at once; it is that of the API. Nil:
+	// bodies.NewShares(0).
+	Bodies *bodies.Shares
 	// Now is the clock of sessions. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what pages could not do. Nil: discards.
@@ -77,6 +83,9 @@ func newConsole(c Config, e end) (*Console, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Bodies == nil {
+		c.Bodies = bodies.NewShares(0)
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -105,8 +114,25 @@ func newConsole(c Config, e end) (*Console, error) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxForm is the longest body of a form, in bytes. Two keys fit in.
-const maxForm = 96 << 10
+// The longest bodies of forms, in bytes: two keys fit in that of a session; a token, or
+// what a passkey has signed, in that of a stranger.
+const (
+	maxForm      = 96 << 10
+	strangerForm = 8 << 10
+)
+
+// urgent are the forms that get through whatever else is sent: those that stop money.
+var urgent = []string{"POST /console/freeze", "POST /console/thaw", "POST /console/merchants/{id}/pause", "POST /console/tokens/{id}/revoke"}
+
+// read reads the form of a request, which must be freed, also after an error.
+func read(r *http.Request, most int, budget *bodies.Budget) (bodies.Body, error) {
+	b, err := bodies.Read(r.Body, r.ContentLength, most, budget)
+	r.Body = io.NopCloser(bytes.NewReader(b.Bytes))
+	if err == nil {
+		err = r.ParseForm()
+	}
+	return b, err
+}
 
 // ServeHTTP answers every path below /console/.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -118,9 +144,6 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if r.Body != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	}
 	c.handler.ServeHTTP(w, r)
 }
 

@@ -91,10 +91,14 @@ func (v *visit) passkeyRemove() error {
 
 // signInPasskey signs in with what the browser's passkey has signed.
 func (c *Console) signInPasskey(w http.ResponseWriter, r *http.Request) {
+	body, err := read(r, strangerForm, c.Bodies.Strangers)
+	defer body.Free()
 	form := signInForm{Next: inside(r.PostFormValue("next"))}
 	v := &visit{c: c, w: w, r: r}
 	credential := json.RawMessage(r.PostFormValue("credential"))
-	err := v.connect("")
+	if err == nil {
+		err = v.connect("")
+	}
 	if err == nil && !json.Valid(credential) {
 		err = refuse("no passkey has signed: this needs JavaScript and a browser with passkeys")
 	}

@@ -108,8 +108,12 @@ func (c *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status in
 }
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	body, err := read(r, strangerForm, c.Bodies.Strangers)
+	defer body.Free()
 	form := signInForm{Next: inside(r.PostFormValue("next"))}
-	err := c.start(w, r, client.Secret(strings.TrimSpace(r.PostFormValue("token"))))
+	if err == nil {
+		err = c.start(w, r, client.Secret(strings.TrimSpace(r.PostFormValue("token"))))
+	}
 	switch {
 	case err == nil:
 		http.Redirect(w, r, form.Next, http.StatusSeeOther)

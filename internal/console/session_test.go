@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -78,7 +79,44 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestHeaders: what protects the pages is on every answer.
+// TestForms: forms count in the memory for bodies, those of strangers are short and take
+// nothing of it, and what stops money gets through where others hold all.
+func TestForms(t *testing.T) {
+	base, token := node(t, func(c *daemon.ServiceConfig) { c.MaxBodies = 64 << 10 })
+	s := newSite(t, base).signIn(token)
+	if p := newSite(t, base).post("/console/signin", url.Values{"token": {strings.Repeat("x", 9000)}}); p.status != 413 {
+		t.Errorf("9 KB before a session: %d", p.status)
+	}
+	cookie := s.cookies()[0]
+	slow, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprintf(slow, "POST /console/resend HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 70000\r\n\r\n%s",
+		strings.TrimPrefix(base, "http://"), cookie.Name, cookie.Value, strings.Repeat("x", 60000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarm := url.Values{"note": {"seen"}}
+	for until := time.Now().Add(20 * time.Second); s.post("/console/alarms/1/ack", alarm).status != 503; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("a form beyond the memory for bodies is read")
+		}
+	}
+	if p := s.post("/console/freeze", url.Values{"reason": {"r"}, "confirm": {"freeze"}}); p.status != 303 || !strings.Contains(p.to(), "did=") {
+		t.Errorf("freezing while others hold all: %d, %q", p.status, p.to())
+	}
+	newSite(t, base).signIn(token)
+	if err := slow.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(time.Minute); s.post("/console/alarms/1/ack", alarm).status == 503; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("what was held is never free again")
+		}
+	}
+}
+
 // TestTypes: the page of callbacks offers every type, by its words.
 func TestTypes(t *testing.T) {
 	base, token := node(t, nil)
@@ -91,6 +129,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// TestHeaders: what protects the pages is on every answer.
 func TestHeaders(t *testing.T) {
 	base, token := node(t, nil)
 	s := newSite(t, base).signIn(token)

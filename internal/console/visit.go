@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"countersign/client"
+	"countersign/internal/bodies"
 )
 
 // visit is one request for a page by a signed-in person.
@@ -34,7 +35,13 @@ func (c *Console) page(p page) http.Handler {
 			err = v.enter(token)
 		}
 		if err == nil && r.Method == http.MethodPost {
-			err = r.ParseForm()
+			budget := c.Bodies.Callers
+			if slices.Contains(urgent, p.pattern) {
+				budget = c.Bodies.Urgent
+			}
+			var form bodies.Body
+			form, err = read(r, maxForm, budget)
+			defer form.Free()
 		}
 		if err == nil {
 			err = p.serve(v)
@@ -150,13 +157,12 @@ func refuse(detail string) error {
 
 func statusOf(err error) int {
 	var p *client.Problem
-	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
 		return p.Status
-	case errors.As(err, &tooLong):
+	case errors.Is(err, bodies.ErrTooLong):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, client.ErrUnavailable):
+	case errors.Is(err, client.ErrUnavailable), errors.Is(err, bodies.ErrBudget):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
 )
@@ -28,9 +29,9 @@ func (s consoleSealer) Open(ctx context.Context, sealed []byte) ([]byte, error) 
 
 // consoleConfig is what the consoles of both ends have in common. The database names the
 // cookies: another one under the same host name has others.
-func consoleConfig(ctx context.Context, d *db.DB, now func() time.Time, log *slog.Logger) (console.Config, error) {
+func consoleConfig(ctx context.Context, d *db.DB, held *bodies.Shares, now func() time.Time, log *slog.Logger) (console.Config, error) {
 	p, err := d.Progress(ctx)
-	return console.Config{Sealer: consoleSealer{d}, Database: p.Database, Now: now, Log: log, Version: Version}, err
+	return console.Config{Sealer: consoleSealer{d}, Database: p.Database, Bodies: held, Now: now, Log: log, Version: Version}, err
 }
 
 // withConsole serves the console below /console/ and the API elsewhere. A nil console is

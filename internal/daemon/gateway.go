@@ -16,6 +16,7 @@ import (
 	"countersign/client"
 	"countersign/internal/api"
 	"countersign/internal/audit"
+	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/console"
 	"countersign/internal/db"
@@ -197,11 +198,12 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	if metrics.keys, err = api.NewKeys(ctx, g.db, db.MillisOf(now()), append(gatewayKeys(c.Callbacks), auditKey(g.audit))...); err != nil {
 		return err
 	}
+	held := bodies.NewShares(c.MaxBodies)
 	if g.gateway, err = gateway.New(gateway.Config{
 		DB: g.db, Audit: g.audit, Keys: metrics.keys, Callbacks: c.Callbacks, Policy: c.Policy, Grace: c.Grace, TakeAddresses: c.TakeAddresses, ConfirmWithin: c.ConfirmWithin, ChangeDelay: c.ChangeDelay, Forward: c.Forward, Verify: c.Verify,
-		MaxBodies: c.MaxBodies,
-		Node:      g.heart.node.ID,
-		Metrics:   onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
+		Bodies:  held,
+		Node:    g.heart.node.ID,
+		Metrics: onAPI, Trace: traceCall, Observer: metrics, Now: now, Log: c.Log, Version: Version,
 	}); err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func (g *Gateway) Open(ctx context.Context) (err error) {
 	}
 	stop := g.gateway.Stop
 	if !c.NoConsole {
-		cc, err := consoleConfig(ctx, g.db, now, c.Log)
+		cc, err := consoleConfig(ctx, g.db, held, now, c.Log)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"countersign/internal/admin"
 	"countersign/internal/api"
 	"countersign/internal/audit"
+	"countersign/internal/bodies"
 	"countersign/internal/console"
 	"countersign/internal/db"
 	"countersign/internal/dispatch"
@@ -195,9 +196,10 @@ func (s *Service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	metrics.keys = s.keys
+	held := bodies.NewShares(c.MaxBodies)
 	api, err := admin.New(admin.Config{
 		Outbox: s.db, Keys: s.keys, Lists: outbox.New(d.Apart()), Audit: s.audit, Tokens: api.NewTokens(d), Changes: s.changes, Now: now, Log: c.Log, Version: Version, Metrics: onAPI, Trace: traceCall, Node: s.heart.node.ID,
-		DefaultAllowPrivate: c.AllowPrivate, MaxBodies: c.MaxBodies,
+		DefaultAllowPrivate: c.AllowPrivate, Bodies: held,
 		Hour: func() client.Hour {
 			return client.Hour{Node: c.Node, Version: Version, Database: s.Dialect(), Started: started, Step: client.Duration(hourStep), Slices: metrics.hour.last(now())}
 		},
@@ -210,7 +212,7 @@ func (s *Service) Open(ctx context.Context) (err error) {
 	}
 	stop := api.Stop
 	if !c.NoConsole {
-		cc, err := consoleConfig(ctx, d, now, c.Log)
+		cc, err := consoleConfig(ctx, d, held, now, c.Log)
 		if err != nil {
 			return err
 		}

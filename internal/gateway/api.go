@@ -37,7 +37,7 @@ func newAPI(b *book.Book, r *refusals, c Config) (*server, error) {
 	}
 	a.base, err = api.New(api.Config{
 		Self: "the gateway", Title: title, Description: description, TokenDescription: tokenUse, Tags: tags, Version: c.Version,
-		Tokens: api.NewTokens(b.DB), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, MaxBodies: c.MaxBodies, ProblemOf: problemOf,
+		Tokens: api.NewTokens(b.DB), Metrics: c.Metrics, Now: c.Now, Log: c.Log, Trace: c.Trace, MaxBody: maxBody, Bodies: c.Bodies, ProblemOf: problemOf,
 		Aliases: aliases(), Webhooks: webhooks,
 	}, a.table())
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"countersign/internal/api"
 	"countersign/internal/audit"
+	"countersign/internal/bodies"
 	"countersign/internal/book"
 	"countersign/internal/db"
 	"countersign/internal/policy"
@@ -59,8 +60,8 @@ type Config struct {
 	// Metrics answers /metrics of the private API, without a token. Nil: there
 	// is no such route.
 	Metrics http.Handler
-	// MaxBodies is how many bytes of bodies the private API holds at once. Zero: 256 MiB.
-	MaxBodies int64
+	// Bodies bounds the bodies of the private API, as in api.Config.
+	Bodies *bodies.Shares
 	// Trace is told of what calls of the API did. Nil: nothing is.
 	Trace func(api.Traced)
 	// Observer counts. Nil: nothing is counted.
