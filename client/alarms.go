@@ -83,7 +83,7 @@ var alarmKinds = words[AlarmKind]{
 		means: "Callbacks of a merchant were given up: their schedule or deadline ended. The subject is the reason of the last attempt, so one alarm stands for many callbacks.",
 		do:    "When the merchant can take them, resend them (callbacks resend); callbacks list --state exhausted names them."},
 	{is: AlarmBreakerOpen, at: atService,
-		means: "No exchange with a merchant reached it for ten minutes. The subject is the lane, notify or withdraw. One callback at a time tries; the others wait and lose nothing but time, until their schedules or deadlines end.",
+		means: "No exchange with a merchant reached it for ten minutes. The subject is the lane, notify or withdraw. After five in a row one callback at a time tries; the others wait and lose nothing but time, until their schedules or deadlines end.",
 		do:    "Ask the merchant; the reasons of the last attempts say what fails."},
 	{is: AlarmOverdue, at: atService,
 		means: "Callbacks of the merchant are due for a quarter of an hour and are not sent, although it can be reached. The subject is the lane. The alarm is about the merchant that waits for longest; others may wait too.",

@@ -86,6 +86,9 @@ type Summary struct {
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
+
+	// Warning says that the endpoint was slower than the service waits; empty: it was not.
+	Warning string `json:"warning,omitempty"`
 }
 
 // OK reports whether no case failed and at least one passed.

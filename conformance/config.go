@@ -112,6 +112,9 @@ type Config struct {
 	// Timeout of one exchange. Zero: 15 seconds, or 40 if Other, since such a
 	// merchant may keep the exchange about a withdrawal open (PROTOCOL.md, P1).
 	Timeout time.Duration
+	// Waits is how long the service waits for an answer, for Summary.Warning. Zero: 15
+	// seconds; if Other it is not known, and there is no warning.
+	Waits time.Duration
 	// SlowBody is how long the endpoint may wait for the rest of a body that is
 	// never sent. Zero: 30 seconds.
 	SlowBody time.Duration
@@ -138,8 +141,9 @@ type Checker struct {
 	dialer *net.Dialer
 	raw    rawKey
 
-	mu     sync.Mutex // guards Random, which exchanges read at the same time
-	prefix string     // of every identifier of the run
+	mu      sync.Mutex // guards Random, which exchanges read at the same time, and slowest
+	slowest time.Duration
+	prefix  string // of every identifier of the run
 }
 
 // New checks c and connects to nothing.
@@ -189,6 +193,9 @@ func New(c Config) (*Checker, error) {
 		if c.Other {
 			k.cfg.Timeout = 40 * time.Second
 		}
+	}
+	if c.Waits <= 0 && !c.Other {
+		k.cfg.Waits = 15 * time.Second
 	}
 	if c.SlowBody <= 0 {
 		k.cfg.SlowBody = 30 * time.Second

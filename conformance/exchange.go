@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"countersign"
@@ -73,7 +74,12 @@ type reply struct {
 func (s *session) send(q request) *reply {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
-	return s.sendUntil(ctx, q)
+	began := time.Now()
+	r := s.sendUntil(ctx, q)
+	s.Checker.mu.Lock()
+	s.slowest = max(s.slowest, time.Since(began))
+	s.Checker.mu.Unlock()
+	return r
 }
 
 func (s *session) sendUntil(ctx context.Context, q request) *reply {

@@ -52,6 +52,9 @@ func (p Printer) Summary(sum Summary, took time.Duration) {
 		colour = red
 	}
 	fmt.Fprintf(p.Out, "%s in %.1f s\n", p.paint(colour, sum.String()), took.Seconds())
+	if sum.Warning != "" {
+		fmt.Fprintf(p.Out, "%s %s\n", p.paint(yellow, "warning:"), sum.Warning)
+	}
 }
 
 // Case prints a case and what it needs.

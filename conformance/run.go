@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"countersign/envelope"
 )
@@ -38,6 +39,10 @@ func (k *Checker) Run(ctx context.Context, report func(Result)) (Summary, error)
 			return sum, err // the case was cut short, so its result means nothing
 		}
 		sum.add(r.Ending)
+		if k.cfg.Waits > 0 && k.slowest > k.cfg.Waits {
+			sum.Warning = fmt.Sprintf("an exchange took %v, and the service waits %v (its --exchange-timeout): it would take that for no answer",
+				k.slowest.Round(time.Millisecond), k.cfg.Waits)
+		}
 		report(r)
 	}
 	return sum, nil

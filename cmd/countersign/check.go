@@ -50,6 +50,7 @@ type checkCmd struct {
 	JSON     bool          `name:"json" help:"Write the results as one JSON object."`
 	JUnit    string        `name:"junit" help:"Write the results as JUnit XML, too." type:"path" placeholder:"FILE"`
 	Timeout  time.Duration `help:"How long one exchange may take. 0: 15s, or 40s for another provider." default:"0s"`
+	Waits    time.Duration `name:"service-waits" help:"How long the service waits for an answer (its --exchange-timeout); a slower endpoint is warned about. 0: 15s, or not known for another provider." default:"0s"`
 	SlowBody time.Duration `help:"How long the endpoint may wait for the rest of a body." default:"30s"`
 
 	YesPublic bool `env:"-" help:"Send to addresses outside this machine and private networks. Only to endpoints that are yours."`
@@ -87,8 +88,8 @@ func (c *checkCmd) Validate() error {
 		return errors.New("--oaep needs --key, the merchant's public key")
 	case c.OAEP && c.ResponseKey == "":
 		return errors.New("--oaep needs --response-key, the private key that opens answers")
-	case c.Timeout < 0 || c.SlowBody <= 0:
-		return errors.New("--timeout must not be below 0, and --slow-body must be above 0")
+	case c.Timeout < 0 || c.Waits < 0 || c.SlowBody <= 0:
+		return errors.New("--timeout and --service-waits must not be below 0, and --slow-body must be above 0")
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func explainRun(err error) error {
 func (c *checkCmd) config(std streams) (conformance.Config, error) {
 	config := conformance.Config{
 		NotifyURL: c.NotifyURL, WithdrawURL: c.WithdrawURL, User: c.User, DepositAddress: c.DepositAddress,
-		Unbound: c.Unbound, Other: c.Provider == "other", Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody,
+		Unbound: c.Unbound, Other: c.Provider == "other", Ordered: c.Ordered, AllowPublic: c.YesPublic, Timeout: c.Timeout, SlowBody: c.SlowBody, Waits: c.Waits,
 	}
 	for _, s := range []struct {
 		name string

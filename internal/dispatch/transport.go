@@ -30,7 +30,6 @@ const (
 	maxIgnoredBody    = 4 << 10                // bytes read to keep a connection after a status other than 200
 	connectTimeout    = 5 * time.Second
 	tlsTimeout        = 5 * time.Second
-	headerTimeout     = 12 * time.Second
 	idleTimeout       = 90 * time.Second
 	idlePerHost       = 256
 )
@@ -68,7 +67,6 @@ func roundTripper(p TargetRules, roots *x509.CertPool, resolver *net.Resolver) *
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    tlsTimeout,
-		ResponseHeaderTimeout:  headerTimeout,
 		ExpectContinueTimeout:  0,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		MaxIdleConnsPerHost:    idlePerHost,

@@ -10,13 +10,13 @@ import (
 	"countersign/internal/pace"
 )
 
-const laneColumns = `merchant, lane, active, concurrency, rate, version, in_flight, next_due, served, failures, open_until,
+const laneColumns = `merchant, lane, active, concurrency, rate, version, in_flight, next_due, served, failures, failing, open_until,
 	bucket, rate_ready, accepted, refused, exhausted, cancelled`
 
 func scanLane(r db.Rows) (l pace.Lane, err error) {
 	var active int64
 	err = r.Scan(&l.Merchant, &l.Lane, &active, &l.Concurrency, &l.Rate, &l.Version, &l.InFlight, &l.NextDue, &l.Served,
-		&l.Failures, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
+		&l.Failures, &l.Since, &l.OpenUntil, &l.Bucket, &l.RateReady, &l.Final[0], &l.Final[1], &l.Final[2], &l.Final[3])
 	l.Active = active != 0
 	return l, err
 }
@@ -63,7 +63,7 @@ func (c laneChanges) back(merchant string, lane countersign.Lane, due db.Millis)
 	change.Due = min(change.Due, due)
 }
 
-// alarms adds those of breakers that stay open, after the changes were applied.
+// alarms adds those of merchants that are not reached, after the changes were applied.
 func (c laneChanges) alarms(feed *feedEntries, now db.Millis) {
 	for k, change := range c {
 		if change.Stays {
@@ -80,8 +80,8 @@ SELECT ` + laneColumns + ` FROM lanes WHERE merchant {in}$1{end} AND lane + 0 = 
 
 	changeLaneSQL = `
 UPDATE lanes SET in_flight = $1, next_due = $2, failures = $3, open_until = $4,
-	accepted = $5, refused = $6, exhausted = $7, cancelled = $8
-WHERE merchant = $9 AND lane = $10`
+	accepted = $5, refused = $6, exhausted = $7, cancelled = $8, failing = $9
+WHERE merchant = $10 AND lane = $11`
 )
 
 // changeLanes applies c and wakes this node if something can be claimed now or later.
@@ -99,7 +99,7 @@ func (o *Outbox) changeLanes(ctx context.Context, t *db.Tx, c laneChanges, now d
 			t.WakeHere(TopicOf(l.Lane))
 		}
 		writes[i] = db.Statement{SQL: changeLaneSQL, Args: []any{l.InFlight, int64(l.NextDue), l.Failures,
-			int64(l.OpenUntil), l.Final[0], l.Final[1], l.Final[2], l.Final[3], l.Merchant, int64(l.Lane)}}
+			int64(l.OpenUntil), l.Final[0], l.Final[1], l.Final[2], l.Final[3], int64(l.Since), l.Merchant, int64(l.Lane)}}
 	}
 	return t.Batch(ctx, append(writes, more...))
 }

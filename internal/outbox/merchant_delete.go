@@ -131,7 +131,7 @@ UPDATE merchants SET state = 'deleted', paused_reason = '', version = version + 
 	data_key = $4, api_key = $4, callback_api_key = $4, request_key = $4, response_key = $4
 WHERE id = $1 AND version = $2 AND state <> 'deleted'`
 
-	endLanesSQL = `UPDATE lanes SET active = 0, version = $2, failures = 0, open_until = 0 WHERE merchant = $1`
+	endLanesSQL = `UPDATE lanes SET active = 0, version = $2, failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 )
 
 // DeleteMerchant deletes the merchant at one version for ever: it erases its secrets and keeps what

@@ -17,7 +17,7 @@ const setLanesActiveSQL = `UPDATE lanes SET active = $2, version = $3 WHERE merc
 
 const forgetFailuresSQL = `DELETE FROM open_failures WHERE merchant = $1`
 
-const closeBreakersSQL = `UPDATE lanes SET failures = 0, open_until = 0 WHERE merchant = $1`
+const closeBreakersSQL = `UPDATE lanes SET failures = 0, failing = 0, open_until = 0 WHERE merchant = $1`
 
 // SetMerchantState pauses or resumes a merchant. When a pause has returned, nothing of
 // the merchant is decided or released on any node. Resuming also forgets its

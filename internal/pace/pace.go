@@ -23,6 +23,7 @@ type Lane struct {
 	NextDue   db.Millis
 	Served    db.Millis // the last claim
 	Failures  int       // exchanges in a row that did not reach the merchant
+	Since     db.Millis // when the first of those was; below 0 once BreakerStays was over
 	OpenUntil db.Millis
 	Bucket    float64 // milliseconds: when the bucket was or will be empty
 	RateReady db.Millis
@@ -96,21 +97,26 @@ func (l *Lane) Take(n int, now db.Millis) {
 }
 
 // exchanged updates the breaker after one exchange. Failures do not change an open
-// breaker, because their exchanges began before it opened. It reports whether the
-// breaker was open for BreakerStays now.
+// breaker, because their exchanges began before it opened. It reports, once, that none has
+// reached the merchant for BreakerStays.
 func (l *Lane) exchanged(reached bool, now db.Millis) (stays bool) {
 	switch {
 	case reached:
-		l.Failures, l.OpenUntil = 0, 0
+		l.Failures, l.Since, l.OpenUntil = 0, 0, 0
 	case l.OpenUntil > now:
 	default:
 		l.Failures++
+		if l.Since == 0 || l.Since > now { // a clock was set back
+			l.Since = now
+		}
 		if l.Failures >= BreakerThreshold {
 			l.OpenUntil = now + openTime(l.Lane, l.Failures)
 		}
-		return l.Failures == staysAt[l.Lane]
+		if l.Since > 0 && now-l.Since >= BreakerStays {
+			l.Since, stays = -l.Since, true
+		}
 	}
-	return false
+	return stays
 }
 
 // openTime is how long a breaker opens at so many failures in a row.
@@ -122,30 +128,19 @@ func openTime(lane countersign.Lane, failures int) db.Millis {
 	return min(breakerFirst<<min(failures-BreakerThreshold, 10), most)
 }
 
-// BreakerStays is how long a breaker is open before a person is told.
+// BreakerStays is how long no exchange has reached a merchant before a person is told, by
+// the clock: where few are due, few fail.
 const BreakerStays db.Millis = 600_000
 
 // Lanes is how many lanes there are, each a number below it.
 const Lanes = 2
-
-// staysAt is the number of failures in a row, by lane, at which a breaker has been open
-// for BreakerStays: an open breaker counts one failure each time it has let one through.
-var staysAt = func() (at [Lanes]int) {
-	for lane := range at {
-		at[lane] = BreakerThreshold
-		for open := db.Millis(0); open < BreakerStays; at[lane]++ {
-			open += openTime(countersign.Lane(lane), at[lane])
-		}
-	}
-	return at
-}()
 
 // Change is the effect of settled attempts on a lane.
 type Change struct {
 	Freed   int       // exchanges that ended
 	Due     db.Millis // earliest new pending row; Never if there is none
 	Reached []bool    // of each exchange, in order: the merchant was reached
-	Stays   bool      // set by Apply: the breaker was open for BreakerStays now
+	Stays   bool      // set by Apply: none reached the merchant for BreakerStays now
 	Final   [Finals]int64
 }
 

@@ -65,6 +65,7 @@ CREATE TABLE lanes (
   next_due    {int} NOT NULL DEFAULT 4611686018427387904, -- of rows that are pending
   served      {int} NOT NULL DEFAULT 0, -- last claim: who waits longest comes first
   failures    {int} NOT NULL DEFAULT 0, -- exchanges in a row that reached nobody
+  failing     {int} NOT NULL DEFAULT 0, -- since when; below 0: a person was told
   open_until  {int} NOT NULL DEFAULT 0, -- breaker
   bucket      {real} NOT NULL DEFAULT 0, -- when the rate's bucket was or will be empty
   rate_ready  {int} NOT NULL DEFAULT 0, -- when it holds one more
