@@ -7,6 +7,7 @@ type AlarmKind string
 const (
 	AlarmAuditBroken  AlarmKind = "audit_broken"
 	AlarmRestored     AlarmKind = "restored"
+	AlarmRowForged    AlarmKind = "row_forged"
 	AlarmTokenChanged AlarmKind = "token_changed"
 
 	AlarmWrongAPIKey     AlarmKind = "wrong_api_key"
@@ -54,6 +55,9 @@ var alarmKinds = words[AlarmKind]{
 	{is: AlarmRestored, at: atBoth, urgent: true,
 		means: "The database was restored from a backup. What came after the backup is not known here and may have happened: the service releases nothing; the gateway holds every deposit and ends no order.",
 		do:    "Reconcile as docs/backup.md says, with --settle in the end."},
+	{is: AlarmRowForged, at: atBoth, urgent: true,
+		means: "A row that says who may do what is not as this program left it: somebody wrote to the database past it. The row is not believed, as if it were not there. The subject has the table and the row.",
+		do:    "Find out who can write to the database. Make what the row was for anew, and compare the rest with the audit log."},
 	{is: AlarmTokenChanged, at: atBoth, urgent: true,
 		means: "A token that decides on changes was made, or an approver's was revoked. The subject names the change and the token.",
 		do:    "Find out whose it is (token list). If nobody meant it, revoke it."},

@@ -26,7 +26,7 @@ import (
 type Call struct {
 	W      *Recorder
 	R      *http.Request
-	Now    db.Millis // when it arrived
+	Now    db.Millis // when it arrived, its body too
 	Token  Token     // of the caller, once admitted
 	Status int       // of success; a handler may change it
 	Items  int       // for the audit: how many items were accepted
@@ -164,6 +164,12 @@ func (c *Call) readBody(v any) error {
 	default:
 		return NewProblem(http.StatusBadRequest, "the body could not be read")
 	}
+	// The body may have taken long, and the token may have ended meanwhile. The call is of this
+	// moment, so that the audit log's order is that of its times.
+	if err := c.checkToken(false); err != nil {
+		return err
+	}
+	c.Now = db.MillisOf(c.a.c.Now())
 	body := c.body.Bytes
 	if len(body) == 0 && c.rt.mayBeEmpty {
 		return nil

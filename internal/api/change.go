@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,22 +34,26 @@ type Change struct {
 	dataKey, sealed []byte // what is needed to apply it; empty once it is final
 }
 
-const changeColumns = `id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, data_key, content`
+var changeRows = db.Guarded{Name: "changes", Key: "id", Columns: `id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content`, Beside: `data_key`}
 
-func (c *Change) scan(r db.Rows) error {
-	var before, after string
-	err := r.Scan(&c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
-		&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.dataKey, &c.sealed)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal([]byte(before), &c.Before); err != nil {
-		return fmt.Errorf("change %s: %w", c.ID, err)
-	}
-	if err := json.Unmarshal([]byte(after), &c.After); err != nil {
-		return fmt.Errorf("change %s: %w", c.ID, err)
-	}
-	return nil
+// readChanges gives the changes whose rows a query selects, without those that are not genuine.
+func readChanges(ctx context.Context, q db.Querier, where string, args ...any) ([]Change, error) {
+	var list []Change
+	err := db.Each(ctx, q, changeRows.Select()+where, args, func(r db.Rows) error {
+		var c Change
+		var before, after string
+		genuine, err := changeRows.Scan(q, r, &c.ID, &c.Kind, &c.Merchant, &c.Version, &c.Token, &c.Bound, &c.State, &before, &after, &c.ProposedBy, &c.Proposed,
+			&c.DecidedBy, &c.Decided, &c.Reason, &c.Due, &c.sealed, &c.dataKey)
+		if err != nil || !genuine {
+			return err
+		}
+		if err := errors.Join(json.Unmarshal([]byte(before), &c.Before), json.Unmarshal([]byte(after), &c.After)); err != nil {
+			return fmt.Errorf("change %s: %w", c.ID, err)
+		}
+		list = append(list, c)
+		return nil
+	})
+	return list, err
 }
 
 // open reports whether the change can still be applied.
@@ -65,8 +71,8 @@ func (c *Change) visible(t Token) bool {
 }
 
 const insertChangeSQL = `
-INSERT INTO changes (` + changeColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+INSERT INTO changes (id, kind, merchant, version, token, bound, state, was, becomes, proposed_by, proposed, decided_by, decided, reason, due, content, data_key, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	before, err := json.Marshal(c.Before)
@@ -77,9 +83,11 @@ func (c *Change) insert(ctx context.Context, t *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
-		c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.dataKey, c.sealed)
-	return err
+	return changeRows.Change(ctx, t, c.ID, func() error {
+		_, err := t.Exec(ctx, insertChangeSQL, c.ID, string(c.Kind), c.Merchant, c.Version, c.Token, c.Bound, string(c.State), string(before), string(after),
+			c.ProposedBy, int64(c.Proposed), c.DecidedBy, int64(c.Decided), c.Reason, int64(c.Due), c.sealed, c.dataKey, []byte{})
+		return err
+	})
 }
 
 const (
@@ -91,10 +99,8 @@ UPDATE changes SET state = $3, decided_by = $4, decided = $5, reason = $6, due =
 	content = CASE WHEN state = 'waiting' AND $3 = 'approved' THEN content ELSE $8 END
 WHERE id = $1 AND state = $2`
 
-	// openChangesSQL locks those that could still be applied.
-	openChangesSQL = `SELECT ` + changeColumns + ` FROM changes WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
-
-	findChangeSQL = `SELECT ` + changeColumns + ` FROM changes WHERE id = $1`
+	// whereOpen locks those that could still be applied.
+	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
 
 	dueChangesSQL = `SELECT id FROM changes WHERE state = 'approved' AND due <= $1 ORDER BY id LIMIT 100`
 )
@@ -102,17 +108,19 @@ WHERE id = $1 AND state = $2`
 // move stores what c was changed to, if it is still in state from. It reports whether
 // it was.
 func (c *Change) move(ctx context.Context, t *db.Tx, from client.ChangeState) (bool, error) {
-	n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
-	return n == 1, err
+	moved := false
+	err := changeRows.Change(ctx, t, c.ID, func() error {
+		n, err := t.Exec(ctx, decideChangeSQL, c.ID, string(from), string(c.State), c.DecidedBy, int64(c.Decided), db.Clean(c.Reason), int64(c.Due), []byte{})
+		moved = n == 1
+		return err
+	})
+	return moved, err
 }
 
 // EndChanges makes the changes of a merchant stale that could still be applied, but for one.
 // What is sealed in them is erased.
 func EndChanges(ctx context.Context, t *db.Tx, merchant, but, reason string, now db.Millis) error {
-	open, err := db.List(ctx, t, openChangesSQL, []any{merchant, but}, func(r db.Rows) (c Change, err error) {
-		err = c.scan(r)
-		return c, err
-	})
+	open, err := readChanges(ctx, t, whereOpen, merchant, but)
 	if err != nil {
 		return err
 	}
@@ -134,10 +142,11 @@ func findChange(ctx context.Context, q db.Querier, id string) (c Change, err err
 	if db.CheckText("", id) != nil {
 		return c, db.ErrNotFound
 	}
-	return db.Find(ctx, q, findChangeSQL, []any{id}, func(r db.Rows) (c Change, err error) {
-		err = c.scan(r)
-		return c, err
-	})
+	list, err := readChanges(ctx, q, ` WHERE id = $1`, id)
+	if err != nil || len(list) == 0 {
+		return c, cmp.Or(err, db.ErrNotFound)
+	}
+	return list[0], nil
 }
 
 // listChanges gives changes before the cursor, the newest first, of some merchants; nil: of all.
@@ -154,13 +163,9 @@ func listChanges(ctx context.Context, q db.Querier, f client.ChangeFilter, of []
 		if cursor != "" {
 			where.Add("id < ?", cursor)
 		}
-		text := `SELECT ` + changeColumns + ` FROM changes` + where.Where() + ` ORDER BY id DESC LIMIT CAST(` + where.Arg(limit) + ` AS BIGINT)`
-		return db.Each(ctx, q, text, where.Args, func(r db.Rows) error {
-			var c Change
-			err := c.scan(r)
-			all = append(all, c)
-			return err
-		})
+		list, err := readChanges(ctx, q, where.Where()+` ORDER BY id DESC LIMIT CAST(`+where.Arg(limit)+` AS BIGINT)`, where.Args...)
+		all = append(all, list...)
+		return err
 	}
 	switch {
 	case of == nil:

@@ -314,7 +314,9 @@ func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
 	for _, id := range ids {
 		c, err := findChange(ctx, k.c.DB, id)
 		if err != nil || c.State != client.ChangeApproved {
-			errs = append(errs, err)
+			if !errors.Is(err, db.ErrNotFound) { // it is not genuine
+				errs = append(errs, err)
+			}
 			continue
 		}
 		err = k.apply(k.as(ctx, c.DecidedBy), &c, client.ChangeApproved, now)

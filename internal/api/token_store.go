@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"countersign/client"
 	"countersign/internal/audit"
@@ -35,18 +37,28 @@ type Tokens struct{ d *db.DB }
 // NewTokens gives the tokens in d.
 func NewTokens(d *db.DB) *Tokens { return &Tokens{d} }
 
-const tokenColumns = `id, name, role, merchants, maker, root, created, expires, revoked, hourly, hash`
+var tokenRows = db.Guarded{Name: "tokens", Key: "id", Columns: `id, name, role, merchants, maker, root, created, expires, revoked, hourly, hash`}
 
-func (t *Token) scan(r db.Rows) error {
-	var hash []byte
-	err := r.Scan(&t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &hash)
-	t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
-	return err
+// readTokens gives the tokens whose rows a query selects, and how many rows are not genuine.
+func readTokens(ctx context.Context, q db.Querier, where string, args ...any) (list []Token, forged int, err error) {
+	err = db.Each(ctx, q, tokenRows.Select()+where, args, func(r db.Rows) error {
+		var t Token
+		var hash []byte
+		genuine, err := tokenRows.Scan(q, r, &t.ID, &t.Name, &t.Role, &t.Merchants, &t.Maker, &t.Root, &t.Created, &t.Expires, &t.Revoked, &t.Hourly, &hash)
+		t.Fingerprint = hex.EncodeToString(hash[:min(8, len(hash))])
+		if genuine {
+			list = append(list, t)
+		} else {
+			forged++
+		}
+		return err
+	})
+	return list, forged, err
 }
 
 const createTokenSQL = `
-INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`
+INSERT INTO tokens (id, name, role, merchants, maker, root, created, expires, hourly, hash, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`
 
 // Create keeps a token by the hash of its secret. If the id or the hash is in use,
 // the error is a *db.ConflictError.
@@ -65,26 +77,25 @@ func CreateToken(ctx context.Context, t *db.Tx, token Token, hash [32]byte) erro
 	if err := db.CheckText("name", token.Name); err != nil {
 		return err
 	}
-	n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
-		int64(token.Created), int64(token.Expires), token.Hourly, hash[:])
-	if err == nil && n == 0 {
-		err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
-	}
+	err := tokenRows.Change(ctx, t, token.ID, func() error {
+		n, err := t.Exec(ctx, createTokenSQL, token.ID, token.Name, string(token.Role), token.Merchants, token.Maker, token.Root,
+			int64(token.Created), int64(token.Expires), token.Hourly, hash[:], []byte{})
+		if err == nil && n == 0 {
+			err = &db.ConflictError{Member: "id", Reason: "is in use by another token"}
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return audit.Add(ctx, t, audit.Record{Kind: recordTokenCreated, At: token.Created, About: []string{token.ID}, Data: tokenRecord{token.Name, token.Role, token.BoundTo(), token.Maker, token.Expires, token.Hourly}})
 }
 
-const tokenByHashSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE hash = $1`
-
 // ByHash gives the token with this hash, also a revoked one; db.ErrNotFound if there is
 // none.
 func (k *Tokens) ByHash(ctx context.Context, hash [32]byte) (Token, error) {
-	return findToken(ctx, k.d, tokenByHashSQL, hash[:])
+	return findToken(ctx, k.d, ` WHERE hash = $1`, hash[:])
 }
-
-const tokenByIDSQL = `SELECT ` + tokenColumns + ` FROM tokens WHERE id = $1`
 
 // ByID gives the token with this id, also a revoked one; db.ErrNotFound if there is
 // none.
@@ -92,12 +103,12 @@ func (k *Tokens) ByID(ctx context.Context, id string) (Token, error) {
 	if db.CheckText("", id) != nil {
 		return Token{}, db.ErrNotFound
 	}
-	return findToken(ctx, k.d, tokenByIDSQL, id)
+	return findToken(ctx, k.d, ` WHERE id = $1`, id)
 }
 
 // FindToken is ByID as part of a transaction.
 func FindToken(ctx context.Context, q db.Querier, id string) (Token, error) {
-	return findToken(ctx, q, tokenByIDSQL, id)
+	return findToken(ctx, q, ` WHERE id = $1`, id)
 }
 
 // ComesFrom reports whether whoever holds other may hold t too: t has its origin, or was
@@ -118,47 +129,33 @@ func ComesFrom(ctx context.Context, q db.Querier, t, other Token) (bool, error) 
 	return false, nil
 }
 
-const (
-	approverExistsSQL        = `SELECT 1 FROM tokens WHERE role = 'approver' AND revoked = 0 AND (expires = 0 OR expires > $1) AND id <> $2 LIMIT 1`
-	unboundApproverExistsSQL = `SELECT 1 FROM tokens WHERE role = 'approver' AND revoked = 0 AND (expires = 0 OR expires > $1) AND merchants = '' LIMIT 1`
-)
-
 // ApproverExists reports whether there is a valid token of role approver, other than
-// the one with the id except.
+// the one with the id except. A row that is not genuine may have been one.
 func ApproverExists(ctx context.Context, q db.Querier, now db.Millis, except string) (bool, error) {
-	var is int
-	return db.One(ctx, q, approverExistsSQL, []any{int64(now), except}, &is)
+	return approverIn(ctx, q, ` WHERE id <> $1`, []any{except}, func(t Token) bool { return t.Valid(now) })
 }
 
 // UnboundApproverExists reports whether there is one that is bound to no merchant.
 func UnboundApproverExists(ctx context.Context, q db.Querier, now db.Millis) (bool, error) {
-	var is int
-	return db.One(ctx, q, unboundApproverExistsSQL, []any{int64(now)}, &is)
+	return approverIn(ctx, q, ``, nil, func(t Token) bool { return t.Valid(now) && t.Merchants == "" })
 }
 
-func findToken(ctx context.Context, q db.Querier, text string, key any) (token Token, err error) {
-	found := false
-	err = db.Each(ctx, q, text, []any{key}, func(r db.Rows) error {
-		found = true
-		return token.scan(r)
-	})
-	if err == nil && !found {
-		err = db.ErrNotFound
+func approverIn(ctx context.Context, q db.Querier, where string, args []any, counts func(Token) bool) (bool, error) {
+	list, forged, err := readTokens(ctx, q, where, args...)
+	return forged > 0 || slices.ContainsFunc(list, func(t Token) bool { return t.Role == client.RoleApprover && counts(t) }), err
+}
+
+func findToken(ctx context.Context, q db.Querier, where string, key any) (Token, error) {
+	list, _, err := readTokens(ctx, q, where, key)
+	if err != nil || len(list) == 0 {
+		return Token{}, cmp.Or(err, db.ErrNotFound)
 	}
-	return token, err
+	return list[0], nil
 }
-
-const listTokensSQL = `SELECT ` + tokenColumns + ` FROM tokens ORDER BY created, id`
 
 // List gives all tokens, revoked ones included, oldest first.
 func (k *Tokens) List(ctx context.Context) ([]Token, error) {
-	var list []Token
-	err := db.Each(ctx, k.d, listTokensSQL, nil, func(r db.Rows) error {
-		var t Token
-		err := t.scan(r)
-		list = append(list, t)
-		return err
-	})
+	list, _, err := readTokens(ctx, k.d, ` ORDER BY created, id`)
 	return list, err
 }
 
@@ -179,10 +176,6 @@ func (k *Tokens) Hashes(ctx context.Context) ([][32]byte, error) {
 }
 
 const (
-	// lockTokensSQL makes revocations wait for each other, on all nodes: two that
-	// each saw the other's token valid would revoke both.
-	lockTokensSQL = `SELECT id, role, merchants, expires FROM tokens WHERE revoked = 0 ORDER BY id{lock}`
-
 	revokeTokenSQL = `UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`
 
 	hasTokensSQL = `SELECT 1 FROM tokens LIMIT 1`
@@ -202,27 +195,28 @@ func (k *Tokens) Revoke(ctx context.Context, id string, now db.Millis, guarded f
 // RevokeToken is Tokens.Revoke as part of t.
 func RevokeToken(ctx context.Context, t *db.Tx, id string, now db.Millis, guarded func(client.Role) bool) error {
 	is, others, valid := false, false, false
-	err := db.Each(ctx, t, lockTokensSQL, nil, func(r db.Rows) error {
-		var v Token
-		if err := r.Scan(&v.ID, &v.Role, &v.Merchants, &v.Expires); err != nil {
-			return err
-		}
+	// Revocations wait for each other, on all nodes: two that each saw the other's token
+	// valid would revoke both.
+	list, _, err := readTokens(ctx, t, ` WHERE revoked = 0 ORDER BY id{lock}`)
+	if err != nil {
+		return err
+	}
+	for _, v := range list {
 		valid = valid || v.ID == id
 		if guarded != nil && guarded(v.Role) && v.Merchants == "" && v.Expires == 0 {
 			is, others = is || v.ID == id, others || v.ID != id
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	if is && !others {
 		return &db.ConflictError{Reason: "this is the last admin's token that is for all merchants and never expires; make another first"}
 	}
-	n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
-	if err == nil && n == 0 {
-		err = db.ErrNotFound
-	}
+	err = tokenRows.Change(ctx, t, id, func() error {
+		n, err := t.Exec(ctx, revokeTokenSQL, id, int64(now))
+		if err == nil && n == 0 {
+			err = db.ErrNotFound
+		}
+		return err
+	})
 	if err != nil || !valid {
 		return err
 	}

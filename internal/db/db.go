@@ -47,6 +47,7 @@ type DB struct {
 	backend
 	end     End
 	keys    *keyRing
+	guard   *guard
 	before  int // the number of the schema when it was opened; 0: there was none
 	knows   int // and the number that this program knows
 	log     *slog.Logger

@@ -33,14 +33,14 @@ type written struct {
 // than once and must reset its variables each time; their values count only if Write
 // gives nil.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.Write(ctx, fn))
+	return d.health.wrote(d.backend.Write(ctx, d.guarded(fn)))
 }
 
 // WriteUnsynced is Write for changes that a loss of power may undo: SQLite does not
 // wait for the disk. They survive the process at once, and the machine from the next
 // Write on.
 func (d *DB) WriteUnsynced(ctx context.Context, fn func(ctx context.Context, t *Tx) error) error {
-	return d.health.wrote(d.backend.WriteUnsynced(ctx, fn))
+	return d.health.wrote(d.backend.WriteUnsynced(ctx, d.guarded(fn)))
 }
 
 // wrote notes the error of a write and gives it back. What the caller's function
@@ -94,6 +94,7 @@ func (d *DB) Run(ctx context.Context) error {
 		if err := d.gone(); err != nil {
 			return err
 		}
+		d.guard.raise(ctx, d)
 		if healthy {
 			if err := d.look(ctx); err != nil {
 				return err

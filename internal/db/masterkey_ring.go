@@ -2,6 +2,9 @@ package db
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +74,15 @@ func (r *keyRing) Current() *MasterKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.keys[len(r.keys)-1]
+}
+
+// rowKey gives the key of the MACs of rows, which comes from the first master key.
+func (r *keyRing) rowKey() [32]byte {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	h := hmac.New(sha256.New, r.keys[0].key[:])
+	io.WriteString(h, "countersign MAC of rows")
+	return [32]byte(h.Sum(nil))
 }
 
 // Rows are what the database said of its keys at the last look.

@@ -53,6 +53,7 @@ type Tx struct {
 	abroad   topicSet         // and those of other nodes
 	counts   map[string]int64 // changes of kept numbers, to be written before the commit
 	records  []LogRecord      // of the audit log, likewise
+	guard    *guard
 }
 
 // Wake wakes the watchers of topic on every node after the commit.

@@ -55,7 +55,7 @@ CREATE INDEX alarm_posts_due ON alarm_posts (due, seq) WHERE done = 0;
 
 -- Who may do what. merchants: ids that the token is bound to, with a space between;
 -- empty: all. maker: the token that made it. root: where it comes from; tokens of one
--- root do not decide on what each other propose. expires 0: never.
+-- root do not decide on what each other propose. expires 0: never. mac: db.Guarded.
 CREATE TABLE tokens (
   id        {text} NOT NULL PRIMARY KEY,
   name      TEXT NOT NULL,
@@ -67,7 +67,8 @@ CREATE TABLE tokens (
   maker     TEXT NOT NULL DEFAULT '',
   root      TEXT NOT NULL DEFAULT '',
   expires   {int} NOT NULL DEFAULT 0,
-  hourly    {int} NOT NULL DEFAULT 0 -- how many deposits it may add an hour; 0: no bound
+  hourly    {int} NOT NULL DEFAULT 0, -- how many deposits it may add an hour; 0: no bound
+  mac       {bytes} NOT NULL
 ){strict};
 CREATE INDEX tokens_created ON tokens (created, id);
 
@@ -104,7 +105,8 @@ CREATE TABLE changes (
   reason      TEXT NOT NULL DEFAULT '',
   due         {int} NOT NULL DEFAULT 0, -- when it takes effect
   data_key    {bytes} NOT NULL,
-  content     {bytes} NOT NULL
+  content     {bytes} NOT NULL,
+  mac         {bytes} NOT NULL -- db.Guarded
 ){strict};
 CREATE INDEX changes_state ON changes (state, id);
 CREATE INDEX changes_of ON changes (merchant, id);

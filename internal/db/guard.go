@@ -1,0 +1,182 @@
+package db
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"countersign/client"
+)
+
+// Guarded is a table whose rows decide who may do what. Its column mac holds a MAC of each
+// row, under a key that comes from the master key. So a row that somebody wrote or changed
+// past the program, who has the database and not the key, is not genuine.
+type Guarded struct {
+	Name    string
+	Key     string // its primary key, a text
+	Columns string // what the MAC covers, the key first, as a list of SQL
+	Beside  string // what Scan reads behind them, such as a data key, which is sealed anew; may be empty
+}
+
+// ErrForged means that a row that is to be changed is not as this program left it.
+var ErrForged = fmt.Errorf("%w: a row was changed past the program (alarm %s)", ErrConflict, client.AlarmRowForged)
+
+// Select is what Scan reads.
+func (g Guarded) Select() string {
+	columns := g.Columns
+	if g.Beside != "" {
+		columns += ", " + g.Beside
+	}
+	return `SELECT ` + columns + `, mac FROM ` + g.Name
+}
+
+// Scan reads a row of Select into dest and reports whether it is genuine. One that
+// is not raises the alarm row_forged soon, and is for the caller as if it were absent.
+func (g Guarded) Scan(q Querier, r Rows, dest ...any) (genuine bool, err error) {
+	var mac []byte
+	if err := r.Scan(append(slices.Clone(dest), &mac)...); err != nil {
+		return false, err
+	}
+	k := guardOf(q)
+	if hmac.Equal(mac, k.mac(g, dest[:g.covered()])) {
+		return true, nil
+	}
+	k.note(fmt.Sprintf("%s %v", g.Name, reflect.ValueOf(dest[0]).Elem()))
+	return false, nil
+}
+
+// Change runs change, which makes or changes the row with this key, and makes its MAC anew. A
+// row that is not genuine is not changed, since it would be genuine then: ErrForged.
+func (g Guarded) Change(ctx context.Context, t *Tx, key string, change func() error) error {
+	genuine, values := true, make([]any, g.covered())
+	for i := range values {
+		values[i] = new(any)
+	}
+	own := Guarded{Name: g.Name, Key: g.Key, Columns: g.Columns}
+	err := Each(ctx, t, own.Select()+` WHERE `+g.Key+` = $1{lock}`, []any{key}, func(r Rows) (err error) {
+		genuine, err = own.Scan(t, r, values...)
+		return err
+	})
+	if err == nil && !genuine {
+		err = ErrForged
+	}
+	if err == nil {
+		err = change()
+	}
+	if err != nil {
+		return err
+	}
+	found, err := One(ctx, t, `SELECT `+g.Columns+` FROM `+g.Name+` WHERE `+g.Key+` = $1`, []any{key}, values...)
+	if err == nil && found {
+		_, err = t.Exec(ctx, `UPDATE `+g.Name+` SET mac = $2 WHERE `+g.Key+` = $1`, key, guardOf(t).mac(g, values))
+	}
+	return err
+}
+
+// covered is how many columns the MAC covers.
+func (g Guarded) covered() int { return strings.Count(g.Columns, ",") + 1 }
+
+// guard makes and checks the MACs of one open database.
+type guard struct {
+	end  string
+	keys *keyRing
+
+	mu    sync.Mutex
+	noted map[string]bool // rows that are not genuine, until their alarm is kept
+}
+
+// guardOf gives the guard of what q reads.
+func guardOf(q Querier) *guard {
+	if t, ok := q.(*Tx); ok {
+		return t.guard
+	}
+	return q.(interface{ rowGuard() *guard }).rowGuard()
+}
+
+// guarded hands the guard to the transactions that fn gets.
+func (d *DB) guarded(fn func(context.Context, *Tx) error) func(context.Context, *Tx) error {
+	return func(ctx context.Context, t *Tx) error {
+		t.guard = d.guard
+		return fn(ctx, t)
+	}
+}
+
+func (d *DB) rowGuard() *guard { return d.guard }
+
+// mac covers the end, the table, its columns, and their values, each with its length. The
+// key comes from the first master key of the database, which all later ones open, so it
+// stays when the master key is replaced.
+func (k *guard) mac(g Guarded, values []any) []byte {
+	key := k.keys.rowKey()
+	h := hmac.New(sha256.New, key[:])
+	b := make([]byte, 0, 512)
+	add := func(kind byte, part []byte) {
+		b = append(binary.BigEndian.AppendUint64(append(b, kind), uint64(len(part))), part...)
+	}
+	add('t', []byte(k.end))
+	add('t', []byte(g.Name))
+	add('t', []byte(g.Columns))
+	for _, v := range values {
+		e := reflect.ValueOf(v).Elem()
+		if e.Kind() == reflect.Interface {
+			e = e.Elem()
+		}
+		switch e.Kind() {
+		case reflect.String:
+			add('t', []byte(e.String()))
+		case reflect.Slice:
+			add('t', e.Bytes())
+		case reflect.Int64, reflect.Int:
+			add('n', binary.BigEndian.AppendUint64(nil, uint64(e.Int())))
+		default:
+			panic(fmt.Sprintf("a column of %s is neither a text nor a number: %v", g.Name, e.Kind()))
+		}
+	}
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+// note remembers a row that is not genuine until raise tells of it.
+func (k *guard) note(row string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.noted == nil {
+		k.noted = map[string]bool{}
+	}
+	if len(k.noted) < mostNoted {
+		k.noted[row] = true
+	}
+}
+
+// mostNoted bounds the alarms of a moment.
+const mostNoted = 100
+
+// raise raises the alarms of the rows that were noted.
+func (k *guard) raise(ctx context.Context, d *DB) {
+	k.mu.Lock()
+	rows := slices.Sorted(maps.Keys(k.noted))
+	clear(k.noted)
+	k.mu.Unlock()
+	if len(rows) == 0 {
+		return
+	}
+	var alarms []Alarm
+	for _, row := range rows {
+		alarms = append(alarms, Alarm{Kind: client.AlarmRowForged, Subject: row, At: MillisOf(time.Now())})
+	}
+	if err := d.Write(ctx, func(ctx context.Context, t *Tx) error { return RaiseAlarms(ctx, t, alarms) }); err != nil {
+		for _, row := range rows {
+			k.note(row)
+		}
+		d.log.LogAttrs(ctx, slog.LevelError, "an alarm was not kept", slog.String("kind", string(client.AlarmRowForged)), slog.String("error", err.Error()))
+	}
+}
