@@ -57,6 +57,19 @@ type timeline struct {
 	number uint64
 }
 
+// newTimeline reads the timeline from the name of a log file, which begins with it in eight
+// hexadecimal digits.
+func newTimeline(system, file string) timeline {
+	t := timeline{system: system}
+	if len(file) >= 8 {
+		t.number, _ = strconv.ParseUint(file[:8], 16, 64)
+	}
+	return t
+}
+
+// after reports whether t's server took over from that of o.
+func (t timeline) after(o timeline) bool { return t.system == o.system && t.number > o.number }
+
 // link is one connection.
 type link struct {
 	net.Conn
@@ -186,14 +199,16 @@ func (l *Links) validate(ctx context.Context, conn *pgconn.PgConn) error {
 		return ctx.Err() // another engine, or the user may not ask
 	}
 	row := results[0].Rows[0]
-	is := timeline{system: string(row[0])}
-	if len(row[1]) >= 8 { // the name of a log file begins with the timeline in eight hexadecimal digits
-		is.number, _ = strconv.ParseUint(string(row[1][:8]), 16, 64)
-	}
+	is := newTimeline(string(row[0]), string(row[1]))
 	conn.CustomData()[timelineKey] = is
+	return l.accept(is)
+}
+
+// accept refuses the server of a timeline before the latest of its cluster.
+func (l *Links) accept(is timeline) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if is.system == l.last.system && is.number < l.last.number {
+	if l.last.after(is) {
 		return errReplaced
 	}
 	l.last = is

@@ -7,41 +7,36 @@ import (
 
 // silent gives the addresses of servers that have not answered for Stalled.
 func (l *Links) silent() map[string]bool {
-	var found map[string]bool
+	found := map[string]bool{}
 	before := int64(time.Since(base) - Stalled)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k := range l.open {
 		if asked := k.asked.Load(); asked != 0 && asked < before {
-			if found == nil {
-				found = map[string]bool{}
-			}
 			found[k.addr] = true
 		}
 	}
 	return found
 }
 
-// Watch leaves silent servers for one that took over, until ctx ends. While none did, it
-// asks less and less often: a server may be silent for hours because its standby is away,
-// and each question is a new connection to the others.
+// Watch leaves silent servers for one that took over, until ctx ends. While none has taken
+// over it asks less and less often: a server may be silent for hours because its standby is
+// away, and each question makes a new connection to the others.
 func (l *Links) Watch(ctx context.Context) {
 	pause := stallCheck
 	for {
-		wait := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			wait.Stop()
 			return
-		case <-wait.C:
+		case <-time.After(pause):
 		}
-		owing := l.silent()
+		addrs := l.silent()
 		switch {
-		case len(owing) == 0:
+		case len(addrs) == 0:
 			pause = stallCheck
-		case l.replaced(ctx, owing):
+		case l.replaced(ctx, addrs):
 			pause = stallCheck
-			l.leave(owing)
+			l.leave(addrs)
 		default:
 			pause = min(2*pause, stallCheckMost)
 		}
@@ -62,8 +57,7 @@ func (l *Links) replaced(ctx context.Context, addrs map[string]bool) bool {
 		return true
 	}
 	defer same.Close(ctx)
-	now, before := timelineOf(other.PgConn()), timelineOf(same.PgConn())
-	return now.system == before.system && now.number > before.number
+	return timelineOf(other.PgConn()).after(timelineOf(same.PgConn()))
 }
 
 // leave closes the connections to addrs. Calls that wait on one fail.
