@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"countersign"
@@ -34,18 +35,15 @@ var callbacksLine = regexp.MustCompile(`msg=serving .*?callbacks=(http://\S+)`)
 // the others.
 func (b *Bench) gateway(ctx context.Context) (err error) {
 	const suite = "gateway"
-	if runtime.GOOS != "linux" {
-		b.report.LeftOut = suite + ", which reads /proc, and only Linux has that"
-		return nil
-	}
-	if b.Binary == "" {
-		return errors.New("the program's file is not known")
-	}
 	dir, err := b.newDir(suite)
 	if err != nil {
 		return err
 	}
-	p, url, err := b.startGateway(dir)
+	file, err := binary()
+	if err != nil {
+		return err
+	}
+	p, url, err := b.startGateway(file, dir)
 	if err != nil {
 		return err
 	}
@@ -107,7 +105,7 @@ func processorTimeOf(pid int) (time.Duration, error) {
 }
 
 // startGateway starts a gateway whose service is this bench.
-func (b *Bench) startGateway(dir string) (_ *process, url string, err error) {
+func (b *Bench) startGateway(file, dir string) (_ *process, url string, err error) {
 	key := filepath.Join(dir, "service.pem")
 	if err := os.WriteFile(key, b.load.pair.Public().PublicPEM(), 0o600); err != nil {
 		return nil, "", err
@@ -120,7 +118,7 @@ func (b *Bench) startGateway(dir string) (_ *process, url string, err error) {
 	}
 	args := []string{"gateway", "--data", filepath.Join(dir, "gateway"), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0",
 		"--service-key", key, "--api-key", "@" + filepath.Join(dir, "api.key"), "--callback-api-key", "@" + filepath.Join(dir, "callback.key")}
-	p, url, err := b.startProcess(callbacksLine, args, "GOMAXPROCS=1")
+	p, url, err := b.startProcess(file, callbacksLine, args, "GOMAXPROCS=1")
 	return p, url + merchant.DefaultNotifyPath, err
 }
 
@@ -161,4 +159,14 @@ func (b *Bench) postTo(ctx context.Context, client *http.Client, url string, bod
 		err = errors.New("a deposit got errCode " + strconv.Itoa(int(answer.ErrCode)))
 	}
 	return err
+}
+
+// The gateway runs as a process of its own, on one core.
+func TestGatewayOnOneCore(t *testing.T) {
+	suites := named("gateway")
+	if len(suites) == 0 {
+		t.Skip("the suite gateway reads /proc")
+	}
+	report, printed := runBench(t, quick(t), suites...)
+	checkFigures(t, report, printed, "gateway")
 }
