@@ -13,7 +13,7 @@ import (
 )
 
 // Handler answers every POST with errCode 5000, so that the provider sends it again
-// later, and says what it shows. Nothing is booked. Its fields are required unless
+// later, and says what it shows. One without the API key, where one is given, gets 401 and teaches nothing. Nothing is booked. Its fields are required unless
 // they say otherwise.
 type Handler struct {
 	Reader Reader
@@ -48,7 +48,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no body", http.StatusBadRequest)
 		return
 	}
-	h.learn(r, where, body)
+	own, carrier := h.Reader.headers(r.Header)
+	if len(h.Reader.APIKeys) > 0 && carrier == "" { // anybody may have sent it
+		var s lines
+		fmt.Fprintf(&s, "\n%s\nrefused    none of its headers carries the callback API key\n", where)
+		s.list("headers", own)
+		fmt.Fprint(h.Out, s.String())
+		http.Error(w, "the callback API key is missing", http.StatusUnauthorized)
+		return
+	}
+	h.learn(r, where, body, own, carrier)
 	response, err := countersign.Response{APIKey: h.APIKey, ErrCode: countersign.CodeInternal, Message: message}.Marshal()
 	if err != nil {
 		http.Error(w, "no response", http.StatusInternalServerError)
@@ -59,9 +68,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // learn says what the callback shows, and what fits all that came so far.
-func (h *Handler) learn(r *http.Request, where string, body []byte) {
+func (h *Handler) learn(r *http.Request, where string, body []byte, own []string, carrier string) {
 	f := h.Reader.Read(body)
-	own, carrier := h.Reader.headers(r.Header)
 	before, since := h.provider.Add(f, r.URL.Path, carrier, time.Now())
 	var s lines
 	fmt.Fprintf(&s, "\ncallback %d: %s\n", h.provider.Calls, where)

@@ -14,6 +14,7 @@ import (
 	"countersign"
 	"countersign/countersigntest"
 	"countersign/envelope"
+	"countersign/merchant"
 )
 
 var pair = sync.OnceValue(func() *envelope.Key {
@@ -119,6 +120,37 @@ func TestOnePath(t *testing.T) {
 	}
 	if got := Flags(p.Settings()); got != "the defaults" || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "URL of its own") {
 		t.Errorf("%s, %q", got, p.Notes())
+	}
+}
+
+// TestStrangerTeachesNothing: a splice makes binding optional neither where bound callbacks
+// were seen, nor where it comes without the API key.
+func TestStrangerTeachesNothing(t *testing.T) {
+	var out bytes.Buffer
+	h := Handler{Reader: Reader{Key: pair().Public(), Field: "data", APIKeys: []countersign.APIKey{"right"}}, Out: &out}
+	bound := plaintext(t, true)
+	splice := strings.Replace(bound, `"deposit-1"`, `"deposit-2"`, 1)
+	post := func(plain, key string) int {
+		r, w := httptest.NewRequest(http.MethodPost, "/x", bytes.NewReader(seal(t, pair(), envelope.PKCS1v15, plain))), httptest.NewRecorder()
+		r.Header.Set(merchant.DefaultHeader, key)
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, key := range []string{"wrong", ""} {
+		if got := post(splice, key); got != http.StatusUnauthorized || h.provider.Calls > 0 || !strings.Contains(out.String(), "none of its headers") {
+			t.Errorf("key %q: %d, after %d calls: %s", key, got, h.provider.Calls, out.String())
+		}
+	}
+	for _, plain := range []string{splice, bound, plaintext(t, false), splice} {
+		if got := post(plain, "right"); got != http.StatusOK {
+			t.Fatalf("with the key: %d", got)
+		}
+	}
+	if got := Flags(h.provider.Settings()); strings.Contains(got, "provider") || strings.Contains(got, "binding") {
+		t.Errorf("where bound ones were seen: %s", got)
+	}
+	if notes := strings.Join(h.provider.Notes(), "\n"); !strings.Contains(notes, "1 callbacks were bound and 3 were not") {
+		t.Errorf("the notes: %s", notes)
 	}
 }
 

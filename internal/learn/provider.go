@@ -104,7 +104,7 @@ func (p *Provider) Settings() []Setting {
 		}
 	}
 	profile := merchant.Profile{}
-	if p.absent+p.broken > 0 {
+	if p.absent+p.broken > 0 && p.holds == 0 {
 		add(true, "provider", "other")
 		profile = merchant.OtherProvider()
 	}
@@ -161,14 +161,14 @@ func (p *Provider) Notes() []string {
 	if p.types[countersign.TypeRequestWithdraw] == 0 {
 		notes = append(notes, "no withdrawal (type 2) has come yet")
 	}
-	if p.absent+p.broken > 0 {
+	if p.absent+p.broken > 0 && p.holds == 0 {
 		notes = append(notes, "it does not bind its requests; compare each deposit with the chain before you credit it (SECURITY.md)")
 	}
 	if p.broken > 0 && p.holds == 0 {
 		notes = append(notes, "its requestUUIDs are of version 8, so nothing tells a callback that was not bound from one that was changed")
 	}
-	if p.broken > 0 && p.holds > 0 {
-		notes = append(notes, "some callbacks were bound to other bytes than their own: ask the provider, they may be forged")
+	if p.absent+p.broken > 0 && p.holds > 0 {
+		notes = append(notes, fmt.Sprintf("%d callbacks were bound and %d were not, or to other bytes: ask the provider, these may be forged; the gateway refuses them", p.holds, p.absent+p.broken))
 	}
 	return notes
 }
