@@ -89,10 +89,9 @@ func (f Connection) Config() (client.Config, error) {
 	}
 	at := daemon.Address{URL: f.API}
 	if token == "" {
-		path := filepath.Join(f.Data, daemon.TokenFile)
-		b, err := daemon.ReadSecret(path, maxSecret)
+		b, err := daemon.ReadSecretOf(f.Data, daemon.TokenFile, maxSecret)
 		if errors.Is(err, fs.ErrNotExist) {
-			return client.Config{}, &NoTokenError{path}
+			return client.Config{}, &NoTokenError{filepath.Join(f.Data, daemon.TokenFile)}
 		}
 		if err != nil {
 			return client.Config{}, err

@@ -6,3 +6,8 @@ import "os"
 
 // giveToOwner does nothing where there is no root.
 func giveToOwner(*os.File, string) error { return nil }
+
+// actAsOwner likewise.
+func actAsOwner(string) (back func() error, err error) {
+	return func() error { return nil }, nil
+}

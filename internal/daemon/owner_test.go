@@ -27,6 +27,9 @@ func TestFilesOfRoot(t *testing.T) {
 	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(to, MasterKeyFile)); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Dir(to), 0o755); err != nil { // t.TempDir made it for root alone
+		t.Fatal(err)
+	}
 	for _, path := range []string{to, filepath.Join(to, MasterKeyFile)} {
 		if err := os.Chown(path, user, user); err != nil {
 			t.Fatal(err)
@@ -54,6 +57,72 @@ func TestFilesOfRoot(t *testing.T) {
 		if owner := ownerOf(t, path); owner != 0 {
 			t.Errorf("%s is of user %d", path, owner)
 		}
+	}
+}
+
+// TestLinksOfTheDaemon: a link that the daemon puts into its directory leads root's commands
+// to no file of root. Before, one at countersign.db.restoring had a file of root overwritten
+// and given away, and what one at admin.token named was read.
+func TestLinksOfTheDaemon(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of root"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, backup := t.TempDir(), filepath.Join(t.TempDir(), "backup")
+	if err := once(t, from, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Backup(t.Context(), from, backup); err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := os.Rename(filepath.Join(from, MasterKeyFile), filepath.Join(to, MasterKeyFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{DatabaseFile + ".restoring", TokenFile, "forward.secret"} {
+		if err := os.Symlink(secret, filepath.Join(to, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const user = 65532
+	if os.Geteuid() == 0 {
+		if err := os.Chmod(filepath.Dir(to), 0o755); err != nil { // t.TempDir made it for root alone
+			t.Fatal(err)
+		}
+		for _, path := range []string{to, filepath.Join(to, MasterKeyFile)} {
+			if err := os.Chown(path, user, user); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{TokenFile, "forward.secret"} {
+		if b, err := ReadSecretOf(to, name, maxSecret); err == nil {
+			t.Errorf("%s gives %q", name, b)
+		}
+	}
+	if _, err := keepSecret(filepath.Join(to, TokenFile), "fresh"); err == nil {
+		t.Error("a token is read through a link")
+	}
+	if _, err := Restore(t.Context(), RestoreConfig{Storage: Storage{Dir: to}, From: backup}); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(secret); err != nil || string(b) != "of root" || ownerOf(t, secret) != uint32(os.Geteuid()) {
+		t.Errorf("the file of root holds %q and is of user %d, %v", b, ownerOf(t, secret), err)
+	}
+	// What only root may write cannot be reached by a link that comes while root works.
+	if os.Geteuid() != 0 {
+		return
+	}
+	back, err := actAsOwner(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = os.ReadFile(secret)
+	if err := back(); err != nil || os.Geteuid() != 0 {
+		t.Fatal(err)
+	}
+	if err == nil {
+		t.Error("who acts as the owner reads what is root's")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"countersign/internal/audit"
@@ -53,6 +52,18 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	if err := c.makeDir(); err != nil {
 		return r, fmt.Errorf("data directory: %w", err)
 	}
+	var backup *os.File
+	if c.From != "" {
+		if backup, err = os.Open(c.From); err != nil { // it may be root's alone
+			return r, err
+		}
+		defer backup.Close()
+	}
+	back, err := actAsOwner(c.Dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, back()) }()
 	seen, err := c.lastSeen()
 	if err != nil {
 		return r, err
@@ -65,7 +76,7 @@ func Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 		if err := c.free(r.Database); err != nil {
 			return r, err
 		}
-		if err := copyFile(c.From, s.DB); err != nil {
+		if err := copyFile(backup, s.DB); err != nil {
 			return r, err
 		}
 		defer func() {
@@ -145,19 +156,18 @@ func (c RestoreConfig) replace(from string, r *Restored) error {
 	return syncDir(c.Dir)
 }
 
-// copyFile copies a backup, durably.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
+// copyFile copies a backup to a new file, durably. What an earlier restore left there is
+// removed.
+func copyFile(in io.Reader, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, giveToOwner(out, filepath.Dir(to)), out.Sync(), out.Close())
+	return errors.Join(err, out.Sync(), out.Close())
 }
 
 // Held says what a backup holds.

@@ -39,11 +39,29 @@ func ReadSecret(path string, most int) ([]byte, error) {
 // ReadOwned reads a file of at most most bytes and says whether others may read or
 // write it. Only regular files count: a pipe or a terminal is given by who starts
 // the program.
-func ReadOwned(path string, most int) (b []byte, exposed *ExposedError, err error) {
+func ReadOwned(path string, most int) ([]byte, *ExposedError, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
+	return readOwned(f, path, most)
+}
+
+// ReadSecretOf is ReadSecret for a file of a data directory. It follows no link out of it:
+// the daemon may put one there, and who reads may be root.
+func ReadSecretOf(dir, name string, most int) ([]byte, error) {
+	f, err := os.OpenInRoot(dir, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	b, exposed, err := readOwned(f, filepath.Join(dir, name), most)
+	if err == nil && exposed != nil {
+		return nil, exposed
+	}
+	return b, err
+}
+
+func readOwned(f *os.File, path string, most int) (b []byte, exposed *ExposedError, err error) {
 	defer f.Close()
 	info, err := f.Stat() // of the file that is read, whatever path names meanwhile
 	if err != nil {

@@ -159,7 +159,7 @@ func keepSecret(path, fresh string) (string, error) {
 }
 
 func readSecret(path string) (string, error) {
-	b, err := ReadSecret(path, maxSecret)
+	b, err := ReadSecretOf(filepath.Dir(path), filepath.Base(path), maxSecret)
 	return strings.TrimSpace(string(b)), err
 }
 
