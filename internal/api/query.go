@@ -3,10 +3,12 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,6 +45,18 @@ func paramsOf(reg huma.Registry, t reflect.Type) []param {
 		})
 	}
 	return list
+}
+
+// queryOf reads a query. url.URL.Query leaves out what is malformed: a list would then be
+// given without its filter.
+func queryOf(raw string) (url.Values, error) {
+	for pair := range strings.SplitSeq(raw, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			name, _, _ := strings.Cut(pair, "=")
+			return nil, NewProblem(http.StatusBadRequest, "", At("query."+strictjson.Printable(name), "is malformed: % is written as %25, and ; as %3B"))
+		}
+	}
+	return url.ParseQuery(raw)
 }
 
 // readQuery fills the struct that v points to. A parameter that is unknown, is

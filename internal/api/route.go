@@ -81,7 +81,11 @@ func Handle[Q, In, Out any](f func(*Call, Q, In) (Out, error)) Handler {
 		run: func(c *Call) (any, error) {
 			var q Q
 			var in In
-			if faults := readQuery(c.rt.params, c.R.URL.Query(), reflect.ValueOf(&q).Elem()); len(faults) > 0 {
+			query, err := queryOf(c.R.URL.RawQuery)
+			if err != nil {
+				return nil, err
+			}
+			if faults := readQuery(c.rt.params, query, reflect.ValueOf(&q).Elem()); len(faults) > 0 {
 				return nil, Invalid(faults...)
 			}
 			if err := c.readBody(&in); err != nil {
@@ -142,7 +146,7 @@ func (rt *Endpoint) takesBody() bool { return rt.schema != nil && !isNone(rt.in)
 
 // statuses lists the error statuses of the route.
 func (rt *Endpoint) statuses() []int {
-	list := append(slices.Clone(rt.Errors), 422) // a parameter that is not known
+	list := append(slices.Clone(rt.Errors), 400, 422) // a parameter that is malformed, or not known
 	if !rt.open() {
 		list = append(list, 401, 403, 429, 500, 503)
 	}
@@ -153,7 +157,7 @@ func (rt *Endpoint) statuses() []int {
 		list = append(list, 507)
 	}
 	if rt.schema != nil && rt.Method != http.MethodGet {
-		list = append(list, 400, 413, 415)
+		list = append(list, 413, 415)
 	}
 	if pathMember.MatchString(rt.Path) {
 		list = append(list, 404)

@@ -32,6 +32,11 @@ func (c *Console) page(p page) http.Handler {
 		v := &visit{c: c, w: w, r: r}
 		token, err := c.signedIn(r.Context(), r)
 		if err == nil {
+			if _, bad := url.ParseQuery(r.URL.RawQuery); bad != nil { // v.query would leave a filter out
+				err = refuse("the address is malformed")
+			}
+		}
+		if err == nil {
 			err = v.enter(token)
 		}
 		if err == nil && r.Method == http.MethodPost {
