@@ -40,16 +40,16 @@ type gatewayCmd struct {
 	NotifyPath     string       `help:"Path of callbacks of every type but 2." default:"/callbacks/notify" placeholder:"PATH"`
 	WithdrawPath   string       `help:"Path of callbacks of type 2." default:"/callbacks/withdraw" placeholder:"PATH"`
 	providerFlags
-	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, say what each shows and which flags fit; a signal ends it and writes them into a file."`
+	Learn     bool   `help:"Find out what the provider does: answer every callback with errCode 5000, book nothing, and print what each callback shows and which flags fit. A signal ends it and writes the flags to a file."`
 	LearnFile string `help:"The file that --learn writes, for --config." default:"provider.toml" type:"path" placeholder:"FILE"`
 
 	Policy        string        `help:"TOML file of rules; without it exact orders are confirmed and nothing else." type:"path" placeholder:"FILE"`
-	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there), for the people who approve." default:"1h" placeholder:"TIME"`
+	ConfirmWithin time.Duration `help:"How long the service waits for a confirmation (confirmWithin of the merchant there). It is shown to the people who approve." default:"1h" placeholder:"TIME"`
 	ForwardURL    string        `name:"forward-url" help:"Where each deposit and event is posted, signed, until the answer is 2xx." placeholder:"URL"`
-	ForwardFrom   string        `help:"First entry to post: 0, its number, or now for the next new one; DEPOSIT,EVENT for each feed apart. Each value is applied once. Default: the first that was never taken up for it, also from before --forward-url was set." placeholder:"SEQ"`
+	ForwardFrom   string        `help:"First entry to post: 0, a number, or now for the next new one; DEPOSIT,EVENT gives one for each feed. A value is applied once. Default: the first entry that was never taken up for forwarding, even from before --forward-url was set." placeholder:"SEQ"`
 	ForwardSecret cli.Secret    `help:"Secret that signs those, whsec_ and Base64, or @FILE. Made in the data directory if empty; required with --db, since all gateways of a database need the same." placeholder:"SECRET"`
 	VerifyURL     string        `name:"verify-url" help:"Where the merchant's own check answers, before a deposit counts, whether it is on the chain: yes, no or not yet (docs/verify.md)." placeholder:"URL"`
-	VerifyFor     time.Duration `help:"How long a deposit is held that is not verified yet; then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
+	VerifyFor     time.Duration `help:"How long a deposit that is not verified yet is held. Then it is refused, with an alarm." default:"24h" placeholder:"TIME"`
 	VerifySecret  cli.Secret    `help:"Secret that signs those questions, as --forward-secret." placeholder:"SECRET"`
 }
 
@@ -117,8 +117,8 @@ func (c *gatewayCmd) Run(std streams) error {
 			"and can post recorded callbacks again; see --callback-api-key")
 	}
 	if c.Provider != "countersign" && !callbacks.Profile.CanHold() && policy.MayAsk() {
-		log.Warn("the policy can hold a withdrawal for a person, and nothing says that this provider asks again: it may take the answer for a "+
-			"refusal when the person has not decided in time; if it asks again, say so with --hold ask or --hold-code",
+		log.Warn("the policy can hold a withdrawal for a person, but this provider is not known to ask again: if the person does not decide in time, it may "+
+			"take the answer for a refusal; if it asks again, set --hold ask or --hold-code",
 			"time", c.HoldWait.String())
 	}
 	log.Info("serving", "callbacks", g.CallbackURL(), "api", g.URL(), "notify", c.NotifyPath, "withdraw", c.WithdrawPath,

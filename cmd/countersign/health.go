@@ -10,12 +10,11 @@ import (
 	"countersign/internal/cli"
 )
 
-// healthCmd asks a daemon whether it works. An image without a shell has nothing else to
-// ask with.
+// healthCmd asks a daemon whether it works, in images that have no other HTTP client.
 type healthCmd struct {
 	cli.TLS
 	API   string `name:"api" help:"Where the daemon's API is, or --metrics-listen of a relay." default:"http://127.0.0.1:8080" placeholder:"URL" env:"COUNTERSIGN_API"`
-	Ready bool   `help:"Ask whether it can do its work, for which it needs its database."`
+	Ready bool   `help:"Ask whether it can work, which needs its database."`
 }
 
 // healthTime bounds the question: a daemon that takes longer does not work.

@@ -55,7 +55,7 @@ func (c *gatewayCmd) learn(std streams) error {
 	return nil
 }
 
-// own are the settings that the gateway was started with and needs again.
+// own gives the settings that this gateway has and that the learned file needs too.
 func (c *gatewayCmd) own() ([]learn.Setting, string) {
 	var k learn.Kept
 	k.Add("listen", c.Listen, "127.0.0.1:8090")
@@ -85,12 +85,12 @@ func (c *gatewayCmd) own() ([]learn.Setting, string) {
 		k.Settings = append(k.Settings, learn.Setting{Name: "oaep", Value: true})
 	}
 	k.Secret("api-key", string(c.APIKey))
-	for i, key := range c.CallbackAPIKey {
-		if i == 0 && len(c.CallbackAPIKey) > 1 {
-			k.LeaveOut("callback-api-key")
-			break
-		}
-		k.Secret("callback-api-key", string(key))
+	switch keys := c.CallbackAPIKey; len(keys) {
+	case 0:
+	case 1:
+		k.Secret("callback-api-key", string(keys[0]))
+	default:
+		k.LeaveOut("callback-api-key")
 	}
 	return k.Settings, k.Note()
 }

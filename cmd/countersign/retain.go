@@ -9,10 +9,10 @@ import (
 
 // retainFlags say how long a daemon keeps what is settled.
 type retainFlags struct {
-	Retain days `help:"How long what is settled stays in full, such as 90d; what its repetition needs stays for ever. 0: all stays." default:"0" placeholder:"DAYS"`
+	Retain days `help:"How long settled callbacks are kept in full, such as 90d. What answers a repetition is kept for ever. 0: everything is kept." default:"0" placeholder:"DAYS"`
 }
 
-// keep is how long what is settled stays; 0: for ever.
+// keep is how long settled callbacks are kept; 0: for ever.
 func (f retainFlags) keep() (settled time.Duration, err error) {
 	if settled, err = f.Retain.length(); err != nil {
 		err = fmt.Errorf("--retain: %w", err)

@@ -19,7 +19,7 @@ import (
 
 // drainFlags are how a daemon ends.
 type drainFlags struct {
-	DrainNotice time.Duration `help:"How long everything goes on after SIGTERM while /readyz already answers 503, so that a load balancer sends no more calls." default:"0s" placeholder:"TIME"`
+	DrainNotice time.Duration `help:"How long the process goes on after SIGTERM while /readyz answers 503, so that a load balancer stops sending calls." default:"0s" placeholder:"TIME"`
 }
 
 // changeFlags are how a daemon takes changes.
@@ -32,7 +32,7 @@ type tlsFlags struct {
 	TLSCert        string `name:"tls-cert" help:"Certificate of the listeners in PEM, with those between it and its authority; read again when it changes. TLS 1.2 at least." type:"path" placeholder:"FILE"`
 	TLSKey         string `name:"tls-key" help:"Its key in PEM, for its owner alone." type:"path" placeholder:"FILE"`
 	ClientCA       string `name:"client-ca" help:"Authorities in PEM: callers of the API must show a certificate of one of them, beside the token." type:"path" placeholder:"FILE"`
-	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach, where something in front of them does TLS."`
+	InsecureListen bool   `help:"Allow listeners without TLS that other machines reach, because something in front of them does TLS."`
 	MetricsListen  string `help:"Address of /metrics alone, which the API then does not have." placeholder:"ADDR"`
 }
 

@@ -38,7 +38,7 @@ type serveCmd struct {
 	Node            string        `help:"Name of this process in leases and attempts; host and process id if empty." placeholder:"NAME"`
 	ExchangeTimeout time.Duration `help:"Longest exchange with a merchant." default:"15s" placeholder:"TIME"`
 	Lease           time.Duration `help:"How long a claimed callback belongs to this process; 30s longer than an exchange if 0." default:"0s" placeholder:"TIME"`
-	Drain           time.Duration `help:"How long exchanges under way may still take when the process is to stop; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
+	Drain           time.Duration `help:"How long running exchanges may still take when the process stops; as long as an exchange if 0." default:"0s" placeholder:"TIME"`
 	drainFlags
 	changeFlags
 	retainFlags
@@ -47,7 +47,7 @@ type serveCmd struct {
 	checkFlags
 }
 
-// checkFlags look before a daemon starts.
+// checkFlags ask what a start would do.
 type checkFlags struct {
 	Check bool `help:"Say what a start would find and do, as JSON, and do nothing. The exit status is 1 if it would fail."`
 }
@@ -177,7 +177,7 @@ func signingSecret(flag string, given cli.Secret) (signed.Secret, error) {
 // limitFlags bound what a daemon's callers may cost it.
 type limitFlags struct {
 	BodyMemory     int64 `name:"body-memory" help:"Most MiB of request bodies and console forms that a listener holds at once; requests beyond it get 503." default:"256" placeholder:"MIB"`
-	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it silent ones are closed for new ones. A part of the file descriptors if 0." default:"0" placeholder:"N"`
+	MaxConnections int   `name:"max-connections" help:"Most connections of a listener at once; beyond it, idle ones are closed for new ones. A share of the file descriptors if 0." default:"0" placeholder:"N"`
 }
 
 func (f limitFlags) bodies() int64 { return max(f.BodyMemory, 1) << 20 }
