@@ -156,13 +156,21 @@ type NoticeAnswer struct {
 	Extra        Members
 }
 
+// noticeAnswer has what the answers to all notices repeat.
+func noticeAnswer(cb Callback) NoticeAnswer {
+	h := cb.Common()
+	return NoticeAnswer{
+		Type: cb.CallbackType(), TrackingID: h.TrackingID, TenantUserID: h.TenantUserID, CallBackID: cb.OrderID(),
+		RequestUUID: h.RequestUUID, AsSent: h.AsSent,
+	}
+}
+
 // Answer is the answer that accepts w. It repeats the members of w.
 func (w *WithdrawalDone) Answer() NoticeAnswer {
-	return NoticeAnswer{
-		Type: TypeWithdraw, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID, CallBackID: w.CallBackID,
-		TxID: w.TxID, ChainName: w.ChainName, Symbol: w.Symbol, Amount: w.Amount,
-		FromAddress: w.FromAddress, ToAddress: w.ToAddress, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
-	}
+	a := noticeAnswer(w)
+	a.TxID, a.ChainName, a.Symbol, a.Amount = w.TxID, w.ChainName, w.Symbol, w.Amount
+	a.FromAddress, a.ToAddress = w.FromAddress, w.ToAddress
+	return a
 }
 
 // Accept is Answer.
@@ -184,10 +192,9 @@ func (w *WithdrawalDone) Differs(answer Answer) string {
 // Answer is the answer that accepts a. Its ToAddress is the address that
 // counts from now on.
 func (a *AddressChange) Answer() NoticeAnswer {
-	return NoticeAnswer{
-		Type: TypeAddress, TrackingID: a.TrackingID, TenantUserID: a.TenantUserID, ChainName: a.ChainName,
-		Symbol: a.Symbol, ToAddress: a.CountingAddress(), RequestUUID: a.RequestUUID, AsSent: a.AsSent,
-	}
+	answer := noticeAnswer(a)
+	answer.ChainName, answer.Symbol, answer.ToAddress = a.ChainName, a.Symbol, a.CountingAddress()
+	return answer
 }
 
 // Accept is Answer.
@@ -205,12 +212,7 @@ func (a *AddressChange) Differs(answer Answer) string {
 }
 
 // Answer is the answer that accepts w.
-func (w *WithdrawalEnded) Answer() NoticeAnswer {
-	return NoticeAnswer{
-		Type: TypeInvalidAddress, TrackingID: w.TrackingID, TenantUserID: w.TenantUserID,
-		CallBackID: w.CallBackID, RequestUUID: w.RequestUUID, AsSent: w.AsSent,
-	}
-}
+func (w *WithdrawalEnded) Answer() NoticeAnswer { return noticeAnswer(w) }
 
 // Accept is Answer.
 func (w *WithdrawalEnded) Accept(Details) Answer { return w.Answer() }
@@ -224,12 +226,7 @@ func (w *WithdrawalEnded) Differs(answer Answer) string {
 }
 
 // Answer is the answer that accepts n.
-func (n *WithdrawalNotice) Answer() NoticeAnswer {
-	return NoticeAnswer{
-		Type: n.Type, TrackingID: n.TrackingID, TenantUserID: n.TenantUserID,
-		CallBackID: n.CallBackID, RequestUUID: n.RequestUUID, AsSent: n.AsSent,
-	}
-}
+func (n *WithdrawalNotice) Answer() NoticeAnswer { return noticeAnswer(n) }
 
 // Accept is Answer.
 func (n *WithdrawalNotice) Accept(Details) Answer { return n.Answer() }

@@ -91,11 +91,18 @@ func (h *Handler) awaitChange(ctx context.Context, w countersign.WithdrawalReque
 		h.c.OnHeld(ctx, w)
 		return
 	}
-	timer := time.NewTimer(askAgain)
+	sleep(ctx, askAgain)
+}
+
+// sleep waits for d. It gives false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -370,14 +370,7 @@ func (h *Handler) pause(ctx context.Context, key entryKey, d time.Duration) bool
 			return false
 		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep(ctx, d)
 }
 
 // claim and settleInbox turn a panic of the Inbox into an error.
