@@ -185,6 +185,11 @@ func TestGatewayHostile(t *testing.T) {
 	notice.TrackingID, notice.TenantUserID, notice.CallBackID = id, o.TenantUserID, o.CallBackID
 	notice.TxID, notice.ChainName, notice.Symbol, notice.ToAddress = long, long, long, long
 	s.tell(notice)
+	s.tell(&countersign.AddressChange{Head: countersign.Head{TrackingID: id + "-moved", TenantUserID: evilOf(200)}, ChainName: long, Symbol: long,
+		ToAddress: "old" + long, NewAddress: long})
+	if _, err := s.admin.RejectAddress(ctx, 1, evilOf(500)); err != nil {
+		t.Fatal(err)
+	}
 	person, err := s.admin.CreateToken(ctx, client.NewToken{Name: evilOf(200), Role: client.RoleAdmin})
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +212,8 @@ func TestGatewayHostile(t *testing.T) {
 		"/console/":                                       1, // the token's name
 		"/console/deposits":                               9,
 		"/console/deposits/1":                             7,
+		"/console/addresses":                              4,
+		"/console/addresses/1":                            6,
 		"/console/deposits/2":                             14,
 		"/console/orders":                                 5,
 		"/console/orders/" + pathOf(o.CallBackID):         6,
