@@ -102,6 +102,8 @@ WHERE id = $1 AND state = $2`
 	// whereOpen locks those that could still be applied.
 	whereOpen = ` WHERE merchant = $1 AND state IN ('waiting', 'approved') AND id <> $2 ORDER BY id{lock}`
 
+	whereOld = ` WHERE state = 'waiting' AND proposed <= $1 ORDER BY id LIMIT 100`
+
 	dueChangesSQL = `SELECT id FROM changes WHERE state = 'approved' AND due <= $1 ORDER BY id LIMIT 100`
 )
 

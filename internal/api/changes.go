@@ -120,15 +120,22 @@ var (
 	errOwnChange  = NewProblem(http.StatusForbidden, "whoever proposed a change cannot approve it: another approver can")
 	errSameOrigin = NewProblem(http.StatusForbidden, "the token has the same origin as the one that proposed the change, so one person may hold both: another approver can approve it")
 	errTokenEnded = NewProblem(http.StatusForbidden, "the token is no longer valid")
-	whyRevoked    = "the token that proposed it was revoked"
+	whyEnded      = "the token that proposed it was revoked or has expired"
+	whyOld        = "it was proposed more than 14 days ago; propose it again"
 )
+
+// changeLife is how long a change may wait: nobody should approve what was forgotten.
+const changeLife db.Millis = 14 * 24 * 3_600_000
 
 // mayApprove refuses whoever has proposed the change, and may hold a token of the one who
 // did: a token that was made where an approver existed comes from the one who proposed it,
 // who was shown its secret.
 func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by string, now db.Millis) error {
-	if c.ProposedBy == by {
+	switch {
+	case c.ProposedBy == by:
 		return errOwnChange
+	case c.Decided-c.Proposed >= changeLife:
+		return fmt.Errorf("%w: %s", ErrStale, whyOld)
 	}
 	approver, err := FindToken(ctx, q, by)
 	if err != nil {
@@ -141,8 +148,8 @@ func (k *Changes) mayApprove(ctx context.Context, q db.Querier, c *Change, by st
 	switch {
 	case err != nil:
 		return err
-	case proposer.Revoked != 0:
-		return fmt.Errorf("%w: %s", ErrStale, whyRevoked)
+	case !proposer.Valid(now):
+		return fmt.Errorf("%w: %s", ErrStale, whyEnded)
 	case proposer.Root == approver.Root:
 		return errSameOrigin
 	}
@@ -299,18 +306,26 @@ func EverySecond(ctx context.Context, now func() time.Time, do func(context.Cont
 	}
 }
 
-// ApplyDue applies the approved changes whose time has come. One that is stale by now is
-// kept as that. One that fails does not hold up the others.
+// ApplyDue applies the approved changes whose time has come, and ends those that have waited
+// for too long. One that is stale by now is kept as that. One that fails does not hold up the others.
 func (k *Changes) ApplyDue(ctx context.Context, now db.Millis) error {
-	var ids []string
-	err := db.Each(ctx, k.c.DB, dueChangesSQL, []any{int64(now)}, func(r db.Rows) error {
-		ids = append(ids, "")
-		return r.Scan(&ids[len(ids)-1])
+	ids, err := db.List(ctx, k.c.DB, dueChangesSQL, []any{int64(now)}, func(r db.Rows) (id string, err error) {
+		err = r.Scan(&id)
+		return id, err
 	})
 	if err != nil {
 		return err
 	}
+	old, err := readChanges(ctx, k.c.DB, whereOld, int64(now-changeLife))
+	if err != nil {
+		return err
+	}
 	var errs []error
+	for _, c := range old {
+		if _, err := k.settled(ctx, c, fmt.Errorf("%w: %s", ErrStale, whyOld), now); !errors.Is(err, db.ErrConflict) {
+			errs = append(errs, err)
+		}
+	}
 	for _, id := range ids {
 		c, err := findChange(ctx, k.c.DB, id)
 		if err != nil || c.State != client.ChangeApproved {

@@ -46,13 +46,13 @@ const sameAlarmWindow Millis = 3_600_000
 
 const (
 	insertAlarmSQL = `INSERT INTO alarms (seq, merchant, kind, subject, at) VALUES ($1, $2, $3, $4, $5)`
-	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 LIMIT 1`
+	sameAlarmSQL   = `SELECT 1 FROM alarms WHERE merchant = $1 AND kind = $2 AND subject = $3 AND at > $4 AND acked = 0 LIMIT 1`
 	readAlarmsSQL  = `SELECT seq, merchant, kind, subject, at, acked, acked_by, acked_name, acked_note FROM alarms`
 	ackAlarmSQL    = `UPDATE alarms SET acked = $2, acked_by = $3, acked_name = $4, acked_note = $5 WHERE seq = $1 AND acked = 0`
 )
 
-// RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last
-// hour is not kept again. Text that cannot be stored is cleaned.
+// RaiseAlarms keeps alarms as part of t. An alarm that repeats one of the last hour, which
+// nobody has acknowledged, is not kept again. Text that cannot be stored is cleaned.
 func RaiseAlarms(ctx context.Context, t *Tx, list []Alarm) error {
 	if len(list) == 0 {
 		return nil
