@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -47,7 +48,7 @@ type Observer interface {
 	InFlight(lane countersign.Lane, n int)
 }
 
-// Tracer is told when the steps of callbacks were. Many goroutines call its methods,
+// Tracer gets the times of the steps of callbacks. Many goroutines call its methods,
 // which must be fast.
 type Tracer interface {
 	// Claimed is called after a claim that found something.
@@ -132,15 +133,15 @@ func (c *Config) setDefaults() error {
 	if c.Observer == nil {
 		c.Observer = noObserver{}
 	}
-	orDefault(&c.ExchangeTimeout, 15*time.Second)
-	orDefault(&c.Lease, c.ExchangeTimeout+30*time.Second)
-	orDefault(&c.DrainTimeout, c.ExchangeTimeout)
+	c.ExchangeTimeout = cmp.Or(c.ExchangeTimeout, 15*time.Second)
+	c.Lease = cmp.Or(c.Lease, c.ExchangeTimeout+30*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.ExchangeTimeout)
 	width := max(1, min(5000, Descriptors()/4))
-	orDefault(&c.NotifyWidth, width)
-	orDefault(&c.WithdrawWidth, width)
-	orDefault(&c.RSA, runtime.GOMAXPROCS(0))
-	orDefault(&c.Poll, time.Second)
-	orDefault(&c.SweepEvery, time.Second)
+	c.NotifyWidth = cmp.Or(c.NotifyWidth, width)
+	c.WithdrawWidth = cmp.Or(c.WithdrawWidth, width)
+	c.RSA = cmp.Or(c.RSA, runtime.GOMAXPROCS(0))
+	c.Poll = cmp.Or(c.Poll, time.Second)
+	c.SweepEvery = cmp.Or(c.SweepEvery, time.Second)
 	if c.ExchangeTimeout < 0 || c.DrainTimeout < 0 || c.NotifyWidth < 0 || c.WithdrawWidth < 0 ||
 		c.RSA < 0 || c.Poll < 0 || c.SweepEvery < 0 {
 		return errors.New("dispatch: a setting is below 0")
@@ -150,11 +151,4 @@ func (c *Config) setDefaults() error {
 			c.Lease, c.ExchangeTimeout, LeaseMargin)
 	}
 	return nil
-}
-
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }

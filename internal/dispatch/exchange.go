@@ -26,7 +26,7 @@ type ended struct {
 	settlement outbox.Settlement
 	verdict    Verdict
 	plain      []byte    // the plaintext that was sent
-	opening    *openings // to be told that the attempt, whose answer did not open, is settled
+	opening    *openings // waits for the settlement of an answer that did not open; else nil
 	steps      *Steps    // nil without a Tracer
 }
 

@@ -15,7 +15,7 @@ import (
 // maxMerchants bounds the cache. An entry has two keys, or four, and takes about 10 KB.
 const maxMerchants = 4096
 
-// merchant is a outbox.Merchant prepared for exchanges.
+// merchant is an outbox.Merchant prepared for exchanges.
 type merchant struct {
 	version     int64
 	urls        [2]*url.URL // by lane
