@@ -51,6 +51,7 @@ type Console struct {
 	handler  http.Handler
 	pages    map[string]*pageTemplate
 	links    links
+	shown    shownCodes
 	stopOnce sync.Once
 	stopping chan struct{}
 }

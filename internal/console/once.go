@@ -1,10 +1,13 @@
 package console
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"html/template"
+	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"countersign/client"
@@ -18,6 +21,8 @@ type once struct {
 	Back     string // where to go on
 	Warnings []string
 	Items    []onceItem
+	For      string // id of the token that sees it
+	Code     string // under which it is remembered as shown
 }
 
 type onceItem struct {
@@ -37,6 +42,25 @@ const (
 	oncePath   = "/console/shown"
 	onceLife   = 2 * time.Minute // for the browser to follow the redirect
 )
+
+// shownCodes remembers what this process has shown, as long as it could be asked for again.
+type shownCodes struct {
+	mu sync.Mutex
+	at map[string]time.Time // by once.Code
+}
+
+// first reports whether code was not shown yet, and remembers it.
+func (s *shownCodes) first(code string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[string]time.Time{}
+	}
+	maps.DeleteFunc(s.at, func(_ string, at time.Time) bool { return now.Sub(at) > onceLife })
+	_, before := s.at[code]
+	s.at[code] = now
+	return !before
+}
 
 // handOver lists what a merchant must be given; empty texts are left out.
 func handOver(publicKey, responseKey, apiKey, callbackAPIKey string) (items []onceItem) {
@@ -62,6 +86,7 @@ func notUsedYet(warnings []string, change *client.ChangeEntry) []string {
 }
 
 func (v *visit) showOnce(o once) error {
+	o.For, o.Code = v.me.ID, rand.Text()
 	if err := v.c.keep(v.w, v.r, onceCookie, oncePath, o, onceLife); err != nil {
 		return err
 	}
@@ -71,7 +96,7 @@ func (v *visit) showOnce(o once) error {
 
 func (v *visit) shownOnce() error {
 	var o once
-	if !v.c.kept(v.r, onceCookie, &o) {
+	if !v.c.kept(v.r, onceCookie, &o) || o.For != v.me.ID || !v.c.shown.first(o.Code, v.c.Now()) {
 		return v.renderAs(http.StatusGone, "error", "Shown before", failure{Status: http.StatusGone, Back: root, Says: []string{
 			"This was shown before, and it cannot be read again.", "If it was lost, make a new key or token in its place."}})
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,8 +21,7 @@ const sessionLife = 12 * time.Hour
 // session is what the sealed cookie holds. There is no table of sessions: the API checks
 // the token at every call, so its revocation ends the session on every node.
 type session struct {
-	Token   string      `json:"t"`
-	Expires client.Time `json:"e"`
+	Token string `json:"t"`
 }
 
 // errSignedOut: there is no session, or it has ended.
@@ -33,7 +33,8 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 	if err != nil {
 		return err
 	}
-	sealed, err := c.Sealer.Seal(r.Context(), append([]byte(name+"\x00"), plain...))
+	until := strconv.FormatInt(c.Now().Add(life).UnixMilli(), 10)
+	sealed, err := c.Sealer.Seal(r.Context(), append([]byte(name+"\x00"+until+"\x00"), plain...))
 	if err != nil {
 		return err
 	}
@@ -44,13 +45,13 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, name, path string
 }
 
 // kept reads what keep has put into a cookie. The name is sealed too: one cookie cannot
-// stand for another.
+// stand for another; and so is its end, since not every browser forgets.
 func (c *Console) kept(r *http.Request, name string, v any) bool {
 	cookie, err := r.Cookie(c.cookie(r, name, "").Name)
 	if err != nil {
 		return false
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(cookie.Value)
 	if err != nil {
 		return false
 	}
@@ -59,7 +60,9 @@ func (c *Console) kept(r *http.Request, name string, v any) bool {
 		return false
 	}
 	text, ok := strings.CutPrefix(string(plain), name+"\x00")
-	return ok && json.Unmarshal([]byte(text), v) == nil
+	until, text, _ := strings.Cut(text, "\x00")
+	end, err := strconv.ParseInt(until, 10, 64)
+	return ok && err == nil && c.Now().UnixMilli() <= end && json.Unmarshal([]byte(text), v) == nil
 }
 
 func (c *Console) drop(w http.ResponseWriter, r *http.Request, name, path string) {
@@ -86,7 +89,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, token client.Sec
 	if err := v.enter(token); err != nil {
 		return err
 	}
-	return c.keep(w, r, sessionCookie, root, session{token.Reveal(), client.TimeOf(c.Now().Add(sessionLife))}, sessionLife)
+	return c.keep(w, r, sessionCookie, root, session{token.Reveal()}, sessionLife)
 }
 
 // signInForm is what the page for signing in shows.
@@ -181,7 +184,7 @@ func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
 // signedIn reads the session of a request.
 func (c *Console) signedIn(ctx context.Context, r *http.Request) (client.Secret, error) {
 	var s session
-	if !c.kept(r.WithContext(ctx), sessionCookie, &s) || c.Now().After(s.Expires.Time()) {
+	if !c.kept(r.WithContext(ctx), sessionCookie, &s) {
 		return "", errSignedOut
 	}
 	return client.Secret(s.Token), nil

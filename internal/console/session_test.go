@@ -117,6 +117,36 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestShownOnce: the cookie of a secret shows it once, also where the browser keeps it, and
+// to nobody else.
+func TestShownOnce(t *testing.T) {
+	base, token := node(t, nil)
+	made, err := serviceAPI(t, base, token).CreateToken(t.Context(), client.NewToken{Name: "viewer", Role: client.RoleViewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, viewer := newSite(t, base).signIn(token), newSite(t, base).signIn(made.Secret)
+	session := s.cookies()[0]
+	if p := s.post("/console/tokens", url.Values{"name": {"n"}, "role": {"viewer"}}); p.to() != "/console/shown" {
+		t.Fatalf("making a token: %d, %q", p.status, p.to())
+	}
+	var both, foreign string
+	for _, c := range s.cookies() {
+		if c.Name != session.Name {
+			both, foreign = session.Name+"="+session.Value+"; "+c.Name+"="+c.Value, c.Name+"="+c.Value
+		}
+	}
+	own := viewer.cookies()[0]
+	if p := newSite(t, base).do("GET", "/console/shown", nil, "Cookie", own.Name+"="+own.Value+"; "+foreign); p.status != 410 || strings.Contains(p.body, "cst_") {
+		t.Errorf("to another token: %d", p.status)
+	}
+	for i, want := range []int{200, 410, 410} {
+		if p := newSite(t, base).do("GET", "/console/shown", nil, "Cookie", both); p.status != want || strings.Contains(p.body, "cst_") != (want == 200) {
+			t.Errorf("time %d: %d, want %d", i+1, p.status, want)
+		}
+	}
+}
+
 // TestTypes: the page of callbacks offers every type, by its words.
 func TestTypes(t *testing.T) {
 	base, token := node(t, nil)
