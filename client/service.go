@@ -96,7 +96,7 @@ type ServiceAlarm struct {
 	Acked    Time      `json:"acked,omitzero" doc:"when it was acknowledged; absent: nobody has"`
 	AckedBy  string    `json:"ackedBy,omitempty" doc:"id of the token that acknowledged it"`
 
-	AckedName string `json:"ackedName,omitempty" doc:"name of the person who acknowledged it"`
+	AckedName string `json:"ackedName,omitempty" doc:"name of the token that acknowledged it"`
 	AckedNote string `json:"ackedNote,omitempty" doc:"what the person noted"`
 }
 

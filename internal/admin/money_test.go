@@ -120,6 +120,9 @@ func TestWithdrawalToItsEnd(t *testing.T) {
 		if open, err := h.client(client.RoleViewer).OpenAlarms(ctx, client.FeedOptions{}); err != nil || len(open.Alarms) != 1 {
 			t.Errorf("open alarms %+v, %v", open, err)
 		}
+		if a := h.raw(client.RoleAdmin, "POST", "/v1/alarms/1/ack", "application/json", `{"name": "somebody else"}`); a.status != 422 {
+			t.Errorf("a name of the caller's choice: status %d, want 422", a.status)
+		}
 		acked, err := h.client(client.RoleAdmin).AckAlarm(ctx, 1, client.Ack{Note: "the second wallet was stopped"})
 		if err != nil || acked.Acked == 0 || acked.AckedBy == "" || acked.AckedName != "test admin" || acked.AckedNote != "the second wallet was stopped" || acked.Kind != "foreign_claim" {
 			t.Errorf("acknowledged: %+v, %v", acked, err)

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -129,6 +128,6 @@ func (f AlarmFeed[A, P]) Ack(c *Call, _ None, in client.Ack) (out A, err error) 
 	case !c.Sees(a.Of):
 		return out, db.ErrNotFound
 	}
-	a, err := f.Rows.AckAlarm(c.R.Context(), seq, c.Token.ID, cmp.Or(in.Name, c.Token.Name), in.Note, c.Now)
+	a, err := f.Rows.AckAlarm(c.R.Context(), seq, c.Token.ID, c.Token.Name, in.Note, c.Now)
 	return f.Show(a), err
 }

@@ -17,7 +17,7 @@ type Alarm struct {
 	Acked   Millis // when somebody acknowledged it; 0: nobody has
 	AckedBy string // the token
 
-	AckedName string // the person
+	AckedName string // its name
 	AckedNote string // what the person noted; may be empty
 }
 

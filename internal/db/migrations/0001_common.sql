@@ -31,7 +31,7 @@ CREATE TABLE alarms (
   kind       TEXT NOT NULL,
   subject    TEXT NOT NULL,
   at         {int} NOT NULL,
-  -- When, by which token and by whose name it was acknowledged; 0: it was not.
+  -- When, by which token and that one's name it was acknowledged; 0: it was not.
   acked      {int} NOT NULL DEFAULT 0,
   acked_by   TEXT NOT NULL DEFAULT '',
   acked_name TEXT NOT NULL DEFAULT '',
